@@ -15,10 +15,6 @@ pub(crate) fn cores() -> usize {
 }
 
 /// Starts a thread in `scope`.
-///
-/// # Errors
-/// [`Error::Io`]: the system has no thread, or no memory for its stack. The caller must then end the threads of the scope
-/// that already run.
 pub(crate) fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
@@ -28,9 +24,6 @@ pub(crate) fn start<'scope, T: Send + 'scope>(
 
 /// Checks that `count` more threads can run at once, with stacks as large as those of C++. None of them is left when this
 /// returns: the caller may start as many.
-///
-/// # Errors
-/// As [`start`].
 pub(crate) fn check(count: usize) -> Result<()> {
     const STACK: usize = 8 << 20;
     let gate = RwLock::new(());
@@ -52,9 +45,6 @@ pub(crate) fn check(count: usize) -> Result<()> {
 /// The standard library of Rust has a handler under `main` and under each of its threads that stops every exception. On
 /// the way to a handler C++ runs destructors, and here they wait for locks that are held: the program hangs. Under this
 /// thread there is none, so C++ ends the program at once, by `std::terminate`. So does a panic in `work`.
-///
-/// # Errors
-/// As [`start`].
 pub(crate) fn without_handler<T: Send, W: FnOnce() -> T + Send>(work: W) -> Result<T> {
     use std::ffi::{c_int, c_void};
     type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -87,9 +77,6 @@ pub(crate) fn without_handler<T: Send, W: FnOnce() -> T + Send>(work: W) -> Resu
 }
 
 /// A pool of `count` threads.
-///
-/// # Errors
-/// As [`start`].
 pub(crate) fn pool(count: usize) -> Result<rayon::ThreadPool> {
     let refused = |error| std::io::Error::new(std::io::ErrorKind::WouldBlock, error);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build();
@@ -102,9 +89,6 @@ pub(crate) struct IoThreads(Sender<Box<dyn FnOnce() + Send>>);
 
 impl IoThreads {
     /// Starts `count` threads.
-    ///
-    /// # Errors
-    /// As [`start`].
     pub fn start(count: usize) -> Result<Self> {
         let (sender, jobs) = crossbeam_channel::unbounded::<Box<dyn FnOnce() + Send>>();
         for _ in 0..count.max(1) {
@@ -184,9 +168,6 @@ impl Drop for MemoryShare<'_> {
 }
 
 /// Starts rayon's global pool, unless this thread belongs to another pool.
-///
-/// # Errors
-/// [`std::io::Error`]: the system refuses a thread.
 pub(crate) fn start_shared() -> std::io::Result<()> {
     use std::error::Error as _;
     if rayon::current_thread_index().is_some() {
@@ -307,9 +288,6 @@ impl<S: Send> Pull<S> {
     }
 
     /// The source, when all threads have ended.
-    ///
-    /// # Errors
-    /// The first fault; [`Error::Interrupted`] only where there is no other.
     pub fn finish(self) -> Result<S> {
         self.faults.first.into_inner().map_or(Ok(self.source.into_inner().1), Err)
     }

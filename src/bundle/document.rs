@@ -81,9 +81,6 @@ impl BundleFile {
     }
 
     /// Its first and its last key.
-    ///
-    /// # Errors
-    /// [`String`]: one of them is none.
     pub(super) fn keys(&self) -> Result<(Vec<u8>, Vec<u8>), String> {
         let key = |text: &str| match data_encoding::HEXLOWER.decode(text.as_bytes()) {
             Ok(key) if key.len() <= MAX_KEY => Ok(key),
@@ -120,9 +117,6 @@ pub(super) fn families(record: &ImportReport) -> Vec<(String, Content)> {
 
 impl Bundle {
     /// Its bytes as they are stored, and its id.
-    ///
-    /// # Errors
-    /// [`BundleProblem::Form`]: it is too long.
     pub fn to_bytes(&self) -> Result<(Vec<u8>, String), BundleProblem> {
         let form = |reason: String| BundleProblem::Form { reason };
         let bytes = serde_json::to_vec_pretty(self).map_err(|error| form(error.to_string()))?;
@@ -134,9 +128,6 @@ impl Bundle {
     }
 
     /// Whether the bytes are those of this id.
-    ///
-    /// # Errors
-    /// [`BundleProblem::Bytes`]: they are others.
     pub fn compare(bytes: &[u8], id: &str) -> Result<(), BundleProblem> {
         let found = blake3::hash(bytes).to_hex().to_string();
         match found == id {
@@ -147,9 +138,6 @@ impl Bundle {
 
     /// Reads the description with this id. Whatever is in it must be known here: what would be passed over could say that the
     /// files are something else.
-    ///
-    /// # Errors
-    /// [`BundleProblem`]: it is none, another one, of another version or form, or contradicts itself.
     pub fn read(bytes: &[u8], id: &str) -> Result<Self, BundleProblem> {
         Self::compare(bytes, id)?;
         let bundle = Self::parse(bytes, SCHEMA)?;
@@ -162,9 +150,6 @@ impl Bundle {
     }
 
     /// Reads a description, or a part of one, as `known` says.
-    ///
-    /// # Errors
-    /// [`BundleProblem`]: it is none, of another version, or contradicts itself.
     pub fn parse(bytes: &[u8], known: &'static str) -> Result<Self, BundleProblem> {
         #[derive(Deserialize)]
         struct Start {

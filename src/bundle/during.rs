@@ -31,9 +31,6 @@ pub(crate) struct PublishedImport {
 }
 
 /// Imports, and publishes each file while the next one is built.
-///
-/// # Errors
-/// As [`crate::import`]; [`Error::Usage`]: nothing can be written there.
 pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Result<Outcome> {
     let place = Place::new(&options.to, &options.import.network);
     let target = Target::open(&place, Some(&options.import.db))?;

@@ -11,9 +11,6 @@ use crate::progress::CancellationToken;
 const PIECE: usize = 256 << 10;
 
 /// Reads `from` to its end, into `to`: how many bytes there were, and their BLAKE3. At most `most` bytes and one more are read.
-///
-/// # Errors
-/// [`Error::Io`]: reading or writing fails; `path` is what is read, `into` what is written. [`Error::Interrupted`].
 pub(super) fn copy(
     (mut from, path): (impl Read, &Path),
     (mut to, into): (impl Write, &Path),
@@ -43,9 +40,6 @@ pub(super) fn copy(
 }
 
 /// The same without a copy.
-///
-/// # Errors
-/// As [`copy`].
 pub(super) fn hash(file: &File, path: &Path, most: u64, stop: &CancellationToken) -> Result<(u64, blake3::Hash)> {
     copy((file, path), (std::io::sink(), path), most, stop, &|_| ())
 }

@@ -67,10 +67,6 @@ pub(super) fn put(target: &Target<'_>, part: &Bundle, shard: &ShardReport) -> Re
 }
 
 /// Makes a bundle of the parts of all shards of a source.
-///
-/// # Errors
-/// [`Error::State`]: parts are missing, or files of them; [`Error::BadInput`]: a part is damaged, or they do not belong
-/// together; [`Error::Usage`]: nothing can be written there; [`Error::Io`], [`Error::Interrupted`].
 pub(crate) fn join(options: &JoinOptions, observer: &dyn Observer) -> Result<BundleReport> {
     let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
     Ok(BundleReport { seconds, ..report })

@@ -57,9 +57,6 @@ impl KeyRange {
 impl Selection {
     /// The bundle with nothing but what is wanted of it, and a record that is true for that. All of it where that is
     /// wanted.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: the bundle has no such part, or none that makes a database.
     pub fn of(&self, id: &str, bundle: Bundle) -> Result<Bundle> {
         let wrong = |reason: String, hint: String| Err(Error::Usage { reason, hint });
         let record = &bundle.record;

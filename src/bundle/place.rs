@@ -59,18 +59,12 @@ impl Place {
     }
 
     /// Opens a file on the network.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: it is not there, or may not be read; [`Error::Io`]: the network gives no answer.
     pub fn open_remote(&self, name: &str) -> Result<Arc<RemoteFile>> {
         let (path, network) = self.at(name);
         RemoteFile::open(&path, &network, None)
     }
 
     /// A small file; `None` where there is none.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: it may not be read, or is longer than `most`; [`Error::Io`].
     pub fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
         let (path, _) = self.at(name);
         let too_long = || Error::bad_input(&path, None, BundleProblem::TooLong { most });
@@ -105,9 +99,6 @@ impl Place {
     }
 
     /// The id of the newest bundle; `None` where there is none.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: what stands there is no id; [`Error::Io`].
     pub fn latest(&self) -> Result<Option<String>> {
         let Some(bytes) = self.read(LATEST, MAX_LATEST)? else { return Ok(None) };
         let text = String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes));
@@ -118,9 +109,6 @@ impl Place {
     }
 
     /// The description with this id. Where keys are `trusted`, one of them has signed it.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: it is not there, not what its id says, or not signed; [`Error::Io`].
     pub fn describe(&self, id: &str, trusted: &[TrustedKey]) -> Result<Bundle> {
         let name = description(id);
         let path = self.at(&name).0;
@@ -135,9 +123,6 @@ impl Place {
     }
 
     /// The bundle with this id, or the newest one.
-    ///
-    /// # Errors
-    /// As [`Place::latest`] and [`Place::describe`].
     pub fn find(&self, id: Option<&str>, trusted: &[TrustedKey]) -> Result<Found> {
         let none = || Error::bad_input(&self.root, None, BundleProblem::NoBundle);
         let id = match id {
@@ -159,9 +144,6 @@ pub(super) fn signature_of(id: &str) -> String {
 }
 
 /// Opens a file of a bundle in a directory; `None` where there is none.
-///
-/// # Errors
-/// [`Error::BadInput`]: something else stands there; [`Error::Io`]: it cannot be opened.
 pub(super) fn open(path: &Path) -> Result<Option<File>> {
     // A socket is refused as a device that is not there.
     let is_no_file = |error: &io::Error| {

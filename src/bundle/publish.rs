@@ -48,10 +48,6 @@ struct Verified {
 
 /// Publishes a database of an import: verifies that it holds what the import has recorded, writes the files that are not
 /// there yet, then the description, then the pointer to it.
-///
-/// # Errors
-/// [`Error::State`]: the database was not made by ingesting, or a node has written to it; [`Error::BadInput`]: it is
-/// damaged; [`Error::Usage`]: nothing can be written there; [`Error::Io`], [`Error::Rocks`], [`Error::Interrupted`].
 pub(crate) fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result<BundleReport> {
     let dir = WatchedDir::open(&options.db);
     let (report, seconds) = Progress::timed(observer, |progress| dir.guard(|| run(options, progress)))?;

@@ -12,9 +12,6 @@ use crate::rocks::{Reader, ReaderOptions};
 
 /// The files of the database at `db` that may be those of a bundle: by number in `wanted`, as far as column family, keys, records
 /// and size tell. Whether the bytes are the same is for the caller to find out.
-///
-/// # Errors
-/// [`Error::State`]: it is not as an import or a seed has left it, so that more than these files would be lost.
 pub(super) fn files_of(db: &Path, wanted: &[BundleFile]) -> Result<HashMap<usize, PathBuf>> {
     let hint =
         "what was written to it would be lost: --replace makes the new database all the same, and removes this one";

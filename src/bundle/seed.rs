@@ -55,9 +55,6 @@ pub(crate) struct SeedOptions {
 }
 
 /// Makes a database of a bundle. The same call goes on after a crash, with the bundle that it began with.
-///
-/// # Errors
-/// [`Error::BadInput`]: the bundle is not whole, was altered or is of another version; else as [`crate::import`].
 pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportReport> {
     let mut import = options.import.clone();
     let places: Vec<Place> = options.places.iter().map(|root| Place::new(root, &import.network)).collect();

@@ -33,9 +33,6 @@ impl std::fmt::Debug for TrustedKey {
 
 impl TrustedKey {
     /// A public key as text, or the file that has it.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: it is neither; [`Error::Io`]: the file cannot be read.
     pub fn find(key: &str) -> Result<Self> {
         if let Ok(key) = PublicKey::from_base64(key) {
             return Ok(Self(key));
@@ -60,9 +57,6 @@ impl TrustedKey {
 }
 
 /// Checks that one of `trusted` has signed `bytes`; what `signature` is, where there is one.
-///
-/// # Errors
-/// [`BundleProblem::Signature`]: none of them has.
 pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKey]) -> Result<(), BundleProblem> {
     let refused = |reason: &str| Err(BundleProblem::Signature { reason: reason.into() });
     let Some(signature) = signature else { return refused("there is none") };
@@ -91,9 +85,6 @@ impl std::fmt::Debug for Signer {
 
 impl Signer {
     /// The secret key in a file of minisign; `password` is asked for that of a protected one.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: there is no such key, or the password is another one; those of `password`.
     pub fn open(path: &Path, password: impl FnOnce() -> Result<String>) -> Result<Self> {
         let wrong = |reason: String, hint: &str| Error::Usage {
             reason: format!("{} {reason}", path.display()),
@@ -138,9 +129,6 @@ impl Signer {
     }
 
     /// The signature of the description with this id.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the system gives no random bytes; [`Error::Usage`]: the key is damaged.
     pub(super) fn sign(&self, bytes: &[u8], id: &str) -> Result<Vec<u8>> {
         let trusted = format!("{SCHEMA} {id}");
         let signed = minisign::sign(None, &self.key, bytes, Some(&trusted), Some("signature of bedload bundle"));

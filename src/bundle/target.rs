@@ -154,9 +154,6 @@ impl<'a> Target<'a> {
 }
 
 /// Where a file of a directory of bundles is: below the directory itself, whatever others have put there.
-///
-/// # Errors
-/// [`Error::State`]: a link, a pipe or a device has its name, or a link that of its folder.
 fn own(root: &Path, name: &str) -> Result<PathBuf> {
     let path = root.join(name);
     let folder = path.parent().filter(|folder| *folder != root);

@@ -52,9 +52,6 @@ pub struct NetworkArgs {
 
 impl NetworkArgs {
     /// The options as the library takes them, to read these sources.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: they are given, and none is a URL.
     pub fn options(&self, sources: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<NetworkOptions, Error> {
         let is_given = self.connections.is_some() || self.endpoint.is_some();
         if is_given && !sources.into_iter().any(|source| is_remote(source.as_ref())) {

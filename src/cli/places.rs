@@ -22,10 +22,6 @@ pub struct Places<'a> {
 
 /// Separates the database from the snapshots. Without `--db` and `--bundle` the last of several names is the database,
 /// unless it can only be a snapshot.
-///
-/// # Errors
-/// [`Error::Usage`]: no database is named, and the hint is the corrected command; [`Error::BadInput`]: the only name is a
-/// directory without a snapshot.
 pub fn places<'a>(names: &'a [PathBuf], db: Option<&'a Path>, needs_db: bool) -> Result<Places<'a>> {
     match names.split_last() {
         _ if db.is_some() || !needs_db => Ok(Places { sources: names, db }),

@@ -37,9 +37,6 @@ pub fn parse(text: &str) -> Result<Asked, String> {
 
 impl Asked {
     /// The shard, in an environment.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: no engine, or more than one, has numbered the task, or it counts in another way.
     pub fn resolve(self, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, Error> {
         let of = match self {
             Self::Number(shard) => return Ok(shard),

@@ -55,10 +55,6 @@ impl Names {
 }
 
 /// The names with those of lists in their places.
-///
-/// # Errors
-/// [`Error::Usage`]: a list has no name or is none, or standard input is both a list and a snapshot; [`Error::Io`]: it
-/// cannot be read.
 pub fn expand(names: &[PathBuf]) -> Result<Names> {
     let (mut all, mut listed) = (Vec::new(), Vec::new());
     let mut lists = 0;

@@ -133,9 +133,6 @@ impl Spec {
 
     /// How many percent of the sections repeat an earlier one, half of them close behind it and half far away. Only
     /// blocks without links are repeated. Defaults to 0.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: more than [`DUPLICATES_MAX`].
     pub fn duplicates(self, percent: u8) -> Result<Self> {
         if percent > DUPLICATES_MAX {
             return Err(Error::Usage {
@@ -167,18 +164,12 @@ impl Format {
 ///
 /// Uses all threads of the current rayon pool and about 10 MiB of memory per thread, more for
 /// [`Format::ForestCarZst`].
-///
-/// # Errors
-/// [`io::Error`] of `out`.
 #[cfg(any(test, feature = "testing"))]
 pub fn write<W: Write + Seek + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
     write_with(spec, out, &Progress::new(&Silent))
 }
 
 /// [`write()`] with its progress.
-///
-/// # Errors
-/// As [`write()`].
 pub(crate) fn write_with<W: Write + Seek + Send>(
     spec: &Spec,
     out: &mut W,
@@ -200,18 +191,12 @@ pub(crate) fn write_with<W: Write + Seek + Send>(
 
 /// Generates a snapshot into something that cannot seek, for example a pipe: the same bytes as [`write()`], at the cost
 /// of making all blocks once more beforehand to know the roots.
-///
-/// # Errors
-/// [`io::Error`] of `out`.
 #[cfg(any(test, feature = "testing"))]
 pub fn write_stream<W: Write + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
     write_stream_with(spec, out, &Progress::new(&Silent))
 }
 
 /// [`write_stream()`] with its progress: the first pass is [`Phase::Plan`].
-///
-/// # Errors
-/// As [`write_stream()`].
 pub(crate) fn write_stream_with<W: Write + Send>(
     spec: &Spec,
     out: &mut W,

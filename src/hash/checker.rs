@@ -107,9 +107,6 @@ impl Checker {
     }
 
     /// Checks all claims. Pass many at once, best [`BATCH`] or a multiple of it.
-    ///
-    /// # Errors
-    /// [`Failure`]: the first claim, in the order of `claims`, that does not hold.
     pub fn check(&mut self, claims: &[Claim<'_>]) -> Result<(), Failure> {
         self.check_ahead(claims, &mut &[][..])
     }

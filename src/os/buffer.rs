@@ -45,9 +45,6 @@ unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// Reserves `len` bytes; pages are taken from the system when they are first written.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the system has no address space left, or refuses to commit the memory.
     pub fn new(len: usize) -> Result<Self> {
         let buffer = Self::reserve(len)?;
         if len >= HUGE {
@@ -127,9 +124,6 @@ pub struct Slab {
 
 impl Slab {
     /// A buffer of `len` bytes with pages.
-    ///
-    /// # Errors
-    /// As [`Buffer::new`].
     pub fn cut(&mut self, len: usize) -> Result<Buffer> {
         let page = rustix::param::page_size();
         let mapped = len.max(1).checked_next_multiple_of(page).unwrap_or(usize::MAX);

@@ -42,9 +42,6 @@ pub(crate) fn until_block(start: *const u8) -> usize {
 }
 
 /// Writes all `bytes` to where a block begins; the rest of their last block is zeros.
-///
-/// # Errors
-/// Those of the system.
 pub(crate) fn write_all_at(file: &File, bytes: &[u8], at: u64) -> Result<()> {
     if until_block(bytes.as_ptr()) == 0 && bytes.len().is_multiple_of(BLOCK) {
         return write_blocks(file, bytes, at);
@@ -65,9 +62,6 @@ fn write_blocks(file: &File, blocks: &[u8], at: u64) -> Result<()> {
 }
 
 /// Fills the first `len` bytes of `buffer`, which has room for the rest of their last block, with those of the file.
-///
-/// # Errors
-/// Those of the system; [`ErrorKind::UnexpectedEof`]: the file has less.
 pub(crate) fn read_exact(file: &File, buffer: &mut Buffer, len: usize) -> Result<()> {
     let whole = whole_blocks(len as u64) as usize;
     let mut filled = 0;

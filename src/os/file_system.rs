@@ -26,9 +26,6 @@ pub(crate) struct FileSystem {
 
 impl FileSystem {
     /// The file system of the nearest directory that exists.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the system does not report it.
     pub fn of(path: &Path) -> Result<Self> {
         let path = std::path::absolute(path).map_err(Error::io("look at", path))?;
         let path = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned();

@@ -26,9 +26,6 @@ const CURRENT: &str = "CURRENT";
 pub(crate) const UNFINISHED: &str = ".bedload";
 
 /// Opens a regular file for reading, without waiting for a named pipe.
-///
-/// # Errors
-/// [`io::Error`]: of the kind [`ErrorKind::InvalidData`] when it is something else, otherwise the system's.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -39,9 +36,6 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Reads a regular file of at most `limit` bytes, whatever length its metadata says.
-///
-/// # Errors
-/// As [`open_regular`]; [`ErrorKind::InvalidData`] also when the file is longer.
 pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(limit + 1).read_to_end(&mut bytes)?;
@@ -66,9 +60,6 @@ pub(crate) fn count_descriptors(path: &Path) -> usize {
 }
 
 /// Exchanges two names in one step: a crash leaves both as they were, or both exchanged.
-///
-/// # Errors
-/// [`io::Error`]: the system's; see [`exchanges_no_names`].
 pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
@@ -80,9 +71,6 @@ pub(crate) fn exchanges_no_names(error: &io::Error) -> bool {
 
 /// Checks that the directory above `path` exists. Commands create the last directory of a path, as `cp` and `mkdir` do, and no
 /// parents: these are mostly a misspelt path, or a volume that is not mounted.
-///
-/// # Errors
-/// [`Error::Io`]: there is no such directory, or it cannot be read.
 pub(crate) fn check_parent(path: &Path) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let checked = match parent.metadata() {
@@ -94,9 +82,6 @@ pub(crate) fn check_parent(path: &Path) -> Result<()> {
 }
 
 /// Creates a directory, or accepts the existing one.
-///
-/// # Errors
-/// As [`check_parent`].
 pub(crate) fn create_last_dir(path: &Path) -> Result<()> {
     check_parent(path)?;
     match std::fs::create_dir(path) {
@@ -182,9 +167,6 @@ pub struct NewFile {
 impl Output {
     /// Opens the device or pipe at `path`, or creates a new file in its directory. An existing file is only replaced with
     /// `replace`.
-    ///
-    /// # Errors
-    /// [`Error::State`]: there is a directory, or a file that may not be replaced; [`Error::Io`]: the system refuses.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
         Self::create_in(path, replace, true)
     }
@@ -250,9 +232,6 @@ impl Output {
     }
 
     /// Makes what was written durable, and then gives it its name.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk is full or fails, or a file that may not be replaced has appeared meanwhile.
     pub fn commit(self) -> Result<()> {
         let Self::File(NewFile { file, named, path, folder, replace }) = self else { return Ok(()) };
         file.sync_all().map_err(Error::io("sync", &path))?;

@@ -117,9 +117,6 @@ impl Mapped {
     }
 
     /// Checks that everything read so far came from the file.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: a page could not be read: the file was cut, or the disk failed.
     pub fn check(&self) -> Result<()> {
         if !self.slot.tripped.load(Ordering::Acquire) {
             return Ok(());

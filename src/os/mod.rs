@@ -13,9 +13,6 @@ pub(crate) mod watched_dir;
 use std::io;
 
 /// Random bytes of the kernel, fit for keys.
-///
-/// # Errors
-/// The kernel gives none.
 pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     let mut filled = 0;

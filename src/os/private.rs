@@ -21,10 +21,6 @@ const MODE: u32 = 0o700;
 const OTHERS_WRITE: u32 = 0o022;
 
 /// Creates a directory, or accepts the existing one.
-///
-/// # Errors
-/// [`Error::State`]: it is a link or a file, belongs to another user, or others may write to it; [`Error::Io`]: the system
-/// refuses it.
 pub(crate) fn create_dir(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(MODE).create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -68,18 +64,12 @@ fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
 }
 
 /// Opens a file for reading and writing; `create` makes it where there is none.
-///
-/// # Errors
-/// [`Error::State`]: it is a link, has a second name, or is no regular file; [`Error::Io`]: the system refuses it.
 pub(crate) fn open_file(path: &Path, create: bool) -> Result<File> {
     let mut options = File::options();
     open(options.write(true).create(create), path)
 }
 
 /// Opens a file for reading.
-///
-/// # Errors
-/// As [`open_file`].
 pub(crate) fn read_file(path: &Path) -> Result<File> {
     open(&mut File::options(), path)
 }
@@ -121,18 +111,12 @@ pub(crate) fn kind(there: &Metadata) -> &'static str {
 }
 
 /// Removes a file or an empty directory, and follows no link. A missing file is no error; a directory with files stays.
-///
-/// # Errors
-/// [`Error::Io`]: the system refuses it.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     remove_dir(path, |_| false)
 }
 
 /// Removes a directory with all in it whose name `is_ours`. The user has put the files with other names there: they stay,
 /// and so does the directory. So does a mount point, with all in it.
-///
-/// # Errors
-/// As [`remove`]; [`Error::State`]: there is a mount point. The rest is removed.
 pub(crate) fn remove_dir(path: &Path, is_ours: fn(&str) -> bool) -> Result<()> {
     let mut skipped = None;
     remove_below(path, is_ours, &mut skipped)?;

@@ -25,9 +25,6 @@ pub(crate) struct ScratchDir {
 impl ScratchDir {
     /// Creates a directory in `place` whose name begins with `prefix`, and removes what killed processes of this user
     /// have left there under such names.
-    ///
-    /// # Errors
-    /// [`std::io::Error`]: no directory can be created there.
     pub fn create(place: &Path, prefix: &str) -> std::io::Result<Self> {
         sweep(place, prefix);
         loop {

@@ -27,9 +27,6 @@ impl WatchedDir {
     }
 
     /// Checks that the path still leads to the same directory.
-    ///
-    /// # Errors
-    /// [`Error::Replaced`]: it leads to another directory, or to none.
     pub fn check(&self) -> Result<()> {
         let now = stat(&self.path).ok().map(|found| (found.st_dev, found.st_ino));
         match now == self.identity {

@@ -93,9 +93,6 @@ impl Preset {
     }
 
     /// A preset that is built in.
-    ///
-    /// # Errors
-    /// [`Error::Preset`] with [`PresetProblem::NoSuchPreset`]: there is none of that name.
     pub fn builtin(name: &str) -> Result<Self> {
         let Some((name, text)) = builtin::PRESETS.iter().find(|(known, _)| *known == name) else {
             let nearest = problem::nearest_of(name, Self::builtin_names()).map(str::to_owned);
@@ -110,18 +107,11 @@ impl Preset {
     }
 
     /// A preset in a file.
-    ///
-    /// # Errors
-    /// [`Error::Io`], [`Error::Usage`]: the file cannot be read as text; [`Error::Preset`]: it is not of the form of a
-    /// preset, or one that it is based on is not.
     pub fn from_file(path: &Path) -> Result<Self> {
         Self::parse(Cow::Owned(parse::read(path)?), path, &mut vec![path.to_owned()])
     }
 
     /// A preset by its name or, where the word has a slash or ends in `.toml`, by its path.
-    ///
-    /// # Errors
-    /// As [`Preset::builtin`] and [`Preset::from_file`]; [`Error::Usage`]: the path is that of an OPTIONS file.
     pub fn find(word: &str) -> Result<Self> {
         match file_of(word) {
             Some(path) if OptionsFile::is_one(path) => Err(Error::Usage {
@@ -175,9 +165,6 @@ impl Preset {
     }
 
     /// The oldest RocksDB that is known to read what an import with it writes, unless an override changes that.
-    ///
-    /// # Errors
-    /// [`Error::Io`], [`Error::Rocks`]: RocksDB opens no empty database.
     pub(crate) fn oldest_rocksdb(&self) -> Result<Release> {
         let mut map = OptionMap::default();
         for Assignment { key, value, .. } in self.all_assignments() {

@@ -89,25 +89,16 @@ impl Overrides {
     }
 
     /// The preset to take: the one that is named, or `BEDLOAD_PRESET`, or the user's, or `ingest`.
-    ///
-    /// # Errors
-    /// As [`Preset::find`]; also for the user's configuration, where it names the preset.
     pub(crate) fn preset(&self, named: Option<&str>) -> Result<Preset> {
         self.preset_or(named, DEFAULT)
     }
 
     /// The same with another preset for the case that the user names none.
-    ///
-    /// # Errors
-    /// As [`Overrides::preset`].
     pub(crate) fn preset_or(&self, named: Option<&str>, default: &str) -> Result<Preset> {
         self.choose(named, default).map(|(preset, _)| preset)
     }
 
     /// The preset, and where the choice comes from.
-    ///
-    /// # Errors
-    /// As [`Overrides::preset`].
     pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, Choice)> {
         if let Some(word) = named {
             return Ok((Preset::find(word)?, Choice::CommandLine));

@@ -293,9 +293,6 @@ fn without_place(path: &str, may_be_misspelt: bool, at: &Origin) -> Option<Prese
 }
 
 /// Reads the text of a preset or configuration.
-///
-/// # Errors
-/// [`Error::Usage`]: it is no text, or too long; [`Error::Io`]: the system refuses it.
 pub(super) fn read(path: &Path) -> Result<String> {
     let no_preset = |why: &dyn std::fmt::Display| Error::Usage {
         reason: format!("{} is no preset: {why}", path.display()),

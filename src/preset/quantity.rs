@@ -6,9 +6,6 @@
 use crate::text::size;
 
 /// Reads a whole number with an optional sign and binary unit.
-///
-/// # Errors
-/// The text of the [`size::SizeError`]: what is wrong with the number.
 pub(crate) fn whole(text: &str) -> Result<i128, String> {
     let (sign, number) = text.strip_prefix('-').map_or((1, text), |number| (-1, number));
     size::parse(number).map(|number| sign * i128::from(number)).map_err(|error| error.to_string())

@@ -27,10 +27,6 @@ const MAX_LEFT_OUT: usize = 20;
 const MAX_SUSPECTS: usize = 200;
 
 /// Applies `overrides` to a preset, and checks every name, every value, and all of them together with RocksDB.
-///
-/// # Errors
-/// [`Error::Preset`] with a [`PresetProblem`]: the first thing that is wrong, with its place; [`Error::Io`],
-/// [`Error::Usage`]: a file cannot be read.
 pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     let defaults = options::defaults()?;
     let machine = overrides.machine.unwrap_or_else(Machine::here);

@@ -9,9 +9,6 @@ use crate::error::Result;
 use crate::rocks::option_map::{Group, OptionMap};
 
 /// Checks options that depend on each other.
-///
-/// # Errors
-/// [`Error::Preset`](crate::Error::Preset): RocksDB would end the process.
 pub(super) fn check(resolved: &Resolved) -> Result<()> {
     for map in [resolved.loading(), resolved.node()] {
         let value = |group, name| value(resolved, &map, group, name);

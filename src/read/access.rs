@@ -44,9 +44,6 @@ impl Resources {
     }
 
     /// The budget in bytes.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: the caller has given less than [`LEAST_MEMORY`].
     pub(super) fn memory_budget(&self) -> Result<u64> {
         if let Some(memory) = self.memory.filter(|memory| *memory < LEAST_MEMORY) {
             return Err(Error::memory_too_small(memory, LEAST_MEMORY));
@@ -82,9 +79,6 @@ pub(super) struct Place {
 impl Location {
     /// Decides where the blocks of the database in `db` are. Without a record the first and the last key must fit the
     /// layout; `reader` reads them.
-    ///
-    /// # Errors
-    /// [`Error::State`]: the record, or the keys, say otherwise than the caller; [`Error::Rocks`]: a key cannot be read.
     pub(super) fn find(&self, db: &Path, record: Option<&ImportRecord>, reader: Option<&Reader>) -> Result<Place> {
         let conflict = |reason: String, hint: &str| Error::State { path: db.to_owned(), reason, hint: hint.into() };
         if let Some(record) = record {

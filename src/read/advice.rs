@@ -11,9 +11,6 @@ use crate::text::escape::shell_word;
 const CACHE: usize = 1 << 20;
 
 /// As [`on_database`], for the database in `dir`; nothing when `dir` has none.
-///
-/// # Errors
-/// [`Error::Rocks`](crate::Error::Rocks) or [`Error::Io`](crate::Error::Io): it cannot be opened.
 pub(crate) fn on_database_in(dir: &Path) -> Result<Vec<Advice>> {
     if !dir.join("CURRENT").exists() {
         return Ok(Vec::new());
@@ -34,9 +31,6 @@ pub(super) fn on_unreadable_files(db: &Path, family: &str) -> Advice {
 }
 
 /// What is worth knowing about an open database.
-///
-/// # Errors
-/// [`Error::Rocks`](crate::Error::Rocks) or [`Error::Io`](crate::Error::Io): RocksDB does not list its files.
 pub(crate) fn on_database(reader: &Reader, db: &Path) -> Result<Vec<Advice>> {
     if reader.last_sequence() > 0 || reader.files()?.is_empty() {
         return Ok(Vec::new());

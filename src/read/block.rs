@@ -102,18 +102,12 @@ impl BlockLookup {
     }
 
     /// The block's transactions as JSON; `None` where its header cannot be read.
-    ///
-    /// # Errors
-    /// [`ChainProblem`]: they cannot be read.
     pub(crate) fn transactions(&self, found: &FoundBlock) -> Option<Result<serde_json::Value, ChainProblem>> {
         let header = found.header.as_ref()?;
         Some(chain::transactions_json(self.family, self.version, &found.block, header))
     }
 
     /// The numbers of the first and the last block; `None` when there are none.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`] or [`Error::Io`]: they cannot be read.
     pub(crate) fn bounds(&self) -> Result<Option<(u32, u32)>> {
         self.dir.guard(|| {
             let mut scan = self.reader.pick("default")?;

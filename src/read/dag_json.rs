@@ -13,9 +13,6 @@ use crate::blocks::cbor::{Head, head, string};
 const MAX_DEPTH: u32 = 1024;
 
 /// A block as JSON; bytes where its codec has no form of its own.
-///
-/// # Errors
-/// [`Malformed`]: the block is not what its codec says.
 pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<String, Malformed> {
     let mut out = String::new();
     match codec {

@@ -123,10 +123,6 @@ impl Lookup {
     }
 
     /// The headers of the tipset at `epoch`: back from the roots through the parents of each tipset's first block.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: no roots are recorded; [`Error::NotFound`]: no tipset has this epoch, or the chain ends before
-    /// it; [`Error::Interrupted`]; [`Error::Rocks`] or [`Error::Io`]: a block cannot be read.
     pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, Found)>> {
         if self.roots.is_empty() {
             return Err(Error::Usage {

@@ -32,9 +32,6 @@ pub(super) struct Snapshot<'a> {
 
 impl<'a> Snapshot<'a> {
     /// Opens a snapshot with so much memory for unpacking; a new phase of `progress` begins.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be read; [`Error::BadInput`]: it is no CAR.
     pub fn open(
         path: &'a Path,
         null_padding: NullPadding,
@@ -48,9 +45,6 @@ impl<'a> Snapshot<'a> {
     }
 
     /// As [`Snapshot::open`], of an input that is open already.
-    ///
-    /// # Errors
-    /// As [`Snapshot::open`].
     pub fn of_input(
         path: &'a Path,
         input: Input,
@@ -98,10 +92,6 @@ impl<'a> Snapshot<'a> {
     }
 
     /// Shares the remaining chunks out among `workers`.
-    ///
-    /// # Errors
-    /// The first fault in the order of the file: [`Error::BadInput`], [`Error::Io`], or an error of `work`;
-    /// [`Error::Interrupted`].
     pub fn read_rest<W: Send>(
         &mut self,
         workers: &mut [W],
@@ -130,9 +120,6 @@ impl<'a> Snapshot<'a> {
     }
 
     /// Calls `each` for every section of a chunk: where it is, its CID and block in one piece.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: a section cannot be one; or an error of `each`.
     pub fn sections(
         path: &Path,
         chunk: &Chunk,

@@ -16,15 +16,9 @@ const PARTS: usize = 4;
 /// A visitor of the records of one range of keys, in ascending order.
 pub(crate) trait Visit: Send {
     /// Takes the next record.
-    ///
-    /// # Errors
-    /// The [`Error`] that ends the scan.
     fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
     /// The range has no more records.
-    ///
-    /// # Errors
-    /// As [`Visit::record`].
     fn end(&mut self) -> Result<()> {
         Ok(())
     }
@@ -57,9 +51,6 @@ pub(crate) struct FamilyScan<'a> {
 
 impl FamilyScan<'_> {
     /// Counts and digests all records; and the bytes of their values.
-    ///
-    /// # Errors
-    /// As [`FamilyScan::visit`].
     pub fn content(&self) -> Result<(Content, u64)> {
         let parts = self.visit(Counted::default)?;
         Ok(parts.into_iter().fold((Content::default(), 0), |(mut all, payload), part| {
@@ -69,9 +60,6 @@ impl FamilyScan<'_> {
     }
 
     /// Goes through all records with a visitor for each range of keys, and returns the visitors.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`] for a block that does not match its checksum, [`Error::Interrupted`], or what a visitor returns.
     pub fn visit<V: Visit>(&self, new: impl Fn() -> V + Sync) -> Result<Vec<V>> {
         let files: Vec<&DataFile> = self.files.iter().filter(|file| file.family == self.family).collect();
         let mut ranges = ranges(&files);
@@ -117,9 +105,6 @@ fn coarse(ranges: &[KeyRange], count: usize) -> Vec<KeyRange> {
 }
 
 /// The first key of `family` that is `wanted`.
-///
-/// # Errors
-/// [`Error::Rocks`] for a block that does not match its checksum.
 pub(crate) fn find_key(reader: &Reader, family: &str, wanted: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>> {
     let mut scan = reader.scan(family, None, None)?;
     while let Some((key, _)) = scan.item() {

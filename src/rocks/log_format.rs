@@ -51,9 +51,6 @@ pub(crate) fn is_database_file(name: &str) -> bool {
 
 /// Checks the MANIFEST and the WAL files of the database in `dir`, and that all its files are files: RocksDB would wait
 /// for a pipe and read a device without end. A directory without a database passes.
-///
-/// # Errors
-/// [`Error::Rocks`] with the damaged file, or [`Error::Io`].
 pub(super) fn check(dir: &Path) -> Result<()> {
     for entry in dir.read_dir().into_iter().flatten().flatten() {
         let path = entry.path();

@@ -45,9 +45,6 @@ fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -
 }
 
 /// Opens a database at `path` by `open`, in which RocksDB starts threads.
-///
-/// # Errors
-/// [`Error::Rocks`]: RocksDB refuses; [`Error::Io`]: the system refuses a thread.
 fn open_db(path: &Path, open: impl FnOnce() -> Result<DB, rust_rocksdb::Error> + Send) -> Result<DB> {
     parallel::without_handler(open)?.map_err(wrap("open", path))
 }

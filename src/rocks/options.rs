@@ -47,43 +47,28 @@ pub enum ProbeError {
 }
 
 /// Turns a map into RocksDB's options, with `base` for what it does not name.
-///
-/// # Errors
-/// [`Refusal`]: RocksDB's parser refuses a name or a value.
 pub(crate) fn build_on(base: &mut Options, map: &OptionMap) -> Result<Options, Refusal> {
     Ok(base.get_options_from_string(map.to_parser_string())?)
 }
 
 /// Turns a map into RocksDB's options, with RocksDB's defaults for what it does not name.
-///
-/// # Errors
-/// [`Refusal`]: RocksDB's parser refuses a name or a value.
 pub(crate) fn build(map: &OptionMap) -> Result<Options, Refusal> {
     build_on(&mut Options::default(), map)
 }
 
 /// Checks that RocksDB's parser takes this map. It reads each option alone; [`effective`] opens a database.
-///
-/// # Errors
-/// As [`build`].
 pub fn check(map: &OptionMap) -> Result<(), Refusal> {
     build(map).map(drop)
 }
 
 /// The options a database opened with `map` works with, as RocksDB writes them: every option it knows, adjusted where
 /// RocksDB adjusts. Opens an empty database in a temporary directory, in memory where there is one.
-///
-/// # Errors
-/// [`ProbeError::Refused`]: RocksDB refuses the options together; [`ProbeError::Failed`]: the temporary directory fails.
 pub fn effective(map: &OptionMap) -> Result<OptionMap, ProbeError> {
     probe(build(map).map_err(ProbeError::Refused)?, map)
 }
 
 /// Checks that RocksDB can start the threads that it starts when it opens a database with the options of `map`: where the
 /// system refuses one, it throws an exception that no caller can catch, and that waits for locks on its way.
-///
-/// # Errors
-/// [`Error::Io`]: the system refuses one.
 pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
     /// How many of those that RocksDB keeps have been found to start.
     static KEPT: Mutex<usize> = Mutex::new(0);
@@ -148,9 +133,6 @@ fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError>
 }
 
 /// RocksDB's defaults, under its own names: the effective options of an empty map.
-///
-/// # Errors
-/// [`Error::Io`]: a temporary directory fails; [`Error::Rocks`]: RocksDB opens no database in it.
 pub fn defaults() -> Result<&'static OptionMap> {
     static DEFAULTS: OnceLock<OptionMap> = OnceLock::new();
     if let Some(defaults) = DEFAULTS.get() {

@@ -76,9 +76,6 @@ enum Section {
 
 impl OptionsFile {
     /// Reads a file.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the file cannot be read; [`Error::Usage`]: it is no OPTIONS file, or a line in it is not of its form.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = match read_regular(path, MAX_FILE) {
             Err(error) if error.kind() == ErrorKind::InvalidData => {
@@ -101,17 +98,11 @@ impl OptionsFile {
     }
 
     /// Reads the newest OPTIONS file of the database in `dir`.
-    ///
-    /// # Errors
-    /// As [`OptionsFile::latest_path`] and [`OptionsFile::read`].
     pub fn latest(dir: &Path) -> Result<Self> {
         Self::read(&Self::latest_path(dir)?)
     }
 
     /// The newest OPTIONS file of the database in `dir`.
-    ///
-    /// # Errors
-    /// [`Error::State`]: there is none; [`Error::Io`]: the directory cannot be read.
     pub fn latest_path(dir: &Path) -> Result<PathBuf> {
         let mut newest: Option<(u64, PathBuf)> = None;
         for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {

@@ -120,10 +120,6 @@ impl AsRef<[u8]> for Value<'_> {
 
 impl Reader {
     /// Opens the database at `path` with the options stored in it, or RocksDB's defaults where there are none.
-    ///
-    /// # Errors
-    /// [`Error::State`]: there is no database; [`Error::Rocks`], [`Error::Io`]: RocksDB refuses it, its files cannot be
-    /// read, or the system refuses a thread.
     pub fn open(path: &Path, options: &ReaderOptions) -> Result<Self> {
         Ok(Self::open_with(path, options, |_, families| families)?.0)
     }
@@ -152,9 +148,6 @@ impl Reader {
 
     /// Opens the database at `path` read-only as a node would: with all its own options, also the number of open files,
     /// and a block cache of `cache` bytes, which no OPTIONS file has. What is read is counted.
-    ///
-    /// # Errors
-    /// As [`Reader::open`].
     pub fn open_as_node(path: &Path, cache: usize) -> Result<Self> {
         let (mut db_options, families) = load(path, cache)?;
         ReadCounts::attach(&mut db_options);
@@ -165,9 +158,6 @@ impl Reader {
 
     /// Opens the database for reading and writing as a node would, with all its own options and a block cache of `cache`
     /// bytes. The `meter` counts what happens in it.
-    ///
-    /// # Errors
-    /// As [`Reader::open`].
     pub fn open_as_writing_node(path: &Path, cache: usize, meter: &Meter) -> Result<Self> {
         let (mut db_options, families) = load(path, cache)?;
         Meter::attach(&mut db_options);
@@ -178,9 +168,6 @@ impl Reader {
     }
 
     /// A writer into a column family. Only a database that is open for writing takes what it writes.
-    ///
-    /// # Errors
-    /// [`Error::State`]: no such column family.
     pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
         Ok(Writer::new(&self.db, &self.path, self.family(family)?, settings))
     }
@@ -191,27 +178,18 @@ impl Reader {
     }
 
     /// Looks up one key; the size of its value.
-    ///
-    /// # Errors
-    /// [`Error::State`]: no such column family; [`Error::Rocks`]: RocksDB's refusal.
     pub fn size_of(&self, family: &str, key: &[u8]) -> Result<Option<usize>> {
         let found = self.db.get_pinned_cf(self.family(family)?, key).map_err(wrap("read from", &self.path))?;
         Ok(found.map(|value| value.len()))
     }
 
     /// About how many bytes the records of a range take. Opens the files that begin or end in it.
-    ///
-    /// # Errors
-    /// [`Error::State`]: no such column family; [`Error::Rocks`]: RocksDB's refusal.
     pub(super) fn approximate_size(&self, family: &str, range: Range<'_>) -> Result<u64> {
         let sizes = self.db.get_approximate_sizes_cf(self.family(family)?, &[range]);
         Ok(sizes.map_err(wrap("look at", &self.path))?.into_iter().sum())
     }
 
     /// Reads all files, filters as well as records.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: the first block that does not match its checksum, by file and offset.
     pub(super) fn verify_checksum(&self) -> Result<()> {
         self.db.verify_checksum_opt(&scan_options()).map_err(wrap("read from", &self.path))
     }
@@ -232,9 +210,6 @@ impl Reader {
     }
 
     /// The SST files of all column families.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB's refusal.
     pub fn files(&self) -> Result<Vec<DataFile>> {
         let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
         // RocksDB's names come as text, which not every path is; files may also lie elsewhere (`cf_paths`).
@@ -253,9 +228,6 @@ impl Reader {
     }
 
     /// The SST files with the counts of their properties. No key may be in two files of a column family.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: a file cannot be read.
     pub fn counted_files(&self) -> Result<Vec<DataFile>> {
         let mut files = self.files()?;
         for file in &mut files {
@@ -285,9 +257,6 @@ impl Reader {
 
     /// Goes through the records from `from` on (or the first) up to, but without, `to` (or to the last). Every block it
     /// reads is checked against its checksum, and none stays in the block cache.
-    ///
-    /// # Errors
-    /// [`Error::State`]: no such column family.
     pub fn scan(&self, family: &str, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Scan<'_>> {
         let mut options = scan_options();
         options.set_readahead_size(SCAN_AHEAD);
@@ -303,18 +272,12 @@ impl Reader {
     }
 
     /// A scan for random access: it has no position yet and reads nothing ahead.
-    ///
-    /// # Errors
-    /// [`Error::State`]: no such column family.
     pub fn pick(&self, family: &str) -> Result<Scan<'_>> {
         let iterator = self.db.raw_iterator_cf_opt(self.family(family)?, scan_options());
         Ok(Scan { iterator, path: self.path.clone() })
     }
 
     /// Looks up many keys at once; the results are in the order of the keys. `sorted` says that these ascend.
-    ///
-    /// # Errors
-    /// [`Error::State`]: no such column family; and for each key [`Error::Rocks`]: RocksDB's refusal.
     pub fn get_many<K: AsRef<[u8]>>(
         &self,
         family: &str,
@@ -330,9 +293,6 @@ impl Reader {
     }
 
     /// Totals of all files of a column family, from their properties; 0 where RocksDB does not report them.
-    ///
-    /// # Errors
-    /// As [`Reader::size_of`].
     pub fn totals(&self, family: &str) -> Result<FileTotals> {
         let property = self.db.property_value_cf(self.family(family)?, "rocksdb.aggregated-table-properties");
         let text = property.map_err(wrap("look at", &self.path))?.unwrap_or_default();
@@ -351,17 +311,11 @@ impl Reader {
     }
 
     /// Entries of all files and memtables of a column family: records, older ones under the same keys, and deletions.
-    ///
-    /// # Errors
-    /// As [`Reader::size_of`].
     pub fn entries(&self, family: &str) -> Result<u64> {
         Ok(self.totals(family)?.entries + self.unflushed(family)?)
     }
 
     /// Entries of the memtables of a column family, which come from the WAL.
-    ///
-    /// # Errors
-    /// As [`Reader::size_of`].
     pub fn unflushed(&self, family: &str) -> Result<u64> {
         let mut entries = 0;
         for name in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
@@ -487,9 +441,6 @@ impl Scan<'_> {
     }
 
     /// Checks that everything up to here could be read.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: what could not: a block that does not match its checksum, a file that is gone.
     pub fn status(&self) -> Result<()> {
         self.iterator.status().map_err(wrap("read from", &self.path))
     }

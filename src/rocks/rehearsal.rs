@@ -30,9 +30,6 @@ pub enum Way {
 }
 
 /// Imports some records with the options of `loading`, and reads them back with those of `node`.
-///
-/// # Errors
-/// [`ProbeError::Refused`]: RocksDB refuses the options; [`ProbeError::Failed`]: there is no directory to try them in.
 pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), ProbeError> {
     let answer = scratch::try_in_places(|dir| match import(dir, loading, node, way) {
         Ok(()) => Tried::Answered(Ok(())),

@@ -35,9 +35,6 @@ fn places() -> Vec<PathBuf> {
 }
 
 /// Makes an attempt in a new directory, place after place.
-///
-/// # Errors
-/// [`Error::Io`]: there is no place where a directory can be made; or the failure of the last place ([`Tried::Failed`]).
 pub(super) fn try_in_places<T>(attempt: impl FnMut(&Path) -> Tried<T>) -> Result<T> {
     try_in(&places(), attempt)
 }

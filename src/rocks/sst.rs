@@ -24,9 +24,6 @@ pub(crate) struct SstOptions {
 
 impl SstOptions {
     /// From the options of the database that will ingest the files.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`](crate::Error::Rocks): RocksDB refuses them.
     pub fn new(map: &OptionMap, path: &Path) -> Result<Self> {
         let mut map = map.clone();
         // RocksDB's default writes the name of this host into each file, which may be published.

@@ -48,17 +48,11 @@ pub struct Level {
 impl Store {
     /// Makes a database with several column families, each with options of its own; the first one is worked on unless
     /// another is named, and its options are those of the database. A `meter` counts what happens in it.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB refuses the options or the directory; [`Error::Io`]: the system refuses it a thread.
     pub fn create(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
         Self::with_options(path, families, meter, true)
     }
 
     /// Opens a database that [`Store::create`] has made, with the options it is to keep.
-    ///
-    /// # Errors
-    /// As [`Store::create`].
     pub fn reopen(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
         Self::with_options(path, families, meter, false)
     }
@@ -89,9 +83,6 @@ impl Store {
     ///
     /// The number is spent on deleting a key of `default` that is not there. The deletion goes to a file that a compaction
     /// removes; its key comes before all others, so that the compaction touches no other file.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB fails, e.g. because the disk is full.
     pub fn leave_sequence_zero(&self) -> Result<()> {
         if self.db.latest_sequence_number() > 0 {
             return Ok(());
@@ -120,10 +111,6 @@ impl Store {
 
     /// Opens an existing database, each column family with the options it has; `family` is made with those of `map` where
     /// it is missing. A database at sequence number 0 is moved past it.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it is no database; [`Error::Rocks`]: another process has it open, or its options name something
-    /// this RocksDB does not know.
     pub fn open(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
         log_format::check(path)?;
         let file = OptionsFile::latest(path)?;
@@ -157,17 +144,11 @@ impl Store {
     }
 
     /// A writer into a column family, for one thread.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: there is no such column family.
     pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
         Ok(Writer::new(&self.db, &self.path, self.named(family)?, settings))
     }
 
     /// The work that waits for flushes and compactions now.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB does not report it.
     pub fn backlog(&self) -> Result<Backlog> {
         let family = self.family()?;
         let number = |name: &PropName| -> Result<u64> {
@@ -186,18 +167,12 @@ impl Store {
     }
 
     /// Bytes in the memtable that is written to.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB does not report it.
     pub fn active_memtable(&self) -> Result<u64> {
         let found = self.db.property_int_value_cf(self.family()?, properties::CUR_SIZE_ACTIVE_MEM_TABLE);
         Ok(found.map_err(wrap("look at", &self.path))?.unwrap_or_default())
     }
 
     /// Bytes in all memtables of a column family, those that are being flushed included.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB does not report it.
     pub fn memtables_of(&self, family: &str) -> Result<u64> {
         let found = self.db.property_int_value_cf(self.named(family)?, properties::CUR_SIZE_ALL_MEM_TABLES);
         Ok(found.map_err(wrap("look at", &self.path))?.unwrap_or_default())
@@ -221,9 +196,6 @@ impl Store {
     }
 
     /// Ingests finished files into a column family.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB refuses them, e.g. because they overlap what is there and `settings` do not allow that.
     pub fn ingest(&self, family: &str, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -235,10 +207,6 @@ impl Store {
     }
 
     /// Compacts a whole column family down to its last level.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB fails, e.g. because the disk is full. Its C interface does not report that, but its count
-    /// of background errors does, or files that are left at level 0.
     pub fn compact(&self, family: &str, settings: &CompactionSettings) -> Result<()> {
         let options = options::compact_options(settings);
         self.db.compact_range_cf_opt(self.named(family)?, None::<&[u8]>, None::<&[u8]>, &options);
@@ -260,9 +228,6 @@ impl Store {
     }
 
     /// Writes what is in the memtables of a column family to files.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB fails, e.g. because the disk is full.
     pub fn flush(&self, family: &str) -> Result<()> {
         let mut options = FlushOptions::default();
         options.set_wait(true);
@@ -270,9 +235,6 @@ impl Store {
     }
 
     /// Records in the files of a column family, overwritten ones included.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB does not report it.
     pub fn records(&self, name: &str) -> Result<u64> {
         // From the files' own properties: the list of live files knows only those RocksDB happens to have opened.
         let family = self.named(name)?;
@@ -292,9 +254,6 @@ impl Store {
     }
 
     /// Files and bytes of each level of a column family that has any.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: RocksDB does not report it.
     pub fn levels(&self, family: &str) -> Result<Vec<Level>> {
         let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
         let own = files.iter().filter(|file| file.column_family_name == family);
@@ -326,9 +285,6 @@ pub(super) fn build(path: &Path, map: &OptionMap) -> Result<Options> {
 }
 
 /// The options that a database's column family has, from its OPTIONS file; `None` where it has no such family.
-///
-/// # Errors
-/// As [`OptionsFile::latest`].
 pub(crate) fn options_of(path: &Path, family: &str) -> Result<Option<OptionMap>> {
     let file = OptionsFile::latest(path)?;
     Ok(file.family(family).map(|found| file.options(found)))

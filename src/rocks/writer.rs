@@ -55,9 +55,6 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a batch. Returns when RocksDB has it, which takes long while it stalls writers.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`](crate::Error::Rocks): RocksDB fails, e.g. because the disk is full.
     pub fn write(&self, batch: &Batch) -> Result<()> {
         self.db.write_opt(&batch.inner, &self.options).map_err(wrap("write to", self.path))
     }

@@ -58,17 +58,6 @@ pub enum SizeError {
 }
 
 /// Reads a size. With a unit, a fraction is allowed and rounded down to whole bytes: `1.5GiB`.
-///
-/// # Errors
-/// [`SizeError`]: what is wrong and how to write it.
-///
-/// ```
-/// use bedload::testing::text::size::parse;
-///
-/// assert_eq!(parse("64M"), Ok(64 << 20));
-/// assert_eq!(parse("1.5GiB"), Ok(3 << 29));
-/// assert!(parse("64MB").unwrap_err().to_string().ends_with("write 64M or 64MiB for powers of 1024"));
-/// ```
 pub fn parse(text: &str) -> Result<u64, SizeError> {
     let trimmed = text.trim();
     let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());

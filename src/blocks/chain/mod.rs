@@ -97,9 +97,6 @@ impl std::fmt::Display for Family {
 /// be longer than the block.
 ///
 /// `version` is that of an Antelope log (headers are the same in all of them) and 0 for Steem and Hive.
-///
-/// # Errors
-/// [`ChainProblem::Truncated`] when `block` ends inside the header, others when it holds what no header holds.
 pub fn header(family: Family, _version: u32, block: &[u8]) -> Result<Header, ChainProblem> {
     match family {
         Family::Steem | Family::Hive => steem::header(block),

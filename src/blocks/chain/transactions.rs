@@ -31,11 +31,6 @@ pub struct Transactions {
 /// `version` is that of an Antelope log, 0 for Steem and Hive. In version 4 the block begins behind the entry's size and
 /// compression, may lack what can be pruned, and may be followed by padding. `header` is what [`header`](super::header())
 /// gave for the same bytes.
-///
-/// # Errors
-/// [`ChainProblem::Merkle`] when the roots differ (eight blocks of Steem's main network differ from the beginning and are
-/// known), [`ChainProblem::UnknownOperation`] unless such are skipped, others when the bytes are not those of
-/// transactions.
 pub fn check_transactions(
     family: Family,
     version: u32,
@@ -50,9 +45,6 @@ pub fn check_transactions(
 }
 
 /// A block's transactions as JSON, by the names that nodes use; not checked against its header.
-///
-/// # Errors
-/// As [`check_transactions`], but for [`ChainProblem::Merkle`].
 pub(crate) fn transactions_json(
     family: Family,
     version: u32,

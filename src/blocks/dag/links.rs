@@ -19,9 +19,6 @@ pub(crate) mod codec {
 pub(crate) struct Malformed;
 
 /// Calls `found` with the bytes of every CID that `block` links to, in their order.
-///
-/// # Errors
-/// [`Malformed`]: the block is not what its codec says; links before that have been passed on.
 pub(crate) fn links(codec: u64, block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
     match codec {
         codec::DAG_CBOR => cbor_links(block, found),

@@ -71,10 +71,6 @@ enum What {
 }
 
 /// Runs `bedload presets`.
-///
-/// # Errors
-/// [`Error::Preset`](crate::Error::Preset), [`Error::Usage`](crate::Error::Usage) or [`Error::Io`](crate::Error::Io):
-/// there is no such preset, or something in it is wrong.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     match &args.what {
         None => list(&args.list, globals),

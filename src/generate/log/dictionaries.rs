@@ -13,10 +13,6 @@ const ENDING: &str = "M.dict.zst";
 const LARGEST: u64 = 16 << 20;
 
 /// Reads every `NNNM.dict.zst` of a directory; other files are passed over.
-///
-/// # Errors
-/// [`Error::Io`]: the directory or a file cannot be read, or a dictionary is no zstd file; [`Error::Usage`]: there is
-/// no dictionary.
 pub fn read_dictionaries(dir: &Path) -> Result<Dictionaries> {
     let mut found = Dictionaries::new();
     let files = std::fs::read_dir(dir).map_err(Error::io("read", dir))?;

@@ -43,9 +43,6 @@ pub struct IndexWriter<W> {
 
 impl<W: Write + Seek> IndexWriter<W> {
     /// Begins an index at the start of `out`.
-    ///
-    /// # Errors
-    /// [`io::Error`] of `out`.
     pub fn new(kind: IndexKind, out: W) -> io::Result<Self> {
         let mut writer = Self { kind, out, ends: None };
         writer.head()?;
@@ -53,9 +50,6 @@ impl<W: Write + Seek> IndexWriter<W> {
     }
 
     /// Adds the next block.
-    ///
-    /// # Errors
-    /// [`io::Error`] of `out`.
     pub fn push(&mut self, entry: &LogEntry) -> io::Result<()> {
         let (first, _) = *self.ends.get_or_insert((entry.number, entry.number));
         self.ends = Some((first, entry.number));
@@ -67,9 +61,6 @@ impl<W: Write + Seek> IndexWriter<W> {
     }
 
     /// Writes the head, which is complete only now, and returns `out`.
-    ///
-    /// # Errors
-    /// [`io::Error`] of `out`.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.seek(SeekFrom::Start(0))?;
         self.head()?;

@@ -128,9 +128,6 @@ impl LogSpec {
     }
 
     /// The version of an Antelope log, 1 to 4. Savanna blocks are only in version 3.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: another version, or another family.
     pub fn version(self, version: u32) -> Result<Self> {
         if self.family != Family::Antelope {
             return Err(Error::Usage {
@@ -164,9 +161,6 @@ impl LogSpec {
     }
 
     /// Starts with another block than 1: a partial Antelope log, or a later part of a split Hive log.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: zero, a Steem log, or an Antelope log of version 1.
     pub fn first_block(self, number: u32) -> Result<Self> {
         let reason = match (number, self.family, self.version) {
             (0, _, _) => "there is no block 0".into(),
@@ -182,9 +176,6 @@ impl LogSpec {
     }
 
     /// Dictionaries for about half of the packed blocks of a Hive log. A block takes the one of its million, or the last.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: another family.
     pub fn dictionaries(self, dictionaries: Dictionaries) -> Result<Self> {
         if self.family != Family::Hive {
             return Err(Error::Usage {
@@ -217,9 +208,6 @@ impl LogSpec {
 /// Generates a log. `each` receives every block just before it is written, in order.
 ///
 /// Uses all threads of the current rayon pool and about 10 MiB of memory per thread.
-///
-/// # Errors
-/// [`io::Error`] of `out` or `each`.
 #[cfg(any(test, feature = "testing"))]
 pub fn write<W: Write + Send>(
     spec: &LogSpec,
@@ -230,9 +218,6 @@ pub fn write<W: Write + Send>(
 }
 
 /// [`write()`] with its progress.
-///
-/// # Errors
-/// As [`write()`].
 pub(crate) fn write_with<W: Write + Send>(
     spec: &LogSpec,
     out: &mut W,

@@ -48,10 +48,6 @@ impl<'a> Loader<'a> {
     }
 
     /// Adds a section; its length.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`](crate::Error::Interrupted) made of [`Gone`]: the writer takes no more batches; its own
-    /// error says why.
     pub fn add(&mut self, cid: &[u8], value: &[u8]) -> Result<u64> {
         let Batch { bytes, ends, hashes, .. } = &mut self.batch;
         let before = bytes.len();
@@ -73,9 +69,6 @@ impl<'a> Loader<'a> {
     }
 
     /// Adds bytes as they are.
-    ///
-    /// # Errors
-    /// As [`Loader::add`].
     pub fn add_bytes(&mut self, pieces: &[&[u8]]) -> Result<()> {
         pieces.iter().for_each(|piece| self.batch.bytes.extend_from_slice(piece));
         if self.batch.bytes.len() >= BATCH {

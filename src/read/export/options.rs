@@ -79,9 +79,6 @@ impl Format {
 
     /// The format that a file's name ends in. A block log may have a name without another ending than
     /// `.zst`, as nodes call it.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: in none of these.
     pub(crate) fn of_name(path: &Path, is_log: bool) -> Result<Self> {
         if path.metadata().is_ok_and(|there| !there.is_file()) {
             return Ok(Self::of_stream(is_log));

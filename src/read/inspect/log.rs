@@ -35,10 +35,6 @@ struct Counted {
 }
 
 /// Inspects a log and fills in the report.
-///
-/// # Errors
-/// [`Error::BadInput`]: it is damaged, or its blocks do not follow each other; [`Error::Io`]: it cannot be read;
-/// [`Error::Interrupted`].
 pub(super) fn inspect(
     log: &Log,
     options: &InspectOptions,

@@ -12,10 +12,6 @@ use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, LogProble
 use crate::source::block_log::{Chain, Checked};
 
 /// Writes number, id, sizes and offset of every block as a line of JSON.
-///
-/// # Errors
-/// [`Error::BadInput`]: the log is damaged; [`Error::VerificationFailed`]: it is torn; [`Error::Io`]: it cannot be
-/// read, or `out` not written; [`Error::Interrupted`].
 pub(super) fn list(log: &Log, options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let last = match &log.body {
         LogBody::Files(files) => list_files(files, log, options, out)?,

@@ -191,10 +191,6 @@ fn count_all(
 
 /// Writes every block's CID, size and offset as a line of JSON, in the order of the file; blocks are not hashed. Of a
 /// block log the number and id of every block instead, which must follow the one before it.
-///
-/// # Errors
-/// [`Error::BadInput`]: the snapshot is neither CAR nor block log, or is cut; [`Error::VerificationFailed`]: a log is
-/// torn; [`Error::Io`]: it cannot be read, or `out` not written; [`Error::Interrupted`].
 pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let options = &options.without_secrets();
     let progress = Progress::new(&crate::progress::Silent);

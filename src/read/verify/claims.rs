@@ -22,9 +22,6 @@ impl KeyReader {
     }
 
     /// What `key` claims about `value`.
-    ///
-    /// # Errors
-    /// [`String`]: why the key is not of this layout.
     pub fn claim<'a>(&self, key: &'a [u8], data: &'a [u8]) -> Result<Claim<'a>, String> {
         let (code, digest) = match self.layout {
             KeyLayout::Cid => {

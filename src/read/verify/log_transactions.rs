@@ -26,10 +26,6 @@ const ID: usize = 32;
 type Named = [u8; ID + PLACE];
 
 /// Whether the family has each id that a block names, under one of its places, and nothing else.
-///
-/// # Errors
-/// [`Error::Rocks`], [`Error::Io`]: the database cannot be read, or the disk for temporary files is full;
-/// [`Error::Interrupted`].
 pub(super) fn agree(job: &Job<'_>, files: &[DataFile], lookup: &Lookup) -> Result<bool> {
     let dir = job.options.resources.scratch_parent();
     let named = sorted(job, files, lookup, &dir)?;

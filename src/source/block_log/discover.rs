@@ -56,10 +56,6 @@ pub(crate) fn log_in(dir: &Path) -> Option<PathBuf> {
 }
 
 /// The files of the log at `path`, in the order of their blocks.
-///
-/// # Errors
-/// [`Error::BadInput`]: a directory has no log ([`LogProblem::NoLogInDirectory`]), or a part of one is missing
-/// ([`LogProblem::MissingPart`]); [`Error::Io`]: a directory cannot be listed.
 pub(crate) fn discover(path: &Path) -> Result<Vec<PathBuf>> {
     if path.is_dir() {
         return of_directory(path);

@@ -51,9 +51,6 @@ pub(crate) struct Forward {
 
 impl Forward {
     /// Reads the head of a log from a stream.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: it is no log that can be read from its beginning; [`Error::Io`]: the stream cannot be read.
     pub fn open(
         name: &Path,
         mut stream: Box<dyn ByteStream>,
@@ -120,10 +117,6 @@ impl Forward {
 
     /// Fills `batch` with whole entries of about `target` bytes; `false` at the clean end. No batch goes beyond block
     /// `until`. While the stream is read, `reached` gets the bytes that are consumed.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: the stream is damaged, or torn and that is not allowed ([`LogProblem::Torn`]);
-    /// [`Error::Io`]: it cannot be read.
     pub fn next(
         &mut self,
         batch: &mut Batch,

@@ -169,9 +169,6 @@ impl Framing {
     }
 
     /// All entries of a piece, from its end to its beginning, handed back in the order of the log.
-    ///
-    /// # Errors
-    /// [`usize`]: where the word ends that is not one; `spans` has those behind it, the last one first.
     pub fn walk_back(self, bytes: &[u8], base: u64, end: usize, spans: &mut Vec<Span>) -> Result<(), usize> {
         spans.clear();
         let mut at = end;
@@ -190,9 +187,6 @@ impl Framing {
     }
 
     /// The header of an entry's block; `None` when it is no block.
-    ///
-    /// # Errors
-    /// [`UnpackProblem::Missing`] or [`UnpackProblem::BadDictionary`]: the dictionary it needs is not there.
     pub fn header_of(self, bytes: &[u8], span: Span, unpacker: &mut Unpacker) -> Result<Option<Header>, UnpackProblem> {
         match unpacker.unpack(self.stored(bytes, span), span.packing) {
             Ok(block) => Ok(self.header(block).ok()),
@@ -203,9 +197,6 @@ impl Framing {
 
     /// The entries that a piece begins with, as many as end in it for certain: what follows the last one names its id.
     /// None when nothing in it can be read.
-    ///
-    /// # Errors
-    /// As [`Framing::header_of`].
     pub fn whole_entries(
         self,
         bytes: &[u8],
@@ -230,9 +221,6 @@ impl Framing {
     }
 
     /// The first end of an entry that is whole in a piece, and the header of the entry's block.
-    ///
-    /// # Errors
-    /// As [`Framing::header_of`].
     pub fn first_end(
         self,
         bytes: &[u8],

@@ -56,9 +56,6 @@ impl<'a> Chain<'a> {
     }
 
     /// Checks the entry `index` of a batch.
-    ///
-    /// # Errors
-    /// [`LogProblem`]: what is wrong with it.
     pub fn take<'b>(&'b mut self, batch: &'b mut Batch, index: usize) -> Result<Checked<'b>, LogProblem> {
         let number = self.next;
         let Some(&span) = batch.spans.get(index) else { return Err(LogProblem::NoEnd { number }) };

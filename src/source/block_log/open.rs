@@ -54,10 +54,6 @@ pub(crate) enum Sought {
 
 impl Log {
     /// Opens what is several files; `None` when the source is one file.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`](crate::Error::BadInput): the set is incomplete, or no log; [`Error::Io`](crate::Error::Io):
-    /// it cannot be read.
     pub fn of_set(path: &Path, tail: TornTail, dictionaries: &Dictionaries) -> Result<Option<Self>> {
         if !is_set(path) {
             return Ok(None);
@@ -68,10 +64,6 @@ impl Log {
     }
 
     /// Opens an input as a log, if it is one.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`](crate::Error::BadInput) or [`Error::Io`](crate::Error::Io): it is one, or should be by the
-    /// caller's word, and cannot be read.
     pub fn detect(mut input: Input, sought: Sought, tail: TornTail, dictionaries: &Dictionaries) -> Result<Opened> {
         let (head, ends) = peek(&mut input, PEEK)?;
         if sought == Sought::Either && !is_block_log(&head, ends) {

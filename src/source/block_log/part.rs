@@ -66,10 +66,6 @@ struct Single {
 
 impl Part {
     /// Opens a file.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: it is no log ([`LogProblem::NotALog`]), has no whole block ([`LogProblem::Empty`]), or is
-    /// torn and `torn` does not allow that ([`LogProblem::Torn`]); [`Error::Io`]: it cannot be read.
     pub fn open(path: &Path, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
         let file = open_regular(path).map_err(Error::io("open", path))?;
         Self::of_file(path, file, torn, unpacker)

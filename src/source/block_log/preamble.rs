@@ -48,9 +48,6 @@ impl Preamble {
     }
 
     /// Checks the number of the log's first block against the head's. A pruned log begins later than its head says.
-    ///
-    /// # Errors
-    /// [`LogProblem::HeadFirst`].
     pub fn check_first(&self, found: u32) -> Result<(), LogProblem> {
         let head = self.first_block;
         let is_right = if self.pruned { head <= found } else { head == found };
@@ -93,9 +90,6 @@ pub(crate) fn is_antelope(bytes: &[u8]) -> bool {
 }
 
 /// Reads the head of a log, of which `bytes` has at least the first few KiB.
-///
-/// # Errors
-/// [`LogProblem::Preamble`]: it cannot be one.
 pub(crate) fn read(bytes: &[u8]) -> Result<Preamble, LogProblem> {
     let bad = |reason: &str| LogProblem::Preamble { reason: reason.into() };
     let cut = || bad("the log ends inside it");

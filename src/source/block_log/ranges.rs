@@ -47,10 +47,6 @@ pub(crate) struct Range {
 
 impl LogFiles {
     /// Opens the log at `path`: a file, a part of a set, or a directory.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: something is missing, is no log, or does not fit what is before it; the last file is torn;
-    /// [`Error::Io`]: a file cannot be read.
     pub fn open(path: &Path, torn: TornTail, dictionaries: &Dictionaries) -> Result<Self> {
         let mut unpacker = Unpacker::new(dictionaries);
         let files = discover(path)?;
@@ -65,9 +61,6 @@ impl LogFiles {
     }
 
     /// A log that is one file, open already.
-    ///
-    /// # Errors
-    /// As [`LogFiles::open`].
     pub fn of_file(path: &Path, file: std::fs::File, torn: TornTail, dictionaries: &Dictionaries) -> Result<Self> {
         let part = Part::of_file(path, file, torn, &mut Unpacker::new(dictionaries))?;
         Self::of_parts(path, vec![part])
@@ -128,10 +121,6 @@ impl LogFiles {
     }
 
     /// Cuts the log into ranges of about `every` bytes, leaving out those that are `done`.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the files cannot be read; [`Error::BadInput`]: a dictionary is missing
-    /// ([`LogProblem::MissingDictionary`]).
     pub fn ranges(&self, every: u64, done: &[Range], dictionaries: &Dictionaries) -> Result<Vec<Range>> {
         let mut unpacker = Unpacker::new(dictionaries);
         let mut ranges: Vec<Range> = Vec::new();
@@ -225,9 +214,6 @@ impl<'a> RangeReader<'a> {
 
     /// Reads the next window into `batch`; `false` at the end of the range. The block that must come next is `expected`,
     /// and `before` the id of the one before it.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: no entry ends where one must; [`Error::Io`]: the file cannot be read.
     pub fn next(
         &mut self,
         batch: &mut Batch,

@@ -33,9 +33,6 @@ impl Lookup {
 
     /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the other
     /// may.
-    ///
-    /// # Errors
-    /// [`ChainProblem`]: they are not those the header commits to.
     pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<Transactions, ChainProblem> {
         let (family, other) = self.families(packed);
         let first = self.check(family, block, header);

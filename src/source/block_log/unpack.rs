@@ -122,9 +122,6 @@ impl Unpacker {
     }
 
     /// The block in `stored`.
-    ///
-    /// # Errors
-    /// [`UnpackProblem`]: it cannot be unpacked.
     pub fn unpack<'b>(&'b mut self, stored: &'b [u8], packing: Packing) -> Result<&'b [u8], UnpackProblem> {
         if packing == Packing::Raw {
             return Ok(stored);
@@ -133,9 +130,6 @@ impl Unpacker {
     }
 
     /// The block in `stored`, which is packed, with [`ROOM`] bytes before it.
-    ///
-    /// # Errors
-    /// As [`Unpacker::unpack`].
     pub fn unpack_with_room(&mut self, stored: &[u8], packing: Packing) -> Result<&mut [u8], UnpackProblem> {
         self.frame.clear();
         self.frame.extend_from_slice(&MAGIC);

@@ -38,9 +38,6 @@ pub struct Packer {
 
 impl Packer {
     /// A packer with Forest's level.
-    ///
-    /// # Errors
-    /// [`io::Error`]: zstd could not get its memory.
     pub fn new() -> io::Result<Self> {
         let mut zstd = Compressor::new(LEVEL)?;
         zstd.set_parameter(CParameter::ContentSizeFlag(false))?;
@@ -50,9 +47,6 @@ impl Packer {
 
     /// Appends the frames of one batch to `packed` and their ends to `frames`. `ends` are the places in `bytes` where
     /// its sections end, ascending; the last one is the end of `bytes`.
-    ///
-    /// # Errors
-    /// [`io::Error`]: zstd could not get its memory.
     ///
     /// # Panics
     /// If `ends` does not ascend or is outside `bytes`.

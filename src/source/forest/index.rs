@@ -50,18 +50,12 @@ impl Index {
     }
 
     /// Notes a block by its [`slot_hash`].
-    ///
-    /// # Errors
-    /// [`io::Error`]: no room for what does not fit in memory.
     pub fn add_hash(&mut self, hash: u64, offset: u64) -> io::Result<()> {
         self.0.push([hash, offset])
     }
 
     /// Writes index and footer, as the end of an archive that is `position` bytes long so far. Returns their length.
     /// The same hash in the same frame is one entry.
-    ///
-    /// # Errors
-    /// [`io::Error`] of `out`, or of the files that hold what did not fit in memory.
     pub fn write(self, out: &mut impl Write, position: u64) -> io::Result<u64> {
         self.write_in_frames(out, position, PAYLOAD_MAX)
     }

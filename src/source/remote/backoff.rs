@@ -60,9 +60,6 @@ impl Backoff {
     }
 
     /// How long to wait after a fault.
-    ///
-    /// # Errors
-    /// The fault, where another try is not worth it.
     pub fn next(&mut self, fault: Fault) -> Result<Duration, Fault> {
         self.tries += 1;
         let elapsed = self.since.elapsed();

@@ -30,9 +30,6 @@ impl Body {
     }
 
     /// Returns the next bytes; `None` at the end.
-    ///
-    /// # Errors
-    /// [`Fault::Passing`]: the connection broke or stalled.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         let window = self.stall * STALLS;
         let stalled = |what: String| Err(Fault::passing(format!("the connection stalled: {what}")));

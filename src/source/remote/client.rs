@@ -102,9 +102,6 @@ tokio::task_local! {
 
 impl Client {
     /// A client for `url`, which messages call `shown`.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: the URL is wrong; [`Error::Usage`]: settings are wrong.
     pub fn new(url: &Url, shown: &std::path::Path, network: &NetworkOptions) -> Result<Self, Error> {
         let bad = |problem: RemoteProblem| Error::bad_input(shown, None, problem);
         let client = http_client().map_err(bad)?;

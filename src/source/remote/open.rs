@@ -54,9 +54,6 @@ struct Probed {
 
 impl RemoteFile {
     /// Opens the file that `source` names; `pinned` is where an earlier run has found it.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: it is not there, or may not be read; [`Error::Io`]: the network gives no answer.
     pub fn open(source: &Path, network: &NetworkOptions, pinned: Option<&str>) -> Result<Arc<Self>> {
         let text = network.urls.get(source).map_or_else(|| source.to_string_lossy().into_owned(), |url| url.0.clone());
         let name = PathBuf::from(name::shown(&text));
@@ -146,9 +143,6 @@ impl RemoteFile {
     }
 
     /// Fills `into` from `offset`; false where there is not that much.
-    ///
-    /// # Errors
-    /// [`io::Error`] around an [`Error`]: as reading it.
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<bool> {
         let Some(end) = offset.checked_add(into.len() as u64) else { return Ok(false) };
         if self.facts.bytes.is_none_or(|bytes| end > bytes) {
@@ -279,9 +273,6 @@ impl RemoteFile {
 }
 
 /// A small file at `url`.
-///
-/// # Errors
-/// As [`RemoteFile::open`].
 pub(crate) fn small(url: &Path, network: &NetworkOptions) -> Result<Vec<u8>> {
     let mut network = NetworkOptions { urls: Arc::default(), ..network.clone() };
     let mut name = url.to_owned();

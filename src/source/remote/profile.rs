@@ -18,9 +18,6 @@ const KEYS: [(&str, AmazonS3ConfigKey); 5] = [
 ];
 
 /// Adds what the profile says and the environment does not.
-///
-/// # Errors
-/// [`Error::Usage`](crate::Error::Usage): a value cannot be used.
 pub(super) fn fill(mut builder: AmazonS3Builder) -> Result<AmazonS3Builder> {
     let profile = settings::variable("AWS_PROFILE").unwrap_or_else(|| "default".into());
     let has_keys = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).is_some();

@@ -46,9 +46,6 @@ enum Uploaded {
 
 impl RemoteStore {
     /// The place that `root` names.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: it is at a web server; [`Error::BadInput`]: the URL is wrong.
     pub fn open(root: &Path, network: &NetworkOptions) -> Result<Self> {
         let text = network.urls.get(root).map_or_else(|| root.to_string_lossy().into_owned(), |url| url.0.clone());
         let name = PathBuf::from(name::shown(&text));
@@ -70,9 +67,6 @@ impl RemoteStore {
     }
 
     /// How long the object `file` is; `None` where there is none.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: it may not be looked at; [`Error::Io`]: the network gives no answer.
     pub fn size_of(&self, file: &str) -> Result<Option<u64>> {
         let path = self.path(file);
         self.tries(file, async || {
@@ -88,9 +82,6 @@ impl RemoteStore {
     }
 
     /// Writes a small object, in one step, over what is there.
-    ///
-    /// # Errors
-    /// As [`RemoteStore::size_of`].
     pub fn put(&self, file: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path(file);
         self.tries(file, async || {
@@ -100,9 +91,6 @@ impl RemoteStore {
     }
 
     /// Uploads the file at `from`, whose bytes have this BLAKE3 and length. False where they have not: then nothing is there.
-    ///
-    /// # Errors
-    /// As [`RemoteStore::size_of`]; [`Error::Io`]: the file cannot be read.
     pub fn put_file(&self, file: &str, from: &Path, bytes: u64, blake3: blake3::Hash) -> Result<bool> {
         let path = self.path(file);
         let uploaded = self.tries(file, async || {

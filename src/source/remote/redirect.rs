@@ -13,9 +13,6 @@ const MOST: usize = 10;
 const PUBLIC: [&str; 6] = ["accept", "accept-encoding", "if-match", "range", "user-agent", "x-amz-checksum-mode"];
 
 /// Returns the address that an answer from `from` redirects to, after `count` redirects. `None`: it is no redirect.
-///
-/// # Errors
-/// [`RefusedRedirect`]: to another scheme, one too many, or of a request that has a body.
 pub(super) fn target(
     method: &Method,
     from: &Url,

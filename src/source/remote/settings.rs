@@ -34,9 +34,6 @@ pub(super) fn variable(name: &str) -> Option<String> {
 
 /// The settings for a store: variables whose names begin with `prefix`, and `endpoint`, the option, which comes before
 /// them.
-///
-/// # Errors
-/// [`Error::Usage`]: a value cannot be used.
 pub(super) fn all<K: FromStr + AsRef<str>>(prefix: &str, endpoint: Option<(K, &str)>) -> Result<Vec<(K, String)>> {
     let mut found = Vec::new();
     for (name, value) in std::env::vars_os() {
@@ -56,9 +53,6 @@ pub(super) fn all<K: FromStr + AsRef<str>>(prefix: &str, endpoint: Option<(K, &s
 }
 
 /// The value of the setting `key`, which is `from` somewhere, as it can be used.
-///
-/// # Errors
-/// [`Error::Usage`]: it cannot.
 pub(super) fn checked(key: &str, value: &str, from: impl Display) -> Result<String> {
     if ADDRESSES.contains(&key) {
         let url = Url::parse(value).ok().filter(|url| matches!(url.scheme(), "http" | "https"));

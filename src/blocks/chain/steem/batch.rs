@@ -60,9 +60,6 @@ impl<T> Batch<T> {
     /// Computes the roots of all blocks, and the ids if `options` require them, and empties the batch. `each` receives the
     /// blocks in their order until one is an error: what is known of it, its header and bytes, and what was found, which
     /// is `None` when the header commits to other transactions.
-    ///
-    /// # Errors
-    /// That of `each`.
     pub(crate) fn check<E>(
         &mut self,
         options: &TransactionOptions,

@@ -64,9 +64,6 @@ pub(in super::super) fn check(
 }
 
 /// Steps over the transactions of a block. `each` receives where one begins, where its signatures do, and where it ends.
-///
-/// # Errors
-/// [`ChainProblem::UnknownOperation`], others when the bytes are not those of transactions.
 pub(super) fn walk(
     family: Family,
     block: &[u8],

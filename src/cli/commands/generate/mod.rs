@@ -27,10 +27,6 @@ struct Document<'a, T> {
 }
 
 /// Generates the snapshot and reports what is in it.
-///
-/// # Errors
-/// [`Error::State`](crate::Error::State): the file exists; [`Error::Usage`](crate::Error::Usage): the options exclude
-/// each other; [`Error::Io`](crate::Error::Io): the system refused to write it.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let started = Instant::now();
     signals::cancel_on_signals(&args.stop, NOTHING_LEFT)?;
