@@ -27,7 +27,6 @@ mod target;
 pub(crate) use document::is_sum;
 pub(crate) use during::{PublishedImport, import};
 pub(crate) use join::{JoinOptions, join};
-pub(crate) use part::{KeyRange, Selection};
 pub(crate) use publish::{BundleOptions, bundle};
 pub(crate) use seed::{SeedOptions, seed};
 pub(crate) use signature::{Signer, TrustedKey};

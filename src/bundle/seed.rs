@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, linkat};
 
 use super::document::BundleFile;
-use super::part::Selection;
+use super::part::select_families;
 use super::place::{Found, Place, changed, file, open};
 use super::problem::BundleProblem;
 use super::signature::TrustedKey;
@@ -44,8 +44,8 @@ pub(crate) struct SeedOptions {
     pub places: Vec<PathBuf>,
     /// The id of the bundle. Defaults to that of the newest one.
     pub bundle: Option<String>,
-    /// What to take of it.
-    pub part: Selection,
+    /// Column families to take; all if none is named.
+    pub families: Vec<String>,
     /// Keys of which one must have signed it; none where that does not matter.
     pub trusted: Vec<TrustedKey>,
     /// Whether the database is there, and its files are used where the bundle has the same.
@@ -71,7 +71,7 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
         found => found,
     });
     let Found { id, bundle } = found?;
-    let bundle = options.part.of(&id, bundle)?;
+    let bundle = select_families(&options.families, &id, bundle)?;
     let record = &bundle.record;
     import.sources = vec![first.root.clone()];
     (import.column_family, import.key) = (record.column_family.clone(), record.key);

@@ -198,9 +198,9 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
             },
         },
     };
-    let part = seed.record.part.as_ref().map_or_else(String::new, |part| {
+    let part = seed.record.part.as_ref().map_or_else(String::new, |_| {
         let names: Vec<String> = families_of(seed.record).map(str::to_owned).collect();
-        [names.join(" "), part.range.clone().unwrap_or_default()].join(" ")
+        names.join(" ")
     });
     let origin = Origin { bundle: Some(seed.id.to_owned()), part, ..Origin::default() };
     let identity = Identity::of(options, &preset, &plan, origin)?;

@@ -356,17 +356,13 @@ pub struct Part {
     pub of_files: u64,
     /// The content digest of the blocks of the whole bundle.
     pub of_digest: ContentDigest,
-    /// The keys that were asked for, as hex; each file that may have one was taken whole.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range: Option<String>,
 }
 
 impl Part {
     /// In words, for people.
     pub(crate) fn describe(&self) -> String {
-        let Self { bundle, files, of_files, range, .. } = self;
-        let range = range.as_ref().map_or_else(String::new, |range| format!(", those with keys of {range}"));
-        format!("{files} of the {of_files} files of the bundle {bundle}{range}")
+        let Self { bundle, files, of_files, .. } = self;
+        format!("{files} of the {of_files} files of the bundle {bundle}")
     }
 }
 

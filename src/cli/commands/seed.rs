@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::bundle::{KeyRange, SeedOptions, Selection, TrustedKey, seed};
+use crate::bundle::{SeedOptions, TrustedKey, seed};
 use crate::load;
 use crate::{Error, ImportOptions};
 
@@ -37,12 +37,6 @@ pub struct Args {
     /// Take only this column family; may be given again
     #[arg(long, value_name = "NAME")]
     pub column_family: Vec<String>,
-    /// Take only files that have keys of a range, from the first that begins with A to the last that begins with B
-    ///
-    /// Keys are hex; an end that is left out is open. A file is taken whole, with its other keys. The database is then a part,
-    /// which its BEDLOAD.json says.
-    #[arg(long, value_name = "A..B")]
-    pub only_range: Option<KeyRange>,
     /// Bring the database DIR up to date: its files stay where the bundle has the same ones, and only the others are fetched
     ///
     /// The database that comes of it takes the place of DIR in one step, as with --replace. One that a node has written to
@@ -113,7 +107,7 @@ fn options(args: &Args, places: Vec<PathBuf>) -> Result<SeedOptions, Error> {
     Ok(SeedOptions {
         places,
         bundle: args.bundle.clone(),
-        part: Selection { families: args.column_family.clone(), range: args.only_range.clone() },
+        families: args.column_family.clone(),
         trusted: args.trust.iter().map(|key| TrustedKey::find(key)).collect::<Result<_, Error>>()?,
         update: args.update,
         import,
