@@ -32,6 +32,8 @@ const LIMITS: &[(Scope, &str, i128, i128)] = &[
     (Scope::Compaction, "max_subcompactions", 0, MAX_THREADS),
     // RocksDB allocates a buffer of this size at once.
     (Scope::Db, "log_readahead_size", 0, 1 << 30),
+    // RocksDB allocates such a block for every memtable, with a write buffer of any size.
+    (Scope::Cf, "arena_block_size", 0, 256 << 20),
     // RocksDB adds the current time to them.
     (Scope::Cf, "preclude_last_level_data_seconds", 0, MAX_SECONDS),
     (Scope::Cf, "preserve_internal_time_seconds", 0, MAX_SECONDS),

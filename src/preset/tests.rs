@@ -736,6 +736,7 @@ fn options_that_crash_rocksdb_are_refused() {
         (&["node.cf.comparator=rocksdb.ReverseBytewiseComparator"], "records are sorted byte by byte"),
         (&["node.db.allow_mmap_writes=true", "node.db.allow_fallocate=false"], "needs its space"),
         (&["node.db.log_readahead_size=2147483648"], "it must be 0 to 1073741824"),
+        (&["node.cf.arena_block_size=2147483647"], "it must be 0 to 268435456"),
     ] {
         for name in ["ingest", "memtable"] {
             let error = error_of(name, set);
