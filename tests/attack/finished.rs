@@ -1,11 +1,12 @@
 //! Bytes that change in a finished database: `verify` finds them, or no command reads them; and no command hangs or dies.
 
+use crate::common::database::flip;
 use std::path::Path;
 use std::process::Stdio;
 
 use super::common::crash::copy;
 use super::common::crash::{Chance, Ended};
-use super::imports::{Attempt, World, files, flip};
+use super::imports::{Attempt, World, files};
 use super::judge::*;
 use super::{Context, Tell};
 
@@ -57,7 +58,7 @@ pub fn flips(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
             let mask = 1 << chance.below(8);
             let name = file.strip_prefix(at.dir).expect("below").display().to_string();
             let kind = attempt.plan.kind.name;
-            flip(&file, byte, mask);
+            flip(&file, byte as usize, mask.max(1));
             let judge = || {
                 let valid = verify(db)?;
                 let get = bedload(&["get", "--as", "hex", &key], db, &[0, 1, 2, 3, 4])?;

@@ -396,13 +396,3 @@ pub fn files(dir: &Path) -> Vec<PathBuf> {
     }
     found
 }
-
-/// Changes one byte of a file in place.
-pub fn flip(path: &Path, at: u64, mask: u8) {
-    use std::os::unix::fs::FileExt;
-    let file = std::fs::File::options().read(true).write(true).open(path).expect("a file");
-    let mut byte = [0];
-    if file.read_exact_at(&mut byte, at).is_ok() {
-        file.write_all_at(&[byte[0] ^ mask.max(1)], at).expect("written");
-    }
-}

@@ -1,12 +1,13 @@
 //! Bytes that change in the work folder: between two runs, and while one runs.
 
+use crate::common::database::flip;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::common::crash::Chance;
 use super::common::crash::copy;
-use super::imports::{Attempt, Fault, World, files, flip};
+use super::imports::{Attempt, Fault, World, files};
 use super::judge::*;
 use super::{Context, Tell};
 
@@ -61,7 +62,7 @@ pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell
         }
         let (byte, mask) = (place(&file, chance), 1 << chance.below(8));
         let name = file.strip_prefix(at.dir).expect("below").display().to_string();
-        flip(&file, byte, mask);
+        flip(&file, byte as usize, mask.max(1));
         let what = format!("{what}, then {name} byte {byte} ^ {mask:#04x}");
         tell(&what, attempt.finishes_or_refuses());
         std::fs::remove_dir_all(at.dir).expect("removed");
@@ -96,7 +97,7 @@ pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tel
         let (byte, mask) = (place(file, chance), 1 << chance.below(8));
         let name = file.strip_prefix(at.dir).expect("below").display().to_string();
         of_rocksdb = name.ends_with(".sst") || name.contains("partial/db/");
-        flip(file, byte, mask);
+        flip(file, byte as usize, mask.max(1));
         what = format!("{what}, {name} byte {byte} ^ {mask:#04x}");
     }
     if stopped {

@@ -1,6 +1,7 @@
 //! Sources that change: between a crash and the run that goes on, and under a run. The records are those of one source
 //! or those of the other, and never some of each.
 
+use crate::common::database::flip;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -96,7 +97,7 @@ fn change(file: &Path, change: Change, twins: &Twins, modified: SystemTime, chan
         }
         Change::Damaged => {
             let at = ENDS as u64 + chance.below((twins.one.len() - 2 * ENDS) as u64);
-            super::imports::flip(file, at, 1 << chance.below(8));
+            flip(file, at as usize, 1 << chance.below(8));
         }
         Change::Gone => std::fs::remove_file(file).expect("removed"),
     }

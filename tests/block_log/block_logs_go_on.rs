@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::common::database::flip;
 use crate::common::log::*;
 use crate::common::run::{Done, Import, Place, import, import_pipe};
 
@@ -149,12 +150,10 @@ fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
     all
 }
 
-/// Flips a bit of a file, so far in as these thousandths of it say.
-fn flip(path: &Path, thousandths: usize) {
-    let mut bytes = std::fs::read(path).expect("a file");
-    let at = (bytes.len() - 1) * thousandths / 1000;
-    bytes[at] ^= 4;
-    std::fs::write(path, bytes).expect("written");
+/// Flips a bit at `thousandths` of a file's length.
+fn flip_at(path: &Path, thousandths: usize) {
+    let len = path.metadata().expect("a file").len() as usize;
+    flip(path, (len - 1) * thousandths / 1000, 4);
 }
 
 /// The import says that its work is damaged, with all of `words`, and does it again when it may.
@@ -184,7 +183,7 @@ fn a_flipped_bit_in_a_file_between_two_runs_is_never_published() {
             assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
             let files = files(dir, "sst");
             let file = if last { files.last() } else { files.first() };
-            flip(file.expect("a file"), thousandths);
+            flip_at(file.expect("a file"), thousandths);
             is_damaged(&run, &["the unfinished import is damaged"], &blocks);
         }
     }
@@ -200,7 +199,7 @@ fn a_flipped_bit_in_what_memtables_have_written_is_never_published() {
     for point in ["range:3", "read-done"] {
         for thousandths in [0, 500, 970] {
             assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
-            flip(&files(&place.path("db.partial/db"), "sst")[0], thousandths);
+            flip_at(&files(&place.path("db.partial/db"), "sst")[0], thousandths);
             is_damaged(&run, &["the unfinished import is damaged"], &blocks);
         }
     }
@@ -219,7 +218,7 @@ fn a_flipped_bit_in_a_partition_of_transactions_is_never_published() {
         };
         for thousandths in [0, 300, 999] {
             assert_eq!(run().env("BEDLOAD_ABORT_AT", "ranges").run().code, Some(137));
-            flip(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
+            flip_at(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
             is_damaged(&run, &["the unfinished import is damaged: partition 0 has", "were verified"], &blocks);
         }
     }

@@ -45,13 +45,15 @@ pub fn ssts(db: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Flips a bit of a file.
-pub fn flip(path: &Path, at: u64) {
-    use std::os::unix::fs::FileExt;
-    let file = std::fs::File::options().read(true).write(true).open(path).expect("open");
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, at).expect("read");
-    file.write_all_at(&[byte[0] ^ 0x10], at).expect("write");
+/// Flips the bits of `mask` in the byte at `at`, if the file is that long. Returns the bytes from before.
+pub fn flip(path: &Path, at: usize, mask: u8) -> Vec<u8> {
+    let before = std::fs::read(path).expect("a file");
+    let mut bytes = before.clone();
+    if let Some(byte) = bytes.get_mut(at) {
+        *byte ^= mask;
+    }
+    std::fs::write(path, bytes).expect("written");
+    before
 }
 
 /// Opens a database for writing, as a node would.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::common::crash::*;
+use crate::common::database::flip;
 use crate::common::run::Place;
 
 #[test]
@@ -95,12 +96,8 @@ fn files_that_are_missing_or_cut_are_noticed() {
     memory.clone().arg(&["--restart"]).finishes();
 }
 
-/// Flips one bit in the middle of a file.
-fn flip(path: &Path) {
-    let mut bytes = std::fs::read(path).expect("a file");
-    let at = bytes.len() / 2;
-    bytes[at] ^= 4;
-    std::fs::write(path, bytes).expect("written");
+fn flip_middle(path: &Path) {
+    flip(path, path.metadata().expect("a file").len() as usize / 2, 4);
 }
 
 #[test]
@@ -116,7 +113,7 @@ fn a_flipped_bit_in_the_unfinished_work_is_noticed() {
         (&memory, "built", "sst"),
     ] {
         case.dies_at(point);
-        flip(&case.partial().join(dir).join(named(case, dir)));
+        flip_middle(&case.partial().join(dir).join(named(case, dir)));
         case.is_refused(&["the unfinished import is damaged", "that were verified"].map(|words| {
             // RocksDB's own checksum finds a block of an SST first.
             if dir == "sst" && words.starts_with("that") { "Corruption" } else { words }
@@ -128,7 +125,7 @@ fn a_flipped_bit_in_the_unfinished_work_is_noticed() {
     memory.dies_at("ingested");
     let db = memory.partial().join("db");
     let sst = list(&db).into_iter().find(|path| path.extension().is_some_and(|ending| ending == "sst"));
-    flip(&sst.expect("an SST"));
+    flip_middle(&sst.expect("an SST"));
     memory.is_refused(&["the unfinished import is damaged", "Corruption"]);
     memory.clone().arg(&["--restart"]).finishes();
 }
@@ -137,7 +134,7 @@ fn a_flipped_bit_in_the_unfinished_work_is_noticed() {
 fn a_partition_that_changes_while_the_import_runs_is_noticed() {
     let place = Place::in_memory();
     let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
-    let ended = case.stopped_at("read-done", || flip(&case.partial().join("spill").join(named(&case, "spill"))));
+    let ended = case.stopped_at("read-done", || flip_middle(&case.partial().join("spill").join(named(&case, "spill"))));
     assert_eq!(ended.code, Some(4), "{ended:?}");
     ended.says(&["the unfinished import is damaged: partition ", "that were verified", "--restart"]);
     case.nothing_under_the_name("a flipped bit");

@@ -16,7 +16,7 @@ fn a_quick_look_does_not_read_a_large_snapshot_through() {
     let car = generate(dir.path(), "40MiB");
     let whole = inspect(&car, &["--full"], 0);
     // Damage near the end shows only to whom it is read.
-    flip(&car, 39 << 20);
+    flip(&car, 39 << 20, 0x10);
     let quick = inspect(&car, &[], 0);
     // Generated roots come last: a quick look cannot say whether they are there.
     let present = |report: &Value| {
@@ -38,7 +38,7 @@ fn bad_blocks_are_counted_and_the_first_ten_listed_by_offset() {
     for line in lines.iter().step_by(lines.len() / 20).take(13) {
         let offset = line["offset"].as_u64().expect("an offset");
         // Behind the length (at most 3 bytes) and the CID (38), inside the block.
-        flip(&car, offset + 41 + line["bytes"].as_u64().expect("a size") / 2);
+        flip(&car, (offset + 41 + line["bytes"].as_u64().expect("a size") / 2) as usize, 0x10);
         offsets.push(offset);
     }
     let report = inspect(&car, &["--full"], 3);

@@ -73,7 +73,7 @@ fn possible_loss_of_records_fails() {
 fn damage_ends_with_its_verdict() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
-    flip(&ssts(&db)[0], 5000);
+    flip(&ssts(&db)[0], 5000, 0x10);
     let (line, report, _) = verdict(&db, &[], 3);
     assert!(line.starts_with("verdict   damaged: ") && line.contains("problem"), "{line}");
     assert_eq!(report["verdict"], "damaged");

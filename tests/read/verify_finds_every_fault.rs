@@ -75,7 +75,7 @@ fn a_flipped_bit_anywhere_in_a_file_is_found() {
     // The end has the filter, the properties, the index and the footer; the footer has 53 bytes, some unused.
     let tail = (size - 6000..size).step_by(97);
     for at in (0..size).step_by((size / 40) as usize).chain(tail) {
-        flip(&file, at);
+        flip(&file, at as usize, 0x10);
         let report = verify(&db, &[], 3);
         assert!(count(&report, "checksum") > 0 || count(&report, "open") > 0, "byte {at} of {size}: {report:#}");
         let first = &report["problems"]["first"];
@@ -97,7 +97,7 @@ fn one_bad_block_hides_only_its_own_records() {
     let db = import(dir.path(), &car, &[]);
     let total = verify(&db, &[], 0)["records"].as_u64().expect("records");
     for (number, file) in ssts(&db).iter().enumerate().take(3) {
-        flip(file, 40_000 * (number as u64 + 1));
+        flip(file, 40_000 * (number + 1), 0x10);
     }
     let faults = ssts(&db).len().min(3) as u64;
     let report = verify(&db, &["--against", car.to_str().expect("text")], 3);
@@ -462,7 +462,7 @@ fn families_that_the_import_did_not_make_are_read_in_databases_of_every_kind() {
         drop(node);
         verify(&db, &[], 0);
         let file = ssts(&db).into_iter().find(|file| !before.contains(file)).expect("a new file");
-        flip(&file, 300);
+        flip(&file, 300, 0x10);
         let report = verify(&db, &[], 3);
         assert_eq!(kinds(&report), [("checksum".into(), 1)], "{report:#}");
         assert_eq!(report["problems"]["first"][0]["file"], file.to_str().expect("text"));

@@ -8,6 +8,7 @@ use crate::Needs;
 use crate::common::bundle::*;
 use crate::common::car::{Block, block, noise, rooted};
 use crate::common::crash::{Snapshot, plain, small};
+use crate::common::database::flip;
 use crate::common::run::{Place, bedload, import};
 use crate::common::store::{Answer, Store};
 
@@ -212,21 +213,15 @@ fn a_damaged_copy_in_a_directory_is_written_anew() {
     let to = published(&place, plain());
     let (cut, flipped) = (&files(&to)[0], &files(&to)[1]);
     std::fs::write(cut, b"short").expect("written");
-    flip(flipped, 1000);
+    flip(flipped, 1000, 1);
     let again = bundle(&place.path("db"), &to).succeeds();
     assert_eq!(again.number("/uploaded_files"), 2);
     names_only_what_is_there(&to);
     // A pointer or a description that is damaged is written anew as well.
-    flip(&to.join("latest"), 3);
+    flip(&to.join("latest"), 3, 1);
     let again = bundle(&place.path("db"), &to).succeeds();
     assert!(again.stderr.contains("warning: the bundle that is there is not used"), "{}", again.stderr);
     names_only_what_is_there(&to);
-}
-
-fn flip(path: &std::path::Path, at: usize) {
-    let mut bytes = std::fs::read(path).expect("a file");
-    bytes[at] ^= 1;
-    std::fs::write(path, bytes).expect("written");
 }
 
 fn what_others_have_put_under_the_names_of_a_bundle_is_not_written_to() {

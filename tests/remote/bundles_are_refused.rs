@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::Needs;
 use crate::common::bundle::*;
 use crate::common::crash::{Chance, plain, rounds, small};
-use crate::common::database::open;
+use crate::common::database::{flip, open};
 use crate::common::run::{Place, import};
 use crate::common::store::{Answer, Store};
 
@@ -23,14 +23,6 @@ tests! {
     ];
 }
 
-fn flip(path: &Path, at: usize) -> Vec<u8> {
-    let bytes = std::fs::read(path).expect("a file");
-    let mut bad = bytes.clone();
-    bad[at] ^= 1 << (at % 7);
-    std::fs::write(path, bad).expect("written");
-    bytes
-}
-
 fn every_byte_of_the_description_counts() {
     let place = Place::in_memory();
     let to = published(&place, small());
@@ -42,7 +34,7 @@ fn every_byte_of_the_description_counts() {
         for round in 0..count {
             let at = if count == len { round } else { chance.below(len as u64) as usize };
             let is_end = path.ends_with("latest") && at == 64;
-            let bytes = flip(&path, at);
+            let bytes = flip(&path, at, 1 << (at % 7));
             let ended = seed(&to, &y).run();
             // The end of the line is none of the id.
             assert!(ended.code == Some(3) || is_end, "byte {at} of {}: {ended:?}", path.display());
@@ -65,10 +57,10 @@ fn a_file_that_is_not_the_one_is_refused_and_the_others_are_kept() {
     let y = place.path("y");
     type Spoil = fn(&[std::path::PathBuf]);
     let spoils: [(&str, Spoil); 6] = [
-        ("its BLAKE3 is", |all| drop(flip(&all[1], 4321))),
+        ("its BLAKE3 is", |all| drop(flip(&all[1], 4321, 4))),
         ("its BLAKE3 is", |all| {
             let len = all[2].metadata().expect("there").len() as usize;
-            drop(flip(&all[2], len - 1));
+            drop(flip(&all[2], len - 1, 1));
         }),
         ("bytes, the bundle says", |all| {
             let file = std::fs::File::options().write(true).open(&all[1]).expect("there");
@@ -260,12 +252,12 @@ fn only_what_the_import_made_is_published() {
         open(db).compact_range_opt(None::<&[u8]>, None::<&[u8]>, &anew);
     });
     // In the records, and in the filter, index or properties behind them.
-    with(3, "is not what its import has made", &SMALL_FILES, &|db| drop(flip(&sst(db), 2000)));
+    with(3, "is not what its import has made", &SMALL_FILES, &|db| drop(flip(&sst(db), 2000, 1)));
     for from_end in [1500, 4000, 20] {
         with(3, "is not what its import has made", &SMALL_FILES, &|db| {
             let path = sst(db);
             let len = path.metadata().expect("there").len() as usize;
-            drop(flip(&path, len - from_end));
+            drop(flip(&path, len - from_end, 1));
         });
     }
     with(3, "is not what its import has made", &SMALL_FILES, &|db| {
