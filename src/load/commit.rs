@@ -96,8 +96,8 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         schema: SCHEMA.into(),
         imported_at: rfc3339(now()).unwrap_or_default(),
         resumed: job.resumes(),
-        source,
-        sources: rows(job.sources, &loaded.sources),
+        sources: rows(job.sources, &source, &loaded),
+        source: SourceInfo { checksum: None, ..source },
         head: if newest.is_some() { before.and_then(|record| record.head) } else { head },
         newest,
         missing_roots: complete.missing_roots,
@@ -203,27 +203,28 @@ pub(super) fn of_all(info: SourceInfo, sources: &[(SourceRead, u64)]) -> SourceI
     }
 }
 
-/// Each of several sources.
-fn rows(all: &Sources, sources: &[(SourceRead, u64)]) -> Vec<SourceInfo> {
+/// Each source. `whole` is all of them, with the checksum of a single one.
+fn rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
+    let blocks = |read: u64, duplicate: u64| {
+        Some(Blocks { read, written: read.saturating_sub(duplicate), duplicate, existing: None })
+    };
+    if loaded.log.is_some() {
+        let blocks = blocks(loaded.blocks, loaded.duplicates);
+        return vec![SourceInfo { blocks, remote: all.remote_info(0), ..whole.clone() }];
+    }
     let row = |(number, (name, (source, duplicate))): (usize, (&PathBuf, &(SourceRead, u64)))| SourceInfo {
         path: name.display().to_string(),
-        format: "car".into(),
+        format: whole.format.clone(),
         compression: source.compression.clone().into(),
         version: source.version,
         bytes: source.bytes,
         roots: source.roots.iter().map(ToString::to_string).collect(),
         null_padding: source.padding,
-        blocks: Some(Blocks {
-            read: source.blocks,
-            written: source.blocks.saturating_sub(*duplicate),
-            duplicate: *duplicate,
-            existing: None,
-        }),
+        blocks: blocks(source.blocks, *duplicate),
         remote: all.remote_info(number),
-        checksum: source.sum.as_deref().map(ChecksumInfo::of),
+        checksum: whole.checksum.clone().or_else(|| source.sum.as_deref().map(ChecksumInfo::of)),
     };
-    let several = all.names().iter().zip(sources).enumerate().filter(|_| all.are_several());
-    several.map(row).collect()
+    all.names().iter().zip(&loaded.sources).enumerate().map(row).collect()
 }
 
 /// Seconds since 1970.

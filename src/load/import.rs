@@ -110,7 +110,7 @@ pub(super) struct Prepared {
     pub preset: Resolved,
     pub planned: Planned,
     pub identity: Identity,
-    /// Whether the source is a file that needs no decompression.
+    /// True if all sources are files that need no decompression.
     pub plain: bool,
     /// Whether it is a bundle: files of it that are right stay where another one is not.
     pub is_seed: bool,
@@ -141,8 +141,8 @@ impl Import<'_> {
         }
         self.warn(sources.take_unusable());
         let planned = self.plan(&sources, &opened, &preset, &target, finished)?;
-        let (compression, size, blocks, plain) = (opened.compression, opened.size, opened.blocks, opened.plain);
-        let (checksum, origin) = (opened.checksum(), opened.origin());
+        let (compression, size, blocks, checksum) = (opened.compression, opened.size, opened.blocks, opened.checksum());
+        let plain = sources.are_plain();
         let mut source = opened.read_header(options, &planned.plan)?;
         if let Source::Car(car) = &source {
             f3::check(options, &car.chunks)?;
@@ -156,7 +156,7 @@ impl Import<'_> {
         if !finished {
             planned.plan.check_space().or_else(|error| self.explain_lack_of_room(&target, error))?;
         }
-        let identity = Identity::of(options, &preset, &planned.plan, source.origin(options, origin))?;
+        let identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
         let prepared = Prepared { sources, preset, planned, identity, plain, is_seed: false };
         let mut lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
         if finished {
@@ -168,7 +168,7 @@ impl Import<'_> {
             // What was locked is gone with what the earlier import had left.
             lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
         }
-        let mut info = source.info(options, compression);
+        let mut info = source.info(&prepared.sources, compression);
         info.checksum = checksum;
         self.locked(target, lock, &prepared, |job| {
             uploading(job, publish, |job| {
@@ -187,12 +187,9 @@ impl Import<'_> {
                 }
                 let loaded = load(job, source, &prepared.identity)?;
                 self.warn(job.sources.take_unusable());
-                let mut info = of_all(info, &loaded.sources);
+                let info = of_all(info, &loaded.sources);
                 let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
                 let complete = car::complete::check(job, &roots, loaded.routed.as_ref().map(|(router, _)| router))?;
-                if !job.sources.are_several() {
-                    info.remote = job.sources.remote_info(0);
-                }
                 commit(job, info, size, loaded, complete)
             })
         })
@@ -252,7 +249,8 @@ impl Import<'_> {
         if finished || !stores_all {
             planned.least_bytes = 0;
         }
-        planned.plan.space = disk_space::of(&planned.plan, opened.plain && stores_all, planned.least_bytes, target)?;
+        planned.plan.space =
+            disk_space::of(&planned.plan, sources.are_plain() && stores_all, planned.least_bytes, target)?;
         // Of a dry run it is the result.
         if !self.options.dry_run {
             let dry_run = dry_run(sources, preset, planned.plan.clone());

@@ -23,7 +23,8 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::digest_key::DigestKey;
 use crate::load::built::{BuiltFile, RangeDone, Tally, UploadFile};
 use crate::load::database_state::DatabaseState;
-use crate::load::identity::{Identity, Inode, SpillPlace};
+use crate::load::identity::{Identity, SpillPlace};
+use crate::load::source_identity::Inode;
 use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::sort::router::{Framed, Router};
@@ -33,7 +34,7 @@ use crate::source::input::Restart;
 use crate::text::size::{counted, grouped, human};
 
 /// The version of the form of all entries, [`Identity`] among them.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
 /// A line longer than this is not ours: the longest one has two numbers and a digest for each of 65,536 partitions.
 const MAX_LINE: u64 = 64 << 20;

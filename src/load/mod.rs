@@ -30,6 +30,7 @@ pub(crate) mod planner;
 mod resume;
 mod seed;
 mod sink;
+mod source_identity;
 mod sources;
 mod target;
 mod uploads;

@@ -1,23 +1,20 @@
 //! Opening the source: its format, its compression, and its identity.
 
-use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::load::identity::{Origin, RemoteOrigin, is_file};
-use crate::load::options::{F3Data, Format, ImportOptions, Indexes, LogOptions};
+use crate::load::identity::is_file;
+use crate::load::options::{F3Data, Format, ImportOptions};
 use crate::load::sink::batches::block_share;
+use crate::load::source_identity::{KnownSource, RemoteOrigin, SourceFacts, SourceFile, SourceIdentity, digest};
 use crate::load::sources::Sources;
 use crate::load::validate;
 use crate::report::{ChecksumInfo, Plan, SourceInfo};
-use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought, TornTail};
+use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought};
 use crate::source::car::Header;
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::input::{Body, Compression, Expected, Extent, Input, InputOptions, Remote};
-
-/// Compressed sources come to about so many times their size: state compresses to a third. A wrong guess costs partitions that
-/// are too small, or a merge.
-const UNPACKED: u64 = 3;
 
 /// Bytes of a pipe that identify it.
 const HEAD: usize = 4096;
@@ -25,19 +22,21 @@ const HEAD: usize = 4096;
 /// A source that is open; of a CAR the header is not read yet.
 pub(super) struct OpenSource {
     opened: Opened,
+    /// Compression of the first source.
     pub compression: Compression,
+    /// Bytes on disk of all sources.
     pub size: Option<u64>,
-    /// Blocks in it, where it says so.
+    /// Bytes of the largest one.
+    pub largest: Option<u64>,
+    /// Blocks in them, if all say how many they have.
     pub blocks: Option<u64>,
-    /// Whether it is a file that needs no decompression; of several, whether all are.
-    pub plain: bool,
-    /// Bytes of blocks in it, where it is known or can be guessed; and whether that is no guess.
+    /// Bytes of their blocks, if they can be guessed.
     pub expected: Option<u64>,
-    pub is_exact: bool,
-    /// What one source is on the network, and the sum that all of it is compared with.
+    /// The first source, if it is on the network.
     remote: Option<Arc<Remote>>,
+    /// The sum that all of a single source is compared with.
     sum: Option<Arc<Expected>>,
-    sources: Arc<Sources>,
+    pub sources: Arc<Sources>,
     reading: InputOptions,
 }
 
@@ -51,9 +50,6 @@ pub(super) enum Source {
 pub(super) struct Car {
     header: Header,
     pub chunks: Chunks,
-    sources: Arc<Sources>,
-    /// The source, where it is a file that was opened by its name.
-    file: Option<File>,
 }
 
 impl OpenSource {
@@ -67,7 +63,7 @@ impl OpenSource {
         let set = match options.format {
             Format::Car => None,
             // A log that is several files.
-            _ if sources.are_several() => None,
+            _ if sources.names().len() > 1 => None,
             _ => Log::of_set(sources.first(), options.log.tail, &dictionaries)?,
         };
         let reading = InputOptions {
@@ -77,78 +73,59 @@ impl OpenSource {
             extent: if options.log.to.is_some() { Extent::Part } else { Extent::All },
             ..InputOptions::of_share(threads, options.memory_budget() / 4)
         };
-        let (mut remote, mut sum) = (None, None);
-        let opened = match set {
+        let is_single = sources.names().len() == 1;
+        let (opened, remote, sum) = match set {
             Some(_) if options.checksum.is_some() => {
                 return Err(Error::Usage {
                     reason: "--checksum is of one file, and the source is several".into(),
                     hint: "leave it out".into(),
                 });
             }
-            Some(log) => Opened::Log(Box::new(log)),
-            None if sources.are_several() => Opened::Other(sources.open(0, &reading)?),
+            Some(log) => (Opened::Log(Box::new(log)), None, None),
             None => {
                 let input = sources.open(0, &reading)?;
-                (remote, sum) = (input.remote.clone(), input.expected.clone());
-                detect(input, options, &dictionaries)?
+                let (remote, sum) = (input.remote.clone(), input.expected.clone().filter(|_| is_single));
+                // None of several is a log.
+                let opened = if is_single { detect(input, options, &dictionaries)? } else { Opened::Other(input) };
+                (opened, remote, sum)
             }
         };
-        let (compression, size, blocks, plain) = match &opened {
-            Opened::Log(log) => (log.compression, log.size, None, !log.is_piped()),
-            Opened::Other(input) => (input.compression, input.size, input.blocks, matches!(input.body, Body::File(_))),
+        if is_single {
+            sources.set_known([known(sources.first(), &opened, remote.as_deref())?].into());
+        }
+        let compression = match &opened {
+            Opened::Log(log) => log.compression,
+            Opened::Other(input) => input.compression,
         };
-        let (size, blocks) = match (options.assumed_bytes, size) {
-            (Some(assumed), Some(real)) => {
-                let scale = |blocks: u64| (blocks as f64 / real.max(1) as f64 * assumed as f64) as u64;
-                (Some(assumed), blocks.map(scale))
-            }
-            _ => (size, blocks),
+        let scale = |number: u64| match options.assumed_bytes.zip(sources.size()) {
+            Some((assumed, real)) => (number as f64 / real.max(1) as f64 * assumed as f64) as u64,
+            None => number,
         };
-        let sources = Arc::clone(sources);
-        let is_exact = match sources.are_several() {
-            true => sources.need_no_decompression(),
-            false => size.is_some() && (plain || compression == Compression::None),
-        };
-        let opened = Self {
-            opened,
+        Ok(Self {
             compression,
-            size,
-            blocks,
-            plain,
-            expected: size.map(|size| if is_exact { size } else { size.saturating_mul(UNPACKED) }),
-            is_exact,
+            size: sources.size().map(scale),
+            largest: sources.largest().map(scale),
+            blocks: sources.blocks().map(scale),
+            expected: sources.expected().map(scale),
+            opened,
             remote,
             sum,
-            sources: Arc::clone(&sources),
+            sources: Arc::clone(sources),
             reading,
+        })
+    }
+
+    /// True if fewer bytes have to be fetched again after a kill if blocks are on the disk by then.
+    pub fn prefers_spill_for_resume(&self) -> bool {
+        let restarts = |remote: &Remote| {
+            let (has_ranges, ..) = remote.traffic();
+            has_ranges && matches!(self.compression, Compression::None | Compression::Zstd | Compression::ForestZstd)
         };
-        if !sources.are_several() {
-            return Ok(opened);
+        match self.sources.names().len() {
+            1 => self.remote.as_deref().is_some_and(restarts),
+            // Those that were read to their ends are not fetched again.
+            _ => self.sources.has_remote(),
         }
-        let (size, blocks, plain) = (sources.size(), sources.blocks(), sources.are_plain());
-        Ok(Self { size, blocks, plain, expected: sources.expected(UNPACKED), ..opened })
-    }
-
-    /// How many more sources follow the first one.
-    pub fn sources(&self) -> u64 {
-        self.sources.names().len() as u64 - 1
-    }
-
-    /// Whether less would have to come over the network again after a kill if blocks were on the disk by then.
-    pub fn goes_on_from_disk(&self) -> bool {
-        match &self.remote {
-            Some(remote) => {
-                let (has_ranges, ..) = remote.traffic();
-                has_ranges
-                    && matches!(self.compression, Compression::None | Compression::Zstd | Compression::ForestZstd)
-            }
-            None => self.sources.has_remote(),
-        }
-    }
-
-    /// Bytes of the largest source.
-    pub fn largest(&self) -> Option<u64> {
-        if self.sources.are_several() { self.sources.largest() } else { self.size }
     }
 
     /// The block log that it is, if it is one.
@@ -165,7 +142,7 @@ impl OpenSource {
     /// [`Error::BadInput`](crate::Error::BadInput) where a CAR's header is damaged, [`Error::Usage`](crate::Error::Usage)
     /// where options of block logs are given for a CAR.
     pub fn read_header(self, options: &ImportOptions, plan: &Plan) -> Result<Source> {
-        let mut input = match self.opened {
+        let input = match self.opened {
             Opened::Log(log) => return Ok(Source::BlockLog(log)),
             Opened::Other(input) => input,
         };
@@ -176,7 +153,6 @@ impl OpenSource {
             budget: options.memory_budget(),
             chunk: plan.chunk_bytes as usize,
         };
-        let file = input.file.take();
         let (header, mut chunks) = Chunks::open(input, limits)?;
         validate::check_has_no_log_options(options)?;
         if options.concatenated {
@@ -185,18 +161,8 @@ impl OpenSource {
         if options.f3 != F3Data::Store {
             chunks.pass_over_f3(&header.roots, options.verify)?;
         }
-        let sources = self.sources;
-        if sources.are_several() {
-            chunks.follow(sources.following(self.reading));
-        }
-        Ok(Source::Car(Box::new(Car { header, chunks, sources, file })))
-    }
-
-    /// What identifies one source on the network, and the sum that it has.
-    pub fn origin(&self) -> Origin<'static> {
-        let remote = self.remote.as_ref().map(|remote| RemoteOrigin::of(remote));
-        let sum = self.sum.as_ref().map(|expected| format!("{} {}", expected.function, expected.sum));
-        Origin { remote, sum, ..Origin::default() }
+        chunks.follow(self.sources.following(self.reading));
+        Ok(Source::Car(Box::new(Car { header, chunks })))
     }
 
     /// The sum that all of the source is compared with, for the report.
@@ -206,31 +172,27 @@ impl OpenSource {
 }
 
 impl Source {
-    /// What identifies the source; `opened` is what was known before its header.
-    pub fn origin<'a>(&'a self, options: &ImportOptions, opened: Origin<'a>) -> Origin<'a> {
-        match self {
-            Self::BlockLog(log) => origin_of_log(log, options, opened),
-            Self::Car(car) => {
-                let head = format!("{} {}", car.header.version, self.roots().join(" ")).into_bytes();
-                let sources = car.sources.identities();
-                let named = car.file.iter().filter(|_| sources.is_empty());
-                let files = named.map(|file| (car.sources.first().to_owned(), file)).collect();
-                Origin { head, files, sources, paths: Arc::clone(car.sources.names()), ..opened }
-            }
-        }
+    /// The identity of the sources; `checksum` is of a single one.
+    pub fn identity(&self, sources: &Sources, checksum: Option<&ChecksumInfo>) -> SourceIdentity {
+        let head = match self {
+            Self::Car(car) => format!("{} {}", car.header.version, self.roots().join(" ")).into_bytes(),
+            Self::BlockLog(log) => match &log.body {
+                LogBody::Files(_) => Vec::new(),
+                LogBody::Stream(forward) => forward.lock().head().iter().copied().take(HEAD).collect(),
+            },
+        };
+        let sum = checksum.map(|ChecksumInfo { function, sum, .. }| format!("{function} {sum}"));
+        SourceIdentity { header: digest(&head), sources: sources.known(), sum, bundle: None }
     }
 
-    /// The source in the report, before it is read.
-    pub fn info(&self, options: &ImportOptions, compression: Compression) -> SourceInfo {
+    /// The report of all sources together, before they are read.
+    pub fn info(&self, sources: &Sources, compression: Compression) -> SourceInfo {
         let (format, version) = match self {
             Self::Car(car) => ("car", car.header.version),
             Self::BlockLog(log) => ("block-log", u64::from(log.version())),
         };
         SourceInfo {
-            path: match self {
-                Self::Car(car) => car.sources.shown().display().to_string(),
-                Self::BlockLog(_) => options.source().display().to_string(),
-            },
+            path: sources.shown().display().to_string(),
             format: format.into(),
             compression: compression.name().into(),
             version,
@@ -265,55 +227,26 @@ fn detect(input: Input, options: &ImportOptions, dictionaries: &Dictionaries) ->
     Log::detect(input, sought, options.log.tail, dictionaries)
 }
 
-/// What identifies a log.
-fn origin_of_log<'a>(log: &'a Log, options: &ImportOptions, opened: Origin<'a>) -> Origin<'a> {
-    let chosen = chosen(&options.log);
-    match &log.body {
-        LogBody::Files(files) => {
+/// What is known of a single source once it is open.
+fn known(name: &Path, opened: &Opened, remote: Option<&Remote>) -> Result<KnownSource> {
+    let (facts, files) = match opened {
+        Opened::Log(log) => {
+            let parts = match &log.body {
+                LogBody::Files(files) => files.parts.as_slice(),
+                LogBody::Stream(_) => &[],
+            };
             // Standard input has no name to open later.
-            let named = files.parts.iter().filter(|part| is_file(&part.path));
-            let files = named.map(|part| (part.path.clone(), part.file())).collect();
-            Origin { files, log: chosen, ..opened }
+            let named = parts.iter().filter(|part| is_file(&part.path));
+            let files = named.map(|part| SourceFile::of(&part.path, part.file())).collect::<Result<_>>()?;
+            let (size, compression) = (log.size, log.compression);
+            (SourceFacts { size, compression, blocks: None, is_plain: !log.is_piped() }, files)
         }
-        LogBody::Stream(forward) => {
-            let forward = forward.lock();
-            let head = forward.head();
-            let head = head.get(..HEAD).unwrap_or(head).to_vec();
-            Origin { head, log: chosen, ..opened }
+        Opened::Other(Input { size, compression, blocks, body, file, .. }) => {
+            let (size, compression, blocks) = (*size, *compression, *blocks);
+            let facts = SourceFacts { size, compression, blocks, is_plain: matches!(body, Body::File(_)) };
+            (facts, file.iter().map(|file| SourceFile::of(name, file)).collect::<Result<_>>()?)
         }
-    }
-}
-
-/// The options that are not defaults, as on the command line.
-fn chosen(options: &LogOptions) -> String {
-    let LogOptions {
-        dictionaries,
-        tail,
-        from,
-        to,
-        expect_head,
-        checkpoints,
-        indexes,
-        links_only,
-        skip_unknown_operations,
-    } = options;
-    let number = |name: &str, number: &Option<u32>| number.map(|number| format!("{name} {number}"));
-    let block = |name: &str, (number, id): &(u32, crate::blocks::chain::Id)| format!("{name} {number}:{id}");
-    let flag = |text: &str, given: bool| given.then(|| text.to_owned());
-    let mut words: Vec<String> = Vec::new();
-    words.extend(dictionaries.as_ref().map(|dir| format!("--dictionaries {}", dir.display())));
-    words.extend(flag("--tail trim", *tail == TornTail::Trim));
-    words.extend(number("--from", from));
-    words.extend(number("--to", to));
-    words.extend(expect_head.as_ref().map(|head| block("--expect-head", head)));
-    // There may be as many as blocks.
-    if !checkpoints.is_empty() {
-        let all: String = checkpoints.iter().map(|checkpoint| block("\n", checkpoint)).collect();
-        let hash = twox_hash::XxHash3_64::oneshot(all.as_bytes());
-        words.push(format!("--checkpoint ({} blocks, {hash:016x})", checkpoints.len()));
-    }
-    words.extend((*indexes != Indexes::default()).then(|| format!("--indexes {indexes}")));
-    words.extend(flag("--verify links", *links_only));
-    words.extend(flag("--unknown-operations skip", *skip_unknown_operations));
-    words.join(" ")
+    };
+    let remote = remote.map(|remote| Box::new(RemoteOrigin::of(remote)));
+    Ok(KnownSource { name: name.to_string_lossy().into_owned(), files, remote, facts })
 }

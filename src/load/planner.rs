@@ -49,11 +49,11 @@ const UNKNOWN_MOST: u64 = 64 << 30;
 /// The share of the budget that all pieces together may take, as its reciprocal.
 const PIECES_SHARE: u64 = 4;
 
-/// Memory for each source, in bytes: what is known of it, and a mark of 16 bytes in each of as many partitions as there mostly
+/// Memory for each source after the first, in bytes: what is known of it, and a mark of 16 bytes in each of as many partitions as there mostly
 /// are at the most.
 const SOURCE: u64 = 4 << 10;
 
-/// Memory for what identifies each source in memory, in the journal and in the report, in bytes.
+/// Memory for what identifies each source after the first in memory, in the journal and in the report, in bytes.
 const IDENTITY: u64 = 1 << 10;
 
 /// The share of the budget, as its reciprocal, that keys and links may take where these are compared.
@@ -122,7 +122,8 @@ pub(super) struct Planned {
 /// # Errors
 /// [`Error::Usage`], [`Error::State`]: memory or open files do not suffice.
 pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSource) -> Result<Planned> {
-    let OpenSource { plain, expected, is_exact, .. } = *opened;
+    let OpenSource { expected, ref sources, .. } = *opened;
+    let (plain, is_exact, count) = (sources.are_plain(), sources.need_no_decompression(), sources.names().len() as u64);
     let log = opened.log();
     let budget = options.memory_budget();
     let links_bytes = if options.links.are_followed() && log.is_none() { budget / LINKS_SHARE } else { 0 };
@@ -130,12 +131,12 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     let max_files = resources::open_files().0.unwrap_or(UNLIMITED_FILES);
     let own = if plain { memory } else { memory - memory / 4 };
     // What is not mapped is copied to pieces; where the size is not known, `choose` leaves room for them.
-    let is_mapped = plain && opened.sources() < MAX_MAPS as u64;
+    let is_mapped = plain && count <= MAX_MAPS as u64;
     let own = if !is_mapped && is_exact { own - own / 4 } else { own };
-    let identities = (opened.sources() + 1).saturating_mul(IDENTITY);
-    if opened.sources() > 0 && identities > budget {
+    let identities = (count - 1).saturating_mul(IDENTITY);
+    if identities > budget {
         return Err(Error::Usage {
-            reason: format!("{} sources do not fit a memory budget of {}", opened.sources() + 1, human(budget)),
+            reason: format!("{count} sources do not fit a memory budget of {}", human(budget)),
             hint: format!(
                 "give --memory {} or more, or import them in parts, the later ones with --into-existing",
                 human(identities.next_multiple_of(1 << 20)).replace(".0 ", "")
@@ -143,12 +144,12 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
         });
     }
     // What is left for blocks is never less than the least budget.
-    let own = own.saturating_sub(if opened.sources() > 0 { identities } else { 0 }).max(own.min(MIN_MEMORY));
-    let own = own - opened.sources().saturating_mul(SOURCE).min(own / 8);
+    let own = own.saturating_sub(identities).max(own.min(MIN_MEMORY));
+    let own = own - (count - 1).saturating_mul(SOURCE).min(own / 8);
     let threads = threads(options, preset);
     let choice = match options.plan {
         // In memory all of it would be lost by a kill, and have to come again.
-        PlanChoice::Auto if opened.goes_on_from_disk() => PlanChoice::Spill,
+        PlanChoice::Auto if opened.prefers_spill_for_resume() => PlanChoice::Spill,
         choice => choice,
     };
     let sst_size = preset.sst_size();
@@ -195,7 +196,7 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
         plan.open_files += MAX_RUNS as u64;
     }
     file_limits::check(plan.open_files, max_files, options)?;
-    let least_bytes = if is_uncompressed(&loading) { least_bytes(options, opened.largest()) } else { 0 };
+    let least_bytes = if is_uncompressed(&loading) { least_bytes(options, opened.largest) } else { 0 };
     Ok(Planned { plan, loading, least_bytes, warnings })
 }
 

@@ -16,13 +16,14 @@ use crate::load::column_families::ColumnFamilies;
 use crate::load::commit::{publish, report_of_seed};
 use crate::load::context::Job;
 use crate::load::existing::Existing;
-use crate::load::identity::{Identity, Inode, Origin};
+use crate::load::identity::Identity;
 use crate::load::import::{Import, Outcome, Prepared, check_target, with_hint};
 use crate::load::ingest::ingest;
 use crate::load::journal::{Entry, Journal};
 use crate::load::options::ImportOptions;
 use crate::load::phase_weights;
 use crate::load::planner::{self, Planned};
+use crate::load::source_identity::{Inode, SourceIdentity};
 use crate::load::sources::Sources;
 use crate::load::target::Target;
 use crate::os::file_system::FileSystem;
@@ -202,8 +203,9 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
         let names: Vec<String> = families_of(seed.record).map(str::to_owned).collect();
         names.join(" ")
     });
-    let origin = Origin { bundle: Some(seed.id.to_owned()), part, ..Origin::default() };
-    let identity = Identity::of(options, &preset, &plan, origin)?;
+    let source = SourceIdentity { bundle: Some(seed.id.to_owned()), ..SourceIdentity::default() };
+    let mut identity = Identity::of(options, &preset, &plan, source)?;
+    identity.part = part;
     let planned = Planned { plan, loading: preset.loading(), least_bytes: 0, warnings: Vec::new() };
     let sources = Sources::none(options.source());
     Ok(Prepared { sources, preset, planned, identity, plain: true, is_seed: true })

@@ -7,13 +7,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::load::identity::{self, Identity, Inode, OneSource, RemoteOrigin};
+use crate::load::identity::Identity;
 use crate::load::options::{Format, ImportOptions};
+use crate::load::source_identity::{
+    Inode, KnownSource, RemoteOrigin, SourceFacts, SourceFile, changed, changed_on_server,
+};
 use crate::parallel;
 use crate::progress::Network;
 use crate::report::RemoteInfo;
@@ -26,17 +29,19 @@ use crate::source::remote::is_remote;
 /// The most sources of one import: fingerprints have 16 bits for the number of one.
 pub(in crate::load) const MAX_SOURCES: usize = 1 << 16;
 
+/// The assumed ratio of the blocks of a compressed source to its size: state compresses to a third. A wrong guess costs
+/// partitions that are too small, or a merge.
+const UNPACKED: u64 = 3;
+
 /// Files on the network that are looked at at once.
 const LOOKS: usize = 16;
 
 /// The sources in the caller's order; directories are replaced by the CARs in them.
 pub(super) struct Sources {
     names: Arc<[PathBuf]>,
-    /// What identifies each, where there are several. The identity of the import shares them.
-    known: Arc<[OneSource]>,
-    /// The size and the compression of each. `None` of a pipe, or a file on the network whose server says no length.
-    looks: Vec<Option<Look>>,
-    /// Where an earlier run has found the only one on the network.
+    /// All of them. Of several they are probed before the first one is opened; a single one is opened at once.
+    known: OnceLock<Arc<[KnownSource]>>,
+    /// The address where an earlier run found a single one.
     pinned: Option<String>,
     traffic: Mutex<Traffic>,
     /// What should have had a sum of a source and has not.
@@ -77,19 +82,24 @@ impl Sources {
             });
         }
         let pinned = |number: usize, name: &Path| journal.and_then(|journal| journal.address_of(number, name));
-        let (mut known, mut looks, mut traffic, mut only) = (Vec::new(), Vec::new(), Traffic::default(), None);
-        match &*names {
-            [name] => only = pinned(0, name),
-            names => (known, looks) = look_at(names, options, pinned, &mut traffic)?,
-        }
+        let mut traffic = Traffic::default();
+        let (known, pinned) = match &*names {
+            [name] => (OnceLock::new(), pinned(0, name)),
+            names => (OnceLock::from(Arc::from(probe_all(names, options, pinned, &mut traffic)?)), None),
+        };
         let (traffic, unusable) = (Mutex::new(traffic), Mutex::default());
-        Ok(Arc::new(Self { names: names.into(), known: known.into(), looks, pinned: only, traffic, unusable }))
+        Ok(Arc::new(Self { names: names.into(), known, pinned, traffic, unusable }))
     }
 
     /// None to read: `name` stands for them in messages.
     pub fn none(name: &Path) -> Arc<Self> {
-        let (known, looks, pinned, traffic, unusable) = Default::default();
-        Arc::new(Self { names: [name.to_owned()].into(), known, looks, pinned, traffic, unusable })
+        let (known, pinned, traffic, unusable) = Default::default();
+        Arc::new(Self { names: [name.to_owned()].into(), known, pinned, traffic, unusable })
+    }
+
+    /// Sets what is known of a single source, which has been opened.
+    pub fn set_known(&self, known: Arc<[KnownSource]>) {
+        let _ = self.known.set(known);
     }
 
     /// The names of all.
@@ -105,62 +115,58 @@ impl Sources {
     /// How errors and reports name all of them.
     pub fn shown(&self) -> PathBuf {
         let mut name = self.first().as_os_str().to_owned();
-        if self.are_several() {
-            name.push(format!(" and {} more", self.names.len() - 1));
+        if let more @ 1.. = self.names.len() - 1 {
+            name.push(format!(" and {more} more"));
         }
         name.into()
     }
 
-    pub fn are_several(&self) -> bool {
-        self.names.len() > 1
-    }
-
     /// Bytes on disk of each, as far as they are known.
     pub fn bytes(&self) -> Vec<Option<u64>> {
-        self.looks.iter().map(|look| Some(look.as_ref()?.size)).collect()
+        self.known().iter().map(|source| source.facts.size).collect()
     }
 
-    fn all<T>(&self, of: impl Fn(&Look) -> Option<T>) -> Option<Vec<T>> {
-        self.looks.iter().map(|look| of(look.as_ref()?)).collect()
+    fn all<T>(&self, of: impl Fn(&SourceFacts) -> Option<T>) -> Option<Vec<T>> {
+        self.known().iter().map(|source| of(&source.facts)).collect()
     }
 
-    /// Bytes on disk of all of several.
+    /// Bytes on disk of all.
     pub fn size(&self) -> Option<u64> {
-        self.all(|look| Some(look.size)).map(|sizes| sizes.iter().sum())
+        self.all(|facts| facts.size).map(|sizes| sizes.iter().sum())
     }
 
     /// Bytes of the largest one.
     pub fn largest(&self) -> Option<u64> {
-        self.all(|look| Some(look.size))?.into_iter().max()
+        self.all(|facts| facts.size)?.into_iter().max()
     }
 
-    /// Blocks of all of several, where each says how many it has.
+    /// Blocks of all, if each says how many it has.
     pub fn blocks(&self) -> Option<u64> {
-        self.all(|look| look.blocks).map(|blocks| blocks.iter().sum())
+        self.all(|facts| facts.blocks).map(|blocks| blocks.iter().sum())
     }
 
-    /// Whether all of several are files that need no decompression.
+    /// True if all are files that need no decompression.
     pub fn are_plain(&self) -> bool {
-        self.need_no_decompression() && self.known.iter().all(|known| known.file.is_some())
+        self.known().iter().all(|source| source.facts.is_plain)
     }
 
-    /// Whether all of several are known to need no decompression.
+    /// True if all are known to need no decompression.
     pub fn need_no_decompression(&self) -> bool {
-        self.all(|look| (look.compression == Compression::None).then_some(())).is_some()
+        self.all(|facts| facts.size.filter(|_| facts.compression == Compression::None)).is_some()
     }
 
-    /// Bytes of the blocks of all of several, where they can be guessed: `unpacked` times as many as a compressed file has.
-    pub fn expected(&self, unpacked: u64) -> Option<u64> {
-        let bytes = |look: &Look| match look.compression {
-            Compression::None => look.size,
-            _ => look.size.saturating_mul(unpacked),
+    /// Bytes of their blocks, if they can be guessed.
+    pub fn expected(&self) -> Option<u64> {
+        let bytes = |facts: &SourceFacts| match facts.compression {
+            Compression::None => facts.size,
+            _ => facts.size.map(|size| size.saturating_mul(UNPACKED)),
         };
-        self.all(|look| Some(bytes(look))).map(|all| all.into_iter().fold(0, u64::saturating_add))
+        self.all(bytes).map(|all| all.into_iter().fold(0, u64::saturating_add))
     }
 
-    /// What identifies each of several.
-    pub fn identities(&self) -> Arc<[OneSource]> {
-        Arc::clone(&self.known)
+    /// What is known of each.
+    pub fn known(&self) -> Arc<[KnownSource]> {
+        self.known.get().cloned().unwrap_or_default()
     }
 
     /// Opens a source.
@@ -171,7 +177,8 @@ impl Sources {
         let name = self.names.get(number).ok_or_else(|| no_source(number))?;
         // The threads of the last one end before there are those of another one.
         self.watch(None);
-        let known = self.known.get(number).and_then(|known| known.remote.as_ref());
+        let all = self.known();
+        let known = all.get(number).and_then(|known| known.remote.as_ref());
         let pinned = known.map_or_else(|| self.pinned.clone(), |known| known.address.clone());
         let input = input::open(name, &InputOptions { pinned, ..options.clone() })?;
         if let Some(file) = &input.file {
@@ -180,7 +187,7 @@ impl Sources {
         if let Some(remote) = &input.remote {
             let found = remote.pin();
             if let Some(known) = known.filter(|known| !known.pin.is_same(&found)) {
-                return Err(identity::changed_on_server(name, &known.pin, &found));
+                return Err(changed_on_server(name, &known.pin, &found));
             }
             self.unusable.lock().extend(remote.unusable().map(str::to_owned));
             self.watch(Some((number, Arc::clone(remote))));
@@ -246,12 +253,12 @@ impl Sources {
 
     /// Checks that an opened file is the one that was looked at.
     fn check(&self, number: usize, file: &File) -> Result<()> {
-        let look = self.looks.get(number).and_then(Option::as_ref);
-        let known = self.known.get(number).and_then(|known| known.inode.as_ref()).zip(look);
-        let Some((name, (inode, look))) = self.names.get(number).zip(known) else { return Ok(()) };
+        let all = self.known();
+        let known = all.get(number).and_then(|known| Some((known.files.first()?, known.facts.size?)));
+        let Some((name, (known, size))) = self.names.get(number).zip(known) else { return Ok(()) };
         let metadata = file.metadata().map_err(Error::io("look at", name))?;
-        if Inode::of(&metadata) != *inode || metadata.len() != look.size {
-            return Err(identity::changed(name, "it is another file, or was written to, since the import began"));
+        if Inode::of(&metadata) != known.inode || metadata.len() != size {
+            return Err(changed(name, "it is another file, or was written to, since the import began"));
         }
         Ok(())
     }
@@ -310,12 +317,13 @@ pub(crate) fn has_snapshot_name(path: &Path) -> bool {
     has_car_name(path) || has_log_name(path)
 }
 
-fn look_at(
+/// Probes several sources, and keeps none of them open.
+fn probe_all(
     names: &[PathBuf],
     options: &ImportOptions,
     pinned: impl Fn(usize, &Path) -> Option<String> + Sync,
     traffic: &mut Traffic,
-) -> Result<(Vec<OneSource>, Vec<Option<Look>>)> {
+) -> Result<Vec<KnownSource>> {
     if options.checksum.is_some() {
         return Err(Error::Usage {
             reason: format!("--checksum is of one source, and these are {}", names.len()),
@@ -325,7 +333,7 @@ fn look_at(
     if options.format == Format::BlockLog {
         return Err(no_log(names.first().map_or(Path::new(""), PathBuf::as_path)));
     }
-    let (mut seen, fault) = look_at_urls(names, options, pinned);
+    let (mut seen, fault) = probe_urls(names, options, pinned);
     let mut files: HashMap<(u64, u64), &PathBuf> = HashMap::new();
     // Two names of a pipe would wait for each other's bytes.
     let mut only_once = |name, metadata: &Metadata| match files.insert((metadata.dev(), metadata.ino()), name) {
@@ -337,12 +345,12 @@ fn look_at(
     };
     let mut urls = HashSet::new();
     let mut pipes = 0;
-    let (mut known, mut looks) = (Vec::with_capacity(names.len()), Vec::with_capacity(names.len()));
+    let mut known = Vec::with_capacity(names.len());
     for (number, name) in names.iter().enumerate() {
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
-        let one = OneSource { name: name.to_string_lossy().into_owned(), ..OneSource::default() };
+        let one = KnownSource { name: name.to_string_lossy().into_owned(), ..KnownSource::default() };
         if is_remote(name) {
             if !urls.insert(name) {
                 return Err(Error::Usage {
@@ -354,8 +362,8 @@ fn look_at(
                 return Err(fault.unwrap_or_else(Error::interrupted));
             };
             traffic.before.insert(number, info);
-            known.push(OneSource { remote: Some(Box::new(origin)), ..one });
-            looks.push(look);
+            let facts = look.map_or_else(SourceFacts::default, |look| facts(&look, false));
+            known.push(KnownSource { remote: Some(Box::new(origin)), facts, ..one });
             continue;
         }
         if options.format == Format::Auto && is_set(name) {
@@ -373,21 +381,23 @@ fn look_at(
                 only_once(name, &name.metadata().map_err(Error::io("look at", name))?)?;
             }
             known.push(one);
-            looks.push(None);
             continue;
         };
         check_is_no_log(name, &mut look, options)?;
         only_once(name, &file.metadata().map_err(Error::io("look at", name))?)?;
-        let (identity, inode) = identity::of_file(name, &file)?;
-        known.push(OneSource { file: Some(identity), inode: Some(inode), ..one });
-        looks.push(Some(look));
+        let files = vec![SourceFile::of(name, &file)?];
+        known.push(KnownSource { files, facts: facts(&look, look.compression == Compression::None), ..one });
     }
-    Ok((known, looks))
+    Ok(known)
+}
+
+fn facts(look: &Look, is_plain: bool) -> SourceFacts {
+    SourceFacts { size: Some(look.size), compression: look.compression, blocks: look.blocks, is_plain }
 }
 
 /// Looks at all files on the network, several at once, and keeps none of them open. Where one cannot be taken, the second
 /// value says why, and what was seen of those before it is there.
-fn look_at_urls(
+fn probe_urls(
     names: &[PathBuf],
     options: &ImportOptions,
     pinned: impl Fn(usize, &Path) -> Option<String> + Sync,

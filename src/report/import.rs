@@ -18,7 +18,7 @@ use crate::source::input::{Expected, SumFunction};
 use super::{BundleReport, LogReport};
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const SCHEMA: &str = "bedload-import-5";
+pub const SCHEMA: &str = "bedload-import-6";
 
 /// What an import did; also what `BEDLOAD.json` in the database says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,10 +32,10 @@ pub struct ImportReport {
     /// Whether an earlier run had done a part of the work: times, costs and samples are those of the last run alone.
     #[serde(default)]
     pub resumed: bool,
-    /// What was read; of several sources, all of it together.
+    /// All sources together.
     pub source: SourceInfo,
-    /// Each of several sources by itself, in the order in which they were read.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Each source, in the order in which they were read.
+    #[serde(default)]
     pub sources: Vec<SourceInfo>,
     /// The head of the chain, where the source names it; that of `newest` where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,13 +216,13 @@ pub struct SourceInfo {
     pub roots: Vec<String>,
     /// Bytes of null padding behind the blocks.
     pub null_padding: u64,
-    /// What a file on the network was, and what came of it.
+    /// What a file on the network was, and what came of it; only of one source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteInfo>,
-    /// The sum that all bytes of the source were compared with.
+    /// The sum that all bytes of one source were compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<ChecksumInfo>,
-    /// The blocks of one of several sources. Duplicates are those that came before, in an earlier source or in this one.
+    /// The blocks of one source. Duplicates are those that occurred before, in an earlier source or in this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Blocks>,
 }

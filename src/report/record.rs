@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! {
-//!   "schema": "bedload-import-5",
+//!   "schema": "bedload-import-6",
 //!   ..
 //!   "versions": {..},
 //!   "checksum": "<XXH3-128 of every byte before this line's comma, as hex>"
@@ -63,8 +63,8 @@ pub struct ImportRecord {
     /// The snapshot whose roots readers begin at, where an older one was added later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) newest: Option<NewestSnapshot>,
-    /// The CARs, where there were several.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The sources; older records have them only of several CARs.
+    #[serde(default)]
     pub sources: Vec<RecordedCar>,
     /// What only a block log has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ pub struct RecordedSource {
     pub null_padding: u64,
 }
 
-/// One of the CARs that blocks came from.
+/// A source of the blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedCar {
     /// The path as the user gave it, or as a directory of CARs had it.

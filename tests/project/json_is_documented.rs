@@ -16,7 +16,7 @@ const END: &str = "<!-- to here -->";
 
 /// Documents that are structs: heading, schema, struct.
 const DOCUMENTS: [(&str, &str, &str); 15] = [
-    ("`import`, `seed`, `BEDLOAD.json`, `import --report`", "bedload-import-5", "ImportReport"),
+    ("`import`, `seed`, `BEDLOAD.json`, `import --report`", "bedload-import-6", "ImportReport"),
     ("`import --dry-run`", "bedload-plan-2", "DryRun"),
     ("`inspect`", "bedload-inspect-3", "InspectReport"),
     ("`verify`", "bedload-verify-4", "VerifyReport"),
@@ -333,8 +333,8 @@ fn what_is_printed_has_only_documented_fields() {
         seen.insert(schema.to_owned());
     };
     for (schema, code, args) in [
-        ("bedload-import-5", 0, &["import", car, "--db", &db2][..]),
-        ("bedload-import-5", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
+        ("bedload-import-6", 0, &["import", car, "--db", &db2][..]),
+        ("bedload-import-6", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
         ("bedload-plan-2", 0, &["import", car, "--db", "nowhere", "--dry-run", "--preset", "memtable"]),
         ("bedload-inspect-3", 0, &["inspect", "--full", car]),
         ("bedload-verify-4", 0, &["verify", "--db", db, "--against", car]),
@@ -343,7 +343,7 @@ fn what_is_printed_has_only_documented_fields() {
         ("bedload-stat-1", 0, &["stat", "--digest", "--db", db]),
         ("bedload-export-2", 0, &["export", "--db", db, &out]),
         ("bedload-bundled-1", 0, &["bundle", db, "--to", &bundles]),
-        ("bedload-import-5", 0, &["seed", &bundles, "--db", &db5]),
+        ("bedload-import-6", 0, &["seed", &bundles, "--db", &db5]),
         ("bedload-generate-1", 0, &["generate", "--size", "1MiB", &made]),
         ("bedload-doctor-3", 0, &["doctor", "--dir", &here, car]),
         ("bedload-clean-1", 0, &["clean", &here]),

@@ -13,7 +13,7 @@ fn counts_sizes_and_the_record_are_those_of_the_import() {
     assert_eq!(report["schema"], "bedload-stat-1");
     let family = &report["column_families"][0];
     let import = &report["import"];
-    assert_eq!(import["schema"], "bedload-import-5");
+    assert_eq!(import["schema"], "bedload-import-6");
     assert_eq!(family["name"], "default");
     assert_eq!(family["levels"], import["levels"]);
     assert_eq!(family["entries"], import["blocks"]["written"]);

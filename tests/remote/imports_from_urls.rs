@@ -35,8 +35,8 @@ fn a_plain_car_comes_in_ranges_of_the_pinned_file() {
     assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0 || pair[1].0 >= pair[0].0), "{ranges:?}");
     let len = plain().bytes.len() as u64;
     assert!(server.served() < len + (300 << 10), "no byte comes twice but those of the probe and of the tail");
-    assert_eq!(done.text("/source/remote/etag"), "\"one\"");
-    assert_eq!(done.json.pointer("/source/remote/ranges"), Some(&Value::Bool(true)));
+    assert_eq!(done.text("/sources/0/remote/etag"), "\"one\"");
+    assert_eq!(done.json.pointer("/sources/0/remote/ranges"), Some(&Value::Bool(true)));
     assert_eq!(done.number("/source/bytes"), len);
 }
 
@@ -71,7 +71,7 @@ fn a_server_without_ranges_is_read_by_one_stream() {
     for act in [Act::Whole, Act::WithoutLength] {
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(move |_, _| act.clone()));
         let done = import(&place, server.url("a.car")).holds(&plain().blocks);
-        assert_eq!(done.json.pointer("/source/remote/ranges"), Some(&Value::Bool(false)));
+        assert_eq!(done.json.pointer("/sources/0/remote/ranges"), Some(&Value::Bool(false)));
     }
 }
 

@@ -43,7 +43,7 @@ fn a_log_goes_on_as_the_file_that_it_was() {
         }
         let done = run(&place, &url).args(&["--restart"]).run();
         done.succeeded();
-        assert_eq!(done.text("/source/remote/etag"), "\"two\"");
+        assert_eq!(done.text("/sources/0/remote/etag"), "\"two\"");
     }
 }
 
@@ -63,7 +63,7 @@ fn a_log_behind_a_moving_name_goes_on_where_that_led() {
     server.now(to("newer"));
     let done = of_log(&place, &server.url("latest")).run();
     done.succeeded();
-    assert_eq!(done.text("/source/remote/url"), server.url("dated"));
+    assert_eq!(done.text("/sources/0/remote/url"), server.url("dated"));
 }
 
 fn a_log_that_is_finished_is_not_read_again() {
@@ -99,7 +99,7 @@ fn the_sum_of_a_log_is_compared() {
     dies(of_log(&place, &url), "range:2");
     let done = of_log(&place, &url).run();
     done.succeeded();
-    assert_eq!(done.json.pointer("/source/checksum/compared"), Some(&true.into()));
+    assert_eq!(done.json.pointer("/sources/0/checksum/compared"), Some(&true.into()));
     let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
     let server = server.with("block_log.sha256sum", sum(&plain().bytes));
     let url = server.url("block_log");
@@ -107,7 +107,7 @@ fn the_sum_of_a_log_is_compared() {
     // Of a part of it there is no sum to compare.
     let done = of_log(&place, &url).args(&["--to", "100"]).run();
     done.succeeded();
-    assert_eq!(done.json.pointer("/source/checksum"), None);
+    assert_eq!(done.json.pointer("/sources/0/checksum"), None);
     std::fs::remove_dir_all(&done.db).expect("removed");
     let sum = format!("sha256:{}", sum(&log().bytes));
     for source in [url, log().file.to_str().expect("text").to_owned()] {

@@ -39,8 +39,8 @@ fn throttled_connections_give_ranges_that_come_once() {
     let (place, nginx) = (Place::new(), Nginx::new(SLOW));
     nginx.put("a.car", &plain().bytes);
     let done = import(&place, nginx.url("a.car")).holds(&plain().blocks);
-    assert_eq!(done.json.pointer("/source/remote/ranges"), Some(&Value::Bool(true)));
-    assert!(done.text("/source/remote/etag").starts_with('"'), "{}", done.json);
+    assert_eq!(done.json.pointer("/sources/0/remote/ranges"), Some(&Value::Bool(true)));
+    assert!(done.text("/sources/0/remote/etag").starts_with('"'), "{}", done.json);
     let (sent, len) = (nginx.sent(), plain().bytes.len() as u64);
     assert!(sent >= len && sent < len + (300 << 10), "{sent} bytes were sent of {len}");
     let log = nginx.log();
@@ -64,7 +64,7 @@ fn a_redirect_is_followed_once() {
     let done = import(&place, nginx.url("latest")).holds(&plain().blocks);
     nginx.settle();
     assert_eq!(nginx.log().iter().filter(|answer| answer.path == "/latest").count(), 1);
-    assert_eq!(done.text("/source/remote/url"), nginx.url("dated.car"));
+    assert_eq!(done.text("/sources/0/remote/url"), nginx.url("dated.car"));
     assert_eq!(done.text("/source/path"), nginx.url("latest"));
 }
 
@@ -110,7 +110,7 @@ fn ranges_that_are_switched_off_are_one_stream() {
     for name in ["a.car", "a.car.zst"] {
         let place = Place::new();
         let done = import(&place, nginx.url(name)).holds(&plain().blocks);
-        assert_eq!(done.json.pointer("/source/remote/ranges"), Some(&Value::Bool(false)));
+        assert_eq!(done.json.pointer("/sources/0/remote/ranges"), Some(&Value::Bool(false)));
     }
 }
 
@@ -172,7 +172,7 @@ fn the_sum_beside_a_file_is_compared() {
     nginx.put("a.car", &plain().bytes);
     nginx.put("a.car.sha256sum", format!("{sum}  a.car\n").as_bytes());
     let done = import(&Place::new(), nginx.url("a.car")).holds(&plain().blocks);
-    assert_eq!(done.text("/source/checksum/from"), nginx.url("a.car.sha256sum"));
+    assert_eq!(done.text("/sources/0/checksum/from"), nginx.url("a.car.sha256sum"));
     nginx.put("a.car.sha256sum", format!("{}  a.car\n", "0".repeat(64)).as_bytes());
     let done = import(&Place::new(), nginx.url("a.car")).run();
     done.refused(3, None, &format!("its SHA-256 is {sum}"));
@@ -203,7 +203,7 @@ fn google_and_azure_are_asked_for_ranges() {
         assert_eq!(died.code, Some(137), "{}", died.stderr);
         let done = many(store(&place)).holds(&plain().blocks);
         assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
-        let received = done.number("/source/remote/received_bytes");
+        let received = done.number("/sources/0/remote/received_bytes");
         assert!(received + (1 << 20) < plain().bytes.len() as u64, "{received} bytes came again");
     }
 }

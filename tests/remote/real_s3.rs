@@ -32,13 +32,13 @@ fn objects_are_imported_and_go_on_after_a_kill() {
         let place = Place::new();
         let done = from(&place, &moto, &url).holds(&snapshot.blocks);
         assert_eq!(done.text("/source/path"), url);
-        assert_eq!(done.json.pointer("/source/remote/ranges"), Some(&true.into()));
+        assert_eq!(done.json.pointer("/sources/0/remote/ranges"), Some(&true.into()));
         assert!(!format!("{}{}", done.json, done.stderr).contains("a-hidden-secret"));
         let place = Place::new();
         dies(from(&place, &moto, &url), "read:4");
         let done = from(&place, &moto, &url).holds(&snapshot.blocks);
         assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
-        let received = done.number("/source/remote/received_bytes");
+        let received = done.number("/sources/0/remote/received_bytes");
         assert!(received + (1 << 20) < snapshot.bytes.len() as u64, "{received} bytes came again");
     }
 }

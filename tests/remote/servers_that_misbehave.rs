@@ -118,7 +118,7 @@ fn redirects_are_followed_once_and_those_without_an_end_refused() {
     let done = import(&place, server.url("latest")).holds(&plain().blocks);
     let to_latest = server.requests().iter().filter(|request| request.path == "/latest").count();
     assert_eq!(to_latest, 1, "the name is asked once");
-    assert_eq!(done.text("/source/remote/url"), server.url("dated.car"));
+    assert_eq!(done.text("/sources/0/remote/url"), server.url("dated.car"));
     assert_eq!(done.text("/source/path"), server.url("latest"));
 
     let server = Server::new(plain().bytes.clone());
@@ -201,6 +201,6 @@ fn refused_requests_delay_their_connection_only() {
     let follows = |pair: &&[Instant]| pair[1] - pair[0] < Duration::from_millis(900);
     let followed = times[2..].chunks(3).filter_map(|chunk| chunk.get(..2)).filter(follows).count();
     assert!(followed > times.len() / 3 / 2, "{followed} refused requests of {} delayed no other", times.len() / 3);
-    let connections = done.json.pointer("/source/remote/connections").and_then(serde_json::Value::as_u64);
-    assert!(connections.is_some_and(|it| it >= 4), "{:?}", done.json.pointer("/source/remote"));
+    let connections = done.json.pointer("/sources/0/remote/connections").and_then(serde_json::Value::as_u64);
+    assert!(connections.is_some_and(|it| it >= 4), "{:?}", done.json.pointer("/sources/0/remote"));
 }

@@ -31,9 +31,9 @@ fn a_sum_that_is_given_is_compared_for_files_pipes_and_urls() {
             done.refused(3, None, &format!("its SHA-256 is {}", &right[7..]));
             assert!(done.stderr.contains(&wrong[7..]), "both sides: {}", done.stderr);
             let done = import(&place, &source).args(&["--checksum", &right]).holds(&snapshot.blocks);
-            assert_eq!(done.text("/source/checksum/sum"), &right[7..]);
-            assert_eq!(done.text("/source/checksum/from"), "the command line");
-            assert_eq!(done.json.pointer("/source/checksum/compared"), Some(&true.into()));
+            assert_eq!(done.text("/sources/0/checksum/sum"), &right[7..]);
+            assert_eq!(done.text("/sources/0/checksum/from"), "the command line");
+            assert_eq!(done.json.pointer("/sources/0/checksum/compared"), Some(&true.into()));
             std::fs::remove_dir_all(&done.db).expect("removed");
         }
     }
@@ -44,7 +44,7 @@ fn what_publishers_put_beside_a_url_is_compared() {
         let line = format!("{}  a.car\n", sum(&plain().bytes));
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with(name, line));
         let done = import(&place, server.url("a.car")).holds(&plain().blocks);
-        assert_eq!(done.text("/source/checksum/from"), server.url(name));
+        assert_eq!(done.text("/sources/0/checksum/from"), server.url(name));
         let wrong = format!("{} *a.car\n", sum(b"something else"));
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with(name, wrong));
         import(&place, server.url("a.car")).run().refused(3, None, &server.url(name));
@@ -53,7 +53,7 @@ fn what_publishers_put_beside_a_url_is_compared() {
     for text in [format!("{}  b.car\n", sum(b"b")), "<html>not here</html>".into()] {
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with("a.car.sha256sum", text));
         let done = import(&place, server.url("a.car")).holds(&plain().blocks);
-        assert_eq!(done.json.pointer("/source/checksum"), None);
+        assert_eq!(done.json.pointer("/sources/0/checksum"), None);
     }
 }
 
@@ -64,7 +64,7 @@ fn a_sum_is_read_from_a_file_or_a_url() {
     for from in [file.to_str().expect("text").to_owned(), server.url("sums")] {
         let done = import(&place, server.url("a.car")).args(&["--checksum", &format!("sha256:{from}")]).run();
         done.succeeded();
-        assert_eq!(done.text("/source/checksum/from"), from);
+        assert_eq!(done.text("/sources/0/checksum/from"), from);
         std::fs::remove_dir_all(&done.db).expect("removed");
     }
     for (digits, words) in [("abcd", "`abcd` has 4 hex digits, and a SHA-256 has 64"), (&"a".repeat(65), "has 65 hex")]
@@ -87,7 +87,7 @@ fn what_is_unusable_beside_a_url_is_named() {
     ] {
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with("a.car.sha256", bytes));
         let done = import(&place, server.url("a.car")).holds(&plain().blocks);
-        assert_eq!(done.json.pointer("/source/checksum"), None);
+        assert_eq!(done.json.pointer("/sources/0/checksum"), None);
         let expected = format!("warning: {} is not compared: {words}", server.url("a.car.sha256"));
         assert!(done.stderr.contains(&expected), "{}", done.stderr);
         assert_eq!(warnings(&done.stderr), 1, "{}", done.stderr);
@@ -117,5 +117,5 @@ fn what_is_unusable_beside_a_url_is_named() {
     let server = Server::new(plain().bytes.clone()).with("a.car.sha256sum", page).with("a.car.sha256", line);
     let done = import(&Place::new(), server.url("a.car")).run();
     assert_eq!((done.code, warnings(&done.stderr)), (Some(0), 0), "{}", done.stderr);
-    assert_eq!(done.text("/source/checksum/from"), server.url("a.car.sha256"));
+    assert_eq!(done.text("/sources/0/checksum/from"), server.url("a.car.sha256"));
 }

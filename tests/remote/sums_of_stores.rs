@@ -59,10 +59,10 @@ fn the_sum_of_the_store_is_compared() {
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
         says(&server, name, &sum, "FULL_OBJECT");
         let done = stored(import(&place, URL), &server).holds(&plain().blocks);
-        assert_eq!(done.text("/source/checksum/function"), name);
-        assert_eq!(done.text("/source/checksum/sum"), HEXLOWER.encode(&sum));
-        assert_eq!(done.text("/source/checksum/from"), format!("the metadata of {URL}"));
-        assert_eq!(done.json.pointer("/source/checksum/compared"), Some(&true.into()));
+        assert_eq!(done.text("/sources/0/checksum/function"), name);
+        assert_eq!(done.text("/sources/0/checksum/sum"), HEXLOWER.encode(&sum));
+        assert_eq!(done.text("/sources/0/checksum/from"), format!("the metadata of {URL}"));
+        assert_eq!(done.json.pointer("/sources/0/checksum/compared"), Some(&true.into()));
 
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
         let (_, _, other) = sums(b"something else").into_iter().find(|(other, ..)| *other == name).expect("the same");
@@ -90,14 +90,14 @@ fn sums_of_parts_and_what_is_no_sum_are_not_compared() {
         server.says(answer);
         let done = stored(import(&place, URL), &server).holds(&plain().blocks);
         assert_eq!(server.heads().len(), 1, "it was asked");
-        assert_eq!(done.json.pointer("/source/checksum"), None, "{answer:?}");
+        assert_eq!(done.json.pointer("/sources/0/checksum"), None, "{answer:?}");
     }
     // A server that does not say that it is of parts; the tag of the object shows that it has some.
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     server.replace(plain().bytes.clone(), "\"one-2\"");
     server.says(&[("crc32c", crc)]);
     let done = stored(import(&place, URL), &server).holds(&plain().blocks);
-    assert_eq!(done.json.pointer("/source/checksum"), None);
+    assert_eq!(done.json.pointer("/sources/0/checksum"), None);
 }
 
 fn the_strongest_that_is_there_is_compared() {
@@ -110,17 +110,17 @@ fn the_strongest_that_is_there_is_compared() {
     // A SHA-256 is stronger, what the publisher has put beside it comes first, and what the caller says before that.
     server.says(&[wrong.clone(), right].concat());
     let done = stored(import(&place, URL), &server).holds(&plain().blocks);
-    assert_eq!(done.text("/source/checksum/function"), "sha256");
+    assert_eq!(done.text("/sources/0/checksum/function"), "sha256");
     let (place, line) = (Place::new(), format!("{}  a.car\n", HEXLOWER.encode(&sha.2)));
     let server = Server::new(plain().bytes.clone()).with("bucket/dir/a.car.sha256sum", line);
     server.says(&wrong);
     let done = stored(import(&place, URL), &server).holds(&plain().blocks);
-    assert_eq!(done.text("/source/checksum/from"), format!("{URL}.sha256sum"));
+    assert_eq!(done.text("/sources/0/checksum/from"), format!("{URL}.sha256sum"));
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     server.says(&wrong);
     let given = format!("sha256:{}", HEXLOWER.encode(&sha.2));
     let done = stored(import(&place, URL), &server).args(&["--checksum", &given]).holds(&plain().blocks);
-    assert_eq!(done.text("/source/checksum/from"), "the command line");
+    assert_eq!(done.text("/sources/0/checksum/from"), "the command line");
     assert!(server.heads().is_empty(), "nobody asks for what is not used");
 }
 
@@ -134,7 +134,7 @@ fn it_goes_on_in_the_middle() {
         let done = spilling(&place, &server).holds(&snapshot.blocks);
         let served = server.served();
         assert!(served < snapshot.bytes.len() as u64 - 1_000_000, "{served} bytes were served again");
-        assert_eq!(done.text("/source/checksum/sum"), HEXLOWER.encode(&sum));
+        assert_eq!(done.text("/sources/0/checksum/sum"), HEXLOWER.encode(&sum));
 
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
         let wrong = vec![7; sum.len()];
@@ -152,7 +152,7 @@ fn another_function_than_before_sums_all_again() {
     dies(spilling(&place, &server), "read:5");
     says(&server, sha.0, &sha.2, "FULL_OBJECT");
     let done = spilling(&place, &server).holds(&plain().blocks);
-    assert_eq!(done.text("/source/checksum/function"), "sha256");
+    assert_eq!(done.text("/sources/0/checksum/function"), "sha256");
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
@@ -169,7 +169,7 @@ fn the_store_is_asked_with_a_signature_and_a_public_one_without() {
     let endpoint = format!("http://{}", server.address());
     let public = import(&place, URL).env("AWS_SKIP_SIGNATURE", "true").args(&["--endpoint", &endpoint]);
     let done = public.holds(&plain().blocks);
-    assert_eq!(done.text("/source/checksum/function"), "crc64nvme");
+    assert_eq!(done.text("/sources/0/checksum/function"), "crc64nvme");
     assert_eq!(server.heads()[0].path, "/bucket/dir/a.car");
     assert!(server.requests().iter().all(|request| !request.headers.contains_key("authorization")));
 }

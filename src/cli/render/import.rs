@@ -65,8 +65,10 @@ pub fn text(report: &ImportReport) -> String {
             Some(log) => checked_in_log(log.verified),
         },
     );
-    rows.add_some("checksum", report.source.checksum.as_ref().map(checksum));
-    rows.add_some("network", report.source.remote.as_ref().map(network));
+    if let [source] = &*report.sources {
+        rows.add_some("checksum", source.checksum.as_ref().map(checksum));
+        rows.add_some("network", source.remote.as_ref().map(network));
+    }
     let f3_bytes = human(report.f3.iter().map(|f3| f3.bytes).sum());
     rows.add_some(
         "F3 data",

@@ -13,11 +13,11 @@ use crate::load::built::Tally;
 use crate::load::car::blocks::conflict;
 use crate::load::car::held::Held;
 use crate::load::car::read::Blocks;
-use crate::load::identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
 use crate::load::planner::WORKER_FIXED;
 use crate::load::sink::sst::{RotatingSstWriter, SST_COPIES, SstFolder};
+use crate::load::source_identity::changed;
 use crate::load::sources::Sources;
 use crate::load::uploads::Uploads;
 use crate::os::buffer::Buffer;
@@ -208,10 +208,13 @@ impl Builder<'_> {
                         let what = format!(
                             "partition {partition} has {found} records, which are not the {verified} that were verified"
                         );
-                        // Of several sources, the one that changed.
-                        let identity = self.resumed.identity.as_ref().filter(|_| self.sources.are_several());
-                        let blamed = identity.and_then(|identity| identity.still_holds(self.options).err());
-                        blamed.unwrap_or_else(|| identity::changed(&self.sources.shown(), &what))
+                        // The source that changed.
+                        let blamed = self
+                            .resumed
+                            .identity
+                            .as_ref()
+                            .and_then(|identity| identity.still_holds(self.options).err());
+                        blamed.unwrap_or_else(|| changed(&self.sources.shown(), &what))
                     })?;
                 }
                 Held::Spilled(spill) => self.spilled(spill, partition, &mut output, spare)?,

@@ -17,13 +17,13 @@ use crate::load::car::earlier;
 use crate::load::car::held::{Held, Hold};
 use crate::load::checkpoint;
 use crate::load::checkpoint::{Clock, PendingCheckpoint};
-use crate::load::identity;
 use crate::load::journal::{Checkpoint, Entry, Journal, ResumedState, SourceNews};
 use crate::load::links::LinkList;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::planner;
 use crate::load::sink::batches::block_share;
 use crate::load::sink::sst::SST_COPIES;
+use crate::load::source_identity::changed;
 use crate::load::sources::Sources;
 use crate::os::buffer::Buffer;
 use crate::os::mmap::MAX_MAPS;
@@ -161,10 +161,7 @@ impl ReadContext<'_> {
         let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
         // What cannot be mapped is copied: a chunk of its own for each of many small files takes a page or more.
         let are_few = self.sources.names().len() <= MAX_MAPS;
-        let are_mapped = match self.sources.are_several() {
-            true => has_key && are_few && self.sources.are_plain(),
-            false => chunks.is_mapped(),
-        };
+        let are_mapped = are_few && chunks.is_mapped() && self.sources.are_plain();
         let room = Hold::room(self.sort.hold_bytes, piece_bytes);
         let shared = Shared {
             reading: self,
@@ -592,7 +589,7 @@ impl<'a> Worker<'a> {
                 "{} records were read again, which are not the {} that were verified",
                 moved.records, verified.records
             );
-            return Err(identity::changed(&self.shared.reading.sources.shown(), &what));
+            return Err(changed(&self.shared.reading.sources.shown(), &what));
         }
         self.holds = false;
         self.shared.holders.fetch_sub(1, Ordering::Release);
