@@ -13,13 +13,13 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::{BlockReader, conflict};
 use crate::load::car::counts::Counts;
 use crate::load::car::earlier;
+use crate::load::car::f3;
 use crate::load::car::fingerprints::{FingerprintWriter, Fingerprints, Sum, key_hash};
 use crate::load::checkpoint::Clock;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
 use crate::load::context::{Job, Loaded, with_repeats};
 use crate::load::existing::Held;
-use crate::load::f3;
 use crate::load::journal::{Checkpoint, Entry, SourceNews};
 use crate::load::planner;
 use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
@@ -54,7 +54,6 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
         }
         None => Fingerprints::resume(&target.spill, job.plan.expected_bytes, &[])?,
     };
-    f3::attach(job, &mut chunks);
     let (store, held) = match job.existing {
         Some(existing) => {
             let store = existing.open(job.loading, &options.column_family, job.journal, Some(&meter))?;

@@ -19,7 +19,7 @@ use super::bytes::{Ahead, Bytes, Nothing, advise};
 use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
 use super::header::{Begins, begins_header};
 use super::metadata::{MAX_METADATA, Metadata};
-use super::pass_over::{Next, PassOver, Passed, Receiver};
+use super::pass_over::{Next, PassOver, Passed};
 use super::sources::{Following, SourceRead};
 use super::{
     CarProblem, Header, HeaderStep, MAX_ROOTS, NullPadding, RawCid, Section, Step, next_section, read_header, varint,
@@ -230,23 +230,11 @@ impl Chunks {
         Ok(())
     }
 
-    /// The CID of the block that is in no chunk.
-    pub fn passes_over(&self) -> Option<&RawCid> {
-        self.over.as_ref().map(|over| &over.cid)
-    }
-
     /// Takes up what an earlier run has passed over before the position, in this source.
     pub fn take_up_passed(&mut self, known: Option<&Passed>) {
         if let Some(over) = &mut self.over {
             let none = Passed { cid: over.cid.to_string(), ..Passed::default() };
             over.passed = known.filter(|known| known.cid == none.cid).cloned().unwrap_or(none);
-        }
-    }
-
-    /// The next block that is passed over goes to `into`.
-    pub fn receive(&mut self, into: Box<dyn Receiver>) {
-        if let Some(over) = &mut self.over {
-            over.receive(into);
         }
     }
 
@@ -726,8 +714,8 @@ impl Chunks {
         let Next::This(place) = over.is_next(&read) else { return Ok(()) };
         let total = usize::try_from(place.total).unwrap_or(usize::MAX);
         let (mine, rest) = read.split_at(read.len().min(total));
-        let mut block = over.begin()?;
-        over.write(&mut block, mine.get(place.head..).unwrap_or_default())?;
+        let mut block = over.begin();
+        block.write(mine.get(place.head..).unwrap_or_default());
         if let Some(checksum) = &mut self.checksum {
             checksum.write(mine);
         }
@@ -747,13 +735,13 @@ impl Chunks {
             if let Bytes::Mapped { map, at, .. } = &self.bytes {
                 map.release(at.saturating_sub(filled), filled);
             }
-            over.write(&mut block, &piece[..filled])?;
+            block.write(&piece[..filled]);
             if let Some(checksum) = &mut self.checksum {
                 checksum.write(&piece[..filled]);
             }
             done += filled as u64;
         }
-        over.end(block)?.map_err(|problem| Error::bad_input(&self.name, self.position, problem))?;
+        over.end(block).map_err(|problem| Error::bad_input(&self.name, self.position, problem))?;
         self.carry = rest.to_vec();
         self.position += place.total;
         self.taken += place.total;

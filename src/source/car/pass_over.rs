@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{CarProblem, CidSpan, RawCid, read_cid, varint};
-use crate::error::{Cause, Result};
+use crate::error::Cause;
+use crate::failpoint;
 use crate::hash::{Claim, Failure, FailureKind, Streaming, problem_of};
 
 /// What has been passed over.
@@ -17,23 +18,11 @@ pub(crate) struct Passed {
     pub bytes: u64,
 }
 
-/// Receives a block that is passed over.
-pub(crate) trait Receiver: Send {
-    /// A block begins.
-    fn begin(&mut self) -> Result<()>;
-    /// The next piece of it.
-    fn write(&mut self, piece: &[u8]) -> Result<()>;
-    /// It is whole, and has the hash of its CID where that is checked.
-    fn end(&mut self) -> Result<()>;
-}
-
 /// The block that is passed over.
 pub(crate) struct PassOver {
     pub cid: RawCid,
     span: CidSpan,
     verify: bool,
-    /// Where the next one goes.
-    into: Option<Box<dyn Receiver>>,
     pub passed: Passed,
 }
 
@@ -66,12 +55,7 @@ impl PassOver {
     pub fn new(cid: RawCid, verify: bool) -> Option<Self> {
         let span = read_cid(cid.as_bytes()).ok().flatten().filter(|span| span.hash != 0)?;
         let passed = Passed { cid: cid.to_string(), ..Passed::default() };
-        Some(Self { cid, span, verify, into: None, passed })
-    }
-
-    /// From now on blocks go to `into`: the first one that is whole.
-    pub fn receive(&mut self, into: Box<dyn Receiver>) {
-        self.into = Some(into);
+        Some(Self { cid, span, verify, passed })
     }
 
     /// Looks at the section at the front of `bytes`.
@@ -89,49 +73,39 @@ impl PassOver {
     }
 
     /// A block begins.
-    ///
-    /// # Errors
-    /// The block cannot be received.
-    pub fn begin(&mut self) -> Result<Passing> {
-        if let Some(into) = &mut self.into {
-            into.begin()?;
-        }
+    pub fn begin(&self) -> Passing {
         let hash = if self.verify { Streaming::new(self.span.hash) } else { None };
-        Ok(Passing { hash, bytes: 0 })
+        Passing { hash, bytes: 0 }
     }
 
-    /// The next piece.
+    /// Counts a whole block.
     ///
     /// # Errors
-    /// As [`PassOver::begin`].
-    pub fn write(&mut self, passing: &mut Passing, piece: &[u8]) -> Result<()> {
-        if let Some(hash) = &mut passing.hash {
-            hash.update(piece);
-        }
-        passing.bytes += piece.len() as u64;
-        self.into.as_mut().map_or(Ok(()), |into| into.write(piece))
-    }
-
-    /// The block is whole.
-    ///
-    /// # Errors
-    /// As [`PassOver::begin`]; the inner one: it is another block than its CID names.
-    pub fn end(&mut self, passing: Passing) -> Result<std::result::Result<(), Cause>> {
+    /// The block does not match its CID.
+    pub fn end(&mut self, passing: Passing) -> Result<(), Cause> {
         let Passing { hash, bytes } = passing;
-        if self.verify
-            && let Err(problem) = matches(&self.cid, hash)
-        {
-            return Ok(Err(problem));
+        if self.verify {
+            matches(&self.cid, hash)?;
         }
         self.passed.blocks += 1;
         self.passed.bytes += bytes;
-        // Those that follow are the same.
-        self.into.take().map_or(Ok(()), |mut into| into.end()).map(Ok)
+        Ok(())
+    }
+}
+
+impl Passing {
+    /// Adds the next piece.
+    pub fn write(&mut self, piece: &[u8]) {
+        failpoint::reach("f3-piece");
+        if let Some(hash) = &mut self.hash {
+            hash.update(piece);
+        }
+        self.bytes += piece.len() as u64;
     }
 }
 
 /// Whether `hash` is the one that `cid` names; `None` is that of a function which is not computed in pieces.
-pub(crate) fn matches(cid: &RawCid, hash: Option<Streaming>) -> std::result::Result<(), Cause> {
+fn matches(cid: &RawCid, hash: Option<Streaming>) -> Result<(), Cause> {
     let Ok(Some(span)) = read_cid(cid.as_bytes()) else { return Err(CarProblem::CidVersion { version: 0 }.into()) };
     let digest = cid.as_bytes().get(span.digest as usize..).unwrap_or_default();
     let function = crate::hash::Function::from_code(span.hash);
