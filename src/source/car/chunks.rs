@@ -15,7 +15,7 @@ use std::hash::Hasher;
 
 use twox_hash::XxHash3_64;
 
-use super::bytes::{Ahead, Bytes, Nothing, advise};
+use super::bytes::Bytes;
 use super::chunk::{Chunk, ChunkBytes, prefetch_ahead};
 use super::header::{Begins, begins_header};
 use super::metadata::{MAX_METADATA, Metadata};
@@ -29,7 +29,7 @@ use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
 use crate::source::block_log::is_block_log;
 use crate::source::foreign;
-use crate::source::input::{Body, Expected, Input, Remote, Restart};
+use crate::source::input::{Expected, Input, Prefixed, Remote, Restart};
 
 /// How many bytes are read first, to find the header in.
 const FIRST_READ: usize = 64 << 10;
@@ -149,7 +149,7 @@ impl Chunks {
     pub fn open(input: Input, limits: Limits) -> Result<(Header, Self)> {
         let mut chunks = Self {
             name: Path::new("").into(),
-            bytes: Bytes::Stream(Box::new(Nothing)),
+            bytes: Bytes::Stream(Box::new(Prefixed::default())),
             carry: Vec::new(),
             behind: Vec::new(),
             position: 0,
@@ -243,10 +243,8 @@ impl Chunks {
         let Input { name, size, body, compression, remote, expected, .. } = input;
         self.name = name.into();
         (self.remote, self.sum) = (remote, expected);
-        (self.bytes, self.size) = match body {
-            Body::File(file) => (Bytes::File { file, at: 0, ahead: Ahead::default() }, size),
-            Body::Stream(stream) => (Bytes::Stream(stream), None),
-        };
+        self.bytes = Bytes::new(body);
+        self.size = size.filter(|_| matches!(self.bytes, Bytes::File(_)));
         (self.carry, self.behind, self.position, self.end) = (Vec::new(), Vec::new(), 0, None);
         (self.done, self.part_follows, self.fault, self.padding) = (false, false, None, 0);
         (self.over, self.is_next) = (None, false);
@@ -294,7 +292,7 @@ impl Chunks {
                 return Err(Error::bad_input(&name, 0, crate::source::input::CompressionProblem::Empty));
             }
             let step = read_header(&head, size).map_err(|(problem, at)| {
-                let foreign = if part == 0 { foreign::kind(&head, || bytes.tail(&head)) } else { None };
+                let foreign = if part == 0 { foreign::kind(&head, || bytes.tail()) } else { None };
                 let ends = size == Some(head.len() as u64);
                 match foreign {
                     Some((what, hint)) => Error::bad_input(&name, at, CarProblem::Foreign { what, hint }),
@@ -343,7 +341,7 @@ impl Chunks {
         self.position = part + header.blocks_start;
         self.end = header.blocks_end().map(|end| part + end);
         self.index_at = header.index_at().map_or(u64::MAX, |at| part + at);
-        if matches!(self.bytes, Bytes::Mapped { .. }) {
+        if self.is_mapped() {
             self.bytes.seek(self.position);
         } else {
             self.carry = head.get(start..).unwrap_or_default().to_vec();
@@ -388,7 +386,7 @@ impl Chunks {
         }
         let Some(following) = &mut self.following else { return Ok(()) };
         // What decompresses the last one ends before another one is opened.
-        (self.bytes, self.carry, self.remote) = (Bytes::Stream(Box::new(Nothing)), Vec::new(), None);
+        (self.bytes, self.carry, self.remote) = (Bytes::Stream(Box::new(Prefixed::default())), Vec::new(), None);
         let input = (following.open)(source as usize)?;
         let known = following.bytes.iter().zip(&self.reads).take(source as usize);
         self.before = known.map(|(bytes, read)| bytes.unwrap_or(read.bytes)).sum();
@@ -459,7 +457,7 @@ impl Chunks {
 
     /// All sources, as far as they were read.
     pub fn reads(&mut self) -> &mut [SourceRead] {
-        let (position, end, padding, consumed) = (self.position, self.end, self.padding, self.consumed_here());
+        let (position, end, padding, consumed) = (self.position, self.end, self.padding, self.bytes.consumed());
         let checksum = self.checksum();
         let bytes = self.following.as_ref().and_then(|it| it.bytes.get(self.source as usize).copied()).flatten();
         let read = &mut self.reads[self.source as usize];
@@ -471,21 +469,13 @@ impl Chunks {
 
     /// Bytes of the compressed sources consumed so far.
     pub fn consumed(&self) -> u64 {
-        self.before + self.consumed_here()
-    }
-
-    fn consumed_here(&self) -> u64 {
-        match &self.bytes {
-            Bytes::File { at, .. } => *at,
-            Bytes::Mapped { at, .. } => *at as u64,
-            Bytes::Stream(stream) => stream.consumed(),
-        }
+        self.before + self.bytes.consumed()
     }
 
     /// The file, where it is read as it is.
     pub fn file(&self) -> Option<&File> {
         match &self.bytes {
-            Bytes::File { file, .. } | Bytes::Mapped { file, .. } => Some(file),
+            Bytes::File(reader) => Some(&reader.file),
             Bytes::Stream(_) => None,
         }
     }
@@ -514,7 +504,7 @@ impl Chunks {
     pub fn restart(&self) -> Option<Restart> {
         match &self.bytes {
             Bytes::Stream(stream) => stream.restart(self.position),
-            Bytes::File { .. } | Bytes::Mapped { .. } => None,
+            Bytes::File(_) => None,
         }
     }
 
@@ -557,22 +547,14 @@ impl Chunks {
         self.is_next = false;
         // There may be several CARs, each with an end of its own.
         self.end = end.or(self.end.filter(|_| !self.concatenated));
-        if let Bytes::File { file, at, .. } = &mut self.bytes {
-            if file.metadata().map_err(Error::io("look at", &*self.name))?.len() < offset {
+        if let Bytes::File(reader) = &mut self.bytes {
+            if reader.len(&self.name)? < offset {
                 return Err(cut(&self.name, offset));
             }
-            *at = offset;
+            reader.at = offset;
             self.position = offset;
             self.carry.clear();
             return Ok(());
-        }
-        if let Bytes::Mapped { map, at, .. } = &mut self.bytes {
-            if map.len() as u64 >= offset {
-                *at = offset as usize;
-                self.position = offset;
-                return Ok(());
-            }
-            return Err(cut(&self.name, offset));
         }
         let behind = std::mem::take(&mut self.behind);
         self.carry.extend(behind);
@@ -732,8 +714,8 @@ impl Chunks {
                     CarProblem::Truncated { inside: "a block" },
                 ));
             }
-            if let Bytes::Mapped { map, at, .. } = &self.bytes {
-                map.release(at.saturating_sub(filled), filled);
+            if let Some(map) = self.bytes.map() {
+                map.release((self.bytes.consumed() as usize).saturating_sub(filled), filled);
             }
             block.write(&piece[..filled]);
             if let Some(checksum) = &mut self.checksum {
@@ -751,18 +733,16 @@ impl Chunks {
     /// From now on chunks are mapped, where a source is a plain file.
     pub fn map(&mut self) {
         self.maps = true;
-        if let Bytes::File { file, .. } = &self.bytes
-            && let Ok(metadata) = file.metadata()
-            && let Ok(len) = usize::try_from(metadata.len())
-            && self.end.is_none_or(|end| end <= metadata.len())
-            && let Some(map) = Mapped::new(file, len, &self.name)
-            && let Ok(file) = file.try_clone()
-            && let Ok(at) = usize::try_from(self.position)
-            && at <= len
+        if let Bytes::File(reader) = &mut self.bytes
+            && let Ok(bytes) = reader.len(&self.name)
+            && let Ok(len) = usize::try_from(bytes)
+            && self.end.is_none_or(|end| end <= bytes)
+            && self.position <= bytes
+            && let Some(map) = Mapped::new(&reader.file, len, &self.name)
         {
             map.advise(memmap2::Advice::Sequential);
             self.carry = Vec::new();
-            self.bytes = Bytes::Mapped { file, map: Arc::new(map), at, advised: 0 };
+            (reader.map, reader.at) = (Some(Arc::new(map)), self.position);
         }
     }
 
@@ -773,21 +753,22 @@ impl Chunks {
     pub fn start_readers(&mut self) -> Result<()> {
         self.has_readers = true;
         match &mut self.bytes {
-            Bytes::File { file, ahead, .. } => ahead.start_threads(file, &self.name),
-            Bytes::Mapped { .. } | Bytes::Stream(_) => Ok(()),
+            Bytes::File(reader) if reader.map.is_none() => reader.start_threads(&self.name),
+            Bytes::File(_) | Bytes::Stream(_) => Ok(()),
         }
     }
 
     /// Whether chunks of this source are mapped.
     pub fn is_mapped(&self) -> bool {
-        matches!(self.bytes, Bytes::Mapped { .. })
+        self.bytes.map().is_some()
     }
 
     /// The next chunk of a mapped file: as many whole sections as fill a chunk.
     fn mapped_chunk(&mut self) -> Result<Option<Chunk>> {
-        let Bytes::Mapped { file, map, at, advised } = &mut self.bytes else { return Ok(None) };
-        advise(file, *at as u64, advised);
-        let (map, start) = (Arc::clone(map), *at);
+        let Bytes::File(reader) = &mut self.bytes else { return Ok(None) };
+        reader.advise();
+        let Some(map) = reader.map.clone() else { return Ok(None) };
+        let start = usize::try_from(reader.at).unwrap_or(usize::MAX).min(map.len());
         let until = self.end.and_then(|end| usize::try_from(end).ok()).unwrap_or(map.len()).clamp(start, map.len());
         let mut window = self.limits.chunk;
         loop {
@@ -803,13 +784,12 @@ impl Chunks {
             if framed.over && framed.starts.is_empty() {
                 // Nothing of a mapped file is carried from chunk to chunk.
                 self.carry = bytes.get(..framed.needed as usize).unwrap_or_default().to_vec();
-                let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
-                (*at, self.is_next) = (start + self.carry.len(), true);
+                self.bytes.seek((start + self.carry.len()) as u64);
+                self.is_next = true;
                 return Ok(None);
             }
             let behind = start + framed.len;
-            let Bytes::Mapped { at, .. } = &mut self.bytes else { return Ok(None) };
-            *at = if framed.padding { until } else { behind };
+            self.bytes.seek(if framed.padding { until } else { behind } as u64);
             let rest = if framed.padding { &map[behind..until] } else { &bytes[framed.len..] };
             let fault = self.check_rest(&framed, rest, data_ends, false);
             let bytes = ChunkBytes::Mapped { map: Arc::clone(&map), at: start, len: framed.len };
@@ -818,7 +798,7 @@ impl Chunks {
     }
 
     fn read_chunk(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
-        if matches!(self.bytes, Bytes::Mapped { .. }) {
+        if self.is_mapped() {
             return self.mapped_chunk();
         }
         let (least, carry) = (self.limits.chunk, self.carry.len());
