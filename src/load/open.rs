@@ -183,7 +183,7 @@ impl OpenSource {
             chunks.accept_concatenated(false);
         }
         if options.f3 != F3Data::Store {
-            chunks.pass_over_f3(&header.roots, options.verify)?;
+            chunks.skip_f3_data(&header.roots, options.verify)?;
         }
         let sources = self.sources;
         if sources.are_several() {

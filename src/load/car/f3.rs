@@ -6,14 +6,14 @@ use crate::error::Result;
 use crate::load::context::Job;
 use crate::load::links::{Gathered, LinkList};
 use crate::report::F3Report;
-use crate::source::car::pass_over::Passed;
+use crate::source::car::skipped_block::SkippedCount;
 use crate::source::car::sources::SourceRead;
 use crate::source::car::{RawCid, read_cid};
 
 /// Returns the F3 data that all sources skipped, and adds their keys to the list of keys that links may lead to.
 pub(super) fn report(job: &Job<'_>, sources: &[SourceRead]) -> Result<Vec<F3Report>> {
     let mut found = BTreeMap::new();
-    for Passed { cid, blocks, bytes } in sources.iter().filter_map(|source| source.f3.as_deref()) {
+    for SkippedCount { cid, blocks, bytes } in sources.iter().filter_map(|source| source.f3.as_deref()) {
         if *blocks > 0 {
             let new = || F3Report { cid: cid.clone(), blocks: 0, bytes: bytes / blocks };
             found.entry(cid).or_insert_with(new).blocks += blocks;

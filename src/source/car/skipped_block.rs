@@ -1,4 +1,4 @@
-//! A block that is in no chunk: read, hashed and counted in pieces, however long it is.
+//! A block that is in no chunk: it is read, hashed and counted in pieces, so its length has no limit.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +7,9 @@ use crate::error::Cause;
 use crate::failpoint;
 use crate::hash::{Claim, Failure, FailureKind, Streaming, problem_of};
 
-/// What has been passed over.
+/// The sections that were skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Passed {
+pub(crate) struct SkippedCount {
     /// The CID of the block.
     pub cid: String,
     /// Sections with the block.
@@ -18,82 +18,82 @@ pub(crate) struct Passed {
     pub bytes: u64,
 }
 
-/// The block that is passed over.
-pub(crate) struct PassOver {
+/// The block that is skipped.
+pub(crate) struct SkippedBlock {
     pub cid: RawCid,
     span: CidSpan,
     verify: bool,
-    pub passed: Passed,
+    pub count: SkippedCount,
 }
 
-/// Whether the next section is the one.
-pub(crate) enum Next {
-    Another,
+/// The next section, compared with the CID of the skipped block.
+pub(crate) enum NextSection {
+    Other,
     /// The bytes end inside what may be its CID.
     Cut,
-    /// It is.
-    This(Place),
+    /// It has the skipped block.
+    Skipped(SkippedPlace),
 }
 
-/// Where the block is in its section.
+/// The position of the block in its section.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct SkippedPlace {
     /// Bytes before the block.
     pub head: usize,
     /// Bytes of the whole section.
     pub total: u64,
 }
 
-/// A block on its way.
-pub(crate) struct Passing {
+/// The progress within the block.
+pub(crate) struct SkipState {
     hash: Option<Streaming>,
     bytes: u64,
 }
 
-impl PassOver {
-    /// `None` for a CID that holds its block: there is nothing to pass over.
+impl SkippedBlock {
+    /// Returns `None` for a CID that contains its block: there is nothing to skip.
     pub fn new(cid: RawCid, verify: bool) -> Option<Self> {
         let span = read_cid(cid.as_bytes()).ok().flatten().filter(|span| span.hash != 0)?;
-        let passed = Passed { cid: cid.to_string(), ..Passed::default() };
-        Some(Self { cid, span, verify, passed })
+        let count = SkippedCount { cid: cid.to_string(), ..SkippedCount::default() };
+        Some(Self { cid, span, verify, count })
     }
 
-    /// Looks at the section at the front of `bytes`.
-    pub fn is_next(&self, bytes: &[u8]) -> Next {
-        let Ok(Some((len, len_bytes))) = varint::read(bytes, "a section's length") else { return Next::Another };
+    /// Compares the section at the front of `bytes`.
+    pub fn is_next(&self, bytes: &[u8]) -> NextSection {
+        let Ok(Some((len, len_bytes))) = varint::read(bytes, "a section's length") else { return NextSection::Other };
         let (cid, body) = (self.cid.as_bytes(), &bytes[len_bytes..]);
         if len < cid.len() as u64 || !cid.starts_with(&body[..body.len().min(cid.len())]) {
-            return Next::Another;
+            return NextSection::Other;
         }
         match (body.len() < cid.len(), len.checked_add(len_bytes as u64)) {
-            (true, _) => Next::Cut,
-            (false, Some(total)) => Next::This(Place { head: len_bytes + cid.len(), total }),
-            (false, None) => Next::Another,
+            (true, _) => NextSection::Cut,
+            (false, Some(total)) => NextSection::Skipped(SkippedPlace { head: len_bytes + cid.len(), total }),
+            (false, None) => NextSection::Other,
         }
     }
 
     /// A block begins.
-    pub fn begin(&self) -> Passing {
+    pub fn begin(&self) -> SkipState {
         let hash = if self.verify { Streaming::new(self.span.hash) } else { None };
-        Passing { hash, bytes: 0 }
+        SkipState { hash, bytes: 0 }
     }
 
     /// Counts a whole block.
     ///
     /// # Errors
     /// The block does not match its CID.
-    pub fn end(&mut self, passing: Passing) -> Result<(), Cause> {
-        let Passing { hash, bytes } = passing;
+    pub fn end(&mut self, state: SkipState) -> Result<(), Cause> {
+        let SkipState { hash, bytes } = state;
         if self.verify {
             matches(&self.cid, hash)?;
         }
-        self.passed.blocks += 1;
-        self.passed.bytes += bytes;
+        self.count.blocks += 1;
+        self.count.bytes += bytes;
         Ok(())
     }
 }
 
-impl Passing {
+impl SkipState {
     /// Adds the next piece.
     pub fn write(&mut self, piece: &[u8]) {
         failpoint::reach("f3-piece");
@@ -104,7 +104,7 @@ impl Passing {
     }
 }
 
-/// Whether `hash` is the one that `cid` names; `None` is that of a function which is not computed in pieces.
+/// Compares `hash` with the one that `cid` names. It is `None` for a function that is not computed in pieces.
 fn matches(cid: &RawCid, hash: Option<Streaming>) -> Result<(), Cause> {
     let Ok(Some(span)) = read_cid(cid.as_bytes()) else { return Err(CarProblem::CidVersion { version: 0 }.into()) };
     let digest = cid.as_bytes().get(span.digest as usize..).unwrap_or_default();
