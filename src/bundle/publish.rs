@@ -337,7 +337,6 @@ pub(super) fn published(mut report: ImportReport) -> ImportReport {
             remote.waited_seconds = 0.0;
         }
     }
-    report.f3.iter_mut().for_each(|f3| f3.file = None);
     report.options.iter_mut().for_each(|row| row.from = None);
     report.log.iter_mut().flat_map(|log| &mut log.families).for_each(|family| family.levels.clear());
     if let Some(log) = &mut report.log {

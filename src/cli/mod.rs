@@ -208,11 +208,6 @@ mod tests {
                 "a similar value exists: 'cid'",
             ),
             (
-                "import a.car --db d --f3=",
-                "invalid value '' for '--f3 <WHAT|FILE>': write store, skip or the name of a file",
-                "bedload import --help lists the options",
-            ),
-            (
                 "export --db d a.car --all --cids b",
                 "the argument '--all' cannot be used with '--cids <FILE>'",
                 "bedload export --help lists the options",

@@ -13,7 +13,7 @@ use crate::sort::key::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::NullPadding;
 use crate::text::size;
-use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 
 /// A size such as `64M` or `1.5GiB`, in bytes.
 pub fn bytes(text: &str) -> Result<u64, String> {
@@ -122,14 +122,9 @@ pub fn source_format() -> impl TypedValueParser<Value = Format> {
     one_of(&[("auto", Format::Auto), ("car", Format::Car), ("block-log", Format::BlockLog)])
 }
 
-/// `--f3`: a word, or the path of a file.
+/// `--f3`
 pub fn f3() -> impl TypedValueParser<Value = F3Data> {
-    OsStringValueParser::new().try_map(|value| match value.to_str() {
-        Some("store") => Ok(F3Data::Store),
-        Some("skip") => Ok(F3Data::Skip),
-        Some("") => Err("write store, skip or the name of a file"),
-        _ => Ok(F3Data::File(value.into())),
-    })
+    one_of(&[("store", F3Data::Store), ("skip", F3Data::Skip)])
 }
 
 /// `--links`

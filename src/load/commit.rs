@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::context::{Completeness, Job, Loaded};
 use crate::load::existing::Existing;
-use crate::load::f3;
 use crate::load::journal::Entry;
 use crate::load::sources::Sources;
 use crate::load::target::Target;
@@ -64,7 +63,6 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
     write_synced(target.working(), RECORD_FILE, &record)?;
     failpoint::reach("recorded");
     sync(target)?;
-    f3::commit(job, report.f3.first())?;
     let bundle = job.uploads.map(|uploads| uploads.finish(&report, target.working())).transpose()?;
     job.journal.append(&Entry::Complete)?;
     failpoint::reach("complete");

@@ -110,10 +110,9 @@ impl Identity {
             .into(),
             concatenated: options.concatenated,
             into_existing: options.into_existing,
-            f3: match &options.f3 {
+            f3: match options.f3 {
                 F3Data::Store => String::new(),
                 F3Data::Skip => "skip".into(),
-                F3Data::File(path) => format!("file {}", portable(path).display()),
             },
             shard: options.shard.map(|shard| shard.to_string()).unwrap_or_default(),
             work_dir: options.work_dir.as_deref().map(portable),

@@ -19,7 +19,7 @@ use crate::load::resume::{finish_earlier, take_up};
 use crate::load::sources::Sources;
 use crate::load::target::{Lock, Target};
 use crate::load::uploads::{self, Parts, Publish};
-use crate::load::{block_log, car, disk_space, f3, phase_weights, validate};
+use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
 use crate::report::{DryRun, ImportReport, OptionRow, Plan};
@@ -144,9 +144,6 @@ impl Import<'_> {
         let (compression, size, blocks, checksum) = (opened.compression, opened.size, opened.blocks, opened.checksum());
         let plain = sources.are_plain();
         let mut source = opened.read_header(options, &planned.plan)?;
-        if let Source::Car(car) = &source {
-            f3::check(options, &car.chunks)?;
-        }
         if !finished && planned.plan.check_space().is_ok() {
             self.warn(disk_space::warnings(&planned.plan.space));
         }

@@ -15,7 +15,6 @@ mod context;
 mod database_state;
 mod disk_space;
 mod existing;
-mod f3;
 mod file_limits;
 mod identity;
 mod import;

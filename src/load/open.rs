@@ -159,7 +159,7 @@ impl OpenSource {
             chunks.accept_concatenated(false);
         }
         if options.f3 != F3Data::Store {
-            chunks.pass_over_f3(&header.roots, options.verify)?;
+            chunks.skip_f3_data(&header.roots, options.verify)?;
         }
         chunks.follow(self.sources.following(self.reading));
         Ok(Source::Car(Box::new(Car { header, chunks })))

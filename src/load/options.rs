@@ -54,7 +54,7 @@ pub struct ImportOptions {
     pub(crate) null_padding: NullPadding,
     /// The longest block in bytes. Defaults to one byte less than 2 GiB.
     pub(crate) max_block_size: u64,
-    /// What becomes of a Filecoin snapshot's F3 data. Defaults to a record like others.
+    /// Storing of a Filecoin snapshot's F3 data. Defaults to a record like others.
     pub(crate) f3: F3Data,
     /// Options of block logs.
     pub(crate) log: LogOptions,
@@ -95,18 +95,16 @@ pub struct ImportOptions {
     pub(crate) stop: CancellationToken,
 }
 
-/// What becomes of the F3 data of a Filecoin snapshot of version 2 (FRC-0108), one raw block of any size. In every case
-/// they are read and verified. Each source has its own: what the first block of its file names.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// Storing of the F3 data of a Filecoin snapshot of version 2 (FRC-0108), one raw block of any size. They are always read and
+/// verified. Each source has its own, which its first block names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum F3Data {
-    /// A record of the database, which needs four times their size as memory.
+    /// Stored as a record, which needs four times their size as memory.
     #[default]
     Store,
-    /// They are left out.
+    /// Not stored.
     Skip,
-    /// They are written to a new file, which has its name when the import is complete. Only of one source.
-    File(PathBuf),
 }
 
 /// The format of a source.

@@ -8,7 +8,6 @@
 //!   sst/        finished SST files, until RocksDB ingests them
 //!   db/         the database, until it gets its name
 //!   exchange/   the database, whole, when its name is exchanged with that of the one it replaces; then the replaced one
-//!   f3          the F3 data, until they get their own name
 //!   checkpoint/ what an existing database was before the import, until that is complete
 //!   check/      finished SST files while they are compared with an existing database, or with what a bundle says
 //! ```
@@ -346,11 +345,6 @@ impl Target {
         }
     }
 
-    /// The file of the F3 data until the import commits.
-    pub fn f3(&self) -> PathBuf {
-        self.partial.join("f3")
-    }
-
     fn probe(&self) -> PathBuf {
         self.partial.join("probe")
     }
@@ -520,11 +514,11 @@ impl Target {
     }
 
     /// The directories below the partial one.
-    fn dirs(&self) -> [PathBuf; 9] {
+    fn dirs(&self) -> [PathBuf; 8] {
         let making = self.checkpoint.with_extension("new");
         let [sst, staging, swap] = [&self.sst, &self.staging, &self.swap].map(Clone::clone);
         let spill = self.partial.join("spill");
-        [spill, sst, staging, swap, self.scratch.clone(), self.checkpoint.clone(), making, self.probe(), self.f3()]
+        [spill, sst, staging, swap, self.scratch.clone(), self.checkpoint.clone(), making, self.probe()]
     }
 
     /// A file among what an unfinished import has left that no import makes; [`Target::remove`] would leave it, and remove the

@@ -114,7 +114,7 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
     // Each CAR in the file has metadata of its own.
     if options.concatenated && options.f3 != F3Data::Store {
         return refused(
-            "--f3 skip and --f3 FILE have no effect on CARs that are joined in one file",
+            "--f3 skip has no effect on CARs that are joined in one file",
             "leave one of --f3 and --concatenated out, or import the CARs as files of their own",
         );
     }
@@ -148,13 +148,7 @@ fn check_shard(options: &ImportOptions, loader: Loader) -> Result<()> {
             "choose a preset of the ingest loader, e.g. --preset ingest",
         );
     }
-    match options.f3 {
-        F3Data::File(_) => refused(
-            "--f3 FILE with --shard would write the file once for each shard",
-            "give --f3 skip; `--f3 store` makes them a record of one shard",
-        ),
-        F3Data::Store | F3Data::Skip => Ok(()),
-    }
+    Ok(())
 }
 
 /// Checks that files are built that a bundle takes.

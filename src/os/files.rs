@@ -3,7 +3,7 @@
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, RenameFlags, linkat, renameat_with};
@@ -43,6 +43,23 @@ pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         true => Err(io::Error::new(ErrorKind::InvalidData, format!("it has more than {limit} bytes"))),
         false => Ok(bytes),
     }
+}
+
+/// Reads at `at` until `buf` is full or the file ends. Returns the number of bytes.
+///
+/// # Errors
+/// [`io::Error`]: the system's.
+pub(crate) fn read_at_most(file: &File, buf: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }
 
 /// Whether two names are of the same place, whatever links lead there. Those that lead nowhere are of none.

@@ -78,8 +78,8 @@ pub struct ImportReport {
     pub payload_bytes: u64,
     /// The content digest of the column family.
     pub digest: ContentDigest,
-    /// The F3 data of the snapshots, each once, where they were not stored: with `--f3 skip` or `--f3 FILE`. Neither counts nor
-    /// digest have them.
+    /// The F3 data of the snapshots, each once, if they were not stored (`--f3 skip`). Counts and digest do not include
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub f3: Vec<F3Report>,
     /// Which part of the source this is, where it is not all of it. Counts, digest and missing roots are those of the part.
@@ -281,8 +281,6 @@ pub struct F3Report {
     pub blocks: u64,
     /// Its length in bytes.
     pub bytes: u64,
-    /// The file that they were written to; `null` where they were left out.
-    pub file: Option<String>,
 }
 
 /// The head of a chain.

@@ -1,7 +1,6 @@
 //! A database as a whole: create, open, ingest into, compact, inspect.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rust_rocksdb::properties::{self, PropName};
@@ -18,7 +17,7 @@ use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
 use super::writer::Writer;
 use super::{log_format, open_db, wrap};
 use crate::error::{Error, Result};
-use crate::os::files::open_regular;
+use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};
 
 /// RocksDB's name for the column family that every database has.
@@ -295,13 +294,7 @@ fn tail(path: &Path) -> std::io::Result<String> {
     let file = open_regular(path)?;
     let from = file.metadata()?.len().saturating_sub(LOG_TAIL);
     let mut bytes = vec![0; LOG_TAIL as usize];
-    let mut len = 0;
-    while len < bytes.len() {
-        match file.read_at(&mut bytes[len..], from + len as u64)? {
-            0 => break,
-            read => len += read,
-        }
-    }
+    let len = read_at_most(&file, &mut bytes, from)?;
     bytes.truncate(len);
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -104,7 +104,7 @@ impl BlockArena {
     pub fn record(&self, entry: Entry) -> Option<Record<'_>> {
         let rest = self.at(entry)?;
         let Ok(Step::Section(section)) = next_section(rest, 0, u64::MAX) else { return None };
-        Record::new(rest, &section, self.layout)
+        Some(Record::new(rest, &section, self.layout))
     }
 
     /// The whole section of an entry, its length included.

@@ -53,12 +53,11 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record of a section in `buffer`, in which it was found.
-    pub fn new(buffer: &'a [u8], section: &Section, layout: KeyLayout) -> Option<Self> {
+    /// The record of a section that was found in `buffer`: it contains its whole CID.
+    pub fn new(buffer: &'a [u8], section: &Section, layout: KeyLayout) -> Self {
         let start = layout.key_start(&section.cid);
-        let key_len = (section.cid.len as usize).checked_sub(start)?;
-        let bytes = section.body(buffer).get(start..)?;
-        (key_len <= bytes.len()).then_some(Self { bytes, key_len })
+        let bytes = section.body(buffer).get(start..).unwrap_or_default();
+        Self { bytes, key_len: (section.cid.len as usize - start).min(bytes.len()) }
     }
 
     /// The record whose value follows its key in `bytes`.

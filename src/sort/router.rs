@@ -22,6 +22,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::sort::borders::{Borders, slice_bits};
+use crate::sort::key::{KeyLayout, Record};
+use crate::source::car::Section;
 
 /// The most classes that get partitions of their own.
 const MAX_CLASSES: usize = 6;
@@ -225,7 +227,13 @@ impl Router {
         groups
     }
 
-    /// Where `key` goes; its digest begins at `digest_at`.
+    /// Returns the record of a section in `buffer`, and its route.
+    pub fn route_section<'a>(&self, buffer: &'a [u8], section: &Section, layout: KeyLayout) -> (Record<'a>, Route) {
+        let record = Record::new(buffer, section, layout);
+        (record, self.route(record.key(), layout.digest_in_key(&section.cid)))
+    }
+
+    /// Returns the route of a key whose digest begins at `digest_at`.
     pub fn route(&self, key: &[u8], digest_at: usize) -> Route {
         let (class, digest) = key.split_at(digest_at);
         let per_class = self.per_class();
@@ -254,7 +262,6 @@ fn leading(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sort::key::KeyLayout;
     use crate::source::car::read_cid;
     use proptest::prelude::*;
 

@@ -87,10 +87,9 @@ impl Runs<'_> {
                 match self.section(&buffer[..len], used)? {
                     Found::Section(section) => {
                         let record = Record::new(&buffer, &section, self.layout);
-                        content.add(record.map(|record| record.checked_digest(self.key)).unwrap_or_default());
+                        content.add(record.checked_digest(self.key));
                         let mut prefix = [0; 8];
-                        let key = record.map_or(&[][..], |record| record.key());
-                        prefix.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
+                        prefix.iter_mut().zip(record.key()).for_each(|(to, from)| *to = *from);
                         entries.push(Entry::new(u64::from_be_bytes(prefix), 0, used as u32));
                         used = section.end;
                     }
@@ -248,7 +247,7 @@ impl<'a> Reader<'a> {
     }
 
     fn key(&self, section: &Section) -> Vec<u8> {
-        Record::new(&self.buffer, section, self.runs.layout).map(|record| record.key().to_vec()).unwrap_or_default()
+        Record::new(&self.buffer, section, self.runs.layout).key().to_vec()
     }
 
     /// Calls `take` with the current section.
@@ -264,8 +263,7 @@ impl<'a> Reader<'a> {
             }
             None => (&self.buffer[..], self.current.ok_or_else(|| self.runs.damaged())?),
         };
-        let record = Record::new(buffer, &section, self.runs.layout).ok_or_else(|| self.runs.damaged())?;
-        take(section.whole(buffer), record)
+        take(section.whole(buffer), Record::new(buffer, &section, self.runs.layout))
     }
 
     /// Passes over a section of `len` bytes that is longer than `read`, and returns its key. `None` if the buffer ends inside

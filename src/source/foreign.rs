@@ -1,5 +1,4 @@
-//! Files of other kinds, known by their first bytes: a source that is no snapshot is named, so that its user knows what to
-//! do. Only asked once something is no CAR: no snapshot is refused for what it looks like.
+//! Recognises files of other kinds by their first bytes, for the error message of a source that is no CAR.
 
 use std::io::Read;
 use std::path::Path;
@@ -30,8 +29,8 @@ const SST: [u8; 8] = 0x88e2_41b7_85f4_cff7_u64.to_le_bytes();
 /// Beginnings of text of the web, in lower case.
 const WEB: [&[u8]; 4] = [b"<!doctype", b"<html", b"<?xml", b"{"];
 
-/// What begins with `head`, ends with the eight bytes of `tail`, and is no snapshot: what it is, and what to do. The end is
-/// only asked for where the beginning does not tell.
+/// Returns the kind of a file that begins with `head` and ends with the eight bytes of `tail`, and a hint. `tail` is called only
+/// if the beginning does not decide.
 pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'static str, &'static str)> {
     if let Some((_, what, hint)) = KINDS.iter().find(|(magic, ..)| head.starts_with(magic)) {
         return Some((what, hint));
@@ -57,27 +56,6 @@ pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'sta
     (tail() == SST)
         .then_some(("a table of RocksDB", "`bedload stat --db {dir}` shows the database that it is a part of"))
 }
-
-/// Whether these may be the first bytes of a table of RocksDB: a record whose key has no prefix in common with one before
-/// it, or a block packed with zstd behind its length. Blocks packed otherwise have no sign.
-pub(crate) fn begins_as_table(head: &[u8]) -> bool {
-    let number = |bytes| unsigned_varint::decode::u32(bytes).ok();
-    let Some((first, rest)) = number(head) else { return false };
-    if rest.starts_with(&ZSTD) {
-        return true;
-    }
-    let record = || {
-        let (key, rest) = number(rest)?;
-        let (_, rest) = number(rest)?;
-        // Behind the user's key: kind and sequence number, little-endian. The kinds are small numbers.
-        let trailer = rest.get((key as usize).checked_sub(8)?..)?.first_chunk::<8>()?;
-        Some(first == 0 && trailer[0] < 0x20)
-    };
-    record() == Some(true)
-}
-
-/// How a frame of zstd begins.
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Whether the file at `path` begins as a CAR or as compressed data: enough for a message.
 pub(crate) fn is_snapshot(path: &Path) -> bool {
@@ -115,12 +93,6 @@ mod tests {
         assert_eq!(name(b"\n <!DOCTYPE HTML><title>"), Some("a web page or the answer of a server"));
         assert_eq!(name(&index), Some("the index of a block log"));
         assert_eq!(kind(b"\0\x0b", || SST).map(|(what, _)| what), Some("a table of RocksDB"));
-        let record = [&[0, 12, 5][..], b"name", &[1, 0, 0, 0, 0, 0, 0, 0], b"value"].concat();
-        let packed = [&[0x80, 0x20][..], &ZSTD, b"the rest"].concat();
-        assert!(begins_as_table(&record) && begins_as_table(&packed));
-        for other in [&[0; 64][..], &record[1..], b"a text", b"\x3a\xa2\x65roots", &[0xff; 64], b""] {
-            assert!(!begins_as_table(other), "{other:?}");
-        }
         for other in [&b"\x3a\xa2\x65roots"[..], b"{\xa2\x65roots\x81\xd8\x2a", b"", b"a text", &[0; 64]] {
             assert_eq!(name(other), None, "{other:?}");
         }

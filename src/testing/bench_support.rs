@@ -73,7 +73,7 @@ impl Snapshot {
 
     /// Reads the CID of every block and takes its key out; returns the sum of the keys' last bytes.
     pub fn extract_keys(&self, layout: KeyLayout) -> u64 {
-        let records = self.sections().filter_map(|(chunk, section)| Record::new(&chunk.bytes, &section, layout));
+        let records = self.sections().map(|(chunk, section)| Record::new(&chunk.bytes, &section, layout));
         records.filter_map(|record| record.key().last().copied()).map(u64::from).sum()
     }
 
@@ -122,7 +122,7 @@ impl Snapshot {
 }
 
 fn key<'a>(chunk: &'a Chunk, section: &Section) -> (&'a [u8], usize) {
-    let key = Record::new(&chunk.bytes, section, LAYOUT).map_or(&[][..], |record| record.key());
+    let key = Record::new(&chunk.bytes, section, LAYOUT).key();
     (key, LAYOUT.digest_in_key(&section.cid))
 }
 

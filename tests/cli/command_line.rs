@@ -258,7 +258,8 @@ fn a_source_that_is_something_else_is_named() {
     ] {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).expect("written");
-        for piped in [false, true] {
+        // A table is known by its end, which a pipe does not show.
+        for piped in [false, true].into_iter().filter(|piped| !piped || name != "a.sst") {
             let mut command = bedload();
             match piped {
                 false => command.arg("import").arg(&path),

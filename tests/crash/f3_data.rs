@@ -1,14 +1,12 @@
-//! F3 data of a snapshot of version 2 that are left out or written to a file: verified like every block, however long.
+//! Skipped F3 data of a snapshot of version 2: verified like every block, however long.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use ipld_core::ipld::Ipld;
-use rustix::io::Errno;
 
 use crate::common::car::*;
 use crate::common::crash::*;
-use crate::common::fault::failing;
 use crate::common::model::{Key, Model};
 use crate::common::run::{Place, program};
 
@@ -53,58 +51,32 @@ fn case(dir: &Path, snapshot: &'static Snapshot, way: Way, from: From, f3: &str)
     Case::new(dir, snapshot, way, from).arg(&["--f3", f3])
 }
 
-fn file_of(place: &Place) -> (PathBuf, String) {
-    let file = place.path("f3.bin");
-    let text = file.to_str().expect("text").to_owned();
-    (file, text)
-}
-
-#[track_caller]
-fn has_f3(file: &Path, what: &str) {
-    assert!(std::fs::read(file).expect("a file") == f3().1, "{what}: the file is not the F3 data");
-}
-
 #[test]
-fn f3_data_longer_than_the_budget_are_left_out_or_written_to_a_file() {
+fn f3_data_longer_than_the_budget_are_skipped() {
     let place = Place::in_memory();
-    let (file, text) = file_of(&place);
     for way in [Way::Memory, Way::Spill, Way::Source, Way::Memtables] {
         for from in [From::File, From::Pipe].into_iter().filter(|from| way != Way::Source || *from == From::File) {
             let skipped = case(&place.path(""), v2(), way, from, "skip");
             let ended = skipped.finishes();
             assert_eq!(ended.number("/f3/0/bytes"), F3_BYTES as u64, "{way:?} {from:?}");
-            assert_eq!((ended.number("/f3/0/blocks"), &ended.json["f3"][0]["file"]), (1, &serde_json::Value::Null));
+            assert_eq!(ended.number("/f3/0/blocks"), 1);
             skipped.again();
-
-            let written = case(&place.path(""), v2(), way, from, &text);
-            assert_eq!(written.finishes().text("/f3/0/file"), text, "{way:?} {from:?}");
-            has_f3(&file, &format!("{way:?} {from:?}"));
-            written.again();
-            // It is the same, and stays.
-            written.finishes();
-            has_f3(&file, "the same file");
-            std::fs::remove_file(&file).expect("removed");
-            written.again();
         }
     }
     let packed =
         Box::leak(Box::new(Snapshot::new("v2.car.zst", zstd(&v2().bytes), &Model::new(&v2().blocks, Key::Cid))));
-    case(&place.path(""), packed, Way::Spill, From::Pipe, &text).finishes();
-    has_f3(&file, "packed");
+    case(&place.path(""), packed, Way::Spill, From::Pipe, "skip").finishes();
 }
 
 #[test]
-fn f3_data_are_passed_over_wherever_and_however_often_they_stand() {
+fn f3_data_at_any_place_are_skipped() {
     let place = Place::in_memory();
-    let (file, text) = file_of(&place);
     for (name, at) in [("again.car", &[1, 1, 4000][..]), ("last.car", &[8001]), ("middle.car", &[777])] {
         let snapshot = Box::leak(Box::new(snapshot(name, at)));
         for (way, from) in [(Way::Spill, From::File), (Way::Memory, From::File), (Way::Spill, From::Pipe)] {
-            let case = case(&place.path(""), snapshot, way, from, &text);
+            let case = case(&place.path(""), snapshot, way, from, "skip");
             let ended = case.finishes();
             assert_eq!(ended.number("/f3/0/blocks"), at.len() as u64, "{name}");
-            has_f3(&file, name);
-            std::fs::remove_file(&file).expect("removed");
             case.again();
         }
         let _ = std::fs::remove_file(&snapshot.file);
@@ -112,77 +84,55 @@ fn f3_data_are_passed_over_wherever_and_however_often_they_stand() {
 }
 
 #[test]
-fn stored_f3_data_that_do_not_fit_name_the_other_ways() {
+fn stored_f3_data_over_budget_name_skip() {
     let place = Place::in_memory();
     let ended = case(&place.path(""), v2(), Way::Spill, From::File, "store").run();
     assert_eq!(ended.code, Some(3), "{ended:?}");
-    ended.says(&["a block of 24.0 MiB does not fit a memory budget of 16.0 MiB", "--f3 skip", "--f3 FILE"]);
+    ended.says(&["a block of 24.0 MiB does not fit a memory budget of 16.0 MiB", "--f3 skip"]);
 }
 
 #[test]
 fn a_changed_bit_or_a_cut_in_f3_data_is_found() {
     let place = Place::in_memory();
-    let (file, text) = file_of(&place);
     let start = rooted(&v2().blocks[..1]).len();
+    let damaged = |name: &str, bytes: Vec<u8>| -> &'static Snapshot {
+        let file = place.file(name, &bytes);
+        Box::leak(Box::new(Snapshot { file, bytes, blocks: Vec::new(), digest: String::new(), ..*v2() }))
+    };
     for way in [Way::Memory, Way::Spill, Way::Memtables] {
         for from in [From::File, From::Pipe] {
-            for f3 in ["skip", &text] {
-                let mut bytes = v2().bytes.clone();
-                bytes[start + F3_BYTES / 2] ^= 1;
-                let damaged = place.file("damaged.car", &bytes);
-                let broken = Box::leak(Box::new(Snapshot {
-                    file: damaged,
-                    bytes,
-                    blocks: Vec::new(),
-                    digest: String::new(),
-                    ..*v2()
-                }));
-                let case_of = |snapshot| case(&place.path(""), snapshot, way, from, f3);
-                let ended = case_of(broken).run();
-                assert_eq!(ended.code, Some(3), "{way:?} {from:?} {f3}: {ended:?}");
-                ended.says(&[&format!("at byte {start}: block "), "does not match its hash"]);
-                assert!(!file.exists() && !case_of(broken).partial().exists(), "something is left");
+            let mut bytes = v2().bytes.clone();
+            bytes[start + F3_BYTES / 2] ^= 1;
+            let changed = case(&place.path(""), damaged("damaged.car", bytes), way, from, "skip");
+            let ended = changed.run();
+            assert_eq!(ended.code, Some(3), "{way:?} {from:?}: {ended:?}");
+            ended.says(&[&format!("at byte {start}: block "), "does not match its hash"]);
+            assert!(!changed.partial().exists(), "something is left");
 
-                let cut = v2().bytes[..start + F3_BYTES / 3].to_vec();
-                let path = place.file("cut.car", &cut);
-                let cut = Box::leak(Box::new(Snapshot {
-                    file: path,
-                    bytes: cut,
-                    blocks: Vec::new(),
-                    digest: String::new(),
-                    ..*v2()
-                }));
-                let ended = case_of(cut).run();
-                assert_eq!(ended.code, Some(3), "{way:?} {from:?} {f3}: {ended:?}");
-                ended.says(&[&format!("at byte {}: the snapshot ends inside a block", start + F3_BYTES / 3)]);
-                assert!(!file.exists() && !case_of(cut).partial().exists(), "something is left");
-            }
+            let end = start + F3_BYTES / 3;
+            let cut = case(&place.path(""), damaged("cut.car", v2().bytes[..end].to_vec()), way, from, "skip");
+            let ended = cut.run();
+            assert_eq!(ended.code, Some(3), "{way:?} {from:?}: {ended:?}");
+            ended.says(&[&format!("at byte {end}: the snapshot ends inside a block")]);
+            assert!(!cut.partial().exists(), "something is left");
         }
     }
 }
 
 #[test]
-fn killed_in_the_middle_of_f3_data_and_behind_them_it_goes_on() {
+fn import_killed_within_f3_data_or_later_resumes() {
     let place = Place::in_memory();
-    let (file, text) = file_of(&place);
     for (way, points) in [
-        (
-            Way::Memory,
-            &["f3-piece:9", "f3-synced", "held", "built", "ingested", "f3-checked", "f3-named", "complete"][..],
-        ),
-        (Way::Spill, &["f3-piece:9", "f3-synced", "read", "read:3", "read-done", "f3-checked", "f3-named", "renamed"]),
-        (Way::Memtables, &["f3-piece:9", "f3-synced", "read", "read-done", "f3-named"]),
+        (Way::Memory, &["f3-piece:9", "held", "built", "ingested", "complete"][..]),
+        (Way::Spill, &["f3-piece:9", "read", "read:3", "read-done", "renamed"]),
+        (Way::Memtables, &["f3-piece:9", "read", "read-done"]),
     ] {
         for from in [From::File, From::Pipe] {
-            let case = case(&place.path(""), v2(), way, from, &text);
+            let case = case(&place.path(""), v2(), way, from, "skip");
             for point in points {
                 case.dies_at(point);
-                let is_named = ["f3-named", "complete", "renamed"].contains(point);
-                assert_eq!(file.exists(), is_named, "{way:?} {from:?}: {point}");
                 let ended = case.finishes();
                 assert_eq!(ended.number("/f3/0/bytes"), F3_BYTES as u64, "{way:?} {from:?}: {point}");
-                has_f3(&file, point);
-                std::fs::remove_file(&file).expect("removed");
                 case.again();
             }
         }
@@ -194,81 +144,22 @@ fn killed_in_the_middle_of_f3_data_and_behind_them_it_goes_on() {
 }
 
 #[test]
-fn a_file_that_was_damaged_or_removed_between_two_runs_is_not_named() {
+fn skip_without_effect_is_accepted_or_refused() {
     let place = Place::in_memory();
-    let (file, text) = file_of(&place);
-    let case = case(&place.path(""), v2(), Way::Spill, From::File, &text);
-    for is_removed in [false, true] {
-        case.dies_at("read-done");
-        let ours = case.partial().join("f3");
-        match is_removed {
-            true => std::fs::remove_file(&ours).expect("removed"),
-            false => std::fs::write(&ours, noise(78, F3_BYTES)).expect("written"),
-        }
-        case.is_refused(&["the unfinished import lacks the F3 data in", "--restart"]);
-        assert!(!file.exists(), "it has its name");
-        case.clone().arg(&["--restart"]).finishes();
-        has_f3(&file, "again");
-        std::fs::remove_file(&file).expect("removed");
-        case.again();
-    }
-}
-
-#[test]
-fn another_file_of_the_name_is_refused_and_so_is_what_has_no_effect() {
-    let place = Place::in_memory();
-    let (file, text) = file_of(&place);
-    std::fs::write(&file, "of a user").expect("written");
-    let case_of = |f3: &str| case(&place.path(""), v2(), Way::Spill, From::File, f3);
-    case_of(&text).is_refused(&["exists, and does not hold the F3 data of the snapshot"]);
-    assert_eq!(std::fs::read(&file).expect("there"), b"of a user");
-    std::fs::remove_file(&file).expect("removed");
-    // One that comes while the import runs.
-    let ended = case_of(&text).stopped_at("read-done", || std::fs::write(&file, "of a user").expect("written"));
-    assert_eq!(ended.code, Some(4), "{ended:?}");
-    assert_eq!(std::fs::read(&file).expect("there"), b"of a user");
-    std::fs::remove_file(&file).expect("removed");
-    // Another choice does not go on with it.
-    case_of("skip").is_refused(&["holds an unfinished import of something else", "f3 was file"]);
-    case_of(&text).finishes();
-    case_of(&text).again();
-
-    let inside = case_of(&text).db.join("f3").display().to_string();
-    let refused = case_of(&inside).run();
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    refused.says(&["is where the database is made"]);
-    let without = case(&place.path(""), plain(), Way::Spill, From::File, &place.path("x").display().to_string()).run();
-    assert_eq!(without.code, Some(2), "{without:?}");
-    without.says(&["the snapshot names no F3 data that could go to a file"]);
-    // Nothing to leave out is no fault.
+    // Another choice does not resume.
+    let stored = case(&place.path(""), plain(), Way::Spill, From::File, "store");
+    stored.dies_at("read-done");
     let skipped = case(&place.path(""), plain(), Way::Spill, From::File, "skip");
+    skipped.is_refused(&["holds an unfinished import of something else", "f3 was"]);
+    stored.finishes();
+    stored.again();
+    // A snapshot without F3 data, and one whose metadata name data that it does not have.
     assert!(skipped.finishes().json.get("f3").is_none());
+    skipped.again();
+    let snapshot = Box::leak(Box::new(Snapshot::of_blocks("lacks.car", rooted(&v2().blocks), &v2().blocks)));
+    assert!(case(&place.path(""), snapshot, Way::Spill, From::File, "skip").finishes().json.get("f3").is_none());
     let log = Case::new(&place.path("log"), log(), Way::Ranges, From::File).arg(&["--f3", "skip"]).run();
     assert_eq!(log.code, Some(2), "{log:?}");
-    // Metadata that name data which are not there.
-    let snapshot = Box::leak(Box::new(Snapshot::of_blocks("lacks.car", rooted(&v2().blocks), &v2().blocks)));
-    skipped.again();
-    let lacks = case(&place.path(""), snapshot, Way::Spill, From::File, &place.path("x").display().to_string()).run();
-    assert_eq!(lacks.code, Some(3), "{lacks:?}");
-    lacks.says(&["the F3 data that its metadata names", "are not in the snapshot"]);
-}
-
-#[test]
-fn a_disk_that_is_full_under_f3_data_is_reported_and_the_work_goes_on() {
-    let place = Place::in_memory();
-    let (file, text) = file_of(&place);
-    let case = case(&place.path(""), v2(), Way::Spill, From::File, &text);
-    for (call, number) in [("write", 5), ("sync", 1)] {
-        let Some(failing) = failing(&case, call, number, Errno::NOSPC, "partial/f3") else { return };
-        let ended = failing.run();
-        assert_eq!(ended.code, Some(1), "{ended:?}");
-        ended.says(&["find room at", "partial/f3", "No space left on device"]);
-        assert!(!file.exists());
-        case.finishes();
-        has_f3(&file, call);
-        std::fs::remove_file(&file).expect("removed");
-        case.again();
-    }
 }
 
 #[test]
@@ -322,9 +213,5 @@ fn each_of_several_sources_has_f3_data_of_its_own() {
     }
     let joined = case(&place.path(""), snapshot, Way::Memory, From::File, "skip").arg(&["--concatenated"]).run();
     assert_eq!(joined.code, Some(2), "{joined:?}");
-    joined.says(&["have no effect on CARs that are joined in one file"]);
-    let (_, text) = file_of(&place);
-    let refused = case(&place.path(""), snapshot, Way::Spill, From::File, &text).run();
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    refused.says(&["--f3 FILE is of one snapshot, and these are"]);
+    joined.says(&["has no effect on CARs that are joined in one file"]);
 }

@@ -302,7 +302,7 @@ fn a_carv2_with_negative_or_overlapping_offsets() {
 fn a_carv2_whose_data_begins_beyond_reason_in_a_pipe() {
     let far = 40u64 << 30;
     let bytes = [v2_head(far, 1000, 0), noise(5, 1 << 20)].concat();
-    refused_piped(&bytes, 0, "beyond all reason");
+    refused_piped(&bytes, 0, "exceeds the limit of");
 }
 
 /// Frames of a quarter of the snapshot, and where each begins.

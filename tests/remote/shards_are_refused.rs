@@ -139,7 +139,6 @@ fn shards_of_what_has_none_are_refused() {
     let other = Place::new();
     let there = imported(&other, small());
     shard(&small().file, "0/2", &there).arg(&["--into-existing"]).refused(2, "--shard is for a database of its own");
-    of(&["--f3", "file.f3"]).refused(2, "once for each shard");
     shard(&small().file, "0/2", &db).arg(&["--preset", "memtable"]).refused(2, "memtable");
     shard(&log().file, "0/2", &db).refused(2, "a block log has no shards");
     shard(&plain().file, "2/2", &db).refused(2, "counted from 0, so the last one is 1/2");

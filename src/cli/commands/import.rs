@@ -96,9 +96,9 @@ pub struct Args {
     /// The column family of the blocks [default: default]
     #[arg(long, value_name = "NAME", help_heading = "CARs", hide_short_help = true)]
     pub column_family: Option<String>,
-    /// F3 data: store, skip, or write to a FILE
-    #[arg(long, value_name = "WHAT|FILE", default_value = "store", value_parser = values::f3(), help_heading = "CARs",
-          hide_short_help = true)]
+    /// F3 data: store or skip
+    #[arg(long, value_name = "WHAT", default_value = "store", hide_possible_values = true, value_parser = values::f3(),
+          help_heading = "CARs", hide_short_help = true)]
     pub f3: F3Data,
     /// Null padding is an error or the end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(),
@@ -189,9 +189,6 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     others.extend([("database", &*db), ("work of the import", Path::new(&partial))]);
     others.extend(args.preset.as_deref().map(|preset| ("preset", Path::new(preset))));
     others.extend(args.options_file.as_deref().map(|path| ("options file", path)));
-    if let F3Data::File(path) = &args.f3 {
-        others.push(("F3 file", path.as_path()));
-    }
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
     let options = |names: Names| Ok((options(args, named_db, &db, shard?, names.all.clone())?, names));
     let ((options, names), report_file) = report_file.or_error(sources.and_then(options))?;
@@ -285,7 +282,7 @@ fn options(
     options.format = args.format;
     options.verify = args.verify != "none";
     options.log = log_options(args);
-    options.f3.clone_from(&args.f3);
+    options.f3 = args.f3;
     options.null_padding = args.null_padding;
     options.links = args.links;
     options.dry_run = args.dry_run;

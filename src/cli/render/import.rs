@@ -69,14 +69,10 @@ pub fn text(report: &ImportReport) -> String {
         rows.add_some("checksum", source.checksum.as_ref().map(checksum));
         rows.add_some("network", source.remote.as_ref().map(network));
     }
-    let f3_bytes = human(report.f3.iter().map(|f3| f3.bytes).sum());
-    rows.add_some(
-        "F3 data",
-        report.f3.first().map(|f3| match &f3.file {
-            Some(file) => format!("{f3_bytes}, in {file}"),
-            None => format!("{f3_bytes}, left out (--f3 skip)"),
-        }),
-    );
+    if !report.f3.is_empty() {
+        let bytes = report.f3.iter().map(|f3| f3.bytes).sum();
+        rows.add("F3 data", format!("{}, left out (--f3 skip)", human(bytes)));
+    }
     if report.missing_roots > 0 {
         let roots = report.source.roots.len() as u64;
         rows.add("missing", format!("{} of {} roots", grouped(report.missing_roots), grouped(roots)));

@@ -10,6 +10,7 @@ use crate::load::journal::Journal;
 use crate::load::links::{Gathered, LinkList};
 use crate::load::options::ImportOptions;
 use crate::sort::key::{KeyLayout, Record};
+use crate::sort::router::{Route, Router};
 use crate::source::car::chunk::Chunk;
 use crate::source::car::{CarProblem, Section, Step, next_section};
 
@@ -34,8 +35,13 @@ impl<'c> Block<'c> {
     }
 
     /// Its record under `layout`.
-    pub fn record(&self, layout: KeyLayout) -> Option<Record<'c>> {
+    pub fn record(&self, layout: KeyLayout) -> Record<'c> {
         Record::new(self.bytes, &self.section, layout)
+    }
+
+    /// Its record under `layout`, and the route of that.
+    pub fn route(&self, router: &Router, layout: KeyLayout) -> (Record<'c>, Route) {
+        router.route_section(self.bytes, &self.section, layout)
     }
 
     /// CID and value, side by side.

@@ -275,8 +275,7 @@ impl Builder<'_> {
         let mut entries = Vec::with_capacity(usize::try_from(extent.blocks).unwrap_or_default());
         for section in sections(&bytes) {
             spill.check_room((section.end - section.start) as u64)?;
-            let key = Record::new(&bytes, &section, layout).map_or(&[][..], |record| record.key());
-            let route = router.route(key, layout.digest_in_key(&section.cid));
+            let (_, route) = router.route_section(&bytes, &section, layout);
             entries.push(SortEntry::new(route.prefix, 0, section.start as u32));
         }
         let mut arena = BlockArena::new(layout);

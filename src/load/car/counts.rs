@@ -31,11 +31,11 @@ impl Counts {
 
     /// What the journal does not have of the sources from number `noted` on, which becomes the one that is read now. No
     /// thread may have blocks in hand.
-    pub fn news(&self, chunks: &mut Chunks, noted: &mut u32) -> Vec<SourceRead> {
+    pub fn take_delta(&self, chunks: &mut Chunks, noted: &mut u32) -> Vec<SourceRead> {
         let first = std::mem::replace(noted, chunks.source());
         let last = chunks.source();
         let reads = self.fill(chunks).get_mut(first as usize..=last as usize).unwrap_or_default();
-        reads.iter_mut().map(SourceRead::news).collect()
+        reads.iter_mut().map(SourceRead::take_delta).collect()
     }
 
     /// All sources with their counts.

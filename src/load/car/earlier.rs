@@ -1,20 +1,19 @@
 //! What an earlier run has read: passed over, and compared where it may have changed since.
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::Content;
+use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
 use crate::load::identity;
 use crate::load::journal::{Checkpoint, ResumedState};
 use crate::load::links::{Gathered, LinkList};
 use crate::load::options::ImportOptions;
-use crate::sort::key::Record;
 use crate::source::car::Section;
 use crate::source::car::chunks::Chunks;
 use crate::source::car::sources::SourceRead;
 
 /// What an earlier run has read of each source.
 pub(super) fn all(chunks: &mut Chunks, resumed: &ResumedState) -> Vec<SourceRead> {
-    chunks.take_up(&resumed.sources);
+    chunks.resume_sources(&resumed.sources);
     chunks.known()
 }
 
@@ -83,7 +82,7 @@ pub(in crate::load) fn skip(
     if checkpoint.checksum.is_some() && chunks.checksum().is_some() && chunks.checksum() != checkpoint.checksum {
         return Err(another_source(chunks, Some(last), options));
     }
-    chunks.take_up_passed(known(last).f3.as_deref());
+    chunks.resume_skipped_block(known(last).f3.as_deref());
     Ok(())
 }
 
@@ -101,7 +100,7 @@ pub(in crate::load) fn is_whole(
         return Ok(());
     }
     let Some((checkpoint, padding)) = resumed.whole() else { return Err(another_source(chunks, None, options)) };
-    chunks.take_up(&resumed.sources);
+    chunks.resume_sources(&resumed.sources);
     skip(chunks, &checkpoint, options, resumed, links)?;
     match chunks.next(None) {
         Ok(None) if chunks.tail().padding == padding => Ok(()),
@@ -120,7 +119,6 @@ fn read_again(
     links: Option<&LinkList>,
 ) -> Result<Content> {
     let router = resumed.router.as_ref();
-    let digest = |record: Record<'_>| record.checked_digest(resumed.digest_key.as_ref());
     let mut found = Content::default();
     let mut gathered = Gathered::default();
     let mut spare = None;
@@ -131,17 +129,17 @@ fn read_again(
         };
         let before = |start: &&u32| offset.is_none_or(|offset| chunk.base + u64::from(**start) < offset);
         for &start in chunk.starts.iter().take_while(before) {
-            let block = Block::at(&chunk, start);
-            if let (Some(links), Some(block)) = (links, &block) {
+            let Some(block) = Block::at(&chunk, start) else {
+                if options.shard.is_none() {
+                    found.add(ContentDigest::default());
+                }
+                continue;
+            };
+            if let Some(links) = links {
                 links.gather(&block.section.cid, block.body(), &mut gathered);
             }
-            let is_own = |block: &Block<'_>, record: &Record<'_>| {
-                let digest_at = options.key.digest_in_key(&block.section.cid);
-                router.is_none_or(|router| router.route(record.key(), digest_at).is_own)
-            };
-            let record = block.and_then(|block| block.record(options.key).filter(|record| is_own(&block, record)));
-            if options.shard.is_none() || record.is_some() {
-                found.add(record.map(digest).unwrap_or_default());
+            if router.is_none_or(|router| block.route(router, options.key).1.is_own) {
+                found.add(block.record(options.key).checked_digest(resumed.digest_key.as_ref()));
             }
         }
         chunk.bytes.check()?;

@@ -6,11 +6,11 @@ use crate::error::{Error, Result};
 use crate::load::built::FamilyDone;
 use crate::load::car::add::add;
 use crate::load::car::build::{BuildContext, build};
+use crate::load::car::f3;
 use crate::load::car::held::Held;
 use crate::load::car::read::ReadContext;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::{Job, Loaded, with_repeats};
-use crate::load::f3;
 use crate::load::ingest::ingest;
 use crate::progress::Phase;
 use crate::report::SortPlan;
@@ -23,7 +23,6 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     let sst = SstOptions::new(job.loading, &target.sst)?;
     let reading =
         ReadContext { options, sources, plan, sort, progress, spill_dir: &target.spill, journal, resumed, links };
-    f3::attach(job, &mut chunks);
     let blocks = match reading.done_before(&mut chunks)? {
         Some(blocks) => blocks,
         None => reading.run(chunks)?,

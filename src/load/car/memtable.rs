@@ -13,13 +13,13 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::{BlockReader, conflict};
 use crate::load::car::counts::Counts;
 use crate::load::car::earlier;
+use crate::load::car::f3;
 use crate::load::car::fingerprints::{FingerprintWriter, Fingerprints, Sum, key_hash};
 use crate::load::checkpoint::Clock;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
 use crate::load::context::{Job, Loaded, with_repeats};
 use crate::load::existing::Held;
-use crate::load::f3;
 use crate::load::journal::{Checkpoint, Entry, SourceNews};
 use crate::load::planner;
 use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
@@ -47,14 +47,13 @@ fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let before = job.resumed.read.as_ref();
     let fingerprints = match before {
         Some((checkpoint, extents)) => {
-            chunks.take_up(&job.resumed.sources);
+            chunks.resume_sources(&job.resumed.sources);
             earlier::skip(&mut chunks, checkpoint, options, job.resumed, job.links)?;
             job.progress.take_up(checkpoint.consumed, checkpoint.blocks);
             Fingerprints::resume(&target.spill, job.plan.expected_bytes, extents)?
         }
         None => Fingerprints::resume(&target.spill, job.plan.expected_bytes, &[])?,
     };
-    f3::attach(job, &mut chunks);
     let (store, held) = match job.existing {
         Some(existing) => {
             let store = existing.open(job.loading, &options.column_family, job.journal, Some(&meter))?;
@@ -222,7 +221,8 @@ impl Load<'_> {
         }
         let extents = self.fingerprints.sync()?;
         written.sources = self.counts.all(&mut source.chunks);
-        let news = SourceNews { sources: self.counts.news(&mut source.chunks, &mut source.noted), marks: Vec::new() };
+        let news =
+            SourceNews { sources: self.counts.take_delta(&mut source.chunks, &mut source.noted), marks: Vec::new() };
         let checkpoint = Checkpoint {
             source: source.chunks.source(),
             offset: source.chunks.position(),
@@ -249,7 +249,6 @@ impl Load<'_> {
     fn read(&self, pull: &Pull<Source>, channel: BatchChannel, all: &Mutex<Written>) {
         let Job { options, plan, preset, progress, .. } = *self.job;
         let gather = || -> Result<Written> {
-            let no_record = || Error::broken_invariant("a block that was verified has no key");
             let mut reader = BlockReader::new(options, self.job.journal, self.job.links);
             let mut part = Part {
                 writer: self.store.writer(&options.column_family, &preset.write())?,
@@ -281,12 +280,11 @@ impl Load<'_> {
                 part.source = chunk.source;
                 part.content = Content::default();
                 match self.held {
-                    None => reader
-                        .each(&chunk, &[], |block| part.add(block.record(options.key).ok_or_else(no_record)?, false))?,
+                    None => reader.each(&chunk, &[], |block| part.add(block.record(options.key), false))?,
                     Some(held) => {
                         let mut blocks = Vec::with_capacity(chunk.starts.len());
                         reader.each(&chunk, &[], |block| {
-                            blocks.push((block.place(&chunk), block.record(options.key).ok_or_else(no_record)?));
+                            blocks.push((block.place(&chunk), block.record(options.key)));
                             Ok(())
                         })?;
                         part.add_unless_other(held, &chunk.name, &blocks)?;

@@ -6,6 +6,7 @@ mod build;
 pub(super) mod complete;
 mod counts;
 pub(super) mod earlier;
+mod f3;
 mod fingerprints;
 mod held;
 pub(super) mod load;

@@ -31,7 +31,7 @@ use crate::parallel::{self, MemoryLimit, MemoryShare, Pull};
 use crate::progress::{Event, Progress};
 use crate::report::{Plan, SortPlan};
 use crate::sort::entries::Entry as SortEntry;
-use crate::sort::key::{KeyLayout, Record};
+use crate::sort::key::KeyLayout;
 use crate::sort::pieces::PartitionBuffers;
 use crate::sort::referred::{Reference, Referred, ReferredSource};
 use crate::sort::router::{Framed, Router};
@@ -126,7 +126,7 @@ impl ReadContext<'_> {
         let mut checkpoint = Checkpoint::default();
         if let Some((known, _)) = before {
             checkpoint = *known;
-            chunks.take_up(&self.resumed.sources);
+            chunks.resume_sources(&self.resumed.sources);
             earlier::skip(&mut chunks, &checkpoint, self.options, self.resumed, self.links)?;
             self.progress.take_up(checkpoint.consumed, checkpoint.framed.all().blocks);
         }
@@ -355,7 +355,7 @@ fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
         chunk.starts.iter().filter_map(move |&start| {
             let block = Block::at(chunk, start)?;
             let block = Some(block).filter(|block| start == 0 || block.section.end <= SAMPLE)?;
-            Some((block.record(layout)?.key(), layout.digest_in_key(&block.section.cid)))
+            Some((block.record(layout).key(), layout.digest_in_key(&block.section.cid)))
         })
     });
     Router::learn(sample, bits)
@@ -372,15 +372,14 @@ impl Shared<'_> {
     fn note_large(&self, chunk: &Chunk) {
         let layout = self.reading.options.key;
         for block in chunk.starts.iter().filter_map(|&start| Block::at(chunk, start)) {
-            let key = block.record(layout).map_or(&[][..], |record| record.key());
-            let route = self.router.route(key, layout.digest_in_key(&block.section.cid));
+            let (_, route) = block.route(self.router, layout);
             self.spill.note_large(route.partition, chunk.bytes.len() as u64);
         }
     }
 
     /// What the journal does not have yet of the sources.
     fn news(&self, chunks: &mut Chunks, noted: &mut u32) -> SourceNews {
-        SourceNews { sources: self.counts.news(chunks, noted), marks: self.spill.new_marks() }
+        SourceNews { sources: self.counts.take_delta(chunks, noted), marks: self.spill.new_marks() }
     }
 
     fn checkpoint(&self, chunks: &Chunks, verified: Content) -> Checkpoint {
@@ -475,12 +474,10 @@ impl<'a> Worker<'a> {
         // Most of what comes next is of other shards.
         let ahead = if options.shard.is_some() { &[] } else { ahead };
         reader.each(&chunk, ahead, |block| {
-            let record = block.record(layout);
-            let key = record.map_or(&[][..], |record| record.key());
-            let route = shared.router.route(key, layout.digest_in_key(&block.section.cid));
+            let (record, route) = block.route(shared.router, layout);
             payload += block.value_len();
             // Summed while the block is in the core's cache, which its hash has brought it into.
-            let digest = record.map(|record| record.checked_digest(digest_key)).unwrap_or_default();
+            let digest = record.checked_digest(digest_key);
             content_here.add(digest);
             if options.shard.is_none() {
                 framed.add(route, block.value_len());
@@ -516,12 +513,9 @@ impl<'a> Worker<'a> {
         let layout = self.shared.reading.options.key;
         let mut starts = std::mem::take(&mut chunk.starts);
         starts.retain(|&start| {
-            let block = Block::at(chunk, start);
-            let Some((block, record)) = block.and_then(|block| Some((block, block.record(layout)?))) else {
-                // What cannot be read is reported where it is read.
-                return true;
-            };
-            let route = self.shared.router.route(record.key(), layout.digest_in_key(&block.section.cid));
+            // A section that cannot be read is reported by the reader of blocks.
+            let Some(block) = Block::at(chunk, start) else { return true };
+            let (_, route) = block.route(self.shared.router, layout);
             framed.add(route, block.value_len());
             route.is_own
         });
@@ -572,10 +566,8 @@ impl<'a> Worker<'a> {
         for (bytes, marks) in held {
             let mut at = 0;
             while let Ok(Step::Section(section)) = next_section(&bytes, at, u64::MAX) {
-                let record = Record::new(&bytes, &section, layout);
-                let key = record.map_or(&[][..], |record| record.key());
-                let route = self.shared.router.route(key, layout.digest_in_key(&section.cid));
-                let digest = record.map(|record| record.checked_digest(digest_key)).unwrap_or_default();
+                let (record, route) = self.shared.router.route_section(&bytes, &section, layout);
+                let digest = record.checked_digest(digest_key);
                 pieces.are_of(source_at(&marks, at as u64));
                 pieces.add(self.shared.spill, route.partition, section.whole(&bytes), digest)?;
                 moved.add(digest);

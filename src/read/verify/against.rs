@@ -24,8 +24,8 @@ use crate::progress::{CancellationToken, Progress};
 use crate::read::snapshot::Snapshot;
 use crate::rocks::key_ranges::{KeyRange, range_of};
 use crate::sort::key::{KeyLayout, Record};
+use crate::source::car::NullPadding;
 use crate::source::car::chunk::Chunk;
-use crate::source::car::{CarProblem, NullPadding};
 use crate::source::remote::NetworkOptions;
 
 /// Bytes of the hash in an entry.
@@ -97,15 +97,12 @@ impl SourceIndex {
 
     fn take(&self, chunk: &Chunk, source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<()> {
         let mut kept = 0;
-        let blocks = Snapshot::sections(source.path, chunk, |section, offset, body| {
+        let blocks = Snapshot::sections(source.path, chunk, |section, _, body| {
             let is_left_out = |cid: &[u8]| source.left_out.contains(cid);
             if !source.left_out.is_empty() && body.get(..section.cid.len as usize).is_some_and(is_left_out) {
                 return Ok(());
             }
-            let Some(record) = Record::new(&chunk.bytes, section, source.layout) else {
-                let problem = CarProblem::SectionTooShort { len: body.len() as u64 };
-                return Err(Error::bad_input(source.path, offset, problem));
-            };
+            let record = Record::new(&chunk.bytes, section, source.layout);
             let (key_and_value, key_len) = record.parts();
             let hash = record_hash(key_and_value, key_len);
             if let Some(part) = self.parts.get(range_of(ranges, record.key())) {

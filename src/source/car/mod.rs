@@ -17,12 +17,13 @@ pub(crate) mod chunk;
 pub(crate) mod chunks;
 mod cid;
 mod directory;
+mod framing;
 mod header;
 pub(crate) mod metadata;
-pub(crate) mod pass_over;
 mod problem;
 mod read_ahead;
 mod section;
+pub(crate) mod skipped_block;
 pub(crate) mod sources;
 pub(crate) mod varint;
 

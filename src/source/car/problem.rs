@@ -152,12 +152,6 @@ pub enum CarProblem {
     /// A CID without a digest, where digests are to be the keys.
     #[error("the block is in its CID, which has no digest to be its key")]
     NoDigest,
-    /// F3 data that the caller wants, and that the metadata names, are not among the blocks.
-    #[error("the F3 data that its metadata names, {cid}, are not in the snapshot")]
-    NoF3 {
-        /// Their CID.
-        cid: String,
-    },
     /// Roots that the caller requires are not among the blocks.
     #[error("the blocks lack {} of {} roots: {first}", grouped(*missing), grouped(*of))]
     MissingRoots {
@@ -206,8 +200,7 @@ impl Problem for CarProblem {
             }
             Self::BlockTooLarge { .. } => "if the block is real, raise --max-block-size".into(),
             Self::BlockOverBudget { needs, .. } => format!(
-                "run it again with --memory {}; F3 data of a Filecoin snapshot need no such memory where they are left out \
-                 (--f3 skip) or written to a file (--f3 FILE)",
+                "run it again with --memory {}; if the block is the F3 data of a Filecoin snapshot, leave it out with --f3 skip",
                 human(*needs).replace(' ', "")
             ),
             Self::CidTooLong { .. } => "leave the block out: its bytes are in the links to it".into(),
@@ -234,7 +227,6 @@ impl Problem for CarProblem {
                  a key: `--key cid` tells them apart"
                     .into()
             }
-            Self::NoF3 { .. } => "leave --f3 out, or use --f3 skip".into(),
             Self::NoDigest => "use `--key cid` or `--key multihash`".into(),
             Self::MissingRoots { .. } => {
                 "a node that starts from these roots needs them: the snapshot is cut, or a part of another one".into()

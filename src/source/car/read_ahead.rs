@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Result};
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, bounded};
 
+use crate::os::files::read_at_most;
 use crate::parallel::IoThreads;
 
 /// Pieces that are read at once, and the bytes of each.
@@ -95,23 +95,6 @@ impl ReadAhead {
             let _ = answer.send(read);
         });
     }
-}
-
-/// Reads until `buf` is full or the file ends; how much that was.
-///
-/// # Errors
-/// Those of the system.
-pub(super) fn read_at_most(file: &File, buf: &mut [u8], at: u64) -> Result<usize> {
-    let mut filled = 0;
-    while filled < buf.len() {
-        match file.read_at(&mut buf[filled..], at + filled as u64) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Several sources that are read one behind the other.
+//! Several sources that are read in order.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::RawCid;
-use super::pass_over::Passed;
+use super::skipped_block::SkippedCount;
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::source::input::{Expected, Input};
@@ -50,15 +50,15 @@ pub(crate) struct SourceRead {
     /// The sum that all of its bytes are compared with while they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<Box<Expected>>,
-    /// The block that is in no chunk, and how much of it there was.
+    /// The skipped block, and how often it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f3: Option<Box<Passed>>,
-    /// Where the last of several joined CARs begins.
+    pub f3: Option<Box<SkippedCount>>,
+    /// Offset of the last of several joined CARs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_part: u64,
     /// How many of the roots are in the journal.
     #[serde(skip)]
-    pub noted_roots: usize,
+    pub journaled_roots: usize,
 }
 
 impl SourceRead {
@@ -67,12 +67,12 @@ impl SourceRead {
         Content { records: self.blocks, digest: self.digest }
     }
 
-    /// What the journal does not have yet of this.
-    pub fn news(&mut self) -> Self {
+    /// Returns this with the roots that the journal does not have yet.
+    pub fn take_delta(&mut self) -> Self {
         let roots = std::mem::take(&mut self.roots);
-        let news = Self { roots: roots.get(self.noted_roots..).unwrap_or_default().to_vec(), ..self.clone() };
-        (self.noted_roots, self.roots) = (roots.len(), roots);
-        news
+        let delta = Self { roots: roots.get(self.journaled_roots..).unwrap_or_default().to_vec(), ..self.clone() };
+        (self.journaled_roots, self.roots) = (roots.len(), roots);
+        delta
     }
 
     /// Takes what a later entry of a journal has.

@@ -5,10 +5,11 @@ use std::io;
 use std::path::Path;
 
 use super::detect::{self, Magic};
-use super::open::{STDIN, read_head, refused};
+use super::open::{STDIN, refused};
 use super::remote::Remote;
 use super::{Compression, CompressionProblem, InputOptions, forest};
 use crate::error::{Error, Result};
+use crate::os::files::read_at_most;
 use crate::source::remote::RemoteFile;
 
 /// Bytes that are looked at.
@@ -47,7 +48,7 @@ pub(crate) fn look(path: &Path) -> Result<Option<(Look, File)>> {
         return Err(Error::bad_input(path, 0, CompressionProblem::Empty));
     }
     let mut head = vec![0; HEAD];
-    let got = read_head(path, &file, &mut head)?;
+    let got = read_at_most(&file, &mut head, 0).map_err(|error| refused(path, "read", error))?;
     head.truncate(got);
     let seen = seen(head, size, |size| forest::find(&file, size));
     Ok(Some((seen.map_err(Error::io("read", path))?, file)))

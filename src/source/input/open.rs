@@ -3,7 +3,6 @@
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use super::source::Source;
 use super::stream::{InputOptions, stream};
 use super::{Body, Compression, CompressionProblem, Input, forest, remote};
 use crate::error::{Error, Result};
+use crate::os::files::read_at_most;
 use crate::source::remote::{is_remote, is_url};
 
 /// The name of standard input.
@@ -90,20 +90,6 @@ pub(crate) fn refused(path: &Path, action: &'static str, error: io::Error) -> Er
     Error::bad_input(path, None, problem)
 }
 
-/// Reads the first bytes of a file; how many there are, at most those that fit.
-pub(super) fn read_head(name: &Path, file: &File, head: &mut [u8]) -> Result<usize> {
-    let mut got = 0;
-    while let Some(room) = head.get_mut(got..).filter(|room| !room.is_empty()) {
-        match file.read_at(room, got as u64) {
-            Ok(0) => break,
-            Ok(count) => got += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(refused(name, "read", error)),
-        }
-    }
-    Ok(got)
-}
-
 fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, options: &InputOptions) -> Result<Input> {
     if metadata.is_dir() {
         return Err(Error::bad_input(name, None, CompressionProblem::Directory));
@@ -116,7 +102,7 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     // Advice only: the system reads further ahead. It may decline.
     rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
     let mut head = [0; PROBE];
-    let got = read_head(name, &file, &mut head)?;
+    let got = read_at_most(&file, &mut head, 0).map_err(|error| refused(name, "read", error))?;
     let is_plain = detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other;
     // The sum of a file is that of its bytes in their order, which only a stream has.
     if is_plain && options.checksum.is_none() {

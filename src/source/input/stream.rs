@@ -10,7 +10,7 @@ use super::lz4::Lz4;
 use super::source::{READ_SIZE, Source};
 use super::xz::Xz;
 use super::zstd_stream::ZstdStream;
-use super::{Body, ByteStream, Compression, CompressionProblem, Expected, Input, Restart, forest};
+use super::{Body, ByteStream, Compression, CompressionProblem, Expected, Input, Prefixed, forest};
 use crate::error::{Error, Result};
 use crate::source::remote::NetworkOptions;
 
@@ -141,41 +141,13 @@ pub(super) fn decompressed(
 fn refuse_double_compression(
     name: &Path,
     outer: Compression,
-    mut stream: Box<dyn ByteStream>,
+    stream: Box<dyn ByteStream>,
 ) -> Result<Box<dyn ByteStream>> {
-    let mut head = [0; PROBE];
-    let len = stream.fill(&mut head)?;
-    let inner = match detect::magic(head.get(..len).unwrap_or_default()) {
+    let stream = Prefixed::new(stream, PROBE)?;
+    let inner = match detect::magic(stream.head()) {
         Magic::Frame(inner) => inner,
         Magic::Skippable(_) => Compression::Zstd,
-        Magic::Cut(_) | Magic::Other => return Ok(Box::new(Headed { head, at: 0, len, stream })),
+        Magic::Cut(_) | Magic::Other => return Ok(Box::new(stream)),
     };
     Err(Error::bad_input(name, None, CompressionProblem::Nested { outer, inner }))
-}
-
-/// A stream with its first bytes put back.
-struct Headed {
-    head: [u8; PROBE],
-    at: usize,
-    len: usize,
-    stream: Box<dyn ByteStream>,
-}
-
-impl ByteStream for Headed {
-    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let head = self.head.get(self.at..self.len).unwrap_or_default();
-        let count = head.len().min(buf.len());
-        let (to, rest) = buf.split_at_mut(count);
-        to.copy_from_slice(head.get(..count).unwrap_or_default());
-        self.at += count;
-        Ok(count + self.stream.fill(rest)?)
-    }
-
-    fn consumed(&self) -> u64 {
-        self.stream.consumed()
-    }
-
-    fn restart(&self, before: u64) -> Option<Restart> {
-        self.stream.restart(before)
-    }
 }

@@ -4,8 +4,12 @@ use std::io::Write;
 
 use proptest::prelude::*;
 
+use std::path::PathBuf;
+
 use super::*;
-use crate::source::input::{InputOptions, from_reader};
+use crate::source::car::header::{Begins, begins_header};
+use crate::source::car::{CarProblem, NullPadding, Step, next_section};
+use crate::source::input::{Body, InputOptions, from_reader};
 
 type Block = (Vec<u8>, Vec<u8>);
 

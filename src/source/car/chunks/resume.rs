@@ -1,0 +1,161 @@
+//! Skips the part of the sources that an earlier run read.
+
+use std::hash::Hasher;
+use std::path::Path;
+
+use super::Chunks;
+use crate::error::{Error, Result};
+use crate::source::car::bytes::Bytes;
+use crate::source::car::framing::Limits;
+use crate::source::car::header::{Begins, begins_header};
+use crate::source::car::skipped_block::NextSection;
+use crate::source::car::sources::SourceRead;
+use crate::source::car::{CarProblem, HeaderStep, Section, Step, next_section, read_header};
+use crate::source::input::Restart;
+
+/// Bytes of a stream that are read at once.
+const PIECE: usize = 64 << 10;
+
+/// Receives a section that is skipped, and the bytes that contain it.
+pub(crate) type VisitSection<'a> = &'a mut dyn FnMut(&[u8], Section) -> Result<()>;
+
+impl Chunks {
+    /// Restores the state of the sources from an earlier run.
+    pub fn resume_sources(&mut self, known: &[SourceRead]) {
+        for read in known {
+            let Some(slot) = self.reads.get_mut(read.source as usize) else { continue };
+            let mut roots = if read.source == 0 { std::mem::take(&mut slot.roots) } else { Vec::new() };
+            roots.extend_from_slice(&read.roots);
+            self.roots_bytes += read.roots.iter().map(|root| root.as_bytes().len() as u64).sum::<u64>();
+            *slot = SourceRead { journaled_roots: roots.len(), roots, ..read.clone() };
+        }
+    }
+
+    /// The last place at or before [`Chunks::position`] where a later run may begin to decompress a stream.
+    pub fn restart(&self) -> Option<Restart> {
+        match &self.bytes {
+            Bytes::Stream(stream) => stream.restart(self.position),
+            Bytes::File(_) => None,
+        }
+    }
+
+    /// Opens a stream again at `restart`, if that saves reading or the stream is past `offset`.
+    fn begin_at(&mut self, restart: &Restart, offset: u64) -> Result<()> {
+        let saves = restart.unpacked > self.position || offset < self.position;
+        if let (Some(remote), true) = (&self.remote, saves && restart.unpacked <= offset)
+            && let Some(stream) = remote.again(restart)?
+        {
+            self.bytes = Bytes::Stream(stream);
+            self.carry.clear();
+            self.position = restart.unpacked;
+            self.checksum = None;
+        }
+        Ok(())
+    }
+
+    /// Continues at `offset` of this source, where an earlier run stopped, in a CAR whose blocks end at `end`. A stream is
+    /// read up to `offset`, if possible from `restart` on; otherwise [`Chunks::checksum`] then tells if it is the same, and
+    /// `each` receives the skipped sections.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
+    /// read; or what `each` returns.
+    pub fn skip_to(
+        &mut self,
+        offset: u64,
+        end: Option<u64>,
+        restart: Option<&Restart>,
+        mut each: Option<VisitSection<'_>>,
+    ) -> Result<()> {
+        let cut = |name: &Path, at| {
+            Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
+        };
+        // An earlier run may have compared with a different sum.
+        self.reads[self.source as usize].sum = self.sum.as_deref().cloned().map(Box::new);
+        // The bytes after `offset` are read again.
+        (self.done, self.fault, self.padding, self.part_follows) = (false, None, 0, false);
+        self.skipped_block_is_next = false;
+        // There may be several CARs, each with an end of its own.
+        self.end = end.or(self.end.filter(|_| !self.concatenated));
+        if let Bytes::File(reader) = &mut self.bytes {
+            if reader.len(&self.name)? < offset {
+                return Err(cut(&self.name, offset));
+            }
+            reader.at = offset;
+            self.position = offset;
+            self.carry.clear();
+            return Ok(());
+        }
+        self.carry.append(&mut self.after_data);
+        if let Some(restart) = restart.filter(|_| each.is_none() || self.position > offset) {
+            self.begin_at(restart, offset)?;
+            each = None;
+        }
+        if self.position > offset {
+            // It was read past `offset` to be compared, and cannot be opened again.
+            return Err(cut(&self.name, offset));
+        }
+        let mut scratch = vec![0; PIECE];
+        let (mut unvisited, mut left) = (Vec::new(), 0_u64);
+        while self.position < offset {
+            if self.carry.is_empty() {
+                let filled = self.bytes.fill(&mut scratch, &self.name)?;
+                self.carry.extend_from_slice(&scratch[..filled]);
+            }
+            let take = self.carry.len().min(usize::try_from(offset - self.position).unwrap_or(usize::MAX));
+            if take == 0 {
+                return Err(cut(&self.name, self.position));
+            }
+            if let Some(checksum) = &mut self.checksum {
+                checksum.write(&self.carry[..take]);
+            }
+            if let Some(each) = &mut each {
+                unvisited.extend_from_slice(&self.carry[..take]);
+                loop {
+                    // Nothing of a skipped block is kept.
+                    let drop = unvisited.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    unvisited.drain(..drop);
+                    left -= drop as u64;
+                    let visited = self.visit_sections(&unvisited, each)?;
+                    unvisited.drain(..visited);
+                    match self.skipped_block.as_ref().map(|block| block.is_next(&unvisited)) {
+                        Some(NextSection::Skipped(place)) if left == 0 => left = place.total,
+                        _ => break,
+                    }
+                }
+            }
+            self.carry.drain(..take);
+            self.position += take as u64;
+        }
+        self.cut_carry();
+        Ok(())
+    }
+
+    /// Hands the whole sections at the front of `bytes` to `each`, and returns their length.
+    fn visit_sections(&self, bytes: &[u8], each: &mut VisitSection<'_>) -> Result<usize> {
+        let Limits { max_block, fits, .. } = self.limits;
+        let mut at = 0;
+        loop {
+            if self.concatenated && begins_header(&bytes[at..]) == Begins::Header {
+                match read_header(&bytes[at..], None) {
+                    Ok(HeaderStep::Header(header)) => at += header.blocks_start as usize,
+                    Ok(HeaderStep::NeedMore(_)) => return Ok(at),
+                    Err((problem, _)) => return Err(Error::bad_input(&self.name, self.position, problem)),
+                }
+                continue;
+            }
+            let rest = bytes.get(at..).unwrap_or_default();
+            if self.skipped_block.as_ref().is_some_and(|block| !matches!(block.is_next(rest), NextSection::Other)) {
+                return Ok(at);
+            }
+            match next_section(bytes, at, max_block.min(fits)) {
+                Ok(Step::Section(section)) => {
+                    each(bytes, section)?;
+                    at = section.end;
+                }
+                Ok(_) => return Ok(at),
+                Err((problem, _)) => return Err(Error::bad_input(&self.name, self.position, problem)),
+            }
+        }
+    }
+}

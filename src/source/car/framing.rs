@@ -1,0 +1,130 @@
+//! Finds the sections in the bytes of a CAR.
+
+use super::chunk::prefetch_ahead;
+use super::header::{Begins, begins_header};
+use super::skipped_block::{NextSection, SkippedBlock};
+use super::{CarProblem, NullPadding, next_section, varint};
+
+/// Memory for the roots of a header, as a multiple of its length, and for each root, in bytes: the header, the CIDs, their
+/// texts, the journal, the record and the report. Headers of less than a MiB fit any budget.
+const HEADER_COPIES: u64 = 20;
+const ROOT: u64 = 450;
+const SMALL_HEADER: u64 = 1 << 20;
+
+/// The limits of a reader.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// The longest section, in bytes.
+    pub max_block: u64,
+    /// The meaning of a length of zero.
+    pub null_padding: NullPadding,
+    /// The longest section that the memory budget can hold, in bytes.
+    pub fits: u64,
+    /// The budget in bytes, for the message.
+    pub budget: u64,
+    /// Bytes of one chunk; a longer section gets a chunk of its own.
+    pub chunk: usize,
+}
+
+impl Limits {
+    /// Returns the budget that a header of `len` bytes with `roots` needs, if it is more than there is.
+    pub fn needs_of_header(&self, len: u64, roots: usize) -> Option<u64> {
+        let needs = (len * HEADER_COPIES).max(roots as u64 * ROOT);
+        (len > SMALL_HEADER && needs > self.budget).then(|| needs.next_multiple_of(64 << 20))
+    }
+}
+
+/// The whole sections at the front of some bytes, and the reason why no more follow.
+pub(super) struct Framing {
+    /// Offset of each section.
+    pub starts: Vec<u32>,
+    /// Bytes of whole sections.
+    pub len: usize,
+    /// Bytes that must be there before the next section is whole. Of a skipped block, bytes of its section before the block.
+    pub needed: u64,
+    pub stop: Option<Stop>,
+    /// A fault after the whole sections, and its offset.
+    pub problem: Option<(CarProblem, usize)>,
+}
+
+/// The thing that follows the whole sections, if it is no section of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    Padding,
+    /// The header of one more CAR.
+    Header,
+    /// The block that is in no chunk.
+    SkippedBlock,
+}
+
+/// Hops over whole sections. `may_join`: the header of one more CAR may follow.
+pub(super) fn frame(bytes: &[u8], limits: &Limits, may_join: bool, skipped: Option<&SkippedBlock>) -> Framing {
+    let Limits { max_block, fits, budget, .. } = *limits;
+    let starts = Vec::with_capacity(bytes.len() / 512);
+    let mut framed = Framing { starts, len: 0, needed: 0, stop: None, problem: None };
+    while framed.len < bytes.len() {
+        let at = framed.len;
+        prefetch_ahead(bytes, at);
+        let (len, len_bytes) = match varint::read(&bytes[at..], "a section's length") {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                framed.needed = bytes.len() as u64 + 1;
+                break;
+            }
+            Err(problem) => {
+                framed.problem = Some((problem, at));
+                break;
+            }
+        };
+        if len == 0 {
+            framed.stop = Some(Stop::Padding);
+            break;
+        }
+        // One compare, of a byte that is in the cache: see `begins_header`.
+        if bytes.get(at + len_bytes).is_some_and(|&first| first >= 0xa0) && may_join {
+            match begins_header(&bytes[at..]) {
+                Begins::Header => {
+                    framed.stop = Some(Stop::Header);
+                    break;
+                }
+                // A whole section of fewer bytes is none.
+                Begins::NeedMore if len > (bytes.len() - at - len_bytes) as u64 => {
+                    framed.needed = bytes.len() as u64 + 1;
+                    break;
+                }
+                Begins::NeedMore | Begins::Other => {}
+            }
+        }
+        match skipped.map(|block| block.is_next(&bytes[at..])) {
+            Some(NextSection::Skipped(place)) => {
+                (framed.stop, framed.needed) = (Some(Stop::SkippedBlock), place.head as u64);
+                break;
+            }
+            Some(NextSection::Cut) => {
+                framed.problem = next_section(bytes, at, u64::MAX).err();
+                framed.needed = bytes.len() as u64 + 1;
+                break;
+            }
+            Some(NextSection::Other) | None => {}
+        }
+        if len > max_block {
+            framed.problem = Some((CarProblem::BlockTooLarge { len, max: max_block }, at));
+            break;
+        }
+        if len > fits {
+            let needs = budget.saturating_mul(len).div_ceil(fits.max(1)).next_multiple_of(64 << 20);
+            framed.problem = Some((CarProblem::BlockOverBudget { len, budget, needs }, at));
+            break;
+        }
+        let end = at + len_bytes + len as usize;
+        if end > bytes.len() {
+            // The part of the CID that is here may already be wrong.
+            framed.problem = next_section(bytes, at, max_block).err();
+            framed.needed = end as u64;
+            break;
+        }
+        framed.starts.push(at as u32);
+        framed.len = end;
+    }
+    framed
+}

@@ -1,0 +1,128 @@
+//! A block that is in no chunk: it is read, hashed and counted in pieces, so its length has no limit.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CarProblem, CidSpan, RawCid, read_cid, varint};
+use crate::error::Cause;
+use crate::failpoint;
+use crate::hash::{Claim, Failure, FailureKind, Streaming, problem_of};
+
+/// The sections that were skipped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SkippedCount {
+    /// The CID of the block.
+    pub cid: String,
+    /// Sections with the block.
+    pub blocks: u64,
+    /// Bytes of the block in them.
+    pub bytes: u64,
+}
+
+/// The block that is skipped.
+pub(crate) struct SkippedBlock {
+    pub cid: RawCid,
+    span: CidSpan,
+    verify: bool,
+    pub count: SkippedCount,
+}
+
+/// The next section, compared with the CID of the skipped block.
+pub(crate) enum NextSection {
+    Other,
+    /// The bytes end inside what may be its CID.
+    Cut,
+    /// It has the skipped block.
+    Skipped(SkippedPlace),
+}
+
+/// The position of the block in its section.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SkippedPlace {
+    /// Bytes before the block.
+    pub head: usize,
+    /// Bytes of the whole section.
+    pub total: u64,
+}
+
+/// The progress within the block.
+pub(crate) struct SkipState {
+    hash: Option<Streaming>,
+    bytes: u64,
+}
+
+impl SkippedBlock {
+    /// Returns `None` for a CID that contains its block: there is nothing to skip.
+    pub fn new(cid: RawCid, verify: bool) -> Option<Self> {
+        let span = read_cid(cid.as_bytes()).ok().flatten().filter(|span| span.hash != 0)?;
+        let count = SkippedCount { cid: cid.to_string(), ..SkippedCount::default() };
+        Some(Self { cid, span, verify, count })
+    }
+
+    /// Compares the section at the front of `bytes`.
+    pub fn is_next(&self, bytes: &[u8]) -> NextSection {
+        let Ok(Some((len, len_bytes))) = varint::read(bytes, "a section's length") else { return NextSection::Other };
+        let (cid, body) = (self.cid.as_bytes(), &bytes[len_bytes..]);
+        if len < cid.len() as u64 || !cid.starts_with(&body[..body.len().min(cid.len())]) {
+            return NextSection::Other;
+        }
+        match (body.len() < cid.len(), len.checked_add(len_bytes as u64)) {
+            (true, _) => NextSection::Cut,
+            (false, Some(total)) => NextSection::Skipped(SkippedPlace { head: len_bytes + cid.len(), total }),
+            (false, None) => NextSection::Other,
+        }
+    }
+
+    /// A block begins.
+    pub fn begin(&self) -> SkipState {
+        let hash = if self.verify { Streaming::new(self.span.hash) } else { None };
+        SkipState { hash, bytes: 0 }
+    }
+
+    /// Counts a whole block.
+    ///
+    /// # Errors
+    /// The block does not match its CID.
+    pub fn end(&mut self, state: SkipState) -> Result<(), Cause> {
+        let SkipState { hash, bytes } = state;
+        if self.verify {
+            matches(&self.cid, hash)?;
+        }
+        self.count.blocks += 1;
+        self.count.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl SkipState {
+    /// Adds the next piece.
+    pub fn write(&mut self, piece: &[u8]) {
+        failpoint::reach("f3-piece");
+        if let Some(hash) = &mut self.hash {
+            hash.update(piece);
+        }
+        self.bytes += piece.len() as u64;
+    }
+}
+
+/// Compares `hash` with the one that `cid` names. It is `None` for a function that is not computed in pieces.
+fn matches(cid: &RawCid, hash: Option<Streaming>) -> Result<(), Cause> {
+    let Ok(Some(span)) = read_cid(cid.as_bytes()) else { return Err(CarProblem::CidVersion { version: 0 }.into()) };
+    let digest = cid.as_bytes().get(span.digest as usize..).unwrap_or_default();
+    let function = crate::hash::Function::from_code(span.hash);
+    let kind = match (hash, function) {
+        (Some(_), Some(function)) if !function.digest_lengths().contains(&digest.len()) => {
+            FailureKind::DigestLength { function }
+        }
+        (Some(hash), _) => {
+            let mut actual = hash.finish(digest.len());
+            actual.truncate(digest.len());
+            if actual == digest {
+                return Ok(());
+            }
+            FailureKind::Mismatch { actual }
+        }
+        (None, _) => FailureKind::UnknownFunction,
+    };
+    let claim = Claim { code: span.hash, digest, data: &[] };
+    Err(problem_of(cid.as_bytes(), &claim, &Failure { index: 0, kind }).into())
+}

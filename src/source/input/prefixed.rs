@@ -1,0 +1,75 @@
+//! A stream whose first bytes were read to detect what it is.
+
+use super::{Body, ByteStream, Input, Restart};
+use crate::error::{Error, Result};
+use crate::os::files::read_at_most;
+
+/// A stream that delivers its first bytes again. The default is an empty stream.
+#[derive(Default)]
+pub(crate) struct Prefixed {
+    head: Vec<u8>,
+    /// Bytes of `head` that were delivered.
+    at: usize,
+    stream: Option<Box<dyn ByteStream>>,
+}
+
+impl Prefixed {
+    /// Reads the first `len` bytes of a stream, or all if it has fewer.
+    pub fn new(mut stream: Box<dyn ByteStream>, len: usize) -> Result<Self> {
+        let mut head = vec![0; len];
+        let filled = stream.fill(&mut head)?;
+        head.truncate(filled);
+        Ok(Self { head, at: 0, stream: Some(stream) })
+    }
+
+    /// The first bytes.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+}
+
+impl ByteStream for Prefixed {
+    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let head = self.head.get(self.at..).unwrap_or_default();
+        let count = head.len().min(buf.len());
+        let (to, rest) = buf.split_at_mut(count);
+        to.copy_from_slice(head.get(..count).unwrap_or_default());
+        self.at += count;
+        match &mut self.stream {
+            Some(stream) if !rest.is_empty() => Ok(count + stream.fill(rest)?),
+            _ => Ok(count),
+        }
+    }
+
+    fn consumed(&self) -> u64 {
+        self.stream.as_ref().map_or(0, |stream| stream.consumed())
+    }
+
+    fn restart(&self, before: u64) -> Option<Restart> {
+        self.stream.as_ref()?.restart(before)
+    }
+}
+
+/// Returns the first `len` bytes of an input, or all it has: then the second value is `true`. The next reader gets them
+/// again.
+///
+/// # Errors
+/// [`Error::Io`] or [`Error::BadInput`]: it cannot be read.
+pub(crate) fn peek(input: &mut Input, len: usize) -> Result<(Vec<u8>, bool)> {
+    let head = match &mut input.body {
+        Body::File(file) => {
+            let mut head = vec![0; len];
+            let filled = read_at_most(file, &mut head, 0).map_err(Error::io("read", &input.name))?;
+            head.truncate(filled);
+            head
+        }
+        Body::Stream(stream) => {
+            let prefixed = Prefixed::new(std::mem::replace(stream, Box::new(Prefixed::default())), len)?;
+            let head = prefixed.head().to_vec();
+            *stream = Box::new(prefixed);
+            head
+        }
+    };
+    let ends = head.len() < len;
+    Ok((head, ends))
+}
