@@ -171,7 +171,7 @@ fn killed_in_the_middle_of_f3_data_and_behind_them_it_goes_on() {
             &["f3-piece:9", "f3-synced", "held", "built", "ingested", "f3-checked", "f3-named", "complete"][..],
         ),
         (Way::Spill, &["f3-piece:9", "f3-synced", "read", "read:3", "read-done", "f3-checked", "f3-named", "renamed"]),
-        (Way::Memtables, &["f3-piece:9", "f3-synced", "read", "read-done", "f3-named"]),
+        (Way::Memtables, &["f3-piece:9", "f3-synced", "batch", "read-done", "f3-named"]),
     ] {
         for from in [From::File, From::Pipe] {
             let case = case(&place.path(""), v2(), way, from, &text);
