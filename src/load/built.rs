@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::blocks::chain::Header;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::report::{BlockRef, FamilyReport, Packings};
 use crate::rocks::Level;
@@ -11,7 +10,7 @@ use crate::source::block_log::Range;
 
 /// A finished SST file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct BuiltFile {
+pub(crate) struct SstFile {
     /// Its name in the `sst` folder.
     pub name: String,
     /// Its size in bytes.
@@ -30,7 +29,7 @@ pub(crate) struct BuiltFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UploadFile {
     pub family: String,
-    pub file: BuiltFile,
+    pub file: SstFile,
     /// The size and the BLAKE3, as hex, of what stands for it where it is published.
     pub bytes: u64,
     pub blake3: String,
@@ -79,7 +78,7 @@ impl Tally {
     }
 }
 
-/// Consecutive blocks that are in finished files, or were written and flushed.
+/// Consecutive blocks of a log that are in finished files, or were written through memtables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::load) struct RangeDone {
     /// The file of the log, counted from 0, and the bytes in it.
@@ -88,13 +87,13 @@ pub(in crate::load) struct RangeDone {
     pub end: u64,
     /// The block before the first one, as that names it.
     pub before: String,
-    pub first: EndBlock,
-    pub last: EndBlock,
+    pub first: BlockRef,
+    pub last: BlockRef,
     pub blocks: FamilyDone,
     pub ids: FamilyDone,
     /// Bytes of the blocks, unpacked.
     pub payload: u64,
-    pub packings: PackingCounts,
+    pub packings: Packings,
     pub checkpoints: u64,
     pub transactions: u64,
     /// Content digest of their records, where they are indexed.
@@ -106,53 +105,10 @@ pub(in crate::load) struct RangeDone {
     pub extents: Vec<(u32, Extent)>,
 }
 
-/// The first or the last block of a range.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::load) struct EndBlock {
-    pub number: u32,
-    pub id: String,
-    pub timestamp_ms: i64,
-}
-
-impl From<&Header> for EndBlock {
-    fn from(header: &Header) -> Self {
-        Self { number: header.number, id: header.id.to_string(), timestamp_ms: header.timestamp_ms }
-    }
-}
-
-impl EndBlock {
-    pub fn to_report(&self) -> BlockRef {
-        let Self { number, id, timestamp_ms } = self.clone();
-        BlockRef { number, id, timestamp_ms }
-    }
-}
-
-/// How the blocks of a range are stored in the log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::load) struct PackingCounts {
-    raw: u64,
-    zstd: u64,
-    zstd_dictionary: u64,
-    stored_bytes: u64,
-}
-
-impl From<Packings> for PackingCounts {
-    fn from(Packings { raw, zstd, zstd_dictionary, stored_bytes }: Packings) -> Self {
-        Self { raw, zstd, zstd_dictionary, stored_bytes }
-    }
-}
-
-impl PackingCounts {
-    pub fn to_report(self) -> Packings {
-        let Self { raw, zstd, zstd_dictionary, stored_bytes } = self;
-        Packings { raw, zstd, zstd_dictionary, stored_bytes }
-    }
-}
-
 /// What went into one family.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::load) struct FamilyDone {
-    pub files: Vec<BuiltFile>,
+    pub files: Vec<SstFile>,
     pub tally: Tally,
     /// Duplicates by the source that has them, counted from 0: where a block comes more than once, all but the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -180,7 +136,7 @@ impl RangeDone {
     }
 
     /// All files, of whatever family.
-    pub fn files(&self) -> impl Iterator<Item = &BuiltFile> {
+    pub fn files(&self) -> impl Iterator<Item = &SstFile> {
         self.blocks.files.iter().chain(&self.ids.files)
     }
 
@@ -195,9 +151,7 @@ impl RangeDone {
         self.blocks.add(&next.blocks);
         self.ids.add(&next.ids);
         self.payload += next.payload;
-        let mut packings = self.packings.to_report();
-        packings.add(next.packings.to_report());
-        self.packings = packings.into();
+        self.packings.add(next.packings);
         self.checkpoints += next.checkpoints;
         self.transactions += next.transactions;
         self.transaction_digest.merge(next.transaction_digest);

@@ -27,7 +27,7 @@ const NETWORK_SHARE: u64 = 5000;
 const NETWORK_LEAST: Duration = Duration::from_millis(100);
 
 /// Time between two checkpoints at most.
-pub(in crate::load) const EVERY: Duration = Duration::from_secs(10);
+const EVERY: Duration = Duration::from_secs(10);
 
 /// Bytes between two checkpoints, unless a test wants more of them; without `files` they come by time.
 fn every_bytes(files: Option<u32>) -> u64 {
@@ -62,27 +62,9 @@ impl Clock {
         Self { soon_bytes: bytes.unwrap_or_default() / NETWORK_SHARE, ..self }
     }
 
-    /// Makes checkpoints come after so many bytes at the latest.
-    pub fn at_most(self, bytes: u64) -> Self {
-        Self { every_bytes: self.every_bytes.min(bytes), ..self }
-    }
-
     fn restart(&mut self, offset: u64) {
         self.last_offset = offset;
         self.last_time = Instant::now();
-    }
-
-    /// True if a checkpoint is due by time, where each costs a flush, or by [`Clock::at_most`]; if so, the next one is counted from here. In
-    /// the second half of the time a `good_moment` is taken when it comes.
-    pub fn is_due_by_time(&mut self, offset: u64, good_moment: impl FnOnce() -> bool) -> bool {
-        let elapsed = self.last_time.elapsed();
-        let due = elapsed >= EVERY
-            || (elapsed >= EVERY / 2 && good_moment())
-            || offset - self.last_offset >= self.every_bytes;
-        if due {
-            self.restart(offset);
-        }
-        due
     }
 
     /// True if a checkpoint is due at this offset of the source; if so, the next one is counted from here. `is_free` says
@@ -136,19 +118,6 @@ pub(in crate::load) fn channel() -> (Sender<PendingCheckpoint>, Receiver<Pending
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_good_moment_is_taken_in_the_second_half_of_the_time_only() {
-        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("it has run that long");
-        for (seconds, good, due) in
-            [(1, true, false), (6, false, false), (6, true, true), (11, false, true), (11, true, true)]
-        {
-            let mut clock =
-                Clock { last_offset: 0, last_time: ago(seconds), every_bytes: u64::MAX, soon_bytes: u64::MAX };
-            assert_eq!(clock.is_due_by_time(1, || good), due, "{seconds} s, {good}");
-            assert!(!clock.is_due_by_time(1, || true) || !due, "the next one is counted from there");
-        }
-    }
 
     #[test]
     fn what_came_over_a_network_is_made_durable_as_soon_as_the_disk_is_free() {

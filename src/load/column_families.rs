@@ -84,10 +84,10 @@ impl<'a> ColumnFamilies<'a> {
         self.all.iter().map(|family| (family.name, &family.node)).collect()
     }
 
-    /// The options that files of a family are built with; `None` when the import does not make it.
-    pub fn sst(&self, job: &Job<'_>, name: &str) -> Result<Option<SstOptions>> {
-        let found = self.all.iter().find(|family| family.name == name);
-        found.map(|family| SstOptions::new(&family.loading, &job.target.sst)).transpose()
+    /// The families that are loaded, each with the options that its files are built with.
+    pub fn sst(&self, job: &Job<'_>) -> Result<Vec<(&'a str, SstOptions)>> {
+        let options = |family: &Family<'a>| Ok((family.name, SstOptions::new(&family.loading, &job.target.sst)?));
+        self.all.iter().take(self.loaded).map(options).collect()
     }
 }
 

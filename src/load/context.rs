@@ -11,7 +11,7 @@ use crate::load::options::ImportOptions;
 use crate::load::sources::Sources;
 use crate::load::target::Target;
 use crate::load::uploads::Uploads;
-use crate::preset::{Loader, Resolved};
+use crate::preset::Resolved;
 use crate::progress::Progress;
 use crate::report::{F3Report, Head, LinkReport, LogReport, MemtableReport, Plan};
 use crate::rocks::option_map::OptionMap;
@@ -121,8 +121,7 @@ impl Job<'_> {
     pub fn uses_earlier_work(&self) -> bool {
         let resumed = self.resumed;
         // What was read into partitions alone is compared when they are built.
-        let is_written = resumed.read.is_some() && self.preset.loader == Loader::Memtable;
-        !resumed.files.is_empty() || resumed.ingesting || is_written || !resumed.ranges.is_empty()
+        !resumed.files.is_empty() || resumed.ingesting || !resumed.ranges.is_empty()
     }
 }
 

@@ -41,7 +41,7 @@ use crate::os::files::{UNFINISHED, count_descriptors, is_same, open_regular, syn
 use crate::report::record::ImportRecord;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::options_file::OptionsFile;
-use crate::rocks::{Meter, Reader, ReaderOptions, Store};
+use crate::rocks::{Meter, Reader, ReaderOptions, Store, is_database_file};
 use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
 
@@ -89,16 +89,16 @@ enum Writer {
 impl Kind {
     /// `None` for what is not RocksDB's or ours, and for its lock and its own log.
     fn of(name: &str) -> Option<Self> {
-        let numbered = |stem: &str| !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_digit());
+        if name.ends_with(UNFINISHED) {
+            return Some(Self::Scrap);
+        }
+        if name != RECORD_FILE && !is_database_file(name) {
+            return None;
+        }
         match name.rsplit_once('.') {
-            Some((stem, "sst" | "blob")) if numbered(stem) => Some(Self::Data),
-            Some((stem, "log")) if numbered(stem) => Some(Self::Small),
-            Some((stem, "dbtmp")) if numbered(stem.strip_prefix("OPTIONS-").unwrap_or(stem)) => Some(Self::Scrap),
-            _ if name.ends_with(UNFINISHED) => Some(Self::Scrap),
-            _ if ["CURRENT", "IDENTITY", RECORD_FILE].contains(&name) => Some(Self::Small),
-            _ if name.strip_prefix("MANIFEST-").is_some_and(numbered) => Some(Self::Small),
-            _ if name.strip_prefix("OPTIONS-").is_some_and(numbered) => Some(Self::Small),
-            _ => None,
+            Some((_, "sst" | "blob")) => Some(Self::Data),
+            Some((_, "dbtmp")) => Some(Self::Scrap),
+            _ => (name != "LOCK" && !name.starts_with("LOG")).then_some(Self::Small),
         }
     }
 }

@@ -330,7 +330,9 @@ impl Import<'_> {
             checked.or_else(|error| target.remove_if_unused().and(Err(error)))?;
         }
         let reads_twice = prepared.plain && prepared.planned.plan.reads_twice();
-        let resumed = take_up(self.options, self.progress, &mut target, existing, &prepared.identity, reads_twice);
+        let starts_over = prepared.planned.plan.memtable().is_some();
+        let resumed =
+            take_up(self.options, self.progress, &mut target, existing, &prepared.identity, reads_twice, starts_over);
         let (journal, resumed) = resumed.map_err(|error| prepared.explain(error, &target))?;
         let plan = &planner::resume(&prepared.planned, self.options, &resumed)?;
         let compacts = prepared.preset.final_compaction();

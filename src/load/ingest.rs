@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::built::{BuiltFile, FamilyDone};
+use crate::load::built::{FamilyDone, SstFile};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::{Job, damaged_by};
 use crate::load::journal::Entry;
@@ -31,7 +31,7 @@ pub(super) fn ingest(
         job.target.remove_staging()?;
     }
     let open = || Store::create(staging, &families.loading(), None);
-    let is_there = |file: &BuiltFile| job.target.sst.join(&file.name).exists();
+    let is_there = |file: &SstFile| job.target.sst.join(&file.name).exists();
     let opened = match open() {
         // A disk that fails while RocksDB notes files may leave a database that names files which RocksDB has removed again. While
         // none of ours has moved there for good, it is made anew.

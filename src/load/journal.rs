@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::digest_key::DigestKey;
-use crate::load::built::{BuiltFile, RangeDone, Tally, UploadFile};
+use crate::load::built::{RangeDone, SstFile, Tally, UploadFile};
 use crate::load::database_state::DatabaseState;
 use crate::load::identity::{Identity, SpillPlace};
 use crate::load::source_identity::Inode;
@@ -63,7 +63,7 @@ pub(super) enum Entry {
         #[serde(default, skip_serializing_if = "SourceNews::is_empty")]
         news: SourceNews,
     },
-    /// The source has been read to its end, into memory: what is built from here on is built from these blocks.
+    /// The source has been read to its end, into memory or through memtables: a later run reads it again, or compares it.
     Held {
         #[serde(rename = "mark")]
         checkpoint: Checkpoint,
@@ -85,13 +85,13 @@ pub(super) enum Entry {
     Built {
         first: u32,
         end: u32,
-        files: Vec<BuiltFile>,
+        files: Vec<SstFile>,
         tally: Tally,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repeats: Vec<(u32, u64)>,
     },
     /// A file of a bundle is here, and its bytes are those that the bundle names. While it has this inode and ctime they stay so.
-    Fetched { number: u32, file: BuiltFile, tally: Tally, inode: Inode },
+    Fetched { number: u32, file: SstFile, tally: Tally, inode: Inode },
     /// A finished file is published there.
     Published { place: String, file: UploadFile },
     /// Consecutive blocks of a log are in finished files.
@@ -203,10 +203,10 @@ pub(super) struct ResumedState {
     pub held: Option<(Checkpoint, u64)>,
     /// Ranges of partitions that are built.
     pub built: Vec<(u32, u32)>,
-    pub files: Vec<BuiltFile>,
+    pub files: Vec<SstFile>,
     pub tally: Tally,
     /// The files of those partitions.
-    pub built_files: Vec<BuiltFile>,
+    pub built_files: Vec<SstFile>,
     /// Files of a bundle that are here: their numbers, and their inodes when they were verified.
     pub fetched: BTreeMap<u32, Inode>,
     /// Files that are published, and where.
@@ -285,14 +285,9 @@ impl ResumedState {
         }
     }
 
-    /// The existing database has nothing of this import any more. Files of the import stay: only blocks that went through
-    /// memtables, which are not partitioned, are read again.
+    /// The existing database has nothing of this import any more. Files of the import stay.
     fn undo(&mut self) {
         (self.restoring, self.opened, self.ingesting, self.ingested) = (false, None, false, false);
-        if self.router.is_none() {
-            (self.read, self.read_done) = (None, None);
-            self.sources = Vec::new();
-        }
     }
 
     fn learn(&mut self, news: SourceNews) {
@@ -348,7 +343,7 @@ impl ResumedState {
 
     /// Whether all of a log was read.
     pub fn is_whole_log(&self) -> bool {
-        self.ingesting || self.read_done.is_some()
+        self.ingesting || self.held.is_some()
     }
 
     /// Takes the entries of a journal; how many bytes of it are valid.
@@ -596,7 +591,7 @@ mod tests {
         let keys = |key: &str| key.to_owned();
         let (first, last) = (keys("00ff"), keys("01"));
         let digest = ContentDigest::default();
-        let files = vec![BuiltFile { name: "000001.sst".into(), bytes: 12, first, last, records: 3, digest }];
+        let files = vec![SstFile { name: "000001.sst".into(), bytes: 12, first, last, records: 3, digest }];
         let tally = Tally { records: 3, duplicates: 1, ..Tally::default() };
         vec![
             read(checkpoint, vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })]),

@@ -2,11 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::external_sort::MAX_RUNS;
+use crate::load::file_limits;
 use crate::load::journal::ResumedState;
 use crate::load::open::OpenSource;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::sink::batches::most_batches;
-use crate::load::{checkpoint, file_limits};
 use crate::os::mmap::MAX_MAPS;
 use crate::os::resources;
 use crate::parallel;
@@ -84,10 +84,6 @@ const ARENAS: u64 = 8;
 
 /// Files of level 0 beyond which the user is warned of one compaction of all of them.
 const MANY_LEVEL0: u64 = 500;
-
-/// Bytes a second at which a slow disk or a slow option set still takes records. Each checkpoint flushes, so that at
-/// this speed no file of level 0 holds more than what comes between two of them.
-const SLOW: u64 = 48 << 20;
 
 /// The share of the budget, as its reciprocal, that all batches together may take; and the smallest batch worth a write,
 /// in bytes.
@@ -447,14 +443,11 @@ pub(super) fn for_memtable(
         None => None,
         Some(bytes) => {
             let merged = number(Group::Cf, "min_write_buffer_number_to_merge")?.max(1) as u64;
-            let between_checkpoints = SLOW * checkpoint::EVERY.as_secs();
-            let blocks = bytes.div_ceil(buffer.saturating_mul(merged).min(cap).min(between_checkpoints)) + 1;
-            // Indexes of ids fill their memtables slowly: each checkpoint makes a file of them.
-            let others = (families - 1) * (bytes.div_ceil(between_checkpoints) + 1);
+            let each = bytes.div_ceil(buffer.saturating_mul(merged).min(cap)) + 1;
             let never = loading.get(Group::Cf, "disable_auto_compactions") == Some("true")
                 || loading.get(Group::Cf, "compaction_style") == Some("kCompactionStyleNone");
             let stop = number(Group::Cf, "level0_stop_writes_trigger")?.max(1) as u64;
-            Some(if never { blocks + others } else { blocks.min(stop) + others.min((families - 1) * stop) })
+            Some(families * if never { each } else { each.min(stop) })
         }
     };
     plan.open_files = file_limits::of_memtable(plan, loading, level0_files.unwrap_or_default())?;
@@ -471,7 +464,10 @@ pub(super) fn for_memtable(
     plan.method = match plan.log().cloned() {
         Some(log) => {
             let range_bytes = log.range_bytes.min(RANGE);
-            Method::BlockLogMemtable { log: LogPlan { range_bytes, ..log }, memtable }
+            // Memtables fill while partitions are sorted.
+            let less = |plan: PartitionPlan| PartitionPlan { sort_bytes: plan.sort_bytes / PIECES_SHARE, ..plan };
+            let transactions = log.transactions.map(less);
+            Method::BlockLogMemtable { log: LogPlan { range_bytes, transactions, ..log }, memtable }
         }
         None => Method::CarMemtable { memtable },
     };

@@ -15,6 +15,7 @@ use crate::report::ImportReport;
 use crate::report::record::ImportRecord;
 
 /// Resumes what an earlier run has left, or starts a journal, with a key of digests if the import reads its source twice.
+/// An import that `starts_over` deletes what an earlier run has left.
 ///
 /// # Errors
 /// [`Error::State`]: it is the work of another import, or something of it is missing.
@@ -25,6 +26,7 @@ pub(super) fn take_up(
     existing: Option<&Existing<'_>>,
     identity: &Identity,
     reads_twice: bool,
+    starts_over: bool,
 ) -> Result<(Journal, ResumedState)> {
     target.take_back()?;
     if options.restart {
@@ -34,18 +36,18 @@ pub(super) fn take_up(
     Journal::check_version(&target.partial)?;
     // Opening the journal drops what is damaged in it.
     existing.map_or(Ok(()), Existing::is_known)?;
-    let (journal, resumed) = Journal::open(&target.partial)?;
-    match &resumed.identity {
-        Some(known) => {
-            check_same(target, identity, known)?;
-            continue_with(progress, target, existing, identity, journal, resumed)
+    let (journal, mut resumed) = Journal::open(&target.partial)?;
+    if let Some(known) = &resumed.identity {
+        check_same(target, identity, known)?;
+        if !starts_over {
+            return continue_with(progress, target, existing, identity, journal, resumed);
         }
-        None => {
-            // Nothing was durable yet.
-            drop(journal);
-            start(target, existing, identity, reads_twice)
-        }
+        let restored = existing.map(|it| it.take_up(&journal, &mut resumed)).transpose()?.flatten();
+        let deleted = format!("{}: deleted, because an import through memtables starts over", target.partial.display());
+        restored.into_iter().chain([deleted]).for_each(|message| progress.report(&Event::Warning { message }));
     }
+    drop(journal);
+    start(target, existing, identity, reads_twice)
 }
 
 /// Refuses the work of another import.

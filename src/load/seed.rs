@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
-use crate::load::built::{BuiltFile, FamilyDone, Tally};
+use crate::load::built::{FamilyDone, SstFile, Tally};
 use crate::load::car::complete;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::commit::{publish, report_of_seed};
@@ -379,8 +379,8 @@ fn of_family(seed: &Seed<'_>, name: &str) -> FamilyDone {
     family
 }
 
-fn built_file(number: usize, file: &SeedFile) -> BuiltFile {
-    BuiltFile {
+fn built_file(number: usize, file: &SeedFile) -> SstFile {
+    SstFile {
         name: format!("{:06}.sst", number + 1),
         bytes: file.bytes,
         first: HEXLOWER.encode(&file.keys.0),

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::built::{BuiltFile, UploadFile};
+use crate::load::built::{SstFile, UploadFile};
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::parallel;
 use crate::report::{BundleReport, ImportReport, OptionRow};
@@ -130,7 +130,7 @@ impl Uploads<'_> {
     ///
     /// # Errors
     /// [`Error::Interrupted`]: an upload has failed, whose error [`with`] returns.
-    pub fn add(&self, family: &str, files: &[BuiltFile]) -> Result<()> {
+    pub fn add(&self, family: &str, files: &[SstFile]) -> Result<()> {
         for file in files {
             let mut state = self.state.lock();
             while state.failed.is_none() && state.queue.len() >= WAITING {
@@ -153,7 +153,7 @@ impl Uploads<'_> {
     /// Hands over what an earlier run has built and not published.
     fn add_earlier(&self, family: &str, resumed: &ResumedState) -> Result<()> {
         let done: HashSet<String> = self.state.lock().done.iter().map(|done| done.file.name.clone()).collect();
-        let left = |files: &[BuiltFile]| -> Vec<BuiltFile> {
+        let left = |files: &[SstFile]| -> Vec<SstFile> {
             files.iter().filter(|file| !done.contains(&file.name)).cloned().collect()
         };
         if resumed.ranges.is_empty() {

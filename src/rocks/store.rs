@@ -165,12 +165,6 @@ impl Store {
         })
     }
 
-    /// Bytes in the memtable that is written to.
-    pub fn active_memtable(&self) -> Result<u64> {
-        let found = self.db.property_int_value_cf(self.family()?, properties::CUR_SIZE_ACTIVE_MEM_TABLE);
-        Ok(found.map_err(wrap("look at", &self.path))?.unwrap_or_default())
-    }
-
     /// Bytes in all memtables of a column family, those that are being flushed included.
     pub fn memtables_of(&self, family: &str) -> Result<u64> {
         let found = self.db.property_int_value_cf(self.named(family)?, properties::CUR_SIZE_ALL_MEM_TABLES);

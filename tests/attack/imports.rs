@@ -47,10 +47,10 @@ const SPILL: &[&str] = &[
     "recorded",
     "complete",
 ];
-const MEMTABLES: &[&str] = &["start", "read-synced", "read", "read:2", "read-done", "recorded", "complete"];
+const MEMTABLES: &[&str] = &["start", "batch", "batch:2", "read-done", "recorded", "complete"];
 const RANGES: &[&str] =
     &["start", "range-synced", "range", "range:2", "ranges", "ingesting", "ingest", "ingested", "recorded", "complete"];
-const BATCHES: &[&str] = &["start", "range-synced", "range", "range:2", "ranges", "read-done", "recorded", "complete"];
+const BATCHES: &[&str] = &["start", "batch", "batch:2", "ranges", "read-done", "recorded", "complete"];
 
 pub const KINDS: [Kind; 14] = [
     kind("CAR in memory", Way::Memory, From::File, MEMORY),

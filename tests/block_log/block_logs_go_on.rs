@@ -24,9 +24,8 @@ const POINTS: [&str; 14] = [
     "renamed",
 ];
 
-/// The same through memtables.
-const OF_MEMTABLES: [&str; 9] =
-    ["start", "range-synced", "range", "range:3", "ranges", "read-done", "recorded", "complete", "renamed"];
+/// Those of an import through memtables.
+const OF_MEMTABLES: [&str; 8] = ["start", "batch", "batch:9", "ranges", "read-done", "recorded", "complete", "renamed"];
 
 fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import + 'a {
     let file = place.file("block_log", log);
@@ -69,7 +68,7 @@ fn killed_at_one_point_after_the_other_it_still_goes_on() {
 }
 
 #[test]
-fn killed_on_the_way_through_memtables_it_goes_on() {
+fn memtable_import_starts_over() {
     let blocks = steem(1, 12_000, 5);
     let bytes = log(&blocks, |number| if number < 9000 { Packed::Raw } else { Packed::Zstd });
     for piped in [false, true] {
@@ -83,7 +82,7 @@ fn killed_on_the_way_through_memtables_it_goes_on() {
             holds(&run().run(), &blocks);
             std::fs::remove_dir_all(&done.db).expect("removed");
         }
-        for point in ["start", "range", "range-synced", "range:2", "range", "ranges", "read-done", "recorded"] {
+        for point in ["start", "batch", "batch:9", "ranges", "read-done", "recorded"] {
             let done = run().env("BEDLOAD_ABORT_AT", point).run();
             assert_eq!(done.code, Some(137), "{point}, piped {piped}: {}", done.stderr);
         }
@@ -92,26 +91,16 @@ fn killed_on_the_way_through_memtables_it_goes_on() {
 }
 
 #[test]
-fn what_went_through_memtables_and_is_durable_is_not_read_again() {
-    let blocks = steem(1, 12_000, 6);
-    let bytes = raw(&blocks);
+fn unfinished_memtable_import_refuses_another_one() {
+    let bytes = raw(&steem(1, 12_000, 6));
     let place = Place::in_memory();
     let all = case(&place, &bytes, false);
-    let run = || all().through_memtables();
-    let whole = run().run();
-    holds(&whole, &blocks);
-    std::fs::remove_dir_all(&whole.db).expect("removed");
-    assert_eq!(run().env("BEDLOAD_ABORT_AT", "range:3").run().code, Some(137));
+    assert_eq!(all().through_memtables().env("BEDLOAD_ABORT_AT", "batch:3").run().code, Some(137));
     // The same options and another log, or the same log and another preset.
     let other = place.file("other", &raw(&steem(1, 12_000, 7)));
     let other = import(&place, other).through_memtables().args(&["--threads", "2", "--memory", "16MiB"]).run();
     assert_eq!(other.code, Some(4), "{}", other.stderr);
-    let other = all().run();
-    other.refused(4, None, "holds an unfinished import of something else: ");
-    let rest = run().run();
-    holds(&rest, &blocks);
-    let batches = |done: &crate::common::run::Done| done.number("/memtable/batches");
-    assert!(batches(&rest) < batches(&whole) * 4 / 5, "{} of {} batches", batches(&rest), batches(&whole));
+    all().run().refused(4, None, "holds an unfinished import of something else: ");
 }
 
 #[test]
@@ -190,37 +179,16 @@ fn a_flipped_bit_in_a_file_between_two_runs_is_never_published() {
 }
 
 #[test]
-fn a_flipped_bit_in_what_memtables_have_written_is_never_published() {
-    let blocks = steem(1, 12_000, 9);
-    let bytes = raw(&blocks);
-    let place = Place::in_memory();
-    let all = case(&place, &bytes, false);
-    let run = || all().through_memtables();
-    for point in ["range:3", "read-done"] {
-        for thousandths in [0, 500, 970] {
-            assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
-            flip_at(&files(&place.path("db.partial/db"), "sst")[0], thousandths);
-            is_damaged(&run, &["the unfinished import is damaged"], &blocks);
-        }
-    }
-}
-
-#[test]
 fn a_flipped_bit_in_a_partition_of_transactions_is_never_published() {
     let blocks = steem(1, 3000, 10);
     let bytes = raw(&blocks);
     let place = Place::in_memory();
     let all = case(&place, &bytes, false);
-    for batches in [false, true] {
-        let run = || {
-            let run = all().args(&["--indexes", "ids,transactions"]);
-            if batches { run.through_memtables() } else { run }
-        };
-        for thousandths in [0, 300, 999] {
-            assert_eq!(run().env("BEDLOAD_ABORT_AT", "ranges").run().code, Some(137));
-            flip_at(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
-            is_damaged(&run, &["the unfinished import is damaged: partition 0 has", "were verified"], &blocks);
-        }
+    let run = || all().args(&["--indexes", "ids,transactions"]);
+    for thousandths in [0, 300, 999] {
+        assert_eq!(run().env("BEDLOAD_ABORT_AT", "ranges").run().code, Some(137));
+        flip_at(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
+        is_damaged(&run, &["the unfinished import is damaged: partition 0 has", "were verified"], &blocks);
     }
 }
 
@@ -239,21 +207,18 @@ fn a_log_that_was_replaced_goes_on_only_if_what_was_taken_is_the_same() {
     let mut other = bytes.clone();
     // Inside a transaction.
     other[100_000] ^= 1;
-    for batches in [false, true] {
-        let place = Place::in_memory();
-        let file = place.file("block_log", &bytes);
-        // One thread takes the ranges in their order: the one with the other byte is among the first three.
-        let all = || import(&place, &file).args(&["--threads", "1", "--memory", "16MiB"]);
-        let run = || if batches { all().through_memtables() } else { all() };
-        for point in ["range:3", "ranges"] {
-            assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
-            replace(&place.path("block_log"), &other);
-            let refused: Done = run().run();
-            refused.refused(4, None, "the source is not the one that the unfinished import has read");
-            replace(&place.path("block_log"), &bytes);
-            let done = run().run();
-            holds(&done, &blocks);
-            std::fs::remove_dir_all(&done.db).expect("removed");
-        }
+    let place = Place::in_memory();
+    let file = place.file("block_log", &bytes);
+    // One thread takes the ranges in their order: the one with the other byte is among the first three.
+    let run = || import(&place, &file).args(&["--threads", "1", "--memory", "16MiB"]);
+    for point in ["range:3", "ranges"] {
+        assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
+        replace(&place.path("block_log"), &other);
+        let refused: Done = run().run();
+        refused.refused(4, None, "the source is not the one that the unfinished import has read");
+        replace(&place.path("block_log"), &bytes);
+        let done = run().run();
+        holds(&done, &blocks);
+        std::fs::remove_dir_all(&done.db).expect("removed");
     }
 }

@@ -214,9 +214,16 @@ impl Case {
             Way::Memory => &["--plan", "memory", "--memory", "96MiB"],
             Way::Spill => &["--plan", "spill", "--memory", "16MiB"],
             Way::Source => &["--plan", "source", "--memory", "16MiB"],
-            Way::Memtables | Way::Batches => {
-                &["--preset", "memtable", "--memory", "96MiB", "--set", "load.cf.write_buffer_size=1M"]
-            }
+            Way::Memtables | Way::Batches => &[
+                "--preset",
+                "memtable",
+                "--memory",
+                "96MiB",
+                "--set",
+                "load.cf.write_buffer_size=1M",
+                "--set",
+                "load.write.batch_bytes=64K",
+            ],
             Way::Ranges => &["--memory", "16MiB"],
         };
         let joined: &[&str] = if snapshot.name == "several" { &["--concatenated"] } else { &[] };

@@ -136,10 +136,10 @@ impl Import {
         self
     }
 
-    /// Through memtables, with many durable points.
+    /// Through memtables, in many batches.
     pub fn through_memtables(self) -> Self {
-        self.args(&["--preset", "memtable", "--set", "load.cf.write_buffer_size=256K"])
-            .env("BEDLOAD_DURABLE_BYTES", "100000")
+        let small = ["--set", "load.cf.write_buffer_size=256K", "--set", "load.write.batch_bytes=16K"];
+        self.args(&["--preset", "memtable"]).args(&small)
     }
 
     pub fn key(mut self, key: Key) -> Self {

@@ -125,7 +125,7 @@ fn import_killed_within_f3_data_or_later_resumes() {
     for (way, points) in [
         (Way::Memory, &["f3-piece:9", "held", "built", "ingested", "complete"][..]),
         (Way::Spill, &["f3-piece:9", "read", "read:3", "read-done", "renamed"]),
-        (Way::Memtables, &["f3-piece:9", "read", "read-done"]),
+        (Way::Memtables, &["f3-piece:9", "batch", "read-done"]),
     ] {
         for from in [From::File, From::Pipe] {
             let case = case(&place.path(""), v2(), way, from, "skip");

@@ -49,7 +49,7 @@ fn wherever_it_was_killed_the_rows_are_those_of_an_import_that_was_not() {
         let points: &[&str] = match way {
             Way::Memory => &["held", "built", "ingested"],
             Way::Spill | Way::Source => &["read", "read-synced:3", "read:4", "read-done", "built:2", "ingested"],
-            _ => &["read", "read:3", "read-done", "compacted", "checked"],
+            _ => &["batch", "batch:3", "read-done", "compacted", "checked"],
         };
         for point in points {
             case.dies_at(point);
@@ -58,8 +58,9 @@ fn wherever_it_was_killed_the_rows_are_those_of_an_import_that_was_not() {
         }
         // Twice.
         if way != Way::Memory {
-            case.dies_at("read:2");
-            case.dies_at("read:2");
+            let point = if way == Way::Memtables { "batch:2" } else { "read:2" };
+            case.dies_at(point);
+            case.dies_at(point);
             assert_eq!(rows(&case.finishes()), expected, "{way:?}");
             case.again();
         }
@@ -73,7 +74,11 @@ type Change<'a> = (&'a dyn Fn(&std::path::Path), &'a str);
 fn a_source_that_is_another_one_is_named() {
     let place = Place::in_memory();
     for way in [Way::Spill, Way::Source, Way::Memtables, Way::Memory] {
-        let point = if way == Way::Memory { "held" } else { "read:3" };
+        let point = match way {
+            Way::Memory => "held",
+            Way::Memtables => "batch:2",
+            _ => "read:3",
+        };
         let changes: [Change<'_>; 4] = [
             (&|dir| std::fs::write(dir.join("0.car"), rooted(&shares()[2])).expect("written"), "source 1 was"),
             (&|dir| std::fs::remove_file(dir.join("1.car")).expect("removed"), "source 2 was"),
@@ -90,9 +95,13 @@ fn a_source_that_is_another_one_is_named() {
             case.is_refused(&["holds an unfinished import of something else", words]);
             case.again();
         }
+        if way == Way::Memtables {
+            // It starts over with any value.
+            continue;
+        }
         // A value of a source that was read to its end, with size and times as they were.
         let (case, dir) = own_folder(&place, way);
-        case.dies_at(if way == Way::Memory { "held" } else { "read:3" });
+        case.dies_at(point);
         let path = dir.join("0.car");
         let times = path.metadata().expect("there").modified().expect("a time");
         let mut blocks = shares()[0].clone();
@@ -129,28 +138,26 @@ fn a_pipe_among_the_sources_is_compared_with_what_it_brought() {
     let shares = shares();
     let files: Vec<PathBuf> =
         [0, 2, 4].iter().map(|&at| place.file(&format!("{at}.car"), &rooted(&shares[at]))).collect();
-    for way in [Way::Spill, Way::Memtables] {
-        let (case, _) = own_folder(&place, way);
-        let start = |case: &Case, bytes: &[u8]| {
-            let mut command = crate::common::run::bedload();
-            command.arg("import").arg(&files[0]).arg("-").arg(&files[2]).arg("--db").arg(&case.db);
-            command.args(["--json", "--progress", "off", "--threads", "2"]).args(&case.args);
-            command.envs(case.env.iter().map(|(name, value)| (name, value)));
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            let mut child = command.spawn().expect("it starts");
-            let (mut stdin, bytes) = (child.stdin.take().expect("a pipe"), bytes.to_vec());
-            std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &bytes));
-            ended(child)
-        };
-        let pipe = rooted(&shares[2]);
-        let killed = start(&case.dying_at("read:3"), &pipe);
-        assert_eq!(killed.code, Some(137), "{killed:?}");
-        let other = start(&case, &rooted(&shares[0]));
-        assert_eq!(other.code, Some(4), "{other:?}");
-        other.says(&["the source - is not the one"]);
-        let done = start(&case, &pipe);
-        assert_eq!(done.code, Some(0), "{done:?}");
-        case.holds_everything();
-        case.again();
-    }
+    let (case, _) = own_folder(&place, Way::Spill);
+    let start = |case: &Case, bytes: &[u8]| {
+        let mut command = crate::common::run::bedload();
+        command.arg("import").arg(&files[0]).arg("-").arg(&files[2]).arg("--db").arg(&case.db);
+        command.args(["--json", "--progress", "off", "--threads", "2"]).args(&case.args);
+        command.envs(case.env.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let (mut stdin, bytes) = (child.stdin.take().expect("a pipe"), bytes.to_vec());
+        std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &bytes));
+        ended(child)
+    };
+    let pipe = rooted(&shares[2]);
+    let killed = start(&case.dying_at("read:3"), &pipe);
+    assert_eq!(killed.code, Some(137), "{killed:?}");
+    let other = start(&case, &rooted(&shares[0]));
+    assert_eq!(other.code, Some(4), "{other:?}");
+    other.says(&["the source - is not the one"]);
+    let done = start(&case, &pipe);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    case.holds_everything();
+    case.again();
 }

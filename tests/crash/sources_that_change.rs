@@ -63,7 +63,7 @@ fn a_file_that_is_standard_input_and_changes_while_it_is_read_is_noticed() {
         (Way::Spill, "read:2", "hash"),
         (Way::Spill, "read-done", "none"),
         (Way::Memory, "held", "none"),
-        (Way::Memtables, "read:2", "none"),
+        (Way::Memtables, "batch:2", "none"),
     ] {
         let place = Place::in_memory();
         let (mut case, path) = own_copy(&place, way);
@@ -122,9 +122,7 @@ pub fn with_another_block(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn a_replaced_source_is_not_resumed_as_the_same() {
     let place = Place::in_memory();
-    for (way, point) in
-        [(Way::Spill, "read:3"), (Way::Spill, "read-done"), (Way::Memory, "built"), (Way::Memtables, "read:3")]
-    {
+    for (way, point) in [(Way::Spill, "read:3"), (Way::Spill, "read-done"), (Way::Memory, "built")] {
         let (case, path) = own_copy(&place, way);
         case.dies_at(point);
         // A change in what was taken.
@@ -376,8 +374,6 @@ fn a_pipe_that_brings_something_else_is_refused() {
         (Way::Spill, "built:2"),
         (Way::Spill, "ingested"),
         (Way::Memory, "ingested"),
-        (Way::Memtables, "read:2"),
-        (Way::Memtables, "read-done"),
     ] {
         let case = Case::new(&place.path(""), plain(), way, From::Pipe);
         case.dies_at(point);

@@ -81,15 +81,6 @@ fn files_that_are_missing_or_cut_are_noticed() {
             case.again();
         }
     }
-    // What RocksDB has written is no less a part of the work.
-    for (snapshot, way, point) in [(plain(), Way::Memtables, "read:3"), (log(), Way::Batches, "range:3")] {
-        let case = Case::new(&place.path(""), snapshot, way, From::File);
-        case.dies_at(point);
-        std::fs::remove_dir_all(case.partial().join("db")).expect("removed");
-        case.is_refused(&["the unfinished import lacks", "db.partial/db", "hint: --restart throws the rest away"]);
-        case.clone().arg(&["--restart"]).finishes();
-        case.again();
-    }
     memory.dies_at("ingested");
     std::fs::remove_dir_all(memory.partial().join("db")).expect("removed");
     memory.is_refused(&["the unfinished import lacks", &format!("it has 0 of {}", plain().records)]);

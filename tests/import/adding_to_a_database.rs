@@ -65,7 +65,7 @@ fn a_conflict_that_only_the_second_run_meets_is_refused_as_well() {
     let case = case.into_existing(older());
     case.put_old();
     let before = files(&case.db);
-    case.dies_at("read:3");
+    case.dies_at("batch:48");
     assert!(files(&case.db) != before, "nothing was written before the kill");
     let ended = case.run();
     assert_eq!(ended.code, Some(3), "{ended:?}");
@@ -123,7 +123,7 @@ fn a_database_that_is_open_elsewhere_is_refused_before_anything_is_read() {
 #[test]
 fn restart_takes_back_what_was_written() {
     let place = Place::in_memory();
-    for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
+    for (way, point) in [(Way::Memtables, "batch:48"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
         let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
         case.put_old();
         case.dies_at(point);
@@ -137,7 +137,7 @@ fn restart_takes_back_what_was_written() {
 #[test]
 fn what_another_program_writes_between_two_runs_stays() {
     let place = Place::in_memory();
-    for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "compacted"), (Way::Spill, "ingested")] {
+    for (way, point) in [(Way::Memtables, "batch:48"), (Way::Memtables, "compacted"), (Way::Spill, "ingested")] {
         for restart in [false, true] {
             let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
             case.put_old();
@@ -200,7 +200,7 @@ fn a_disk_that_fails_to_read_says_nothing_about_a_database() {
     let place = Place::in_memory();
     let mut case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).into_existing(older());
     case.put_old();
-    case.dies_at("read:3");
+    case.dies_at("batch:48");
     node_writes(&mut case);
     let manifest = std::fs::read_to_string(case.db.join("CURRENT")).expect("CURRENT");
     let Some(failing) = failing(&case, "open", 1, rustix::io::Errno::IO, manifest.trim()) else { return };
@@ -217,7 +217,7 @@ fn a_run_that_dies_while_it_opens_a_database_with_its_records_changes_nothing_fo
     let place = Place::in_memory();
     let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
     case.put_old();
-    case.dies_at("read:3");
+    case.dies_at("batch:48");
     assert_eq!(case.dying_at("opening").run().code, Some(137));
     assert_eq!(case.run().code, Some(3));
     case.holds_the_old("two kills", true);
@@ -229,7 +229,7 @@ fn a_damaged_journal_never_decides_who_wrote_last() {
     let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
     for line in [0, 1] {
         case.put_old();
-        case.dies_at("read:3");
+        case.dies_at("batch:48");
         let path = case.partial().join("journal");
         let mut text = std::fs::read_to_string(&path).expect("a journal");
         let opened = text.find("\"opened\"").expect("it says that the database was opened");
@@ -253,7 +253,7 @@ fn a_damaged_journal_never_decides_who_wrote_last() {
 #[test]
 fn what_another_program_wrote_is_kept_where_the_database_does_not_open_any_more() {
     let place = Place::in_memory();
-    for (way, point) in [(Way::Spill, "checkpoint"), (Way::Spill, "opened"), (Way::Memtables, "read:3")] {
+    for (way, point) in [(Way::Spill, "checkpoint"), (Way::Spill, "opened"), (Way::Memtables, "batch:48")] {
         let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
         case.put_old();
         case.dies_at(point);
@@ -283,7 +283,7 @@ fn what_another_program_wrote_is_kept_where_the_database_does_not_open_any_more(
 #[test]
 fn another_database_under_the_same_name_is_not_taken_for_the_one_that_was_there() {
     let place = Place::in_memory();
-    for (way, point) in [(Way::Spill, "ingested"), (Way::Memtables, "read:3"), (Way::Memtables, "compacted")] {
+    for (way, point) in [(Way::Spill, "ingested"), (Way::Memtables, "batch:48"), (Way::Memtables, "compacted")] {
         let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
         case.put_old();
         let model = Model::new(&small().blocks, Key::Cid);
@@ -332,7 +332,7 @@ fn a_kill_at_any_change_of_a_database_at_sequence_number_0_leaves_one_that_opens
 #[test]
 fn a_database_that_does_not_open_goes_back_to_what_it_was_in_the_next_run() {
     let place = Place::in_memory();
-    for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
+    for (way, point) in [(Way::Memtables, "batch:48"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
         for damage in ["MANIFEST-", "CURRENT", ".sst"] {
             let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
             case.put_old();
@@ -361,9 +361,7 @@ fn files_that_change_between_two_runs_never_get_into_the_database() {
     let place = Place::in_memory();
     let mut chance = Chance::new();
     let mut found = 0;
-    for (way, point, dir) in
-        [(Way::Spill, "built:2", "sst"), (Way::Memory, "ingesting", "sst"), (Way::Memtables, "read:3", "spill")]
-    {
+    for (way, point, dir) in [(Way::Spill, "built:2", "sst"), (Way::Memory, "ingesting", "sst")] {
         for round in 0..rounds(4, 60) {
             let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
             case.put_old();
@@ -391,7 +389,7 @@ fn a_damaged_checkpoint_is_never_gone_back_to() {
     let case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).into_existing(older());
     for name in ["CURRENT", "MANIFEST-", ".log", "OPTIONS-", "sums"] {
         case.put_old();
-        case.dies_at("read:3");
+        case.dies_at("batch:48");
         let entries = case.partial().join("checkpoint").read_dir().expect("a folder");
         let mut paths = entries.map(|entry| entry.expect("an entry").path());
         let path = paths.find(|path| path.to_str().expect("text").contains(name)).expect("it is there");

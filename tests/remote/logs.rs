@@ -20,31 +20,25 @@ fn of_log(place: &Place, url: &str) -> Import {
 }
 
 fn a_log_goes_on_as_the_file_that_it_was() {
-    for through_memtables in [false, true] {
-        let run = |place: &Place, url: &str| match through_memtables {
-            true => of_log(place, url).through_memtables(),
-            false => of_log(place, url),
-        };
-        let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
-        let url = server.url("block_log");
-        dies(run(&place, &url), "range:2");
-        let done = run(&place, &url).run();
-        done.succeeded();
-        assert_eq!(done.text("/digest"), log().digest);
-        assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
+    let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
+    let url = server.url("block_log");
+    dies(of_log(&place, &url), "range:2");
+    let done = of_log(&place, &url).run();
+    done.succeeded();
+    assert_eq!(done.text("/digest"), log().digest);
+    assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 
-        let place = Place::new();
-        dies(run(&place, &url), "range:2");
-        server.replace(log().bytes.clone(), "\"two\"");
-        let done = run(&place, &url).run();
-        done.refused(4, None, "the source was");
-        for words in [&*url, "ETag \"one\"", "ETag \"two\""] {
-            assert!(done.stderr.contains(words), "{words}: {}", done.stderr);
-        }
-        let done = run(&place, &url).args(&["--restart"]).run();
-        done.succeeded();
-        assert_eq!(done.text("/sources/0/remote/etag"), "\"two\"");
+    let place = Place::new();
+    dies(of_log(&place, &url), "range:2");
+    server.replace(log().bytes.clone(), "\"two\"");
+    let done = of_log(&place, &url).run();
+    done.refused(4, None, "the source was");
+    for words in [&*url, "ETag \"one\"", "ETag \"two\""] {
+        assert!(done.stderr.contains(words), "{words}: {}", done.stderr);
     }
+    let done = of_log(&place, &url).args(&["--restart"]).run();
+    done.succeeded();
+    assert_eq!(done.text("/sources/0/remote/etag"), "\"two\"");
 }
 
 fn a_log_behind_a_moving_name_goes_on_where_that_led() {

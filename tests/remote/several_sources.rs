@@ -102,7 +102,7 @@ fn memory_and_memtables_take_files_and_urls() {
     let sources = [server.url(forest().name), file(older())];
     import_all(&place, &sources).holds(blocks.iter().copied());
     let place = Place::new();
-    dies(import_all(&place, &sources).through_memtables(), "read:3");
+    dies(import_all(&place, &sources).through_memtables(), "batch:3");
     import_all(&place, &sources).through_memtables().holds(blocks.iter().copied());
     // Killed in the file, behind the URL.
     let place = Place::new();

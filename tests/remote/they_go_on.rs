@@ -16,7 +16,7 @@ tests! {
         a_file_that_is_another_one_by_then_is_refused_with_both_sides,
         a_tag_that_is_not_kept_as_it_is_is_compared_all_the_same,
         a_source_that_was_read_to_its_end_is_not_read_again,
-        memtables_go_on_as_well,
+        memtables_start_over,
         what_would_fit_the_memory_goes_on_as_well,
     ];
 }
@@ -158,9 +158,9 @@ fn a_source_that_was_read_to_its_end_is_not_read_again() {
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
-fn memtables_go_on_as_well() {
+fn memtables_start_over() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("a.car");
-    dies(import(&place, &url).through_memtables(), "read:3");
+    dies(import(&place, &url).through_memtables(), "batch:3");
     import(&place, &url).through_memtables().holds(&plain().blocks);
 }

@@ -6,10 +6,11 @@ use crate::blocks::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::block_log::block_error::BlockError;
+use crate::load::block_log::output::Output;
 use crate::load::block_log::transactions::{Finder, Found};
-use crate::load::block_log::write_path::Outputs;
 use crate::load::built::RangeDone;
 use crate::load::built::Tally;
+use crate::report::BlockRef;
 use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, Packing};
 use crate::source::block_log::{Chain, Checked};
@@ -20,34 +21,27 @@ const ID_RECORD: usize = 32 + NUMBER;
 /// A range that is being built.
 pub(super) struct RangeBuilder<'a> {
     pub chain: Chain<'a>,
-    outputs: Outputs<'a>,
+    blocks: Output<'a>,
+    ids: Output<'a>,
     finder: Option<Finder<'a>>,
     first: Option<Header>,
     pub last: Option<Header>,
     payload: u64,
     /// The records of all blocks that were verified, and of their ids.
-    blocks: Content,
-    ids: Content,
+    verified: [Content; 2],
 }
 
 impl<'a> RangeBuilder<'a> {
     /// Begins where `chain` does.
-    pub fn new(chain: Chain<'a>, outputs: Outputs<'a>, finder: Option<Finder<'a>>) -> Self {
-        Self {
-            chain,
-            outputs,
-            finder,
-            first: None,
-            last: None,
-            payload: 0,
-            blocks: Content::default(),
-            ids: Content::default(),
-        }
+    pub fn new(chain: Chain<'a>, [blocks, ids]: [Output<'a>; 2], finder: Option<Finder<'a>>) -> Self {
+        let verified = Default::default();
+        Self { chain, blocks, ids, finder, first: None, last: None, payload: 0, verified }
     }
 
     /// From now on only counts records, which are in the database already.
     pub fn only_count(&mut self) {
-        self.outputs.only_count();
+        self.blocks.only_count();
+        self.ids.only_count();
         self.finder = None;
     }
 
@@ -70,12 +64,13 @@ impl<'a> RangeBuilder<'a> {
             finder.take(block, &header, packed, offset)?;
         }
         self.payload += block.len() as u64;
-        self.blocks.add(ContentDigest::of_section(record, NUMBER));
-        self.outputs.blocks.put(record, NUMBER).map_err(BlockError::Other)?;
+        let [blocks, ids] = &mut self.verified;
+        blocks.add(ContentDigest::of_section(record, NUMBER));
+        self.blocks.put(record, NUMBER).map_err(BlockError::Other)?;
         let (id_record, len) = id_record(&header);
         let id_record = id_record.get(..len + NUMBER).unwrap_or_default();
-        self.ids.add(ContentDigest::of_section(id_record, len));
-        self.outputs.ids.put(id_record, len).map_err(BlockError::Other)?;
+        ids.add(ContentDigest::of_section(id_record, len));
+        self.ids.put(id_record, len).map_err(BlockError::Other)?;
         self.first.get_or_insert(header);
         self.last = Some(header);
         Ok(header)
@@ -92,7 +87,7 @@ impl<'a> RangeBuilder<'a> {
     /// # Errors
     /// [`Error::State`]: what went to RocksDB is not what was verified; [`Error::Io`], [`Error::Rocks`]: the disk is full.
     pub fn finish(self, part: usize, start: u64, end: u64, partial: &Path) -> Result<Option<RangeDone>> {
-        for (output, verified) in [(&self.outputs.blocks, self.blocks), (&self.outputs.ids, self.ids)] {
+        for (output, verified) in [&self.blocks, &self.ids].into_iter().zip(self.verified) {
             let given = output.tally().map_or(verified, |tally| tally.read());
             if given != verified {
                 let what =
@@ -100,22 +95,22 @@ impl<'a> RangeBuilder<'a> {
                 return Err(Error::damaged_work(partial, what));
             }
         }
-        let Self { chain, outputs, finder, first, last, payload, .. } = self;
+        let Self { chain, blocks, ids, finder, first, last, payload, .. } = self;
         let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
         let Found { transactions, unknown_operations, extents } =
             finder.map(Finder::finish).transpose()?.unwrap_or_default();
-        let (blocks, ids) = outputs.finish()?;
+        let (blocks, ids) = (blocks.finish()?, ids.finish()?);
         Ok(Some(RangeDone {
             part,
             start,
             end,
             before: first.previous.to_string(),
-            first: (&first).into(),
-            last: (&last).into(),
+            first: BlockRef::of(&first),
+            last: BlockRef::of(&last),
             blocks,
             ids,
             payload,
-            packings: chain.packings.into(),
+            packings: chain.packings,
             checkpoints: chain.checkpoints,
             transactions: transactions.records,
             transaction_digest: transactions.digest,
@@ -126,7 +121,7 @@ impl<'a> RangeBuilder<'a> {
 
     /// What was counted.
     pub fn counted(self) -> Result<Tally> {
-        Ok(self.outputs.blocks.finish()?.tally)
+        Ok(self.blocks.finish()?.tally)
     }
 }
 

@@ -3,10 +3,10 @@
 use crate::error::Result;
 use crate::load::block_log::read::LogReader;
 use crate::load::block_log::report::report;
-use crate::load::block_log::write_path::WritePath;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::{Job, Loaded};
 use crate::load::ingest::ingest;
+use crate::load::sink::Sinks;
 use crate::progress::Phase;
 use crate::source::block_log::Log;
 
@@ -18,15 +18,15 @@ pub(in crate::load) fn is_whole(job: &Job<'_>, input: &Log) -> Result<()> {
     if !job.resumed.is_touched() {
         return Ok(());
     }
-    let write_path = WritePath::files(job, &ColumnFamilies::of_log(job))?;
-    LogReader::new(job, input, &write_path).read().map(drop)
+    let sinks = Sinks::files(job, &ColumnFamilies::of_log(job))?;
+    LogReader::new(job, input, &sinks).read().map(drop)
 }
 
 /// Loads a log from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, input: &Log) -> Result<Loaded> {
     let families = ColumnFamilies::of_log(job);
-    let write_path = WritePath::files(job, &families)?;
-    let done = LogReader::new(job, input, &write_path).run()?;
+    let sinks = Sinks::files(job, &families)?;
+    let done = LogReader::new(job, input, &sinks).run()?;
     if let Some(identity) = &job.resumed.identity {
         identity.still_holds(job.options)?;
     }

@@ -1,55 +1,41 @@
 //! A block log through memtables: batches in the order of the log, then the final compaction of each family.
 //!
-//! A node writes like this. Reading and checking are the same as with files; only the write path differs.
-
-use std::sync::atomic::Ordering;
+//! A node writes like this. Reading and checking are the same as with files; only the sinks differ.
 
 use crate::error::Result;
 use crate::failpoint;
 use crate::load::block_log::read::LogReader;
 use crate::load::block_log::report::report;
-use crate::load::block_log::write_path::WritePath;
-use crate::load::built::FamilyDone;
+use crate::load::built::{FamilyDone, RangeDone};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
 use crate::load::context::Job;
 use crate::load::context::Loaded;
 use crate::load::journal::{Checkpoint, Entry, SourceNews};
-use crate::load::sink::memtable::{self as sink, check_content, open_staging};
+use crate::load::sink::Sinks;
+use crate::load::sink::memtable::{self as sink, MemtableWriter, check_content};
 use crate::progress::Phase;
 use crate::report::FamilyReport;
-use crate::rocks::Meter;
+use crate::rocks::{Meter, Store};
 use crate::schema::{BLOCK_IDS, NUMBER, PLACE, TRANSACTIONS};
 use crate::source::block_log::Log;
 
 /// Loads a log from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, input: &Log) -> Result<Loaded> {
-    write(job, input).map_err(|error| job.damaged(error))
-}
-
-fn write(job: &Job<'_>, input: &Log) -> Result<Loaded> {
     let families = ColumnFamilies::of_log(job).written_to();
     let meter = Meter::default();
-    let has_begun = !job.resumed.ranges.is_empty() || job.resumed.read_done.is_some();
-    let store = open_staging(job, &families, has_begun, &meter)?;
-    let write_path = WritePath::batches(job, &store, &families)?;
-    let done = watched(job, &store, None, || LogReader::new(job, input, &write_path).run())?;
-    let batches = match &write_path {
-        WritePath::Batches(writing) => writing.batches.load(Ordering::Relaxed),
-        WritePath::Files(_) => 0,
-    };
-    drop(write_path);
+    let store = Store::create(&job.target.staging, &families.loading(), Some(&meter))?;
+    let sinks = Sinks::Batches(MemtableWriter::new(job, &store, &families));
+    let done = watched(job, &store, None, || {
+        let done = LogReader::new(job, input, &sinks).run()?;
+        sinks.flush().map(|()| done)
+    })?;
+    let batches = sinks.batches();
+    drop(sinks);
     if let Some(identity) = &job.resumed.identity {
         identity.still_holds(job.options)?;
     }
-    if job.resumed.read_done.is_none() {
-        job.journal.append(&Entry::ReadDone {
-            checkpoint: Checkpoint::default(),
-            extents: Vec::new(),
-            padding: 0,
-            news: SourceNews::default(),
-        })?;
-    }
+    note_source(job, &done.ranges)?;
     failpoint::reach("read-done");
     let compacted = compact(job, store, &families, &meter)?;
     let payload = done.ranges.iter().map(|range| range.payload).sum();
@@ -57,6 +43,20 @@ fn write(job: &Job<'_>, input: &Log) -> Result<Loaded> {
     let (memtable, rocksdb_written) = sink::report(&meter, batches, compacted.level0_files);
     let loaded = report(job, input, &done, reports);
     Ok(Loaded { memtable: Some(memtable), rocksdb_written: Some(rocksdb_written), ..loaded })
+}
+
+/// Appends to the journal the ranges that were read, by which a run after the last step knows the source again.
+fn note_source(job: &Job<'_>, ranges: &[RangeDone]) -> Result<()> {
+    let mut joined: Vec<RangeDone> = Vec::new();
+    for range in ranges {
+        let rest = match joined.last_mut() {
+            Some(last) => last.join(range.clone()),
+            None => Some(range.clone()),
+        };
+        joined.extend(rest);
+    }
+    joined.into_iter().try_for_each(|range| job.journal.append(&Entry::Range(Box::new(range))))?;
+    job.journal.append(&Entry::Held { checkpoint: Checkpoint::default(), padding: 0, news: SourceNews::default() })
 }
 
 /// Counts and digests the records in each family, and compares them with those that were written.

@@ -19,4 +19,3 @@ mod output;
 mod read;
 mod report;
 mod transactions;
-mod write_path;

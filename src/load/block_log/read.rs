@@ -1,10 +1,7 @@
 //! Reading a log: every thread takes the next range, or the next batch of a pipe, checks its blocks and passes their
 //! records to the outputs.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -14,17 +11,21 @@ use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::load::block_log::bounds::{check_bounds, check_head, check_joins};
 use crate::load::block_log::build::RangeBuilder;
+use crate::load::block_log::output::Output;
 use crate::load::block_log::transactions::{Transactions, checks_roots};
-use crate::load::block_log::write_path::WritePath;
 use crate::load::built::Tally;
 use crate::load::built::{FamilyDone, RangeDone};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::load::identity::another_source;
-use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
+use crate::load::journal::Entry;
+use crate::load::sink::Sinks;
+use crate::load::sink::batches::{BatchBuilder, SharedBatch};
+use crate::os::files::sync_dir;
 use crate::parallel::{Pull, Turn};
 use crate::progress::Phase;
-use crate::schema::{BLOCK_IDS, TRANSACTIONS};
+use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
+use crate::sort::borders::Borders;
 use crate::source::block_log::{
     Batch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker, begins_later,
 };
@@ -40,7 +41,7 @@ const STEP: usize = 1024;
 pub(super) struct LogReader<'a> {
     job: &'a Job<'a>,
     input: &'a Log,
-    write_path: &'a WritePath<'a>,
+    sinks: &'a Sinks<'a>,
     transactions: Option<Transactions<'a>>,
     expectations: Expectations,
     range_bytes: u64,
@@ -77,16 +78,16 @@ impl LogDone {
 /// The state of one thread.
 struct WorkerState {
     batch: Batch,
-    /// Gathers records where they are written in batches.
-    batches: Option<Rc<RefCell<BatchBuilder>>>,
+    /// The batch that gathers its records, if they go through memtables.
+    gathered: Option<SharedBatch>,
 }
 
 impl<'a> LogReader<'a> {
-    pub fn new(job: &'a Job<'a>, input: &'a Log, write_path: &'a WritePath<'a>) -> Self {
+    pub fn new(job: &'a Job<'a>, input: &'a Log, sinks: &'a Sinks<'a>) -> Self {
         Self {
             job,
             input,
-            write_path,
+            sinks,
             transactions: None,
             expectations: Expectations {
                 links: job.options.verify,
@@ -136,7 +137,9 @@ impl<'a> LogReader<'a> {
         let transactions = match &self.transactions {
             Some(transactions) => {
                 job.progress.begin(Phase::Build, Some(transactions.bytes()));
-                transactions.build(found.records, self.write_path)?
+                // Sorting takes the memory of the memtables.
+                self.sinks.flush()?;
+                transactions.build(found.records, self.sinks)?
             }
             None => Default::default(),
         };
@@ -171,7 +174,7 @@ impl<'a> LogReader<'a> {
         }
         self.pull(
             ranges.iter(),
-            |ranges, _| Ok(ranges.next().inspect(|range| self.write_path.given(range.end - range.start))),
+            |ranges, _| Ok(ranges.next()),
             |worker, range, turn| self.build_range(files, range, turn, worker, None),
         )
     }
@@ -195,10 +198,7 @@ impl<'a> LogReader<'a> {
             let mut forward = forward.lock();
             self.next_batch(&mut forward, &mut worker.batch)
         };
-        self.pull(forward, next, |worker, first, turn| {
-            self.write_path.given(worker.batch.len());
-            self.build_batch(worker, first, turn)
-        })?;
+        self.pull(forward, next, |worker, first, turn| self.build_batch(worker, first, turn))?;
         let forward = forward.lock();
         if let (Some(first), Some(last)) = (forward.first, forward.last())
             && !self.job.options.stop.is_cancelled()
@@ -263,49 +263,29 @@ impl<'a> LogReader<'a> {
         (log.from.unwrap_or(0), log.to.unwrap_or(u32::MAX))
     }
 
-    /// Lets all threads take items from `source` until it has none left, and makes durable what they have done whenever
-    /// that is due.
+    /// Lets all threads take items from `source` until it has none left.
     fn pull<S: Send, T>(
         &self,
-        mut source: S,
+        source: S,
         next: impl Fn(&mut S, &mut WorkerState) -> Result<Option<T>> + Sync,
         work: impl Fn(&mut WorkerState, T, &Turn<'_>) -> Result<()> + Sync,
     ) -> Result<()> {
         let (job, plan) = (self.job, self.job.plan);
-        let ended = AtomicBool::new(false);
         let next = |source: &mut S, worker: &mut WorkerState| {
-            if self.write_path.is_paused() {
+            if job.options.stop.is_cancelled() {
                 return Ok(None);
             }
-            let next = if job.options.stop.is_cancelled() { None } else { next(source, worker)? };
-            ended.fetch_or(next.is_none(), Ordering::Relaxed);
-            Ok(next)
+            self.sinks.check_memory()?;
+            next(source, worker)
         };
-        while !ended.load(Ordering::Relaxed) {
-            let pull = Pull::new(source);
-            let run = |channel: Option<BatchChannel>| {
-                pull.run(0..plan.threads, |_| {
-                    let batches = channel.clone().map(|channel| BatchBuilder::new(channel, plan));
-                    let batches = batches.map(|batches| Rc::new(RefCell::new(batches)));
-                    pull.each(&mut WorkerState { batch: Batch::default(), batches }, next, &work);
-                });
-            };
-            match self.write_path {
-                WritePath::Files(_) => run(None),
-                WritePath::Batches(writing) => {
-                    let fail = |error| pull.fail(error);
-                    let run = |channel| run(Some(channel));
-                    let ((), batches) = write_beside(writing.store, job.preset, plan.threads, &fail, run);
-                    writing.wrote(batches);
-                }
-            }
-            source = pull.finish()?;
-            let durable = self
-                .write_path
-                .make_durable(|| self.transactions.as_ref().map_or(Ok(Vec::new()), Transactions::sync))?;
-            self.done.lock().extend(durable);
-        }
-        Ok(())
+        let pull = Pull::new(source);
+        self.sinks.run(&|error| pull.fail(error), |channel| {
+            pull.run(0..plan.threads, |_| {
+                let gathered = channel.clone().map(|channel| BatchBuilder::shared(channel, plan));
+                pull.each(&mut WorkerState { batch: Batch::default(), gathered }, next, &work);
+            });
+        });
+        pull.finish().map(drop)
     }
 
     /// Whether work on an item is of no use any more.
@@ -315,9 +295,9 @@ impl<'a> LogReader<'a> {
 
     fn builder(&self, next: u32, before: Option<Id>, worker: &WorkerState) -> Result<RangeBuilder<'_>> {
         let unpacker = Unpacker::new(&self.input.dictionaries);
-        let mut outputs = self.write_path.outputs(worker.batches.as_ref())?;
-        let sink = outputs.transactions.take();
-        let finder = self.transactions.as_ref().map(|transactions| transactions.finder(sink));
+        let sink = |family: &str| self.sinks.sink(family, Borders::default(), worker.gathered.as_ref());
+        let outputs = [Output::new(sink(DEFAULT)?), Output::new(sink(BLOCK_IDS)?)];
+        let finder = self.transactions.as_ref().map(Transactions::finder);
         let chain = Chain::new(self.input.framing(), &self.expectations, unpacker, next, before);
         Ok(RangeBuilder::new(chain, outputs, finder))
     }
@@ -429,12 +409,21 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// Completes a range and notes that it is done.
+    /// Completes a range. If it is in files, the journal gets it.
     fn finish(&self, builder: RangeBuilder<'_>, part: usize, start: u64, end: u64) -> Result<()> {
-        if let Some(done) = builder.finish(part, start, end, &self.job.target.partial)? {
-            let durable = self.write_path.finish(done)?;
-            self.done.lock().extend(durable);
+        let job = self.job;
+        let Some(done) = builder.finish(part, start, end, &job.target.partial)? else { return Ok(()) };
+        if self.sinks.are_durable() {
+            failpoint::reach("range-synced");
+            sync_dir(&job.target.sst)?;
+            job.journal.append(&Entry::Range(Box::new(done.clone())))?;
+            failpoint::reach("range");
+            if let Some(uploads) = job.uploads {
+                uploads.add(&job.options.column_family, &done.blocks.files)?;
+                uploads.add(BLOCK_IDS, &done.ids.files)?;
+            }
         }
+        self.done.lock().push(done);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use crate::source::car::chunks::Tail;
 pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<FamilyReport>) -> Loaded {
     let options = job.options;
     let mut packings = Packings::default();
-    done.ranges.iter().for_each(|range| packings.add(range.packings.to_report()));
+    done.ranges.iter().for_each(|range| packings.add(range.packings));
     let sum = |of: fn(&RangeDone) -> u64| done.ranges.iter().map(of).sum::<u64>();
     let family = input.family(packings.zstd + packings.zstd_dictionary > 0);
     let verified = match (options.verify, options.log.links_only) {
@@ -27,8 +27,8 @@ pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<F
         chain_id: input.chain_id(),
         parts: input.parts(),
         layout: Some(input.layout(first.first.number, last.last.number)),
-        first: first.first.to_report(),
-        last: last.last.to_report(),
+        first: first.first.clone(),
+        last: last.last.clone(),
         verified,
         not_covered: not_covered(
             (family, input.version()),

@@ -10,11 +10,8 @@
 //! Records of one id come in the order of the chain; the first one is kept. (An Antelope chain names a delayed
 //! transaction twice: when it is deferred, and when it is executed.) The records of a range that an interrupted run had
 //! begun are written a second time, and equal records count once.
-//!
-//! With memtables several threads write the records as they come: then the partitions say what must be in the family, and
-//! which records are written once more so that the first one is kept.
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::chain::{self, Header, SteemBatch, TransactionOptions};
 use crate::error::{Error, Result};
@@ -22,13 +19,15 @@ use crate::failpoint;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::lanes;
 use crate::load::block_log::block_error::BlockError;
-use crate::load::block_log::output::{BatchSink, Output};
-use crate::load::block_log::write_path::WritePath;
+use crate::load::block_log::output::Output;
 use crate::load::built::FamilyDone;
 use crate::load::context::Job;
 use crate::load::journal::Entry;
 use crate::load::options::ImportOptions;
-use crate::parallel;
+use crate::load::sink::Sinks;
+use crate::load::sink::batches::{BatchBuilder, SharedBatch};
+use crate::os::files::sync_dir;
+use crate::parallel::Pull;
 use crate::report::PartitionPlan;
 use crate::schema::{PLACE, TRANSACTIONS};
 use crate::sort::borders::{Borders, slice_bits};
@@ -64,8 +63,6 @@ pub(super) struct Finder<'a> {
     /// Blocks that are not checked yet; `None` where one at a time is as fast.
     batch: Option<SteemBatch<Known>>,
     pieces: Option<PartitionBuffers>,
-    /// Where records are also written at once.
-    sink: Option<BatchSink<'a>>,
     found: Content,
     unknown_operations: u64,
 }
@@ -132,51 +129,60 @@ impl<'a> Transactions<'a> {
         self.index.as_ref().map_or(0, |index| index.spill.extents().iter().map(|(_, extent)| extent.bytes).sum())
     }
 
-    /// Finds the transactions of one range; their records also go to `sink`.
-    pub fn finder<'f>(&'f self, sink: Option<BatchSink<'f>>) -> Finder<'f> {
+    /// Finds the transactions of one range.
+    pub fn finder(&self) -> Finder<'_> {
         let pieces = self
             .index
             .as_ref()
             .map(|index| PartitionBuffers::new(index.spill.partitions(), index.plan.piece_bytes as usize));
         let batch = lanes::are_supported().then(SteemBatch::default);
-        Finder { all: self, batch, pieces, sink, found: Content::default(), unknown_operations: 0 }
+        Finder { all: self, batch, pieces, found: Content::default(), unknown_operations: 0 }
     }
 
-    /// Makes durable what all finders have noted, and returns the lengths of the partitions. No finder may be active.
-    pub fn sync(&self) -> Result<Vec<(u32, Extent)>> {
-        let Some(index) = &self.index else { return Ok(Vec::new()) };
-        let extents = index.spill.extents();
-        index.spill.sync(&extents)?;
-        Ok(extents)
-    }
-
-    /// Sorts every partition and builds the files of `records`.
-    pub fn build(&self, records: u64, write_path: &WritePath<'_>) -> Result<FamilyDone> {
+    /// Sorts every partition, `records` in all, and writes the records.
+    pub fn build(&self, records: u64, sinks: &Sinks<'_>) -> Result<FamilyDone> {
         let Some(index) = &self.index else { return Ok(FamilyDone::default()) };
         let job = self.job;
         let bytes = records.saturating_mul(index.record as u64);
         let bits = slice_bits(bytes, job.plan.sst_target(bytes));
         let together = 1usize << index.plan.bits.saturating_sub(bits);
         let groups = index.spill.partitions() as usize / together;
-        let workers = parallel::for_each(job.plan.threads, groups, FamilyDone::default, |done, group| {
-            let first = (group * together) as u32;
-            if !job.resumed.is_built(first) {
-                let borders = Borders::within(&[], Shard::default(), (first, index.plan.bits), bits);
-                let group = Group { partitions: first..first + together as u32, borders };
-                done.add(&self.build_group(index, &group, write_path)?);
-            }
-            Ok(())
-        })?;
-        let mut done =
-            FamilyDone { files: job.resumed.built_files.clone(), tally: job.resumed.tally, repeats: Vec::new() };
-        workers.iter().for_each(|built| done.add(built));
-        Ok(done)
+        let done = FamilyDone { files: job.resumed.built_files.clone(), tally: job.resumed.tally, repeats: Vec::new() };
+        let done = Mutex::new(done);
+        let pull = Pull::new(0..groups);
+        sinks.run(&|error| pull.fail(error), |channel| {
+            pull.run(0..job.plan.threads.min(groups).max(1), |_| {
+                let mut gathered = channel.clone().map(|channel| BatchBuilder::shared(channel, job.plan));
+                pull.each(
+                    &mut gathered,
+                    |groups, _| Ok(groups.next()),
+                    |gathered, group, _| {
+                        let first = (group * together) as u32;
+                        if !job.resumed.is_built(first) {
+                            let borders = Borders::within(&[], Shard::default(), (first, index.plan.bits), bits);
+                            let group = Group { partitions: first..first + together as u32, borders };
+                            let built = self.build_group(index, &group, sinks, gathered.as_ref())?;
+                            done.lock().add(&built);
+                        }
+                        Ok(())
+                    },
+                );
+            });
+        });
+        pull.finish()?;
+        Ok(done.into_inner())
     }
 
-    fn build_group(&self, index: &Index<'_>, group: &Group, write_path: &WritePath<'_>) -> Result<FamilyDone> {
+    fn build_group(
+        &self,
+        index: &Index<'_>,
+        group: &Group,
+        sinks: &Sinks<'_>,
+        gathered: Option<&SharedBatch>,
+    ) -> Result<FamilyDone> {
         let job = self.job;
         let Group { partitions, borders } = group;
-        let mut output = write_path.sorted_transactions(borders.clone())?;
+        let mut output = Output::new(sinks.sink(TRANSACTIONS, borders.clone(), gathered)?);
         let memory = usize::try_from(index.plan.sort_bytes).unwrap_or(usize::MAX);
         let mut before = Content::default();
         for partition in partitions.clone() {
@@ -198,18 +204,20 @@ impl<'a> Transactions<'a> {
             before = all;
         }
         let done = output.finish()?;
-        failpoint::reach("built-synced");
-        write_path.sync_transactions(&done)?;
-        let (files, tally) = (done.files.clone(), done.tally);
-        job.journal.append(&Entry::Built {
-            first: partitions.start,
-            end: partitions.end,
-            files,
-            tally,
-            repeats: Vec::new(),
-        })?;
-        failpoint::reach("built");
-        job.uploads.map_or(Ok(()), |uploads| uploads.add(TRANSACTIONS, &done.files))?;
+        if sinks.are_durable() {
+            failpoint::reach("built-synced");
+            sync_dir(&job.target.sst)?;
+            let FamilyDone { files, tally, repeats } = done.clone();
+            job.journal.append(&Entry::Built {
+                first: partitions.start,
+                end: partitions.end,
+                files,
+                tally,
+                repeats,
+            })?;
+            failpoint::reach("built");
+            job.uploads.map_or(Ok(()), |uploads| uploads.add(TRANSACTIONS, &done.files))?;
+        }
         partitions.clone().try_for_each(|partition| index.spill.delete(partition))?;
         Ok(done)
     }
@@ -252,7 +260,7 @@ impl Index<'_> {
                 if previous.replace(words) == Some(words) {
                     again.add(self.digest(record));
                 } else if !is_first && record.get(..key_len) == before.get(..key_len) {
-                    output.repeated(record, before, key_len)?;
+                    output.repeated(record, key_len);
                 } else {
                     output.put(record, key_len)?;
                     kept = bytes;
@@ -319,15 +327,11 @@ impl Finder<'_> {
             let digest = index.digest(&record);
             self.found.add(digest);
             pieces.add(&index.spill, index.partition(&record), &record, digest)?;
-            if let Some(sink) = &self.sink {
-                let (key, value) = record.split_at(id.as_bytes().len());
-                sink.put(key, value);
-            }
         }
         Ok(())
     }
 
-    /// Makes what was noted durable; records that are also written at once become durable with [`Transactions::sync`].
+    /// Completes the partitions' part of the range, and makes it durable if a later run can use it.
     ///
     /// # Panics
     /// If a block has not been checked.
@@ -339,14 +343,12 @@ impl Finder<'_> {
                 let _appending = index.appending.read();
                 pieces.flush(&index.spill)?;
             }
-            if self.sink.is_some() {
-                let Self { found: transactions, unknown_operations, .. } = self;
-                return Ok(Found { transactions, unknown_operations, extents });
+            if self.all.job.plan.memtable().is_none() {
+                let none_appends = index.appending.write();
+                extents = index.spill.extents();
+                drop(none_appends);
+                index.spill.sync(&extents)?;
             }
-            let none_appends = index.appending.write();
-            extents = index.spill.extents();
-            drop(none_appends);
-            index.spill.sync(&extents)?;
         }
         let Self { found: transactions, unknown_operations, .. } = self;
         Ok(Found { transactions, unknown_operations, extents })

@@ -8,11 +8,9 @@
 //! ```
 //!
 //! in a partition file, by its key; each partition is sorted at the end. The sum of all entries must be what
-//! the journal says was read, and that of the distinct ones what the database has more than before. The lowest bits of
+//! was read, and that of the distinct ones what the database has more than before. The lowest bits of
 //! the key's hash are not part of it: 16 are the number of the source, and the last says that an existing database held the
 //! record already. So the entries of a key come in the order of the sources.
-//!
-//! The files live until the import is complete: a run that goes on adds them up again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +22,7 @@ use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::sort::key::Record;
 use crate::sort::pieces::PartitionBuffers;
-use crate::sort::spill::{Extent, Spill};
+use crate::sort::spill::Spill;
 
 /// Bytes of one entry.
 const ENTRY: usize = 32;
@@ -87,25 +85,6 @@ impl Fingerprints {
         let bytes = expected.unwrap_or(u64::MAX) / SMALL_BLOCK;
         let partitions = (bytes.saturating_mul(ENTRY as u64) / PARTITION).clamp(1, MAX_PARTITIONS);
         Self { spill: Spill::new(PathBuf::from(dir), partitions as u32) }
-    }
-
-    /// Reopens what an earlier run has noted and synced.
-    ///
-    /// # Errors
-    /// As [`Spill::resume`]: a file is missing or shorter than it was.
-    pub fn resume(dir: &Path, expected: Option<u64>, extents: &[(u32, Extent)]) -> Result<Self> {
-        let partitions = Self::new(dir, expected).spill.partitions();
-        Ok(Self { spill: Spill::new(dir.to_owned(), partitions).resume(extents, &[])? })
-    }
-
-    /// Makes what was noted durable, and returns what each partition holds. All writers must be finished.
-    ///
-    /// # Errors
-    /// As [`Spill::sync`]: the disk is full or fails.
-    pub fn sync(&self) -> Result<Vec<(u32, Extent)>> {
-        let extents = self.spill.extents();
-        self.spill.sync(&extents)?;
-        Ok(extents)
     }
 
     pub fn writer(&self) -> FingerprintWriter<'_> {

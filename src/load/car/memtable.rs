@@ -7,73 +7,61 @@
 
 use std::path::Path;
 
+use parking_lot::Mutex;
+
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::{BlockReader, conflict};
 use crate::load::car::counts::Counts;
-use crate::load::car::earlier;
 use crate::load::car::f3;
 use crate::load::car::fingerprints::{FingerprintWriter, Fingerprints, Sum, key_hash};
-use crate::load::checkpoint::Clock;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, compact, watched};
 use crate::load::context::{Job, Loaded, with_repeats};
 use crate::load::existing::Held;
 use crate::load::journal::{Checkpoint, Entry, SourceNews};
-use crate::load::planner;
-use crate::load::sink::batches::{BatchBuilder, BatchChannel, write_beside};
-use crate::load::sink::memtable::{check_content, flush, full_from, open_staging, report};
+use crate::load::sink::batches::{BatchBuilder, BatchChannel};
+use crate::load::sink::memtable::{MemtableWriter, check_content, report};
+use crate::load::sink::{Sink, Sinks};
 use crate::os::buffer::Buffer;
 use crate::parallel::{self, Pull};
 use crate::progress::{Event, Phase};
-use crate::rocks::{Meter, Store, Writer, find_key};
+use crate::rocks::{Meter, Store, find_key};
+use crate::sort::borders::Borders;
 use crate::sort::key::Record;
 use crate::sort::router::Framed;
 use crate::sort::spill::LARGE;
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
-use parking_lot::Mutex;
 
 /// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, chunks: Chunks) -> Result<Loaded> {
-    write_all(job, chunks).map_err(|error| explain(job, error))
-}
-
-fn write_all(job: &Job<'_>, mut chunks: Chunks) -> Result<Loaded> {
     let Job { options, target, .. } = *job;
     let families = ColumnFamilies::of_car(job).written_to();
     let meter = Meter::default();
-    let before = job.resumed.read.as_ref();
-    let fingerprints = match before {
-        Some((checkpoint, extents)) => {
-            chunks.resume_sources(&job.resumed.sources);
-            earlier::skip(&mut chunks, checkpoint, options, job.resumed, job.links)?;
-            job.progress.take_up(checkpoint.consumed, checkpoint.blocks);
-            Fingerprints::resume(&target.spill, job.plan.expected_bytes, extents)?
-        }
-        None => Fingerprints::resume(&target.spill, job.plan.expected_bytes, &[])?,
-    };
+    let fingerprints = Fingerprints::new(&target.spill, job.plan.expected_bytes);
     let (store, held) = match job.existing {
         Some(existing) => {
             let store = existing.open(job.loading, &options.column_family, job.journal, Some(&meter))?;
             (store, Some(existing.held(&options.column_family)?))
         }
-        None => (open_staging(job, &families, before.is_some(), &meter)?, None),
+        None => (Store::create(&target.staging, &families.loading(), Some(&meter))?, None),
     };
-    let full_from = full_from(job)?;
     let held = held.as_ref();
-    let counts = Counts::new(chunks.sources(), before.map_or(&[][..], |_| &job.resumed.sources));
-    let counts = &counts;
-    let load = Load { job, store: &store, families: &families, fingerprints: &fingerprints, held, full_from, counts };
-    let written = load.run(chunks)?;
+    let counts = Counts::new(chunks.sources(), &[]);
+    let sinks = Sinks::Batches(MemtableWriter::new(job, &store, &families));
+    let load = Load { job, sinks: &sinks, fingerprints: &fingerprints, held, counts: &counts };
+    let written = watched(job, &store, None, || load.run(chunks))?;
+    let batches = sinks.batches();
+    drop(sinks);
     let f3 = f3::report(job, &written.sources)?;
     let compacted = compact(job, store, &families, &meter)?;
     failpoint::reach("compacted");
     let noted = check(job, &compacted, &written, &fingerprints, held)?;
     let records = noted.records;
     failpoint::reach("checked");
-    let (memtable, rocksdb_written) = report(&meter, written.batches, compacted.level0_files);
+    let (memtable, rocksdb_written) = report(&meter, batches, compacted.level0_files);
     Ok(Loaded {
         blocks: written.blocks,
         payload: written.payload,
@@ -129,39 +117,14 @@ fn check(
     Ok(noted)
 }
 
-/// Adapts an error: an existing database is changed when this stops; the work of an earlier run may be damaged.
-fn explain(job: &Job<'_>, error: Error) -> Error {
-    match error {
-        Error::Interrupted { .. } if job.options.into_existing => Error::Interrupted {
-            hint: "a part of the blocks may be in the database already; run the same command again".into(),
-        },
-        error if job.options.into_existing => error,
-        error => job.damaged(error),
-    }
-}
-
 /// The state that the threads share.
 struct Load<'a> {
     job: &'a Job<'a>,
-    store: &'a Store,
-    families: &'a ColumnFamilies<'a>,
+    sinks: &'a Sinks<'a>,
     fingerprints: &'a Fingerprints,
     /// What an existing database held before.
     held: Option<&'a Held>,
-    /// Bytes from which on a memtable is as good as full.
-    full_from: u64,
     counts: &'a Counts,
-}
-
-/// The source of the threads' chunks.
-struct Source {
-    chunks: Chunks,
-    clock: Clock,
-    /// No worker gets a chunk until what was given out has been made durable.
-    paused: bool,
-    ended: bool,
-    /// The first source of which the journal does not have everything.
-    noted: u32,
 }
 
 /// What has been written.
@@ -171,7 +134,6 @@ struct Written {
     payload: u64,
     /// Content digest of all blocks.
     digest: ContentDigest,
-    batches: u64,
     tail: Tail,
     consumed: u64,
     sources: Vec<SourceRead>,
@@ -180,99 +142,61 @@ struct Written {
 impl Load<'_> {
     /// Reads everything and writes it, until the last memtable is flushed.
     fn run(&self, chunks: Chunks) -> Result<Written> {
-        let Job { options, plan, preset, .. } = *self.job;
-        let clock = Clock::new(chunks.taken(), None).at_most(planner::unflushed_bytes(plan, self.job.loading));
-        let noted = self.job.resumed.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.source);
-        let mut source = Source { chunks, clock, paused: false, ended: false, noted };
-        let mut all = Mutex::new(Written::default());
-        if let Some((checkpoint, _)) = &self.job.resumed.read {
-            let Checkpoint { blocks, payload, digest, .. } = *checkpoint;
-            *all.lock() = Written { blocks, payload, digest, ..Written::default() };
-        }
-        watched(self.job, self.store, None, || {
-            loop {
-                source.paused = false;
-                let pull = Pull::new(source);
-                let fail = |error| pull.fail(error);
-                let ((), batches) = write_beside(self.store, preset, plan.threads, &fail, |channel| {
-                    pull.run(0..plan.threads, |_| self.read(&pull, channel.clone(), &all));
-                });
-                source = pull.finish()?;
-                let written = all.get_mut();
-                (written.tail, written.consumed) = (source.chunks.tail(), source.chunks.consumed());
-                written.batches += batches;
-                self.make_durable(&mut source, written)?;
-                if source.ended {
-                    let warning = source.chunks.warning().map(|message| Event::Warning { message });
-                    warning.iter().for_each(|warning| self.job.progress.report(warning));
-                    return Ok(std::mem::take(written));
-                }
-                if options.stop.is_cancelled() {
-                    return Err(Error::interrupted());
-                }
-            }
-        })
-    }
-
-    /// Flushes everything given out so far, and notes it in the journal.
-    fn make_durable(&self, source: &mut Source, written: &mut Written) -> Result<()> {
-        if !flush(self.job, self.store, self.families)? {
+        let Job { options, plan, progress, journal, .. } = *self.job;
+        let all = Mutex::new(Written::default());
+        let pull = Pull::new(chunks);
+        self.sinks.run(&|error| pull.fail(error), |channel| {
+            pull.run(0..plan.threads, |_| self.read(&pull, channel.clone(), &all));
+        });
+        let mut chunks = pull.finish()?;
+        if options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
-        let extents = self.fingerprints.sync()?;
-        written.sources = self.counts.all(&mut source.chunks);
-        let news =
-            SourceNews { sources: self.counts.take_delta(&mut source.chunks, &mut source.noted), marks: Vec::new() };
+        self.sinks.flush()?;
+        let warning = chunks.warning().map(|message| Event::Warning { message });
+        warning.iter().for_each(|warning| progress.report(warning));
+        let mut written = all.into_inner();
+        (written.tail, written.consumed) = (chunks.tail(), chunks.consumed());
+        // A run after the last step knows the source by this.
         let checkpoint = Checkpoint {
-            source: source.chunks.source(),
-            offset: source.chunks.position(),
+            source: chunks.source(),
+            offset: chunks.position(),
             consumed: written.consumed,
-            checksum: source.chunks.checksum(),
-            restart: source.chunks.restart(),
+            checksum: chunks.checksum(),
+            restart: chunks.restart(),
             blocks: written.blocks,
             payload: written.payload,
             digest: written.digest,
             framed: Framed::default(),
         };
-        failpoint::reach("read-synced");
-        if source.ended {
-            self.job.journal.append(&Entry::ReadDone { checkpoint, extents, padding: written.tail.padding, news })?;
-            failpoint::reach("read-done");
-        } else {
-            self.job.journal.append(&Entry::Read { checkpoint, extents, news })?;
-            failpoint::reach("read");
-        }
-        Ok(())
+        let news = SourceNews { sources: self.counts.take_delta(&mut chunks, &mut 0), marks: Vec::new() };
+        written.sources = self.counts.take(&mut chunks);
+        journal.append(&Entry::Held { checkpoint, padding: written.tail.padding, news })?;
+        failpoint::reach("read-done");
+        Ok(written)
     }
 
     /// One thread that reads: gathers checked blocks into batches.
-    fn read(&self, pull: &Pull<Source>, channel: BatchChannel, all: &Mutex<Written>) {
-        let Job { options, plan, preset, progress, .. } = *self.job;
+    fn read(&self, pull: &Pull<Chunks>, channel: Option<BatchChannel>, all: &Mutex<Written>) {
+        let Job { options, plan, progress, .. } = *self.job;
         let gather = || -> Result<Written> {
             let mut reader = BlockReader::new(options, self.job.journal, self.job.links);
+            let batch = channel.map(|channel| BatchBuilder::shared(channel, plan));
             let mut part = Part {
-                writer: self.store.writer(&options.column_family, &preset.write())?,
-                batches: BatchBuilder::new(channel, plan),
+                sink: self.sinks.sink(&options.column_family, Borders::default(), batch.as_ref())?,
                 notes: self.fingerprints.writer(),
                 done: Written::default(),
                 source: 0,
                 content: Content::default(),
                 spare: None,
             };
-            // A memtable that is as good as full becomes a file anyway: flushing it then makes no file more.
-            let nearly_full = || self.store.active_memtable().is_ok_and(|bytes| bytes >= self.full_from);
-            let next = |source: &mut Source, part: &mut Part<'_>| {
-                let taken = source.chunks.taken();
+            let next = |chunks: &mut Chunks, part: &mut Part<'_>| {
                 if options.stop.is_cancelled() {
                     return Ok(None);
                 }
-                source.paused |= source.clock.is_due_by_time(taken, nearly_full);
-                if source.paused {
-                    return Ok(None);
-                }
-                let next = source.chunks.next(part.spare.take())?;
-                source.ended |= next.is_none();
-                progress.reach(source.chunks.consumed());
+                self.sinks.check_memory()?;
+                let next = chunks.next(part.spare.take())?;
+                progress.reach(chunks.consumed());
                 Ok(next)
             };
             pull.each(&mut part, next, |part, chunk, _| {
@@ -312,8 +236,7 @@ impl Load<'_> {
 
 /// The state of one reading thread.
 struct Part<'a> {
-    writer: Writer<'a>,
-    batches: BatchBuilder,
+    sink: Sink<'a>,
     notes: FingerprintWriter<'a>,
     done: Written,
     /// The source of the chunk in hand, and what it has come to.
@@ -341,15 +264,16 @@ impl Part<'_> {
         let digest = record.digest();
         self.content.add(digest);
         self.notes.note(record, digest, holds, self.source)?;
-        self.batches.put(&self.writer, record.key(), record.value());
+        let (bytes, key_len) = record.parts();
+        self.sink.put(bytes, key_len, digest)?;
         self.done.blocks += 1;
         self.done.digest.merge(digest);
         self.done.payload += record.value().len() as u64;
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Written> {
-        self.batches.send_rest();
+    fn finish(self) -> Result<Written> {
+        self.sink.finish()?;
         self.notes.finish()?;
         Ok(self.done)
     }

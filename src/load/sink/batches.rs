@@ -1,10 +1,13 @@
 //! Batches, from the threads that gather them to the threads that write them.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::load::sink::sst::SST_COPIES;
 use crate::parallel;
 use crate::preset::Resolved;
@@ -40,6 +43,31 @@ pub(in crate::load) fn block_share(plan: &Plan) -> u64 {
 pub(in crate::load) struct BatchChannel {
     full: Sender<Batch>,
     empty: Receiver<Batch>,
+}
+
+/// The batch of one thread, for all column families.
+pub(in crate::load) type SharedBatch = Rc<RefCell<BatchBuilder>>;
+
+/// Puts the records of one column family into the batch of a thread.
+pub(in crate::load) struct BatchWriter<'a> {
+    writer: Writer<'a>,
+    batch: SharedBatch,
+}
+
+impl<'a> BatchWriter<'a> {
+    pub fn new(writer: Writer<'a>, batch: SharedBatch) -> Self {
+        Self { writer, batch }
+    }
+
+    /// Adds a record. Waits while the writers are behind: this is how RocksDB's back-pressure reaches the reading.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.borrow_mut().put(&self.writer, key, value);
+    }
+
+    /// Sends the batch, full or not.
+    pub fn send_rest(self) {
+        self.batch.borrow_mut().send_rest();
+    }
 }
 
 /// The batch that one thread gathers.
@@ -98,6 +126,7 @@ fn write(
             continue;
         }
         batches += 1;
+        failpoint::reach("batch");
         if batch.bytes() > LARGE {
             // A batch keeps the memory of the largest record that it had.
             batch = Batch::default();
@@ -111,22 +140,19 @@ fn write(
 
 impl BatchBuilder {
     /// Sends its batches into `channel` when they are as large as `plan` says.
-    pub fn new(channel: BatchChannel, plan: &Plan) -> Self {
+    pub fn shared(channel: BatchChannel, plan: &Plan) -> SharedBatch {
         let limit = plan.memtable().map_or((u64::MAX, u64::MAX), |plan| (plan.batch_bytes, plan.batch_count));
-        Self { batch: Batch::default(), limit, channel }
+        Rc::new(RefCell::new(Self { batch: Batch::default(), limit, channel }))
     }
 
-    /// Adds a record for the column family of `writer`. Waits while the writers are behind: this is how RocksDB's
-    /// back-pressure reaches the reading.
-    pub fn put(&mut self, writer: &Writer<'_>, key: &[u8], value: &[u8]) {
+    fn put(&mut self, writer: &Writer<'_>, key: &[u8], value: &[u8]) {
         writer.put(&mut self.batch, key, value);
         if self.batch.bytes() >= self.limit.0 || self.batch.records() >= self.limit.1 {
             self.send();
         }
     }
 
-    /// Sends what is left.
-    pub fn send_rest(&mut self) {
+    fn send_rest(&mut self) {
         if self.batch.records() > 0 {
             self.send();
         }

@@ -1,60 +1,59 @@
-//! The database under its working name while it is written to: opened, flushed, and compared in the end.
+//! An open database that is written to through its memtables, and the check of its content in the end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::load::column_families::ColumnFamilies;
-use crate::load::context::{Job, damaged_by};
-use crate::load::file_limits;
+use crate::load::context::Job;
+use crate::load::planner;
+use crate::load::sink::batches::{BatchChannel, BatchWriter, SharedBatch, write_beside};
 use crate::report::MemtableReport;
-use crate::rocks::option_map::Group;
 use crate::rocks::{Meter, Store};
 
-/// The share of a memtable that may be free when it counts as full, as its reciprocal.
-const NEARLY: u64 = 8;
-
-/// Bytes in memtables up to which they are flushed when the caller cancels. More would take too long: it is read again
-/// instead.
-const QUICK: u64 = 64 << 20;
-
-/// The database under its working name: a new one, or what an earlier run `has_begun` to write.
-///
-/// # Errors
-/// [`Error::Rocks`]: RocksDB refuses it; [`Error::State`]: it is gone or damaged.
-pub(in crate::load) fn open_staging(
-    job: &Job<'_>,
-    families: &ColumnFamilies<'_>,
-    has_begun: bool,
-    meter: &Meter,
-) -> Result<Store> {
-    let staging = &job.target.staging;
-    if !has_begun {
-        // Nothing in it was durable.
-        job.target.remove_staging()?;
-        return Store::create(staging, &families.loading(), Some(meter));
-    }
-    if !staging.join("CURRENT").exists() {
-        return Err(Error::work_lacks(&job.target.partial, staging.display()));
-    }
-    // A compaction may have begun: its files need the options it ran with.
-    let options = if job.resumed.read_done.is_some() { families.compacting() } else { families.loading() };
-    Store::reopen(staging, &options, Some(meter)).map_err(damaged_by)
+/// Writes batches into the memtables of an open database.
+pub(in crate::load) struct MemtableWriter<'a> {
+    job: &'a Job<'a>,
+    store: &'a Store,
+    families: &'a ColumnFamilies<'a>,
+    /// Bytes of memtables from which on they are flushed.
+    most: u64,
+    /// Batches that were written.
+    pub batches: AtomicU64,
 }
 
-/// Bytes from which on a memtable is as good as full.
-pub(in crate::load) fn full_from(job: &Job<'_>) -> Result<u64> {
-    let buffer = file_limits::number(job.loading, Group::Cf, "write_buffer_size")?.max(1) as u64;
-    Ok(buffer - buffer / NEARLY)
-}
-
-/// Flushes the memtables of these column families; `false` when the caller has cancelled and it would take long.
-pub(in crate::load) fn flush(job: &Job<'_>, store: &Store, families: &ColumnFamilies<'_>) -> Result<bool> {
-    if job.options.stop.is_cancelled() {
-        let held: u64 = families.names().map(|name| store.memtables_of(name)).sum::<Result<_>>()?;
-        if held > QUICK {
-            return Ok(false);
-        }
+impl<'a> MemtableWriter<'a> {
+    pub fn new(job: &'a Job<'a>, store: &'a Store, families: &'a ColumnFamilies<'a>) -> Self {
+        let most = planner::unflushed_bytes(job.plan, job.loading);
+        Self { job, store, families, most, batches: AtomicU64::new(0) }
     }
-    families.names().try_for_each(|name| store.flush(name)).map(|()| true)
+
+    /// Returns the writer of a column family into `batch`; `None` if the import does not make the column family.
+    pub fn writer(&self, family: &str, batch: &SharedBatch) -> Result<Option<BatchWriter<'_>>> {
+        let writer = || self.store.writer(family, &self.job.preset.write());
+        let writer = self.families.has(family).then(writer).transpose()?;
+        Ok(writer.map(|writer| BatchWriter::new(writer, batch.clone())))
+    }
+
+    /// Runs `work`, whose threads gather batches, while other threads write them. The first failure of each of these goes
+    /// to `fail`.
+    pub fn run<T>(&self, fail: &(dyn Fn(Error) + Sync), work: impl FnOnce(BatchChannel) -> T) -> T {
+        let Job { plan, preset, .. } = *self.job;
+        let (done, batches) = write_beside(self.store, preset, plan.threads, fail, work);
+        self.batches.fetch_add(batches, Ordering::Relaxed);
+        done
+    }
+
+    /// Flushes the memtables if they exceed the memory budget.
+    pub fn check_memory(&self) -> Result<()> {
+        let bytes = || self.families.names().map(|name| self.store.memtables_of(name)).sum::<Result<u64>>();
+        if self.most < u64::MAX && bytes()? >= self.most { self.flush() } else { Ok(()) }
+    }
+
+    /// Flushes the memtables.
+    pub fn flush(&self) -> Result<()> {
+        self.families.names().try_for_each(|name| self.store.flush(name))
+    }
 }
 
 /// Compares what is `found` in the database with what was `written` to it.

@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::load::built::BuiltFile;
+use crate::load::built::SstFile;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::borders::Borders;
 
@@ -36,7 +36,7 @@ pub(in crate::load) struct RotatingSstWriter<'a> {
     border: Option<Vec<u8>>,
     borders: Borders,
     open: Option<OpenFile<'a>>,
-    files: Vec<BuiltFile>,
+    files: Vec<SstFile>,
 }
 
 /// A file that is being written.
@@ -53,7 +53,7 @@ struct OpenFile<'a> {
 
 impl<'a> SstFolder<'a> {
     /// Files in `dir` of up to `limit` bytes of records, with numbers behind those of the files that are `known`.
-    pub fn new(dir: &'a Path, limit: u64, known: &[BuiltFile]) -> Self {
+    pub fn new(dir: &'a Path, limit: u64, known: &[SstFile]) -> Self {
         let taken = known.iter().filter_map(|file| file.name.strip_suffix(".sst")?.parse::<u32>().ok());
         Self { dir, numbers: AtomicU32::new(taken.max().map_or(0, |last| last + 1)), limit }
     }
@@ -104,7 +104,7 @@ impl RotatingSstWriter<'_> {
     ///
     /// # Errors
     /// [`Error::Rocks`], [`Error::Io`]: the disk is full or fails.
-    pub fn finish(mut self) -> Result<Vec<BuiltFile>> {
+    pub fn finish(mut self) -> Result<Vec<SstFile>> {
         self.close()?;
         Ok(self.files)
     }
@@ -116,7 +116,7 @@ impl RotatingSstWriter<'_> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (first, last) = (HEXLOWER.encode(&first), HEXLOWER.encode(&last));
         let Content { records, digest } = content;
-        self.files.push(BuiltFile { name, bytes, first, last, records, digest });
+        self.files.push(SstFile { name, bytes, first, last, records, digest });
         Ok(())
     }
 }
