@@ -9,7 +9,6 @@ mod cache;
 mod child;
 mod fetch;
 pub mod keys;
-mod limit;
 mod machine;
 mod matrix;
 mod measure;
@@ -38,17 +37,15 @@ pub use schedule::Order;
 pub use store::load;
 
 use self::fetch::Fetched;
-use self::limit::Limit;
 use self::measure::{Runner, Turn, WorkDir};
 use self::pace::Pace;
 use self::store::Store;
 use crate::error::{Error, Result};
-use crate::load::planner::MIN_MEMORY;
 use crate::progress::Silent;
 use crate::read::inspect::{InspectOptions, inspect};
-use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
+use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, Run, Setup, SnapshotInfo, VariantInfo};
 use crate::source::remote::take_secrets;
-use crate::text::size::{counted, human};
+use crate::text::size::counted;
 
 /// Receives the progress of a comparison.
 pub trait BenchObserver {
@@ -125,12 +122,6 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             hint: "give --lookups 1 or more, or leave out --node-ops".into(),
         });
     }
-    if let Some(limit) = options.limit_memory.filter(|limit| *limit < MIN_MEMORY) {
-        return Err(Error::Usage {
-            reason: format!("a limit of {} is less memory than any import works with", human(limit)),
-            hint: format!("give --limit-memory {} or more", human(MIN_MEMORY).replace(".0 ", "")),
-        });
-    }
     let source = snapshot::probe(&options.source, &options.network)?;
     // What is no snapshot is refused before anything is made.
     if source.shows_at_its_beginning()? {
@@ -139,13 +130,6 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     let (mut store, mut runs) = Store::open(&options.out, &identity(options, &infos, &source)?)?;
     let dir = options.dir.as_deref().unwrap_or(&options.out);
     let work_dir = WorkDir::take(dir)?;
-    let (limit, memory_limit) = match options.limit_memory.map(Limit::new) {
-        Some((limit, note)) => (limit, Some(note)),
-        None => (None, None),
-    };
-    if let Some(MemoryLimit { enforced: false, how, .. }) = &memory_limit {
-        observer.note(&format!("the limit of memory is not enforced: {how}"));
-    }
     let plan = plan(options, &names);
     let todo: Vec<bool> = plan.iter().map(|(name, turn)| !is_done(&runs, name, *turn)).collect();
     let fetched = match todo.contains(&true) {
@@ -160,7 +144,6 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         node_ops: options.node_ops,
         scan: options.scan,
         seed: options.seed,
-        limit,
         keys: options.out.clone(),
         stop: &options.stop,
         work_dir,
@@ -183,7 +166,6 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             seed: options.seed,
             cache: if options.cold { "cold" } else { "warm" }.into(),
             budget_seconds: options.budget.map(|budget| budget.as_secs_f64()),
-            memory_limit,
             lookups: options.lookups,
             node_ops: options.node_ops,
             complete: false,
@@ -310,7 +292,6 @@ fn identity(
         "order": options.order.name(),
         "seed": options.seed,
         "cold": options.cold,
-        "limit_memory": options.limit_memory,
         "lookups": options.lookups,
         "node_ops": options.node_ops,
         "scan": options.scan,

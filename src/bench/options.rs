@@ -49,8 +49,6 @@ pub struct BenchOptions {
     pub cold: bool,
     /// No run is begun that would probably end later than this.
     pub budget: Option<Duration>,
-    /// The limit of each import's memory, in bytes.
-    pub limit_memory: Option<u64>,
     /// The variant that the others are compared with. Defaults to the first.
     pub reference: Option<String>,
     /// The share by which a variant may be slower than another and still be recommended.
@@ -86,7 +84,6 @@ impl BenchOptions {
             seed: 1,
             cold: false,
             budget: None,
-            limit_memory: None,
             reference: None,
             margin: DEFAULT_MARGIN,
             lookups: DEFAULT_LOOKUPS,

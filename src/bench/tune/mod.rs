@@ -97,7 +97,6 @@ pub fn tune(options: &TuneOptions, observer: &dyn TuneObserver) -> Result<TuneRe
         node_ops: 0,
         scan: options.goal == Goal::Total,
         seed: options.seed,
-        limit: None,
         keys: store.keys(Stage::Whole)?,
         stop: &options.stop,
         work_dir,

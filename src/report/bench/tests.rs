@@ -58,11 +58,6 @@ pub(crate) fn report() -> BenchReport {
             seed: 1,
             cache: "warm".into(),
             budget_seconds: None,
-            memory_limit: Some(MemoryLimit {
-                bytes: 1 << 30,
-                enforced: false,
-                how: "control groups are not of version 2".into(),
-            }),
             lookups: 1000,
             node_ops: 1200,
             complete: true,
