@@ -89,10 +89,8 @@ pub struct Step {
     pub warmup: bool,
     /// Which run of all it is, from 1.
     pub number: usize,
-    /// How many there are: of a search, on this sample.
+    /// How many there are.
     pub of: usize,
-    /// The bytes of the sample; `None` for the whole snapshot.
-    pub sample: Option<u64>,
     /// How long it will probably take.
     pub expected: Option<Duration>,
     /// How long this run and all that follow will probably take.
@@ -109,7 +107,10 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     let mut options = options.clone();
     take_secrets(&mut options.source, &mut options.network);
     let options = &options;
-    let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
+    let variants = match options.variants.is_empty() {
+        true => matrix::variants(&options.presets, &options.set, &options.vary)?,
+        false => options.variants.clone(),
+    };
     let infos = infos(&variants)?;
     let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
     let reference = reference(options.reference.as_deref(), &names)?;
@@ -200,7 +201,6 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             warmup: turn.warmup,
             number: index + 1,
             of: plan.len(),
-            sample: None,
             expected,
             left: left.map(|left| clock.bounded(left)),
         };
@@ -257,12 +257,16 @@ fn is_done(runs: &[Run], name: &str, turn: Turn) -> bool {
 
 /// All runs in their order.
 fn plan(options: &BenchOptions, names: &[String]) -> Vec<(String, Turn)> {
+    let mut all = names.to_vec();
+    if options.variants.is_empty() {
+        all.insert(0, COPY.to_owned());
+    }
     let rounds = (0..options.warmup).map(|round| (round, true)).chain((0..options.runs).map(|round| (round, false)));
     rounds
         .flat_map(|(round, warmup)| {
             // The rounds that warm up come first and turn as if they were numbered with the others.
             let turn = if warmup { round } else { options.warmup + round };
-            let order = schedule::round(names, options.order, options.seed, turn);
+            let order = schedule::round(&all, options.order, options.seed, turn);
             order.into_iter().zip(0..).map(move |(name, position)| (name, Turn { round, position, warmup }))
         })
         .collect()
@@ -281,11 +285,13 @@ fn identity(
             "name": info.name, "preset_text": digest, "set": info.set, "arguments": info.arguments,
         }));
     }
+    // The identity of a search has its snapshot.
+    let is_named = options.variants.is_empty();
     let all = json!({
         "schema": "bedload-bench-identity-1",
-        "snapshot": snapshot::absolute(&options.source),
+        "snapshot": is_named.then(|| snapshot::absolute(&options.source)),
         "snapshot_bytes": source.bytes,
-        "snapshot_modified_ms": source.modified_ms,
+        "snapshot_modified_ms": source.modified_ms.filter(|_| is_named),
         "snapshot_tag": source.tag,
         "variants": variants,
         "warmup": options.warmup,

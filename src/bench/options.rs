@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::matrix::Vary;
+use super::matrix::{Variant, Vary};
 use super::schedule::Order;
 use crate::progress::CancellationToken;
 use crate::source::remote::NetworkOptions;
@@ -33,6 +33,8 @@ pub struct BenchOptions {
     pub program: PathBuf,
     /// Presets, by name or path.
     pub presets: Vec<String>,
+    /// A search compares these instead of `presets`: no copy runs, and the source may have another name next time.
+    pub(super) variants: Vec<Variant>,
     /// What is set in all of them.
     pub set: Vec<String>,
     /// What varies.
@@ -76,6 +78,7 @@ impl BenchOptions {
             command: None,
             program: program.into(),
             presets: Vec::new(),
+            variants: Vec::new(),
             set: Vec::new(),
             vary: Vec::new(),
             runs: DEFAULT_RUNS,
