@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::limit::Limit;
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::progress::CancellationToken;
@@ -40,7 +39,6 @@ pub(super) struct Job<'a> {
     /// Where its output goes: `name.out` and `name.err` in here.
     pub dir: &'a Path,
     pub name: &'static str,
-    pub limit: Option<&'a Limit>,
     pub stop: &'a CancellationToken,
 }
 
@@ -73,14 +71,13 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
         command.env_remove(name);
     }
-    let limit = job.limit.map(Limit::cgroup_guard);
     // SAFETY: between fork and exec only system calls are made, on memory that was made ready before.
     unsafe {
-        command.pre_exec(move || {
+        command.pre_exec(|| {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            limit.as_ref().map_or(Ok(()), |limit| limit.enter())
+            Ok(())
         });
     }
 
@@ -238,7 +235,7 @@ mod tests {
     fn shell(script: &str, stop: &CancellationToken) -> Result<Ended> {
         let dir = tempfile::tempdir().expect("a folder");
         let words = ["-c".into(), script.into()].to_vec();
-        run(&Job { program: Path::new("/bin/sh"), words, dir: dir.path(), name: "sh", limit: None, stop })
+        run(&Job { program: Path::new("/bin/sh"), words, dir: dir.path(), name: "sh", stop })
     }
 
     #[test]
@@ -277,14 +274,7 @@ mod tests {
     fn a_program_that_is_not_there_is_an_error() {
         let dir = tempfile::tempdir().expect("a folder");
         let stop = CancellationToken::default();
-        let job = Job {
-            program: Path::new("/no/such"),
-            words: Vec::new(),
-            dir: dir.path(),
-            name: "x",
-            limit: None,
-            stop: &stop,
-        };
+        let job = Job { program: Path::new("/no/such"), words: Vec::new(), dir: dir.path(), name: "x", stop: &stop };
         let Err(error) = run(&job) else { panic!("it started") };
         assert_eq!(error.to_string(), "start /no/such");
     }

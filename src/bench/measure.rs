@@ -14,7 +14,6 @@ use serde::de::DeserializeOwned;
 
 use super::cache;
 use super::child::{self, Ended, Job};
-use super::limit::Limit;
 use super::matrix::{Variant, block_cache};
 use super::reads::Iterated;
 use super::store::MOST_BYTES;
@@ -44,7 +43,6 @@ pub(super) struct Runner<'a> {
     pub node_ops: u64,
     pub scan: bool,
     pub seed: u64,
-    pub limit: Option<Limit>,
     /// Where lists of keys are kept.
     pub keys: PathBuf,
     pub stop: &'a CancellationToken,
@@ -128,7 +126,7 @@ impl Runner<'_> {
         let sync = vec![word("-f"), target.into()];
         let mut all: Option<ProcessFigures> = None;
         for (program, words) in [("cp", copy), ("sync", sync)] {
-            let ended = match self.run_program(Path::new(program), words, program, false) {
+            let ended = match self.run_program(Path::new(program), words, program) {
                 Ok(ended) => ended,
                 Err(error @ Error::Interrupted { .. }) => return Err(error),
                 Err(error) => {
@@ -172,7 +170,7 @@ impl Runner<'_> {
         let mut words: Vec<OsString> = vec!["import".into(), source.into(), "--db".into(), db.clone().into()];
         words.extend(["--report".into(), report.clone().into(), "--quiet".into()]);
         words.extend(variant.words().into_iter().map(OsString::from));
-        let ended = self.run_program(self.program, words, "import", true)?;
+        let ended = self.run_program(self.program, words, "import")?;
         run.process = Some(ended.process.clone());
         if ended.succeeded() {
             let report: ImportReport = read_json(&report)?;
@@ -236,7 +234,7 @@ impl Runner<'_> {
 
     fn walk(&self, run: &mut Run, db: &Path) -> Result<Result<ScanFigures, Failure>> {
         let words = vec!["walk".into(), "--db".into(), db.into(), "--json".into()];
-        let ended = self.run_program(self.program, words, "walk", false)?;
+        let ended = self.run_program(self.program, words, "walk")?;
         // Missing blocks are no failure of the preset: many snapshots leave old state out.
         let Some(report) = read_json::<WalkReport>(&ended.output).ok().filter(|_| ended.exit.is_some()) else {
             return Ok(Err(failure("scan", &ended)));
@@ -260,7 +258,7 @@ impl Runner<'_> {
     fn scan_in_order(&self, db: &Path, cache: u64, kind: ScanKind) -> Result<Result<ScanFigures, Failure>> {
         let mut words = self.reading(db, cache);
         words.push("--scan".into());
-        let ended = self.run_program(self.program, words, "scan", false)?;
+        let ended = self.run_program(self.program, words, "scan")?;
         if !ended.succeeded() {
             return Ok(Err(failure("scan", &ended)));
         }
@@ -276,7 +274,7 @@ impl Runner<'_> {
         let count = self.lookups.saturating_mul(5).to_string();
         words.extend(["--draw".into(), count.into(), "--seed".into(), self.seed.to_string().into()]);
         words.extend(["--keys".into(), draft.clone().into()]);
-        let ended = self.run_program(self.program, words, "draw", false)?;
+        let ended = self.run_program(self.program, words, "draw")?;
         if !ended.succeeded() {
             return Ok(Err(failure("reads", &ended)));
         }
@@ -290,7 +288,7 @@ impl Runner<'_> {
         if cold {
             words.push("--cold".into());
         }
-        let ended = self.run_program(self.program, words, "read", false)?;
+        let ended = self.run_program(self.program, words, "read")?;
         if ended.succeeded() { read_json(&ended.output).map(Ok) } else { Ok(Err(failure("reads", &ended))) }
     }
 
@@ -298,7 +296,7 @@ impl Runner<'_> {
         let mut words = self.reading(db, cache);
         words.extend(["--keys".into(), keys.into(), "--node".into(), self.node_ops.to_string().into()]);
         words.extend(["--seed".into(), self.seed.to_string().into()]);
-        let ended = self.run_program(self.program, words, "node", false)?;
+        let ended = self.run_program(self.program, words, "node")?;
         if ended.succeeded() { read_json(&ended.output).map(Ok) } else { Ok(Err(failure("node", &ended))) }
     }
 
@@ -307,19 +305,12 @@ impl Runner<'_> {
         words.to_vec()
     }
 
-    fn run_program(
-        &self,
-        program: &Path,
-        mut words: Vec<OsString>,
-        name: &'static str,
-        limited: bool,
-    ) -> Result<Ended> {
+    fn run_program(&self, program: &Path, mut words: Vec<OsString>, name: &'static str) -> Result<Ended> {
         (self.watch)(name);
         if program == self.program {
             words.extend(["--progress".into(), "off".into()]);
         }
-        let limit = self.limit.as_ref().filter(|_| limited);
-        child::run(&Job { program, words, dir: &self.work_dir.dir, name, limit, stop: self.stop })
+        child::run(&Job { program, words, dir: &self.work_dir.dir, name, stop: self.stop })
     }
 }
 

@@ -9,7 +9,6 @@ mod cache;
 mod child;
 mod fetch;
 pub mod keys;
-mod limit;
 mod machine;
 mod matrix;
 mod measure;
@@ -38,17 +37,15 @@ pub use schedule::Order;
 pub use store::load;
 
 use self::fetch::Fetched;
-use self::limit::Limit;
 use self::measure::{Runner, Turn, WorkDir};
 use self::pace::Pace;
 use self::store::Store;
 use crate::error::{Error, Result};
-use crate::load::planner::MIN_MEMORY;
 use crate::progress::Silent;
 use crate::read::inspect::{InspectOptions, inspect};
-use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, MemoryLimit, Run, Setup, SnapshotInfo, VariantInfo};
+use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, Run, Setup, SnapshotInfo, VariantInfo};
 use crate::source::remote::take_secrets;
-use crate::text::size::{counted, human};
+use crate::text::size::counted;
 
 /// Receives the progress of a comparison.
 pub trait BenchObserver {
@@ -92,10 +89,8 @@ pub struct Step {
     pub warmup: bool,
     /// Which run of all it is, from 1.
     pub number: usize,
-    /// How many there are: of a search, on this sample.
+    /// How many there are.
     pub of: usize,
-    /// The bytes of the sample; `None` for the whole snapshot.
-    pub sample: Option<u64>,
     /// How long it will probably take.
     pub expected: Option<Duration>,
     /// How long this run and all that follow will probably take.
@@ -112,7 +107,10 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     let mut options = options.clone();
     take_secrets(&mut options.source, &mut options.network);
     let options = &options;
-    let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
+    let variants = match options.variants.is_empty() {
+        true => matrix::variants(&options.presets, &options.set, &options.vary)?,
+        false => options.variants.clone(),
+    };
     let infos = infos(&variants)?;
     let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
     let reference = reference(options.reference.as_deref(), &names)?;
@@ -125,12 +123,6 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             hint: "give --lookups 1 or more, or leave out --node-ops".into(),
         });
     }
-    if let Some(limit) = options.limit_memory.filter(|limit| *limit < MIN_MEMORY) {
-        return Err(Error::Usage {
-            reason: format!("a limit of {} is less memory than any import works with", human(limit)),
-            hint: format!("give --limit-memory {} or more", human(MIN_MEMORY).replace(".0 ", "")),
-        });
-    }
     let source = snapshot::probe(&options.source, &options.network)?;
     // What is no snapshot is refused before anything is made.
     if source.shows_at_its_beginning()? {
@@ -139,13 +131,6 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
     let (mut store, mut runs) = Store::open(&options.out, &identity(options, &infos, &source)?)?;
     let dir = options.dir.as_deref().unwrap_or(&options.out);
     let work_dir = WorkDir::take(dir)?;
-    let (limit, memory_limit) = match options.limit_memory.map(Limit::new) {
-        Some((limit, note)) => (limit, Some(note)),
-        None => (None, None),
-    };
-    if let Some(MemoryLimit { enforced: false, how, .. }) = &memory_limit {
-        observer.note(&format!("the limit of memory is not enforced: {how}"));
-    }
     let plan = plan(options, &names);
     let todo: Vec<bool> = plan.iter().map(|(name, turn)| !is_done(&runs, name, *turn)).collect();
     let fetched = match todo.contains(&true) {
@@ -160,7 +145,6 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
         node_ops: options.node_ops,
         scan: options.scan,
         seed: options.seed,
-        limit,
         keys: options.out.clone(),
         stop: &options.stop,
         work_dir,
@@ -183,7 +167,6 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             seed: options.seed,
             cache: if options.cold { "cold" } else { "warm" }.into(),
             budget_seconds: options.budget.map(|budget| budget.as_secs_f64()),
-            memory_limit,
             lookups: options.lookups,
             node_ops: options.node_ops,
             complete: false,
@@ -218,7 +201,6 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
             warmup: turn.warmup,
             number: index + 1,
             of: plan.len(),
-            sample: None,
             expected,
             left: left.map(|left| clock.bounded(left)),
         };
@@ -275,12 +257,16 @@ fn is_done(runs: &[Run], name: &str, turn: Turn) -> bool {
 
 /// All runs in their order.
 fn plan(options: &BenchOptions, names: &[String]) -> Vec<(String, Turn)> {
+    let mut all = names.to_vec();
+    if options.variants.is_empty() {
+        all.insert(0, COPY.to_owned());
+    }
     let rounds = (0..options.warmup).map(|round| (round, true)).chain((0..options.runs).map(|round| (round, false)));
     rounds
         .flat_map(|(round, warmup)| {
             // The rounds that warm up come first and turn as if they were numbered with the others.
             let turn = if warmup { round } else { options.warmup + round };
-            let order = schedule::round(names, options.order, options.seed, turn);
+            let order = schedule::round(&all, options.order, options.seed, turn);
             order.into_iter().zip(0..).map(move |(name, position)| (name, Turn { round, position, warmup }))
         })
         .collect()
@@ -299,18 +285,19 @@ fn identity(
             "name": info.name, "preset_text": digest, "set": info.set, "arguments": info.arguments,
         }));
     }
+    // The identity of a search has its snapshot.
+    let is_named = options.variants.is_empty();
     let all = json!({
         "schema": "bedload-bench-identity-1",
-        "snapshot": snapshot::absolute(&options.source),
+        "snapshot": is_named.then(|| snapshot::absolute(&options.source)),
         "snapshot_bytes": source.bytes,
-        "snapshot_modified_ms": source.modified_ms,
+        "snapshot_modified_ms": source.modified_ms.filter(|_| is_named),
         "snapshot_tag": source.tag,
         "variants": variants,
         "warmup": options.warmup,
         "order": options.order.name(),
         "seed": options.seed,
         "cold": options.cold,
-        "limit_memory": options.limit_memory,
         "lookups": options.lookups,
         "node_ops": options.node_ops,
         "scan": options.scan,

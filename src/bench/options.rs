@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::matrix::Vary;
+use super::matrix::{Variant, Vary};
 use super::schedule::Order;
 use crate::progress::CancellationToken;
 use crate::source::remote::NetworkOptions;
@@ -33,6 +33,8 @@ pub struct BenchOptions {
     pub program: PathBuf,
     /// Presets, by name or path.
     pub presets: Vec<String>,
+    /// A search compares these instead of `presets`: no copy runs, and the source may have another name next time.
+    pub(super) variants: Vec<Variant>,
     /// What is set in all of them.
     pub set: Vec<String>,
     /// What varies.
@@ -49,8 +51,6 @@ pub struct BenchOptions {
     pub cold: bool,
     /// No run is begun that would probably end later than this.
     pub budget: Option<Duration>,
-    /// The limit of each import's memory, in bytes.
-    pub limit_memory: Option<u64>,
     /// The variant that the others are compared with. Defaults to the first.
     pub reference: Option<String>,
     /// The share by which a variant may be slower than another and still be recommended.
@@ -78,6 +78,7 @@ impl BenchOptions {
             command: None,
             program: program.into(),
             presets: Vec::new(),
+            variants: Vec::new(),
             set: Vec::new(),
             vary: Vec::new(),
             runs: DEFAULT_RUNS,
@@ -86,7 +87,6 @@ impl BenchOptions {
             seed: 1,
             cold: false,
             budget: None,
-            limit_memory: None,
             reference: None,
             margin: DEFAULT_MARGIN,
             lookups: DEFAULT_LOOKUPS,

@@ -4,7 +4,6 @@
 //! `interleaved` turns the list by one place from round to round, `random` shuffles it anew for each.
 
 use crate::generate::Noise;
-use crate::report::bench::COPY;
 
 /// How a round is ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,9 +25,9 @@ impl Order {
     }
 }
 
-/// The names of a round in their order, the copy among them.
-pub fn round(variants: &[String], order: Order, seed: u64, round: u32) -> Vec<String> {
-    let mut names: Vec<String> = std::iter::once(COPY.to_owned()).chain(variants.iter().cloned()).collect();
+/// Returns the names of a round in their order.
+pub fn round(names: &[String], order: Order, seed: u64, round: u32) -> Vec<String> {
+    let mut names = names.to_vec();
     match order {
         Order::Interleaved => {
             let turn = round as usize % names.len();
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     fn names() -> Vec<String> {
-        ["a", "b", "c"].map(str::to_owned).to_vec()
+        ["cp", "a", "b", "c"].map(str::to_owned).to_vec()
     }
 
     #[test]

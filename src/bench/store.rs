@@ -253,7 +253,7 @@ mod tests {
         let identity = |names: &[&str], digest: &str| {
             let variant = |name: &&str| serde_json::json!({ "name": name, "preset_text": digest, "set": [] });
             let variants: Vec<Value> = names.iter().map(variant).collect();
-            let value = serde_json::json!({ "variants": variants, "cold": false, "limit_memory": null });
+            let value = serde_json::json!({ "variants": variants, "cold": false });
             value.as_object().expect("an object").clone()
         };
         let there = identity(&["ingest", "memtable"], "aa");

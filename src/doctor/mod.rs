@@ -1,15 +1,14 @@
 //! What decides how long an import takes on this machine, measured before it starts: the disk, the cores, the limits;
 //! the plan that would be chosen, what it would take, and what could be better.
 //!
-//! [`diagnose`] measures for some seconds. It writes one file without a name, and imports a sample of the snapshot into a
-//! directory that is gone when it returns; what a killed process leaves, the next one removes.
+//! [`diagnose`] measures for some seconds. It writes one file without a name, and imports a small generated snapshot into a
+//! directory that it removes before it returns. The directory of a killed process is removed by the next one.
 
 mod advice;
-mod assumed;
 mod disk;
 mod forecast;
-mod sample;
 mod scratch;
+mod snapshot;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -27,8 +26,8 @@ use crate::read;
 use crate::report::{Advice, DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, MachineInfo, Rate};
 use crate::source::remote::is_remote;
 
-use assumed::Generated;
-pub use assumed::{AssumedSnapshot, Form};
+use snapshot::Generated;
+pub use snapshot::{Form, SizedForm};
 
 /// Blocks whose hashes are checked to see how fast that is, and bytes of each: the mean of mainnet.
 const BLOCKS: usize = 16 << 10;
@@ -48,7 +47,7 @@ pub struct DoctorOptions {
     /// True if `import` has a source.
     pub has_source: bool,
     /// The snapshot to forecast if `import` has no source.
-    pub assumed: Option<AssumedSnapshot>,
+    pub assumed: Option<SizedForm>,
     /// Cancelled by the caller to end it.
     pub stop: CancellationToken,
     /// The limits of open files as they were when these options were made: the program may raise them afterwards.
@@ -98,7 +97,8 @@ const HASHING: u64 = 2;
 fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorReport> {
     let started = Instant::now();
     let mut import = ImportOptions { stop: options.stop.clone(), ..options.import.without_secrets() };
-    let generated = options.assumed.map(|assumed| Generated::new(assumed, &options.stop)).transpose()?;
+    let limit = forecast::sample_limit(&import);
+    let generated = options.assumed.map(|assumed| Generated::new(assumed, limit, &options.stop)).transpose()?;
     if let (Some(assumed), Some(generated)) = (options.assumed, &generated) {
         import = ImportOptions { sources: vec![generated.path()], assumed_bytes: Some(assumed.bytes), ..import };
     }
@@ -131,22 +131,15 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
         && plan.memtable().is_none()
     {
         progress.begin(Phase::Sample, None);
-        match sample::import(&import, plan, &place) {
-            Ok(sample) => {
-                let write = disk.synced_write_bytes_per_second;
-                let sample = sample.map(|sample| match &generated {
-                    Some(generated) => generated.scale(sample, disk),
-                    None => sample,
-                });
-                prediction = sample.map(|sample| forecast::predict(plan, &sample, write));
-            }
+        match forecast::forecast(&import, plan, generated, &place, disk) {
+            Ok(found) => prediction = found,
             Err(Error::Interrupted { .. }) => return Err(disk::interrupted()),
             Err(error) => {
-                // The path of a sample in memory is of no use.
+                // The user does not know the path of a sample in memory.
                 let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
                 no_sample = Some(Advice {
                     id: "sample".into(),
-                    finding: format!("a sample of the snapshot cannot be imported: {cause}"),
+                    finding: format!("the import cannot be forecast: {cause}"),
                     remedy: error.hint(),
                 });
             }

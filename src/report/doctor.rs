@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::Plan;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const DOCTOR_SCHEMA: &str = "bedload-doctor-3";
+pub const DOCTOR_SCHEMA: &str = "bedload-doctor-4";
 
 /// What a machine can do. What could not be measured is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,7 +116,7 @@ pub struct Forecast {
     pub source: String,
     /// How it would be done.
     pub plan: Plan,
-    /// What that would take; `null` where no sample of the snapshot could be imported.
+    /// What that would take; `null` where that cannot be forecast.
     pub prediction: Option<Prediction>,
 }
 
@@ -131,9 +131,9 @@ pub struct Prediction {
     pub memory_bytes: u64,
     /// What is slowest in the longest phase: `processor`, `disk` (where the database is) or `source`.
     pub limited_by: String,
-    /// Bytes of the snapshot that were imported as a sample.
+    /// Bytes of the generated snapshot that was imported.
     pub sample_bytes: u64,
-    /// Seconds that their import took.
+    /// Seconds that its import took.
     pub sample_seconds: f64,
 }
 

@@ -16,7 +16,7 @@ pub struct Change {
 }
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const TUNE_SCHEMA: &str = "bedload-tune-2";
+pub const TUNE_SCHEMA: &str = "bedload-tune-3";
 
 /// What is to get better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,16 @@ pub enum Goal {
 }
 
 impl Goal {
+    /// The key of the metric of `bench`.
+    pub(crate) fn metric(self) -> &'static str {
+        match self {
+            Self::Import => "wall_seconds",
+            Self::Total => "total_seconds",
+            Self::Reads => "lookups_per_second",
+            Self::Memory => "peak_rss_bytes",
+        }
+    }
+
     /// What there is to be less of.
     pub fn what(self) -> &'static str {
         match self {
@@ -107,8 +117,6 @@ pub struct RungReport {
     pub bytes: u64,
     /// Rounds, each with every candidate and the start.
     pub rounds: u32,
-    /// Whether all of several candidates cost less than the start: then the start was disturbed, or is a bad one.
-    pub all_better: bool,
     /// Each candidate's cost over the start's; below one is better, `null` is one that failed.
     pub ratios: Vec<(String, Option<f64>)>,
 }
@@ -120,8 +128,6 @@ pub struct Confirmation {
     pub ratio: Ratio,
     /// Of the import's wall time.
     pub time: Ratio,
-    /// The raw pairs: winner, start.
-    pub pairs: Vec<(f64, f64)>,
 }
 
 impl TuneReport {
@@ -140,12 +146,6 @@ impl TuneReport {
                 human(rung.bytes),
                 rung.ratios.len()
             ));
-            if rung.all_better {
-                text.push_str(
-                    "\nnote          all candidates were better than the start there: it is a bad start here (--preset), or its \
-                     runs were disturbed; only what was confirmed on the whole snapshot counts",
-                );
-            }
         }
         if let Some(winner) = &self.winner {
             let label = if matches!(self.outcome, Outcome::Better) { "winner" } else { "candidate" };

@@ -51,7 +51,7 @@ fn ids(report: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_block_log_is_forecast_from_ranges_of_its_middle() {
+fn doctor_forecasts_a_block_log() {
     let place = Place::new();
     let data = dir(&place, "data");
     let source = place.path("block_log");
@@ -64,11 +64,11 @@ fn a_block_log_is_forecast_from_ranges_of_its_middle() {
     assert_eq!(report.json["forecast"]["plan"]["log"]["families"], serde_json::json!(["default", "block_ids"]));
     assert!(number(&report, "/forecast/prediction/seconds/read") > 0.0);
     let sample = number(&report, "/forecast/prediction/sample_bytes");
-    assert!(sample > 0.0 && sample < 4e6, "two of some sixteen ranges: {sample}");
+    assert!(sample > 4e6, "{sample}");
 }
 
 #[test]
-fn everything_is_measured_and_a_sample_is_imported() {
+fn doctor_measures_everything_and_imports_a_sample() {
     let place = Place::new();
     let data = dir(&place, "data");
     let left = data.join(".bedload-doctor-a1B2c3");
@@ -80,7 +80,7 @@ fn everything_is_measured_and_a_sample_is_imported() {
     is_empty(&data);
     assert!(!place.path("home").exists() && !place.path("cache").exists(), "it writes nothing of the user's");
 
-    assert_eq!(report.text("/schema"), "bedload-doctor-3");
+    assert_eq!(report.text("/schema"), "bedload-doctor-4");
     assert_eq!(report.text("/dir"), data.to_str().expect("text"));
     for rate in [
         "/disk/sync_write/median_us",
@@ -117,21 +117,6 @@ fn everything_is_measured_and_a_sample_is_imported() {
     }
     let needed = planned.json["space"][0]["needed_bytes"].as_u64().expect("a number");
     assert_eq!(report.number("/forecast/prediction/peak_disk_bytes"), needed);
-}
-
-#[test]
-fn a_snapshot_whose_beginning_is_damaged_has_no_forecast_and_says_why() {
-    let place = Place::new();
-    let data = dir(&place, "data");
-    let mut bytes = std::fs::read(&plain().file).expect("a snapshot");
-    // Inside a block of the first sections: its length stands, its hash does not.
-    bytes[400] ^= 1;
-    let source = place.file("damaged.car", &bytes);
-    let report = run(doctor(&place, &data, &[source.to_str().expect("text")]));
-    assert_eq!(report.code, Some(0), "{report:?}");
-    is_empty(&data);
-    assert_eq!(report.json["forecast"]["prediction"], Value::Null);
-    assert!(ids(&report.json).contains(&"sample"), "{report:?}");
 }
 
 #[test]

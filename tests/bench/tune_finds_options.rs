@@ -8,20 +8,23 @@ use crate::common::database::{bedload, generate};
 use predicates::str::contains;
 use serde_json::Value;
 
-/// The runs that are kept: the lines, and which stage, variant, round and repetition each is.
+/// The stored runs: the lines, and the comparison, variant and round of each.
 fn kept(out: &Path) -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(out.join("runs.ndjson")).unwrap_or_default();
-    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    let named = |line: &str| {
-        let kept: Value = serde_json::from_str(line).expect("json");
-        let run = &kept["run"];
-        (line.to_owned(), format!("{} {} {} {}", kept["stage"], run["variant"], run["round"], kept["repeat"]))
-    };
-    whole.map(named).collect()
+    let mut all = Vec::new();
+    for folder in out.read_dir().into_iter().flatten().map(|entry| entry.expect("ours").path()) {
+        let text = std::fs::read_to_string(folder.join("runs.ndjson")).unwrap_or_default();
+        for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+            let run: Value = serde_json::from_str(line).expect("json");
+            let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+            all.push((line.to_owned(), format!("{name} {} {}", run["variant"], run["round"])));
+        }
+    }
+    all.sort();
+    all
 }
 
 #[test]
-fn a_search_that_was_stopped_goes_on_and_ends_with_a_preset_that_imports_or_with_none() {
+fn stopped_search_resumes_and_ends_honestly() {
     let dir = tempfile::tempdir().expect("a folder");
     let snapshot = generate(dir.path(), "2MiB");
     let (file, out) = (dir.path().join("mine.toml"), dir.path().join("out"));
@@ -50,7 +53,7 @@ fn a_search_that_was_stopped_goes_on_and_ends_with_a_preset_that_imports_or_with
     assert_eq!(found.status.code(), Some(0), "{}", String::from_utf8_lossy(&found.stderr));
     let report: Value = serde_json::from_slice(&found.stdout).expect("json");
     let after = kept(&out);
-    assert!(after.len() > before.len() && after.starts_with(&before), "what was measured is measured again");
+    assert!(after.len() > before.len() && before.iter().all(|run| after.contains(run)), "a stored run ran again");
     let mut names: Vec<&String> = after.iter().map(|(_, name)| name).collect();
     names.sort();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:#?}");
@@ -70,16 +73,12 @@ fn a_search_that_was_stopped_goes_on_and_ends_with_a_preset_that_imports_or_with
 
     assert_eq!(
         (&report["schema"], &report["start"], &report["goal"]),
-        (&"bedload-tune-2".into(), &"ingest".into(), &"memory".into())
+        (&"bedload-tune-3".into(), &"ingest".into(), &"memory".into())
     );
     let tried = report["tried"].as_u64().expect("a number");
     assert!(tried > 10, "{tried}");
     let rungs = report["rungs"].as_array().expect("samples");
     assert_eq!(rungs[0]["ratios"].as_array().expect("ratios").len() as u64, tried);
-    assert!(rungs.iter().all(|rung| rung["all_better"].is_boolean()));
-    let starts =
-        after.iter().filter(|(_, name)| name.contains("\"start\" 0 ") && !name.contains("whole")).count() as u64;
-    assert_eq!(starts, tried.div_ceil(4) + 1, "the start is run again between candidates");
     let outcome = report["outcome"].as_str().expect("an outcome");
     if outcome == "better" {
         let ratio = &report["confirmation"]["ratio"];

@@ -1,17 +1,17 @@
 //! The preset that a search found, as a file, with what it was found by.
 
 use std::fmt::Write;
+use std::path::Path;
 
-use crate::preset::{Assignment, Preset};
+use crate::bench::snapshot::absolute;
+use crate::preset::Preset;
 use crate::report::tune::Change;
 use crate::report::tune::{Outcome, TuneReport};
 use crate::text::size::{counted, human};
 
-/// Changes of a sample that are listed as evidence.
-const LISTED: usize = 6;
-
-/// The start with the changes of the winner; `None` where none was confirmed.
-pub fn preset_file(start: &Preset, report: &TuneReport) -> Option<String> {
+/// Returns a preset that is based on the start, which the user named `word`, and has the changes of the winner; `None` if
+/// no winner was confirmed.
+pub fn preset_file(start: &Preset, word: &str, report: &TuneReport) -> Option<String> {
     let confirmation = report.confirmation.as_ref().filter(|_| report.outcome == Outcome::Better)?;
     let (options, arguments): (Vec<&Change>, Vec<&Change>) =
         report.changes.iter().partition(|change| change.option.contains('.'));
@@ -41,20 +41,6 @@ pub fn preset_file(start: &Preset, report: &TuneReport) -> Option<String> {
         report.goal.what(),
         confirmation.time.ratio
     );
-    for rung in &report.rungs {
-        let mut ranked: Vec<(&str, f64)> =
-            rung.ratios.iter().filter_map(|(name, ratio)| Some((name.as_str(), (*ratio)?))).collect();
-        ranked.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-        let best: Vec<String> = ranked.iter().take(LISTED).map(|(name, ratio)| format!("{name}: {ratio:.3}")).collect();
-        let _ = writeln!(
-            text,
-            "# On {}, {}, {} against the start: {}.",
-            human(rung.bytes),
-            counted(rung.rounds.into(), "round", "rounds"),
-            counted(rung.ratios.len() as u64, "candidate", "candidates"),
-            best.join("; ")
-        );
-    }
     for Change { option, value } in &arguments {
         let _ = writeln!(text, "# It was measured with `bedload import --{option} {value}`, which no preset can say.");
     }
@@ -64,63 +50,24 @@ pub fn preset_file(start: &Preset, report: &TuneReport) -> Option<String> {
         "summary = {}",
         quoted(&format!("{}, tuned by measurement for the least {}", start.name, report.goal.what()))
     );
-    let _ = writeln!(text, "loader = {}", quoted(&start.loader.to_string()));
-
-    let mut lines: Vec<Line> = start.all_assignments().iter().map(Line::of_start).collect();
+    let is_file = word.contains('/') || word.ends_with(".toml");
+    let base = if is_file { absolute(Path::new(word)) } else { word.to_owned() };
+    let _ = writeln!(text, "base = {}", quoted(&base));
+    // Sorted by option, and so by section.
+    let mut last = String::new();
     for Change { option, value } in options {
-        let Some((section, name)) = split(option) else { continue };
-        let reason = Some(format!("found by measurement, see above; {} has another value", start.name));
-        let line = Line { section, name, value: value.clone(), reason };
-        match lines.iter_mut().find(|it| (&it.section, &it.name) == (&line.section, &line.name)) {
-            Some(known) => *known = line,
-            None => lines.push(line),
+        let Some((section, name)) = option.rsplit_once('.') else { continue };
+        if section != last {
+            let _ = write!(text, "\n[{section}]\n");
+            section.clone_into(&mut last);
         }
-    }
-    let mut sections: Vec<&str> = Vec::new();
-    for line in &lines {
-        if !sections.contains(&line.section.as_str()) {
-            sections.push(&line.section);
-        }
-    }
-    for section in sections {
-        let _ = write!(text, "\n[{section}]\n");
-        for line in lines.iter().filter(|line| line.section == section) {
-            let value = if is_bare(&line.value) { line.value.clone() } else { quoted(&line.value) };
-            let _ = match &line.reason {
-                Some(reason) => writeln!(text, "{} = [{value}, {}]", line.name, quoted(reason)),
-                None => writeln!(text, "{} = {value}", line.name),
-            };
-        }
+        let value = if is_bare(value) { value.clone() } else { quoted(value) };
+        let _ = writeln!(text, "{name} = {value}");
     }
     Some(text)
 }
 
-struct Line {
-    section: String,
-    name: String,
-    value: String,
-    reason: Option<String>,
-}
-
-impl Line {
-    fn of_start(assignment: &Assignment) -> Self {
-        Self {
-            section: format!("{}.{}", assignment.key.stage, assignment.key.scope),
-            name: assignment.key.name.clone(),
-            value: assignment.value.clone(),
-            reason: assignment.reason.clone(),
-        }
-    }
-}
-
-/// `node.table.block_size` as section and name.
-fn split(option: &str) -> Option<(String, String)> {
-    let (stage, rest) = option.split_once('.')?;
-    let (scope, name) = rest.split_once('.')?;
-    Some((format!("{stage}.{scope}"), name.to_owned()))
-}
-
-/// What TOML takes without quotes.
+/// True if TOML takes the value without quotes.
 fn is_bare(value: &str) -> bool {
     value == "true" || value == "false" || value.parse::<i64>().is_ok_and(|number| number.to_string() == value)
 }
@@ -162,7 +109,6 @@ mod tests {
             rungs: vec![RungReport {
                 bytes: 64 << 20,
                 rounds: 2,
-                all_better: false,
                 ratios: vec![
                     ("block_size=4K".into(), Some(1.1)),
                     ("sst_size=64M".into(), Some(0.95)),
@@ -179,7 +125,6 @@ mod tests {
             confirmation: Some(Confirmation {
                 ratio: ratio(&pairs).expect("pairs"),
                 time: ratio(&pairs).expect("pairs"),
-                pairs,
             }),
             outcome,
             preset: None,
@@ -189,7 +134,7 @@ mod tests {
     #[test]
     fn the_file_is_a_preset_with_the_changes_and_its_evidence() {
         let start = Preset::builtin("ingest").expect("built in");
-        let text = preset_file(&start, &report(Outcome::Better)).expect("a win");
+        let text = preset_file(&start, "ingest", &report(Outcome::Better)).expect("a win");
         insta::assert_snapshot!("preset_file", text);
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("mine.toml");
@@ -219,7 +164,7 @@ mod tests {
             Outcome::OutOfTime,
             Outcome::TooSlow,
         ] {
-            assert_eq!(preset_file(&start, &report(outcome)), None);
+            assert_eq!(preset_file(&start, "ingest", &report(outcome)), None);
         }
     }
 }

@@ -19,12 +19,24 @@ const UNPACKING: u64 = 64 << 20;
 /// `{roots: [], version: 1}` in dag-cbor, behind its length.
 const HEADER: &[u8] = b"\x11\xa2\x65roots\x80\x67version\x01";
 
-/// Writes a CAR of version 1 with the first sections of `source`, of `bytes` or a little more, unpacked; how many blocks
-/// it has.
+/// Writes a CAR of version 1 with the first sections of `source`, of `bytes` or a little more, unpacked. Returns `false`
+/// without a file if the source is no CAR.
 ///
 /// # Errors
-/// [`Error::BadInput`]: the source is damaged or no CAR; [`Error::Io`]: it cannot be read, or the disk is full.
-pub(super) fn write(source: &Path, target: &Path, bytes: u64) -> Result<u64> {
+/// [`Error::Io`]: the source cannot be read, or the disk is full.
+pub(super) fn write(source: &Path, target: &Path, bytes: u64) -> Result<bool> {
+    match copy_sections(source, target, bytes) {
+        Ok(_) => Ok(true),
+        Err(Error::BadInput { .. }) => match std::fs::remove_file(target) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", target)(error)),
+            _ => Ok(false),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the number of blocks.
+fn copy_sections(source: &Path, target: &Path, bytes: u64) -> Result<u64> {
     let threads = crate::parallel::cores();
     let input = input::open(source, &InputOptions::new(threads, UNPACKING))?;
     let limits = Limits {
@@ -62,7 +74,7 @@ mod tests {
         let (whole, part) = (dir.path().join("whole.car"), dir.path().join("part.car"));
         let mut file = File::create(&whole).expect("room");
         crate::generate::write(&Spec::new(Profile::Mainnet, 4 << 20), &mut file).expect("room");
-        let blocks = write(&whole, &part, 1 << 20).expect("a sample");
+        let blocks = copy_sections(&whole, &part, 1 << 20).expect("a sample");
         let (all, some) = (std::fs::read(&whole).expect("there"), std::fs::read(&part).expect("there"));
         assert!((1 << 20..3 << 20).contains(&some.len()), "{}", some.len());
         let sections = &some[HEADER.len()..];
@@ -71,7 +83,7 @@ mod tests {
             "its sections are the first of the whole"
         );
         // Sampling the sample whole says that it is sound, and has so many blocks.
-        assert_eq!(write(&part, &dir.path().join("again.car"), u64::MAX).expect("sound"), blocks);
+        assert_eq!(copy_sections(&part, &dir.path().join("again.car"), u64::MAX).expect("sound"), blocks);
         let header: ipld_core::ipld::Ipld = serde_ipld_dagcbor::from_slice(&HEADER[1..]).expect("dag-cbor");
         assert_eq!(format!("{header:?}"), "{\"roots\": [], \"version\": 1}");
         assert_eq!(usize::from(HEADER[0]), HEADER.len() - 1);

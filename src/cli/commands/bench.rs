@@ -63,9 +63,6 @@ pub struct Args {
     /// Start no run that would probably end later than this, e.g. 90m
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "How")]
     pub budget: Option<Duration>,
-    /// Limit the memory of each import by a control group; where that is not allowed the report says so
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "How", hide_short_help = true)]
-    pub limit_memory: Option<u64>,
     /// Lookups of each kind in each finished database; 0 for none
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LOOKUPS, help_heading = "How", hide_short_help = true)]
     pub lookups: u64,
@@ -176,7 +173,6 @@ fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
     options.seed = args.seed;
     options.cold = args.cold;
     options.budget = args.budget;
-    options.limit_memory = args.limit_memory;
     options.reference.clone_from(&args.reference);
     options.margin = args.margin.unwrap_or(options.margin);
     options.lookups = args.lookups;

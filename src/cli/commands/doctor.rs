@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::doctor::{AssumedSnapshot, DoctorOptions, Form, diagnose};
+use crate::doctor::{DoctorOptions, Form, SizedForm, diagnose};
 use crate::load::PlanChoice;
 use crate::preset::Overrides;
 
@@ -13,8 +13,8 @@ use crate::cli::{output, progress, signals, values};
 
 /// Measure disk, cores and limits, forecast an import, and suggest improvements
 ///
-/// Takes some seconds. With a snapshot, a sample of it is imported into a directory in DIR to forecast the whole import.
-/// Everything that is written is removed again.
+/// Takes some seconds. To forecast the import of a snapshot, a small generated one of the same form is imported into a
+/// directory in DIR. Everything that is written is removed again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload doctor --dir /data snapshot.forest.car.zst")]
 pub struct Args {
@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, conflicts_with = "source")]
     pub size: Option<u64>,
     /// Form of the snapshot that --size assumes
-    #[arg(long, value_name = "FORM", default_value = "car", value_parser = values::one_of(&Form::ALL), requires = "size")]
+    #[arg(long, value_name = "FORM", default_value = "car", value_parser = values::one_of(&Form::NAMED), requires = "size")]
     pub form: Form,
     /// Directory of the database, or of the future one
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -54,7 +54,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = DoctorOptions::new(&args.dir, args.source.clone());
-    options.assumed = args.size.map(|bytes| AssumedSnapshot { bytes, form: args.form });
+    options.assumed = args.size.map(|bytes| SizedForm { bytes, form: args.form });
     crate::raise_open_files();
     options.import.memory = args.memory;
     options.import.threads = args.threads.map(usize::from);

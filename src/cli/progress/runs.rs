@@ -9,11 +9,10 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::bench::tune::TuneObserver;
 use crate::bench::{BenchObserver, Step};
 use crate::report::bench::Run;
 use crate::report::{shown_in_line, shown_json};
-use crate::text::size::{self, counted, human};
+use crate::text::size::{self, human};
 
 use super::status::{NEEDED, Status};
 use super::{LINE_EVERY, bar, monitor, print_status, style};
@@ -153,16 +152,15 @@ impl Shown {
 impl Now {
     /// The state after `elapsed` since the command began.
     fn status(&self, name: &'static str, elapsed: Duration) -> Status {
-        let Step { variant, round, warmup, number, of, sample, expected, left } = &self.step;
+        let Step { variant, round, warmup, number, of, expected, left } = &self.step;
         let run = self.began.elapsed();
         // A run that takes longer than expected does not use up the time of those that follow.
         let gone = expected.map_or(run, |expected| run.min(expected));
         let share = expected.map_or(0.0, |expected| gone.as_secs_f64() / expected.as_secs_f64().max(f64::EPSILON));
-        let on = sample.map(|bytes| format!(" on {}", human(bytes))).unwrap_or_default();
         let round = if *warmup { "warm-up".to_owned() } else { format!("round {}", round + 1) };
         let left = left.map(|left| (0, format!("{} left", duration(left.saturating_sub(gone).as_secs_f64()))));
         let parts = [
-            Some((NEEDED, format!("run {number} of {of}{on}"))),
+            Some((NEEDED, format!("run {number} of {of}"))),
             Some((3, shown_in_line(variant).into_owned())),
             Some((4, round)),
             Some((2, format!("{} {}", self.action, time(self.acts_since.elapsed().as_secs_f64())))),
@@ -233,40 +231,6 @@ impl BenchObserver for Runs {
     }
 }
 
-impl TuneObserver for Runs {
-    fn rung(&self, candidates: usize, bytes: u64, rounds: u32) {
-        self.print(
-            &format!(
-                "{} on {}, {}",
-                counted(candidates as u64, "candidate", "candidates"),
-                human(bytes),
-                counted(rounds.into(), "round", "rounds")
-            ),
-            || json!({ "event": "sample", "candidates": candidates, "bytes": bytes, "rounds": rounds }),
-        );
-    }
-
-    fn begins(&self, step: &Step) {
-        self.set(step);
-    }
-
-    fn fetches(&self, received: u64, bytes: u64) {
-        self.fetch(received, bytes);
-    }
-
-    fn does(&self, action: &'static str) {
-        self.act(action);
-    }
-
-    fn ran(&self, candidate: &str, ratio: Option<f64>) {
-        let text = ratio.map_or_else(|| "failed".into(), |ratio| format!("{ratio:.3} times the start"));
-        self.print(
-            &format!("  {candidate}: {text}"),
-            || json!({ "event": "ran", "candidate": candidate, "ratio": ratio }),
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,7 +244,6 @@ mod tests {
             warmup: false,
             number: 7,
             of: 12,
-            sample: None,
             expected: seconds(40),
             left: seconds(240),
         };

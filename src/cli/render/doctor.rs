@@ -26,7 +26,7 @@ fn add_disk(rows: &mut Rows, report: &DoctorReport) {
     rows.add("directory", &report.dir);
     let system = &report.file_system;
     let turns = match system.rotational {
-        Some(true) => ", rotational by its own word",
+        Some(true) => "; the kernel reports a rotational disk",
         Some(false) => ", not rotational",
         None => "",
     };
@@ -66,13 +66,16 @@ fn add_forecast(rows: &mut Rows, report: &DoctorReport) {
     rows.add("snapshot", &forecast.source);
     rows.add("plan", forecast.plan.describe());
     let Some(prediction) = &forecast.prediction else {
-        return rows.add("forecast", "only for files, the ingest loader, and a directory with room for a sample");
+        return rows.add(
+            "forecast",
+            "only for plain and zstd snapshots, the ingest loader, and a directory with room for a sample",
+        );
     };
     let total = prediction.seconds.get("total").and_then(Value::as_f64).unwrap_or_default();
     rows.add(
         "forecast",
         format!(
-            "{} ({}), {} of disk at the peak, {} of memory; limited by the {}; from a sample of {}",
+            "{} ({}), {} of disk at the peak, {} of memory; limited by the {}; from an import of {}",
             took(total),
             phases(&prediction.seconds),
             bytes(prediction.peak_disk_bytes),

@@ -129,7 +129,6 @@ fn differences(a: &BenchReport, b: &BenchReport) -> Vec<Circumstance> {
             ("page cache", setup.cache.clone()),
             ("lookups", grouped(setup.lookups)),
             ("node ops", grouped(setup.node_ops)),
-            ("memory limit", setup.memory_limit.as_ref().map_or("none".into(), |limit| human(limit.bytes))),
         ]
     };
     let sides = of(a).into_iter().zip(of(b));

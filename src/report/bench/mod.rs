@@ -19,7 +19,7 @@ pub use markdown::markdown;
 pub use metrics::{Better, METRICS, Metric, metric};
 pub(crate) use phrases::some_of;
 pub use phrases::{circumstances, columns_by_total, recommendation_lines, warnings};
-pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, MemoryLimit, Setup, SnapshotInfo, VariantInfo};
+pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, Setup, SnapshotInfo, VariantInfo};
 pub use run::{
     COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, NodeFigures, Pressure, PressureKind,
     ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run, ScanFigures, ScanKind,

@@ -205,13 +205,6 @@ pub fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)> {
     let scan = report.runs.iter().find_map(|run| run.scan.as_ref());
     say("scan", scan.map(|scan| scan.kind.describe().to_owned()));
     say(
-        "memory limit",
-        setup.memory_limit.as_ref().map(|limit| {
-            let enforced = if limit.enforced { "enforced by" } else { "not enforced" };
-            format!("{}, {enforced}: {}", human(limit.bytes), limit.how).replace("by:", "by")
-        }),
-    );
-    say(
         "copy",
         report
             .figures

@@ -7,7 +7,7 @@ use super::figures::Figures;
 use super::run::Run;
 
 /// The version of this document; it changes when a field changes its meaning or goes.
-pub const BENCH_SCHEMA: &str = "bedload-bench-3";
+pub const BENCH_SCHEMA: &str = "bedload-bench-4";
 
 /// A comparison of presets on one snapshot and one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,8 +82,6 @@ pub struct Setup {
     pub cache: String,
     /// Seconds after which no run is begun.
     pub budget_seconds: Option<f64>,
-    /// The limit of each import's memory.
-    pub memory_limit: Option<MemoryLimit>,
     /// Lookups of one kind; 0 for none.
     pub lookups: u64,
     /// Operations of the workload that a node has; 0 for none.
@@ -93,17 +91,6 @@ pub struct Setup {
     pub complete: bool,
     /// What else should be known, in words.
     pub notes: Vec<String>,
-}
-
-/// A limit of memory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MemoryLimit {
-    /// In bytes.
-    pub bytes: u64,
-    /// Whether the system enforces it.
-    pub enforced: bool,
-    /// By what; or why not.
-    pub how: String,
 }
 
 /// One of the things compared.

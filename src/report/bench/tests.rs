@@ -58,11 +58,6 @@ pub(crate) fn report() -> BenchReport {
             seed: 1,
             cache: "warm".into(),
             budget_seconds: None,
-            memory_limit: Some(MemoryLimit {
-                bytes: 1 << 30,
-                enforced: false,
-                how: "control groups are not of version 2".into(),
-            }),
             lookups: 1000,
             node_ops: 1200,
             complete: true,
@@ -235,7 +230,7 @@ fn no_text_from_outside_gets_out_of_its_place() {
     let mut text = serde_json::to_string(&report()).expect("it can be written").replace("\"ingest\"", &hostile);
     let outside = "memtable write_buffer_size=32M;forest-unordered-write;a preset <for tests>;load.cf.write_buffer_size=32M;\
                    table.block_size;16384;No space left on device;blocks that are not there;snap|shot.car;\
-                   A Processor & Sons;Some Linux 12;/dev/nvme0n1p2;11.12.0;control groups";
+                   A Processor & Sons;Some Linux 12;/dev/nvme0n1p2;11.12.0";
     for words in outside.split(';') {
         assert!(text.contains(words), "{words}");
         text = text.replace(words, hostile.trim_matches('"'));
