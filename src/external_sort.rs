@@ -60,19 +60,19 @@ impl<T: Fixed> Sorter<T> {
         Ok(())
     }
 
-    /// Moves what is held to a run.
+    /// Writes the records in memory to a run.
     fn spill(&mut self) -> io::Result<()> {
         self.held.sort_unstable();
         self.runs.push(Run::write(&self.dir, self.held.drain(..).map(Ok))?);
         if self.runs.len() >= MAX_RUNS {
-            // The shortest ones, so that no record is written more often than there are sizes of runs.
+            // Merging the shortest runs bounds the number of times that a record is written.
             self.runs.sort_by_key(Run::len);
             self.merge_first(self.memory / 8)?;
         }
         Ok(())
     }
 
-    /// Merges the first runs into one, which goes behind the others.
+    /// Merges the first runs into one at the end.
     fn merge_first(&mut self, memory: usize) -> io::Result<()> {
         let group: Vec<_> = self.runs.drain(..FAN_IN).collect();
         self.runs.push(Run::write(&self.dir, Records::new(&[], group.iter(), memory)?)?);
@@ -113,7 +113,7 @@ impl<T: Fixed> Sorted<T> {
         Records::new(&self.held, self.runs.iter(), self.memory)
     }
 
-    /// The same, each record once.
+    /// Removes duplicates.
     pub fn distinct(mut self) -> io::Result<Self> {
         self.held.dedup();
         if !self.runs.is_empty() {

@@ -309,7 +309,7 @@ impl Faults {
 }
 
 impl Turn<'_> {
-    /// Whether a fault before this item makes work on it useless.
+    /// True if an earlier item failed, so that work on this item is useless.
     pub fn is_overtaken(&self) -> bool {
         self.faults.at.load(Ordering::Relaxed) < self.number
     }

@@ -40,7 +40,7 @@ const ENTRY: [u8; ENTRY_LEN] = {
     entry
 };
 
-/// What all blocks of a snapshot share.
+/// Data that all blocks of a snapshot share.
 #[derive(Debug)]
 pub(super) struct Filler {
     codes: [[u8; 38]; CODES],

@@ -8,7 +8,7 @@ use super::block;
 use super::cbor::CID_LEN;
 use super::random::Noise;
 
-/// What a chunk aims at, in bytes of CAR.
+/// Target size of a chunk, in bytes of CAR.
 pub(super) const CHUNK_BYTES: u64 = 1 << 20;
 /// How many links an inner block has.
 pub(super) const FANOUT: usize = 16;

@@ -50,7 +50,7 @@ const LONGEST_IN_EIGHT: usize = 16 << 10;
 /// ```
 pub struct Checker {
     params: Params,
-    /// Whether eight blocks are hashed at a time.
+    /// True if eight blocks are hashed at a time.
     #[cfg(target_arch = "x86_64")]
     eight: bool,
     /// For each block in the lanes: steps left to the longest possible (upper half), place in the batch (lower half).
@@ -66,7 +66,7 @@ pub struct Checker {
 pub struct Failure {
     /// Its place in the claims that were passed.
     pub index: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub kind: FailureKind,
 }
 
@@ -111,8 +111,8 @@ impl Checker {
         self.check_ahead(claims, &mut &[][..])
     }
 
-    /// The same, and fetches bytes from the front of `ahead` into the core's cache meanwhile, about as many as it hashes:
-    /// what the caller will read next then does not stop it.
+    /// Checks claims, and prefetches about as many bytes from the front of `ahead` into the core's cache, because the
+    /// caller reads them next.
     pub(crate) fn check_ahead(&mut self, claims: &[Claim<'_>], ahead: &mut &[u8]) -> Result<(), Failure> {
         for (batch, claims) in claims.chunks(BATCH).enumerate() {
             self.check_batch(claims, ahead)
@@ -212,7 +212,7 @@ fn compare(claims: &[Claim<'_>], index: usize, hash: &[u8], first: &mut Option<F
     }
 }
 
-/// What is left to do for a claim that has not failed.
+/// The remaining work for a claim that has not failed.
 enum Rest {
     Nothing,
     Blake2b,

@@ -150,7 +150,7 @@ impl Function {
         }
     }
 
-    /// As [`Function::digest`], without allocating; blake3 gives `length` bytes. Not for identity.
+    /// Digests without allocating; blake3 returns `length` bytes. Not for identity.
     pub(super) fn digest_on_stack(self, data: &[u8], length: usize) -> Digest {
         match self {
             Self::Identity => Digest::new(&[]),

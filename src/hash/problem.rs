@@ -1,4 +1,4 @@
-//! What can be wrong with a block's hash.
+//! Problems of a block's hash.
 
 use data_encoding::HEXLOWER;
 
@@ -9,7 +9,7 @@ use crate::error::Problem;
 /// How many bytes of a digest a message shows; an identity digest may be as long as a block.
 const MAX_SHOWN: usize = 64;
 
-/// What is wrong with a block's hash.
+/// A problem of a block's hash.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HashProblem {

@@ -93,7 +93,7 @@ impl Overrides {
         self.preset_or(named, DEFAULT)
     }
 
-    /// The same with another preset for the case that the user names none.
+    /// Chooses a preset, or `default` if the user names none.
     pub(crate) fn preset_or(&self, named: Option<&str>, default: &str) -> Result<Preset> {
         self.choose(named, default).map(|(preset, _)| preset)
     }

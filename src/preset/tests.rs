@@ -198,7 +198,7 @@ fn a_compression_goes_by_its_plain_name_and_all_are_listed_for_another() {
     );
 }
 
-/// What a preset comes to with the OPTIONS file of a node with these lines for its column family and its tables.
+/// Resolves a preset with an OPTIONS file that has these lines for its column family and its tables.
 fn of_node(family: &str, table: &str, set: &[&str]) -> Resolved {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("OPTIONS-000001");

@@ -26,9 +26,9 @@ pub struct Setting {
     pub written: String,
     /// Why, in the words of the preset's author.
     pub reason: Option<String>,
-    /// Where it was written.
+    /// The place that sets it.
     pub origin: Origin,
-    /// The shorthand it came out of.
+    /// The shorthand that sets it.
     pub via: Option<&'static str>,
 }
 

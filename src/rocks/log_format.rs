@@ -35,7 +35,7 @@ enum Kind {
     Wal { number: u64 },
 }
 
-/// Whether a file of that name in a database's directory is RocksDB's.
+/// True if a file of this name in a database's directory is RocksDB's.
 pub(crate) fn is_database_file(name: &str) -> bool {
     let numbered = |stem: &str| !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_digit());
     match name.rsplit_once('.') {

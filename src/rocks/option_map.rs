@@ -128,7 +128,7 @@ pub fn fields_of(value: &str) -> Option<Vec<(&str, &str)>> {
     (depth == 0).then_some(fields)
 }
 
-/// Whether a value as an OPTIONS file has it is the default; of a structure the file may leave out fields.
+/// True if a value in an OPTIONS file is the default. The file may omit fields of a structure.
 pub fn says_default(value: &str, default: Option<&str>) -> bool {
     let Some(default) = default else { return false };
     let is_within = |fields: Vec<(&str, &str)>| {

@@ -49,7 +49,7 @@ pub struct Family {
     pub name: String,
     /// `[CFOptions]`.
     pub cf: Vec<Line>,
-    /// What follows `TableOptions/`, e.g. `BlockBasedTable`.
+    /// The name after `TableOptions/`, e.g. `BlockBasedTable`.
     pub table_format: Option<String>,
     /// `[TableOptions/..]`.
     pub table: Vec<Line>,

@@ -172,7 +172,7 @@ impl Reader {
         Ok(Writer::new(&self.db, &self.path, self.family(family)?, settings))
     }
 
-    /// What lookups have read so far; `None` where it is not counted.
+    /// Reads of lookups so far; `None` if they are not counted.
     pub fn counts(&self) -> Option<ReadCounts> {
         self.counted.as_ref().map(ReadCounts::of)
     }

@@ -39,7 +39,7 @@ fn with_filters(file: Option<&OptionsFile>, family: &str) -> Option<Options> {
 pub(crate) struct TableCheck {
     reader: Reader,
     options: Options,
-    /// Whether something did not match when the database was opened.
+    /// True if opening the database reported a mismatch.
     mismatch_at_open: bool,
 }
 

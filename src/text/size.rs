@@ -1,13 +1,12 @@
 //! Sizes in bytes as RocksDB reads and people write them; numbers for people.
 //!
-//! `64M`, `64m`, `64MiB` and `67108864` are the same size: a letter is a power of 1024, as in RocksDB's own option
-//! strings. `64MB` is refused, because half of its readers take it for 64,000,000: a preset must not mean one thing here
-//! and another in RocksDB.
+//! `64M`, `64m`, `64MiB` and `67108864` are the same size: a letter is a power of 1024, as in RocksDB's option strings.
+//! `64MB` is an error, because many readers take it for 64,000,000.
 
 /// The units, the smallest first: letter and bytes.
 const UNITS: [(char, u64); 4] = [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40)];
 
-/// The most digits after the point: more cannot change the whole bytes of a TiB.
+/// Most digits after the point: more cannot change the whole bytes of a TiB.
 const MAX_FRACTION: usize = 12;
 
 /// A text that is not a size.
@@ -57,7 +56,7 @@ pub enum SizeError {
     },
 }
 
-/// Reads a size. With a unit, a fraction is allowed and rounded down to whole bytes: `1.5GiB`.
+/// Parses a size. With a unit, a fraction is allowed and rounded down to whole bytes: `1.5GiB`.
 pub fn parse(text: &str) -> Result<u64, SizeError> {
     let trimmed = text.trim();
     let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
@@ -104,7 +103,7 @@ fn factor(number: &str, unit: &str) -> Result<u64, SizeError> {
     }
 }
 
-/// A size for people, with one digit after the point: `1.5 GiB`, `640.0 KiB`, `17 B`. [`parse`] reads it.
+/// Formats a size with one digit after the point: `1.5 GiB`, `640.0 KiB`, `17 B`. [`parse`] reads it.
 pub fn human(bytes: u64) -> String {
     // Tenths are rounded before the unit is chosen, so that 1048575 is 1.0 MiB and not 1024.0 KiB.
     let tenths = |factor: u64| (u128::from(bytes) * 10 + u128::from(factor) / 2) / u128::from(factor);
@@ -115,7 +114,7 @@ pub fn human(bytes: u64) -> String {
     }
 }
 
-/// A number for people: `1,234,567`.
+/// Groups digits: `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -128,12 +127,12 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// `1 problem`, `1,200 problems`
+/// Formats a count: `1 problem`, `1,200 problems`.
 pub fn counted(number: u64, one: &str, more: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {more}", grouped(number)) }
 }
 
-/// A measured time in a suitable unit: `12 µs`, `3.20 ms`, `45 ms`, `1.25 s`, `2:00 min`, `3:33 h`.
+/// Formats a measured time in a suitable unit: `12 µs`, `3.20 ms`, `45 ms`, `1.25 s`, `2:00 min`, `3:33 h`.
 pub fn seconds(seconds: f64) -> String {
     match seconds {
         _ if seconds < 5e-7 => "0 s".into(),
@@ -145,7 +144,7 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// Whole seconds as `12 s`, `12:35 min` or `3:33 h`.
+/// Formats whole seconds: `12 s`, `12:35 min` or `3:33 h`.
 pub fn minutes(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),

@@ -54,12 +54,12 @@ impl Id {
         u32::from_be_bytes([a, b, c, d])
     }
 
-    /// Whether all bytes are zero, as those of the parent of block 1 are.
+    /// True if all bytes are zero, as in the id of block 1's parent.
     pub fn is_zero(&self) -> bool {
         self.bytes == [0; LONGEST]
     }
 
-    /// The same id with a block's number in place of its first four bytes.
+    /// Replaces the first four bytes by a block's number.
     pub(crate) fn numbered(mut self, number: u32) -> Self {
         let [a, b, c, d, ..] = &mut self.bytes;
         [*a, *b, *c, *d] = number.to_be_bytes();

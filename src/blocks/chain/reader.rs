@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
         self.block.len().saturating_sub(self.at)
     }
 
-    /// What has been read since `start`.
+    /// The bytes read since `start`.
     pub(super) fn since(&self, start: usize) -> &'a [u8] {
         self.block.get(start..self.at).unwrap_or_default()
     }

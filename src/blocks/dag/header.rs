@@ -17,7 +17,7 @@ const FIELDS: u64 = 16;
 /// The most parents that are accepted: a tipset has hardly more than a dozen blocks.
 const MAX_PARENTS: u64 = 256;
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChainHeader {
     /// How many of the first links in the block lead to parents.

@@ -7,7 +7,7 @@ use super::Dictionaries;
 use crate::error::{Error, Result};
 use crate::os::files::open_regular;
 
-/// What the name of a dictionary file ends in, behind its number in three digits.
+/// Suffix of a dictionary file, after its number in three digits.
 const ENDING: &str = "M.dict.zst";
 /// The most bytes of a dictionary; real ones have 220 KiB.
 const LARGEST: u64 = 16 << 20;

@@ -21,7 +21,7 @@ const CONSONANTS: &[u8] = b"bcdfghklmnprstvw";
 pub(super) struct Words {
     accounts: Vec<String>,
     prose: Vec<u8>,
-    /// The same text as links have it.
+    /// The text in the form of links.
     slugs: Vec<u8>,
 }
 

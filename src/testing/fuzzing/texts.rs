@@ -154,7 +154,7 @@ pub fn words(text: &str) {
     }
 }
 
-/// Whether a size is about what the digits and the first letter behind them say, calculated otherwise.
+/// True if a size is close to a second calculation from the digits and the first letter after them.
 fn is_near(text: &str, bytes: u64) -> bool {
     let digits: String = text.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     let unit = text.trim().get(digits.len()..).and_then(|rest| rest.trim_start().chars().next());

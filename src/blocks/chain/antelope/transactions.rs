@@ -110,10 +110,10 @@ fn receipt(
 /// A packed transaction.
 pub(super) struct Packed<'a> {
     pub(super) compression: u8,
-    /// Where the transaction begins in the block.
+    /// Start of the transaction in the block.
     pub(super) offset: usize,
     pub(super) transaction: &'a [u8],
-    /// The transaction behind its length, as stored.
+    /// The stored transaction without its length.
     with_len: &'a [u8],
     prunable: Prunable<'a>,
 }

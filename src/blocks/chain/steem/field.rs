@@ -1,4 +1,4 @@
-//! What operations are made of, as data, and the one function that steps over it.
+//! Fields of operations as data, and the function that skips them.
 //!
 //! Lists, texts and variants begin with a number in base 128. Nothing is allocated and nothing recurses deeper than the
 //! tables nest.

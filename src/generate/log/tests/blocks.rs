@@ -5,7 +5,7 @@ use super::super::*;
 use super::generate;
 
 const FAMILIES: [Family; 3] = [Family::Steem, Family::Hive, Family::Antelope];
-/// What dictionary 0 holds in these tests: any bytes are a dictionary.
+/// Content of dictionary 0 in these tests: any bytes are a dictionary.
 const DICTIONARY: &[u8] =
     br#"["follow",{"follower":"","following":"","what":["blog"]}]{"tags":["life","photography"]}"#;
 
