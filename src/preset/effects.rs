@@ -36,14 +36,14 @@ mod tests {
     use crate::rocks::options;
 
     #[test]
-    fn every_effect_is_of_an_option_that_exists() {
+    fn effects_name_existing_options() {
         let defaults = options::defaults().expect("a temporary directory");
         for (scope, names) in EFFECTS.iter() {
             let scope = Scope::named(scope).expect("a scope");
             for name in names.keys() {
                 let of_rocksdb =
                     scope.group().is_some_and(|group| validate::default_of(defaults, group, name).is_some());
-                assert!(of_rocksdb || registry::row(scope, name).is_some(), "{scope}.{name}");
+                assert!(of_rocksdb || registry::find(scope, name).is_some(), "{scope}.{name}");
             }
         }
     }

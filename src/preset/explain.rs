@@ -108,7 +108,7 @@ impl fmt::Display for Row {
 
 /// The default of an option in plain digits, and the owner of that default.
 pub(super) fn default_value(resolved: &Resolved, key: &Key) -> (String, &'static str) {
-    if let Some(row) = registry::row(key.scope, &key.name) {
+    if let Some(row) = registry::find(key.scope, &key.name) {
         let owner = if row.owner == Owner::Bedload { "bedload" } else { "RocksDB" };
         let number = resolved.machine.number(row.default).map(|number| number.to_string());
         let digits = || super::quantity::whole(row.default).ok().map(|number| number.to_string());

@@ -135,7 +135,7 @@ impl Overrides {
             let known = scope
                 .group()
                 .and_then(|group| defaults.names(group).find(|known| known.eq_ignore_ascii_case(name)))
-                .or_else(|| registry::row(scope, name).map(|row| row.name));
+                .or_else(|| registry::find(scope, name).map(|row| row.name));
             let name = known.unwrap_or(name).to_owned();
             assignments.push(Assignment {
                 key: Key { stage, scope, name },

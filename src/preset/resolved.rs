@@ -211,7 +211,7 @@ impl Resolved {
         let key = Key { stage: Stage::Load, scope, name: name.to_owned() };
         match self.settings.get(&key) {
             Some(setting) => &setting.value,
-            None => registry::row(scope, name).map_or("", |row| row.default),
+            None => registry::find(scope, name).map_or("", |row| row.default),
         }
     }
 
