@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_names_the_folder_that_is_in_the_way() {
+    fn hint_names_the_blocking_folder() {
         let dir = tempfile::tempdir().expect("a directory");
         let here = dir.path().display();
         let hint = |kind: ErrorKind, path: PathBuf| Error::io("create", path)(kind.into()).hint();

@@ -280,7 +280,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_as_a_sorted_vector_has_them(
+        fn records_match_a_sorted_vector(
             records in prop::collection::vec(any::<[u8; 28]>(), 0..300),
             few in prop::collection::vec([0u64..4, 0u64..4], 0..300),
             most_held in 1usize..400,
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_filled_many_times_and_runs_merged_in_rounds() {
+    fn many_runs_merge_in_rounds() {
         // 70 runs of 80 KB each are more than two rounds take, and more than a buffer.
         let records: Vec<u64> = (0..700_000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         let found = sorted(&records, 10_000);

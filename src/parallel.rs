@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_in_order_is_handed_back() {
+    fn first_failure_in_order_is_returned() {
         // Item 7 fails only when a later one and a fault of the source have been noted.
         let (failed, noted) = crossbeam_channel::bounded::<()>(2);
         let pull = Pull::new(0..100);
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_idle_stays_so_until_it_is_let_go() {
+    fn idle_workers_wait_for_release() {
         let busy = AtomicU64::new(0);
         let pull = Pull::new(0..1000u64);
         let next = |items: &mut std::ops::Range<u64>, (): &mut ()| {

@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_slab_cuts_is_zeroed_and_apart_and_keeps_what_is_written(
+        fn slab_buffers_are_zeroed_and_disjoint(
             lens in prop::collection::vec(prop_oneof![0..10_000_usize, Just(512 << 10), 1..REGION / 2], 1..20),
             dropped in prop::collection::vec(any::<bool>(), 20),
         ) {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slab_has_pages_for_what_it_cuts_and_little_more() {
+    fn slab_populates_few_unused_pages() {
         let mut slab = Slab::default();
         let mut whole = 0;
         for _ in 0..100 {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_too_much_is_an_error() {
+    fn excessive_length_is_an_error() {
         let mut slab = Slab::default();
         for len in [usize::MAX, usize::MAX / 2, 1 << 60] {
             assert!(Buffer::new(len).is_err(), "{len}");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn cheaper_pages_are_chosen_and_the_others_tried_again() {
+    fn cheaper_pages_are_chosen_and_rechecked() {
         let mut choice = Choice::default();
         assert!(choice.next(), "huge ones first");
         choice.costs[1] = micros(100);

@@ -99,7 +99,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn what_is_written_comes_back_with_zeros_up_to_the_end_of_its_block(
+        fn direct_write_reads_back_with_zero_padding(
             pieces in prop::collection::vec(prop_oneof![1..3 * BLOCK, COPY - 1..COPY + 2, Just(2 * COPY + 1)], 1..6),
             shift in 0..8_usize,
             read_directly: bool,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_system_refuses_goes_through_the_page_cache() {
+    fn refused_direct_write_uses_the_page_cache() {
         let file = tempfile::tempfile().expect("a temporary file");
         set(&file, true);
         // A file system without direct I/O refuses nothing.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_too_short_is_an_error() {
+    fn short_file_is_an_error() {
         let file = tempfile::tempfile().expect("a temporary file");
         set(&file, true);
         write_all_at(&file, &[1; 5000], 0).expect("room");

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_directory_that_exists_is_looked_at() {
+    fn nearest_existing_directory_is_used() {
         let dir = tempfile::tempdir().expect("a directory");
         let found = FileSystem::of(&dir.path().join("not/yet")).expect("it answers");
         assert_eq!(found.path, dir.path());

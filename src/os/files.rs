@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_its_name_when_it_is_whole() {
+    fn file_is_named_after_commit() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("new");
         let mut output = Output::create(&path, false).expect("create");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_name_is_partial_until_it_is_whole_and_takes_the_place_of_a_left_one() {
+    fn partial_file_replaces_a_leftover_one() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("new.car");
         let partial = dir.path().join("new.car.partial");
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_appears_meanwhile_is_replaced_only_if_asked() {
+    fn new_file_is_replaced_only_if_asked() {
         let dir = tempfile::tempdir().expect("a directory");
         for replace in [false, true] {
             let path = dir.path().join(replace.to_string());

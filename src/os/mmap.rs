@@ -246,7 +246,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_file_that_is_cut_under_the_map_is_an_error_and_no_signal() {
+    fn truncated_mapped_file_is_an_error() {
         handle_sigbus();
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(&[7; 3 * 4096]).expect("written");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_more_pages_than_a_process_has_maps_is_cut_and_every_page_can_be_read() {
+    fn truncated_map_of_many_pages_is_readable() {
         handle_sigbus();
         let page = rustix::param::page_size();
         // One map for every other page would be 76,800.
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_never_reports_the_start_of_one_map_with_the_length_of_another() {
+    fn slot_never_mixes_start_and_length() {
         let slot = Slot::vacant();
         let is_over = AtomicBool::new(false);
         let torn = std::thread::scope(|scope| {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_free_again_when_its_map_goes() {
+    fn slot_is_freed_with_its_map() {
         handle_sigbus();
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(&[1; 10]).expect("written");

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_the_form_is_named_with_its_line() {
+    fn invalid_preset_is_reported_with_line() {
         for (text, message) in [
             ("name = 3", "mine.toml:1: `name` is a text, in quotes"),
             ("\nloader = \"ingset\"", "mine.toml:2: `ingset` is not a loader; there are `ingest` and `memtable`"),

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_are_held_back_are_counted_and_timed() {
+    fn write_stalls_are_counted_and_timed() {
         // Above one file at level 0 every write is delayed.
         let slow = [
             ("level0_file_num_compaction_trigger", "1"),

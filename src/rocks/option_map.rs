@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_and_table_options_are_gathered_in_braces() {
+    fn nested_options_are_written_in_braces() {
         let mut map = OptionMap::default();
         map.set(Group::Db, "max_open_files", "-1");
         map.set(Group::Cf, "compression_opts.level", "3");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_that_leaves_out_fields_may_still_be_the_default() {
+    fn structure_without_fields_can_be_default() {
         let default = Some("{a=1;b={c=2;d=3;};e=4;}");
         for same in ["{a=1;b={c=2;d=3;};e=4;}", "{e=4;a=1;}", "{b={c=2;d=3;};}"] {
             assert!(says_default(same, default), "{same}");

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_options_file_is_named_with_its_line() {
+    fn invalid_options_file_is_reported_with_line() {
         let error = OptionsFile::parse("[Version]\n  rocksdb_version\n").expect_err("no value");
         assert_eq!(error, (2, "`rocksdb_version` is not `name=value`".into()));
         let error = OptionsFile::parse("hello=1\n").expect_err("no sections");

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_reader_follows_from_the_format_and_from_options_that_came_later() {
+    fn oldest_reader_follows_format_and_options() {
         let defaults = options::defaults().expect("a temporary directory");
         let of = |entries: &[(Group, &str, &str)]| {
             let mut map = OptionMap::default();

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_failure_in_a_log_is_found() {
+    fn last_failure_in_log_is_found() {
         let log = "2026/11/22 1 [WARN] Background IO error IO error: No space left on device: While appending to file: 1.sst\n\
                    2026/11/22 1 [ERROR] Waiting after background compaction error: IO error: No space left on device: While \
                    appending to file: 2.sst, Accumulated background error counts: 1\n2026/11/22 1 Shutdown complete\n";

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_is_spelled_out_and_all_else_stays() {
+    fn control_characters_are_escaped() {
         let hostile = "\u{1b}]0;x\u{7}\r\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}";
         let spelled = r"\u{1b}]0;x\u{7}\u{d}\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}";
         assert_eq!(shown(hostile), spelled);

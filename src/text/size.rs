@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_never_shown_as_none_unless_it_is() {
+    fn short_time_is_not_zero() {
         for (time, text) in [
             (0.0, "0 s"),
             (4e-6, "4 µs"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_a_power_of_1024_in_every_spelling() {
+    fn unit_is_a_power_of_1024() {
         for text in ["64M", "64m", "64MiB", "64mib", "64MIB", "64 MiB", " 64M ", "67108864", "67108864B", "0.0625G"] {
             assert_eq!(parse(text), Ok(1 << 26), "{text}");
         }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn decimal_units_are_refused_with_the_right_spelling() {
+    fn decimal_unit_is_rejected_with_spelling() {
         let message = |text: &str| parse(text).expect_err(text).to_string();
         assert_eq!(message("64MB"), "64MB may mean powers of 1000 or of 1024: write 64M or 64MiB for powers of 1024");
         assert_eq!(
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_sizes_fit_and_the_next_do_not() {
+    fn sizes_over_64_bits_are_rejected() {
         assert_eq!(parse("18446744073709551615"), Ok(u64::MAX));
         assert_eq!(parse("16777215T"), Ok(16_777_215 << 40));
         let expected = |text| format!("`{text}` is too large: the largest size is 18446744073709551615 bytes");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_for_people_have_one_digit_and_the_next_unit_in_time() {
+    fn human_size_has_one_digit() {
         let cases = [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -276,7 +276,7 @@ mod tests {
         }
 
         #[test]
-        fn a_size_for_people_reads_back_to_within_a_twentieth_of_its_unit(bytes in 0u64..1 << 60) {
+        fn human_size_parses_back_to_a_twentieth(bytes in 0u64..1 << 60) {
             let text = human(bytes);
             let read = parse(&text).expect("readable");
             let unit = UNITS.iter().rev().map(|(_, factor)| *factor).find(|factor| *factor <= read).unwrap_or(1);

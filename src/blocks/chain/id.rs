@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_reports_its_number_and_its_length() {
+    fn id_reports_number_and_length() {
         let id: Id = "000003e8b922f4906a45af8e99d86b3511acd7a5".parse().expect("an id");
         assert_eq!((id.number(), id.as_bytes().len()), (1000, 20));
         assert!(Id::from([0; 32]).is_zero() && !id.is_zero());

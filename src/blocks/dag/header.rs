@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_any_field_that_counts_is_none() {
+    fn header_with_any_wrong_field_is_none() {
         for field in [0, 1, 5, 6, 7, 8, 9, 10, 12] {
             let mut header = header();
             header[field] = Ipld::String("no".into());

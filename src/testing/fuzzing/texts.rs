@@ -234,7 +234,7 @@ mod tests {
     static SEEDS: LazyLock<Texts> = LazyLock::new(seeds);
 
     #[test]
-    fn sound_texts_are_read_and_mean_the_same_again() {
+    fn valid_texts_parse_back() {
         assert!(SEEDS.presets.len() > 20);
         SEEDS.presets.iter().for_each(|text| preset(text));
         SEEDS.options_files.iter().for_each(|text| options_file(text));
@@ -265,7 +265,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_texts_are_refused_with_a_line_or_mean_the_same_again(
+        fn damaged_texts_fail_or_parse_back(
             seed: prop::sample::Index,
             changes in prop::collection::vec((any::<prop::sample::Index>(), character()), 0..6),
             cut in prop::option::of(any::<prop::sample::Index>()),

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_transaction_is_summed_as_it_was_before() {
+    fn packed_transaction_digest_is_of_raw_bytes() {
         let mut unpacker = Unpacker::default();
         for len in [0, 1, 4095, 4096, 4097, 100_000, MAX_UNPACKED] {
             let bytes: Vec<u8> = (0..len).map(|at| (at / 7) as u8).collect();

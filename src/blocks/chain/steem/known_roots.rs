@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_right_root_of_the_right_block_is_known() {
+    fn known_roots_match_block_and_root() {
         for (block, root) in KNOWN {
             let root: Id = root.parse().expect("a root");
             assert!(is_known(block, root));

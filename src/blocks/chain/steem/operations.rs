@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tag_of_a_family_has_its_own_row() {
+    fn operation_tags_are_unique_per_family() {
         for (family, count) in [(Family::Steem, 47), (Family::Hive, 50)] {
             let mut names = std::collections::HashSet::new();
             for tag in 0..count {
