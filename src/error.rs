@@ -253,7 +253,7 @@ impl Error {
 
     /// The caller cancelled an import; the same command continues.
     pub(crate) fn interrupted() -> Self {
-        Self::Interrupted { hint: "run the same command again to go on from here".into() }
+        Self::Interrupted { hint: "run the same command again to resume".into() }
     }
 
     /// The caller asked a command that only reads to stop.
@@ -386,7 +386,7 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         Kind::InvalidData => format!("it is not what must stand there: look at it (ls -lL {})", shell_word(path)),
         Kind::IsADirectory => "name a file, not a directory".into(),
         Kind::NetworkUnreachable => {
-            "look at the network and the server, then run the same command again: an import goes on from where it was".into()
+            "check the network and the server, then run the same command again: an import resumes where it stopped".into()
         }
         _ if [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
             .iter()

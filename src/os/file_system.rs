@@ -27,10 +27,10 @@ pub(crate) struct FileSystem {
 impl FileSystem {
     /// The file system of the nearest directory that exists.
     pub fn of(path: &Path) -> Result<Self> {
-        let path = std::path::absolute(path).map_err(Error::io("look at", path))?;
+        let path = std::path::absolute(path).map_err(Error::io("read metadata of", path))?;
         let path = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned();
-        let device = path.metadata().map_err(Error::io("look at", &path))?.dev();
-        let failed = |error: rustix::io::Errno| Error::io("look at the file system of", &path)(error.into());
+        let device = path.metadata().map_err(Error::io("read metadata of", &path))?.dev();
+        let failed = |error: rustix::io::Errno| Error::io("read the file system of", &path)(error.into());
         let stat = rustix::fs::statvfs(&path).map_err(failed)?;
         let kind = rustix::fs::statfs(&path).map_err(failed)?.f_type;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);

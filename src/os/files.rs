@@ -264,7 +264,7 @@ fn clear_partial(path: &Path) -> Result<PathBuf> {
     };
     let there = match partial.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(partial),
-        there => there.map_err(Error::io("look at", &partial))?,
+        there => there.map_err(Error::io("read metadata of", &partial))?,
     };
     if !there.is_file() || there.uid() != rustix::process::geteuid().as_raw() {
         return refuse(

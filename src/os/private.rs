@@ -26,7 +26,7 @@ pub(crate) fn create_dir(path: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         made => return made.map_err(Error::io("create", path)),
     }
-    let there = path.symlink_metadata().map_err(Error::io("look at", path))?;
+    let there = path.symlink_metadata().map_err(Error::io("read metadata of", path))?;
     refusal(path, &there).map_or(Ok(()), Err)
 }
 
@@ -86,7 +86,7 @@ fn open(options: &mut std::fs::OpenOptions, path: &Path) -> Result<File> {
             });
         }
     };
-    let there = file.metadata().map_err(Error::io("look at", path))?;
+    let there = file.metadata().map_err(Error::io("read metadata of", path))?;
     if !there.is_file() {
         return Err(no_file(path, &there));
     }
