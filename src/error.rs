@@ -21,19 +21,18 @@ pub enum Error {
     BadInput {
         /// The input as the user named it; `-` for a pipe.
         path: PathBuf,
-        /// Where in the input, in bytes from its start. For a compressed input this is an offset in the unpacked data
-        /// when the problem is there.
+        /// Offset in the input, in bytes; in the decompressed data if the problem is there.
         offset: Option<u64>,
-        /// What is wrong there.
+        /// The problem.
         #[source]
         problem: Cause,
     },
-    /// The operating system refused something.
+    /// A system call failed.
     #[error("{action} {}", Named(action, path))]
     Io {
         /// A verb, e.g. `open`.
         action: &'static str,
-        /// What it was done to; `-` for standard output where something is written, else for standard input.
+        /// The object; `-` for standard output if the action is `write`, otherwise for standard input.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -44,39 +43,39 @@ pub enum Error {
     NoSpace {
         /// A directory on the file system that is full.
         path: PathBuf,
-        /// Bytes that are needed there beyond what has been written, where that is known.
+        /// Bytes that are needed in addition, if known.
         needed: Option<u64>,
         /// Bytes that are free there.
         free: u64,
-        /// What failed; `None` when nothing was begun.
+        /// The failure; `None` if no work had begun.
         source: Option<Box<Error>>,
     },
-    /// RocksDB refused something.
+    /// A call of RocksDB failed.
     #[error("{action} {}: {message}", path.display())]
     Rocks {
         /// A verb, e.g. `ingest into`.
         action: &'static str,
         /// The database or file.
         path: PathBuf,
-        /// RocksDB's own words.
+        /// RocksDB's message.
         message: String,
     },
-    /// The state of the database forbids it: it exists, is locked, or belongs to another source.
+    /// The database exists, is locked or belongs to another source.
     #[error("{}: {reason}", path.display())]
     State {
         /// The database or its `.partial` folder.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
-        /// What to do about it.
+        /// The next step.
         hint: String,
     },
-    /// The caller asked for something impossible: a wrong value, two options that exclude each other.
+    /// A wrong value, or two options that exclude each other.
     #[error("{reason}")]
     Usage {
-        /// What is wrong.
+        /// The reason.
         reason: String,
-        /// What to do about it.
+        /// The next step.
         hint: String,
     },
     /// A preset, or an override of it, is invalid.
@@ -85,13 +84,13 @@ pub enum Error {
     /// A verification found a database damaged or incomplete; the report has the details.
     #[error("{action} {}: {problems} found", path.display())]
     VerificationFailed {
-        /// What was being done: `verify`, `walk`.
+        /// The action: `verify`, `walk`.
         action: &'static str,
         /// The database or snapshot.
         path: PathBuf,
-        /// How many of what, e.g. `3 problems`.
+        /// A count, e.g. `3 problems`.
         problems: String,
-        /// What to do about it.
+        /// The next step.
         hint: String,
     },
     /// The key or block that was looked up is not in the database.
@@ -99,35 +98,34 @@ pub enum Error {
     NotFound {
         /// The database.
         path: PathBuf,
-        /// What is not there.
+        /// The missing object.
         reason: String,
-        /// What to do about it.
+        /// The next step.
         hint: String,
     },
-    /// The directory of a database was replaced or moved while it was read: nothing that was found is reported.
+    /// The directory of a database was replaced or moved while it was read. No results are reported.
     #[error("{}: the database was replaced or moved while it was read", path.display())]
     Replaced {
         /// The database.
         path: PathBuf,
     },
-    /// Bedload broke an invariant of its own. It stops instead of dropping data.
+    /// An invariant of bedload is broken. It stops instead of losing data.
     #[error("internal error: {reason}")]
     Internal {
         /// The broken invariant.
         reason: String,
     },
-    /// The user or the embedding program cancelled the work; the same command continues from here.
+    /// The user or the embedding program cancelled the work. The same command resumes it.
     #[error("interrupted")]
     Interrupted {
-        /// How to go on.
+        /// The command to resume.
         hint: String,
     },
 }
 
 /// A problem that a module found, with the next step for the user. It is defined beside the code that finds it.
 pub trait Problem: std::error::Error + Send + Sync + 'static {
-    /// The next step for the person who sees it: one line. `{file}` is the file with the problem and `{dir}` its
-    /// directory, both quoted for a shell.
+    /// The next step in one line. `{file}` is the file with the problem and `{dir}` its directory, quoted for a shell.
     fn hint(&self) -> String;
 }
 
@@ -161,7 +159,7 @@ impl std::error::Error for Cause {
     }
 }
 
-/// How a run ended, as an exit code. A code that is not in this list must be read as a failure.
+/// The exit code of a run. Treat other codes as failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -173,9 +171,9 @@ pub enum Exit {
     Usage = 2,
     /// The input is bad: corrupt, truncated, unsupported.
     BadInput = 3,
-    /// The database's state forbids it: it exists, is locked, belongs to another source.
+    /// The database exists, is locked or belongs to another source.
     State = 4,
-    /// Interrupted; the same command goes on.
+    /// Interrupted; the same command resumes.
     Interrupted = 130,
 }
 
@@ -183,11 +181,11 @@ impl Error {
     /// Wraps an [`std::io::Error`] with the action that failed and its object.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
-        // An error of this crate that came through a `Read` stays what it is.
+        // An error of this crate that a `Read` has wrapped is unwrapped.
         move |source| source.downcast().unwrap_or_else(|source| Self::Io { action, path, source })
     }
 
-    /// An error of RocksDB; [`Error::Io`] where its message names an error of the system.
+    /// An error of RocksDB; [`Error::Io`] if its message contains an error of the system.
     pub(crate) fn of_rocks(action: &'static str, path: &Path, message: String) -> Self {
         if message.contains(LOCKED) {
             return Self::open_elsewhere(path, None);
@@ -201,9 +199,9 @@ impl Error {
         }
     }
 
-    /// The database is open in a process, whose number is not always known.
+    /// Another process, whose number may be unknown, has the database open.
     pub(crate) fn open_elsewhere(db: &Path, process: Option<i32>) -> Self {
-        // Of a process in another container the system gives no number.
+        // The number is 0 for a process in another container.
         let process = process.filter(|&pid| pid > 0).map(|pid| format!(" (process {pid})")).unwrap_or_default();
         Self::State {
             path: db.to_owned(),
@@ -212,7 +210,7 @@ impl Error {
         }
     }
 
-    /// The process that embeds the library has the database open itself.
+    /// This process has the database open.
     pub(crate) fn open_here(db: &Path) -> Self {
         Self::State {
             path: db.to_owned(),
@@ -234,7 +232,7 @@ impl Error {
         Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
     }
 
-    /// The work of an unfinished import is not as it was left: `what` is a verb and the rest, e.g. `lacks a file`.
+    /// An unfinished import is damaged; `what` is a verb and an object, e.g. `lacks a file`.
     pub(crate) fn damaged_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         Self::State {
             path: path.into(),
@@ -255,7 +253,7 @@ impl Error {
 
     /// The caller cancelled an import; the same command continues.
     pub(crate) fn interrupted() -> Self {
-        Self::Interrupted { hint: "run the same command again to go on from here".into() }
+        Self::Interrupted { hint: "run the same command again to resume".into() }
     }
 
     /// The caller asked a command that only reads to stop.
@@ -279,7 +277,7 @@ impl Error {
         }
     }
 
-    /// The next step for the person who sees this error: one line.
+    /// The next step in one line.
     pub fn hint(&self) -> String {
         match self {
             Self::BadInput { problem, path, .. } => {
@@ -288,7 +286,7 @@ impl Error {
                 let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
                 let dir = if is_stream { "DIR".into() } else { shell_word(dir) };
                 let hint = problem.0.hint();
-                // A URL is not a file that `head` could read.
+                // `head` cannot read a URL.
                 let is_url = path.to_string_lossy().contains("://");
                 let hint =
                     if is_url { hint.replace("head -c 200 {file}", "curl -fsL {file} | head -c 200") } else { hint };
@@ -315,13 +313,13 @@ impl Error {
     }
 }
 
-/// The words of RocksDB for a database that another process has open.
+/// RocksDB's message for a database that another process has open.
 const LOCKED: &str = "While lock file";
 
-/// RocksDB's words for a database that this process has open.
+/// RocksDB's message for a database that this process has open.
 const LOCKED_HERE: &str = "lock hold by current process";
 
-/// The system's error in a message of RocksDB, which reports errors as text only, with the C library's words.
+/// Finds the system's error in a message of RocksDB, which reports errors as text only.
 pub(crate) fn errno_of(message: &str) -> Option<rustix::io::Errno> {
     use rustix::io::Errno;
     let known = [
@@ -337,7 +335,7 @@ pub(crate) fn errno_of(message: &str) -> Option<rustix::io::Errno> {
     known.into_iter().find(|(text, _)| message.contains(text)).map(|(_, errno)| errno)
 }
 
-/// Whether an error is of standard output.
+/// True for errors of standard output.
 fn is_output(action: &str, path: &Path) -> bool {
     action == "write" && path == Path::new(STREAM)
 }
@@ -345,7 +343,7 @@ fn is_output(action: &str, path: &Path) -> bool {
 /// The name of standard input and standard output on a command line.
 const STREAM: &str = "-";
 
-/// Returns the path, or the nearest directory above it that exists.
+/// The path, or its nearest existing ancestor.
 fn existing(path: &Path) -> &Path {
     let mut above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
     above.find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
@@ -388,7 +386,7 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         Kind::InvalidData => format!("it is not what must stand there: look at it (ls -lL {})", shell_word(path)),
         Kind::IsADirectory => "name a file, not a directory".into(),
         Kind::NetworkUnreachable => {
-            "look at the network and the server, then run the same command again: an import goes on from where it was".into()
+            "check the network and the server, then run the same command again: an import resumes where it stopped".into()
         }
         _ if [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
             .iter()
@@ -405,7 +403,7 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
     }
 }
 
-/// What an action was done to.
+/// The object of an action.
 struct Named<'a>(&'a str, &'a Path);
 
 impl std::fmt::Display for Named<'_> {
@@ -450,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_names_the_folder_that_is_in_the_way() {
+    fn hint_names_the_blocking_folder() {
         let dir = tempfile::tempdir().expect("a directory");
         let here = dir.path().display();
         let hint = |kind: ErrorKind, path: PathBuf| Error::io("create", path)(kind.into()).hint();

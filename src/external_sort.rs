@@ -60,19 +60,19 @@ impl<T: Fixed> Sorter<T> {
         Ok(())
     }
 
-    /// Moves what is held to a run.
+    /// Writes the records in memory to a run.
     fn spill(&mut self) -> io::Result<()> {
         self.held.sort_unstable();
         self.runs.push(Run::write(&self.dir, self.held.drain(..).map(Ok))?);
         if self.runs.len() >= MAX_RUNS {
-            // The shortest ones, so that no record is written more often than there are sizes of runs.
+            // Merging the shortest runs bounds the number of times that a record is written.
             self.runs.sort_by_key(Run::len);
             self.merge_first(self.memory / 8)?;
         }
         Ok(())
     }
 
-    /// Merges the first runs into one, which goes behind the others.
+    /// Merges the first runs into one at the end.
     fn merge_first(&mut self, memory: usize) -> io::Result<()> {
         let group: Vec<_> = self.runs.drain(..FAN_IN).collect();
         self.runs.push(Run::write(&self.dir, Records::new(&[], group.iter(), memory)?)?);
@@ -113,7 +113,7 @@ impl<T: Fixed> Sorted<T> {
         Records::new(&self.held, self.runs.iter(), self.memory)
     }
 
-    /// The same, each record once.
+    /// Removes duplicates.
     pub fn distinct(mut self) -> io::Result<Self> {
         self.held.dedup();
         if !self.runs.is_empty() {
@@ -280,7 +280,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_as_a_sorted_vector_has_them(
+        fn records_match_a_sorted_vector(
             records in prop::collection::vec(any::<[u8; 28]>(), 0..300),
             few in prop::collection::vec([0u64..4, 0u64..4], 0..300),
             most_held in 1usize..400,
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_filled_many_times_and_runs_merged_in_rounds() {
+    fn many_runs_merge_in_rounds() {
         // 70 runs of 80 KB each are more than two rounds take, and more than a buffer.
         let records: Vec<u64> = (0..700_000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         let found = sorted(&records, 10_000);

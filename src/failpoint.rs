@@ -1,35 +1,34 @@
-//! Named points of an import at which tests make the program die. They exist with the feature `failpoints` only, which
-//! the tests build with; a released program has no such point.
+//! Named points of an import at which tests kill the program. They exist only with the feature `failpoints`, which releases
+//! do not have.
 //!
 //! `BEDLOAD_ABORT_AT=NAME` or `BEDLOAD_ABORT_AT=NAME:N` (the N-th time, from 1) ends the process as a power cut would:
-//! at once, without a message and without cleaning up. `BEDLOAD_STOP_AT`, with the same values, stops it there by SIGSTOP
-//! instead, so that a test can change a file before it continues the process. `BEDLOAD_DURABLE_BYTES` takes durable
-//! points that often: the crash tests want many of them in a small snapshot. `BEDLOAD_NETWORK_PATIENCE_MS` and
-//! `BEDLOAD_NETWORK_STALL_MS` shorten how long a network is waited for.
+//! at once, without a message and without cleaning up. `BEDLOAD_STOP_AT`, with the same values, stops it by SIGSTOP, so that
+//! a test can change a file before it continues the process. `BEDLOAD_DURABLE_BYTES` is the distance of durable points,
+//! which is small in crash tests. `BEDLOAD_NETWORK_PATIENCE_MS` and `BEDLOAD_NETWORK_STALL_MS` shorten network timeouts.
 
 #[cfg(feature = "failpoints")]
 pub(crate) use enabled::{durable_bytes, network_patience, network_stall, reach};
 
-/// Does nothing: this program is built without failpoints.
+/// Does nothing: built without failpoints.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(crate) fn reach(_name: &str) {}
 
-/// None: this program is built without failpoints.
+/// Not set: built without failpoints.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(crate) fn durable_bytes() -> Option<u64> {
     None
 }
 
-/// None: this program is built without failpoints.
+/// Not set: built without failpoints.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(crate) fn network_patience() -> Option<std::time::Duration> {
     None
 }
 
-/// None: this program is built without failpoints.
+/// Not set: built without failpoints.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(crate) fn network_stall() -> Option<std::time::Duration> {
@@ -42,7 +41,7 @@ mod enabled {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    /// What happens at a point, the variable that names it, and how often it has been reached.
+    /// A variable that names a point, and the number of times that the point was reached.
     struct Failpoint {
         variable: &'static str,
         wanted: OnceLock<Option<(String, u64)>>,
@@ -68,7 +67,7 @@ mod enabled {
         }
     }
 
-    /// Dies or stops here if a test has set the variables for it.
+    /// Ends or stops the process if a test asks for it at this point.
     pub(crate) fn reach(name: &str) {
         static ABORT: Failpoint = Failpoint::new("BEDLOAD_ABORT_AT");
         static STOP: Failpoint = Failpoint::new("BEDLOAD_STOP_AT");
@@ -82,17 +81,18 @@ mod enabled {
         }
     }
 
-    /// Bytes between two durable points, where a test has set them.
+    /// Bytes between two durable points, if a test sets them.
     pub(crate) fn durable_bytes() -> Option<u64> {
         static BYTES: OnceLock<Option<u64>> = OnceLock::new();
         *BYTES.get_or_init(|| std::env::var("BEDLOAD_DURABLE_BYTES").ok()?.parse().ok())
     }
-    /// How long a network that gives nothing is waited for, where a test has set it.
+
+    /// Timeout for a network without data, if a test sets it.
     pub(crate) fn network_patience() -> Option<Duration> {
         milliseconds("BEDLOAD_NETWORK_PATIENCE_MS")
     }
 
-    /// How long a connection may give nothing, where a test has set it.
+    /// Timeout for a stalled connection, if a test sets it.
     pub(crate) fn network_stall() -> Option<Duration> {
         milliseconds("BEDLOAD_NETWORK_STALL_MS")
     }

@@ -220,7 +220,7 @@ struct Faults {
 }
 
 /// The place of an item in the order of its source.
-pub(crate) struct Turn<'a> {
+pub(crate) struct ItemOrder<'a> {
     faults: &'a Faults,
     number: u64,
 }
@@ -250,7 +250,7 @@ impl<S: Send> Pull<S> {
         &self,
         worker: &mut W,
         mut next: impl FnMut(&mut S, &mut W) -> Result<Option<T>>,
-        mut work: impl FnMut(&mut W, T, &Turn<'_>) -> Result<()>,
+        mut work: impl FnMut(&mut W, T, &ItemOrder<'_>) -> Result<()>,
     ) {
         loop {
             let (item, turn, in_hand) = {
@@ -259,7 +259,7 @@ impl<S: Send> Pull<S> {
                     return;
                 }
                 *given += 1;
-                let turn = Turn { faults: &self.faults, number: *given };
+                let turn = ItemOrder { faults: &self.faults, number: *given };
                 match next(source, worker) {
                     Ok(Some(item)) => (item, turn, self.in_hand.read()),
                     Ok(None) => return,
@@ -308,9 +308,9 @@ impl Faults {
     }
 }
 
-impl Turn<'_> {
-    /// Whether a fault before this item makes work on it useless.
-    pub fn is_overtaken(&self) -> bool {
+impl ItemOrder<'_> {
+    /// True if an earlier item failed, so that work on this item is useless.
+    pub fn is_after_fault(&self) -> bool {
         self.faults.at.load(Ordering::Relaxed) < self.number
     }
 }
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_in_order_is_handed_back() {
+    fn first_failure_in_order_is_returned() {
         // Item 7 fails only when a later one and a fault of the source have been noted.
         let (failed, noted) = crossbeam_channel::bounded::<()>(2);
         let pull = Pull::new(0..100);
@@ -373,7 +373,7 @@ mod tests {
                     while pull.faults.at.load(Ordering::Relaxed) == Faults::NONE {
                         std::thread::yield_now();
                     }
-                    assert!(!turn.is_overtaken());
+                    assert!(!turn.is_after_fault());
                     Err(usage("seven"))
                 }
                 8 => {
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_idle_stays_so_until_it_is_let_go() {
+    fn idle_workers_wait_for_release() {
         let busy = AtomicU64::new(0);
         let pull = Pull::new(0..1000u64);
         let next = |items: &mut std::ops::Range<u64>, (): &mut ()| {

@@ -1,13 +1,12 @@
-//! The layout of the databases that imports make: names of column families, widths of their records, and the record of
-//! the import.
+//! The layout of imported databases: column families, widths of their records, and the record of the import.
 
-/// RocksDB's name for the column family that every database has.
+/// RocksDB's name for the default column family.
 pub(crate) const DEFAULT: &str = "default";
 
-/// The column family that finds blocks of a log by their ids.
+/// The column family with the numbers of a log's blocks by id.
 pub(crate) const BLOCK_IDS: &str = "block_ids";
 
-/// The column family that finds transactions of a log by their ids.
+/// The column family with the places of a log's transactions by id.
 pub(crate) const TRANSACTIONS: &str = "transactions";
 
 /// Bytes of a block's key in `default` of a log: its number, big-endian.

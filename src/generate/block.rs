@@ -40,7 +40,7 @@ const ENTRY: [u8; ENTRY_LEN] = {
     entry
 };
 
-/// What all blocks of a snapshot share.
+/// Data that all blocks of a snapshot share.
 #[derive(Debug)]
 pub(super) struct Filler {
     codes: [[u8; 38]; CODES],
@@ -130,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_block_has_its_size_its_links_and_the_shortest_encoding(
+        fn block_has_size_links_and_shortest_encoding(
             extra in prop_oneof![0usize..600, 600usize..70_000], count in 0usize..40, seed: u64,
         ) {
             let links: Vec<Name> = (0..count).map(|n| Name { codec: cbor::RAW, digest: [n as u8; 32] }).collect();

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_what_the_reference_encoder_writes() {
+    fn link_matches_the_reference_encoder() {
         let name = Name { codec: RAW, digest: [9; 32] };
         let mut ours = Vec::new();
         link(&mut ours, &name);

@@ -11,7 +11,7 @@ use super::random::{Noise, mix};
 /// Room for the number of a block within its chunk.
 const ORDINAL_BITS: u32 = 20;
 
-/// What all chunks of a snapshot share.
+/// Data that all chunks of a snapshot share.
 #[derive(Debug)]
 pub(super) struct Maker {
     seed: u64,
@@ -31,9 +31,9 @@ pub(super) struct Chunk {
 /// One section of a [`Chunk`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Section {
-    /// Where the block begins in the chunk's bytes; the CID is right before it.
+    /// Start of the block in the chunk's bytes; the CID is right before it.
     body: usize,
-    /// Where the section ends.
+    /// End of the section.
     pub(super) end: usize,
     pub(super) name: Name,
 }

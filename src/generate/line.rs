@@ -25,7 +25,7 @@ use super::{Format, Spec};
 /// Chunks of a window, per thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// What the line has written.
+/// The output of the line.
 #[derive(Debug, Default)]
 pub(super) struct Made {
     pub(super) roots: Vec<Name>,

@@ -55,7 +55,7 @@ use spine::Spine;
 /// The largest share of repeated sections, in percent.
 pub const DUPLICATES_MAX: u8 = 90;
 
-/// What to generate.
+/// A snapshot to generate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     profile: Profile,
@@ -88,7 +88,7 @@ pub enum Format {
 /// or goes.
 pub const SCHEMA: &str = "bedload-generate-1";
 
-/// What was generated.
+/// The result of generating a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Summary {
     /// Bytes of the file.

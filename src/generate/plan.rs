@@ -8,7 +8,7 @@ use super::block;
 use super::cbor::CID_LEN;
 use super::random::Noise;
 
-/// What a chunk aims at, in bytes of CAR.
+/// Target size of a chunk, in bytes of CAR.
 pub(super) const CHUNK_BYTES: u64 = 1 << 20;
 /// How many links an inner block has.
 pub(super) const FANOUT: usize = 16;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn few_leaves_of_which_small_ones_are_repeated_fill_a_budget() {
+    fn few_leaves_with_repeats_fill_a_budget() {
         // Of four leaves the two that are never repeated had grown to the most, and 20 KiB were missing.
         for profile in [Profile::Mainnet, Profile::Calibnet] {
             assert_eq!(fills(&spec(profile, 10_424_431_402_482_941_521, 86), 33, 189_371), Ok(()));
@@ -226,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn a_single_large_leaf_leaves_room_for_one_that_can_be_resized() {
+    fn large_leaf_leaves_a_resizable_one() {
         assert_eq!(fills(&spec(Profile::Mainnet, 145_574, 65), 145_574 % 200, 113_353), Ok(()));
         assert_eq!(fills(&spec(Profile::Mainnet, 143_678, 80), 143_678 % 200, 40_347), Ok(()));
     }
 
     #[test]
-    fn repeats_exceed_a_budget_only_by_what_leaves_can_shrink() {
+    fn repeats_fit_once_leaves_shrink() {
         assert_eq!(fills(&spec(Profile::Calibnet, 147_054, 89), 147_054 % 200, 52_003), Ok(()));
         assert_eq!(fills(&spec(Profile::Mainnet, 161_341, 89), 161_341 % 200, 21_643), Ok(()));
     }
@@ -252,7 +252,7 @@ mod tests {
         }
 
         #[test]
-        fn a_repeated_leaf_has_the_size_it_has_in_its_own_plan(seed: u64, chunk in 1u64..200, percent in 1u8..=90) {
+        fn repeated_leaf_keeps_its_size(seed: u64, chunk in 1u64..200, percent in 1u8..=90) {
             let spec = spec(Profile::Mainnet, seed, percent);
             let budget_of = |chunk: u64| 100_000 + chunk * 997;
             for repeat in Plan::new(&spec, chunk, budget_of).repeats {

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn mainnet_sizes_follow_the_census_of_a_live_node() {
+    fn mainnet_sizes_follow_the_census() {
         let (mean, upto, largest) = census(Profile::Mainnet);
         assert!((1000.0..1030.0).contains(&mean), "mean {mean}");
         assert!((upto(256) - 0.057).abs() < 0.002, "<= 256 B: {}", upto(256));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn calibnet_sizes_are_what_the_documentation_says() {
+    fn calibnet_sizes_match_the_documentation() {
         let (mean, upto, largest) = census(Profile::Calibnet);
         assert!((820.0..850.0).contains(&mean), "mean {mean}");
         assert!((upto(256) - 0.25).abs() < 0.005, "<= 256 B: {}", upto(256));

@@ -5,7 +5,7 @@
 #[derive(Debug, Clone)]
 pub(crate) struct Noise(u64);
 
-/// What the shares of a table of knots add up to.
+/// Sum of the shares in a table of knots.
 pub(crate) const MILLION: u64 = 1_000_000;
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -48,7 +48,7 @@ fn unwrap(file: &[u8], format: Format) -> Vec<u8> {
 }
 
 #[test]
-fn any_number_of_threads_gives_the_same_bytes() {
+fn threads_do_not_change_the_bytes() {
     for format in Format::ALL {
         let spec = mainnet(20 << 20).seed(3).duplicates(7).expect("7 %").format(format);
         let with = |threads: usize| {
@@ -63,7 +63,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_pipe_gets_the_same_bytes_as_a_file() {
+fn pipe_and_file_get_equal_bytes() {
     for format in Format::ALL {
         for size in [5_000, 3 << 20] {
             let spec = mainnet(size).duplicates(4).expect("4 %").format(format);
@@ -75,7 +75,7 @@ fn a_pipe_gets_the_same_bytes_as_a_file() {
 }
 
 #[test]
-fn seed_profile_and_size_each_give_other_blocks() {
+fn seed_profile_and_size_change_blocks() {
     let digests = |spec: Spec| -> HashSet<Cid> { read(&generate(&spec).0).1.into_iter().map(|(cid, _)| cid).collect() };
     let base = digests(mainnet(500_000));
     assert!(base.is_disjoint(&digests(mainnet(500_000).seed(1))));
@@ -84,7 +84,7 @@ fn seed_profile_and_size_each_give_other_blocks() {
 }
 
 #[test]
-fn a_snapshot_is_written_where_the_file_stands() {
+fn snapshot_starts_at_the_file_position() {
     let mut out = Cursor::new(b"before".to_vec());
     out.set_position(6);
     write(&mainnet(5_000), &mut out).expect("write to memory");
@@ -109,7 +109,7 @@ fn the_size_is_what_was_asked_for() {
 }
 
 #[test]
-fn the_smallest_snapshot_has_a_leaf_and_a_header() {
+fn smallest_snapshot_has_leaf_and_header() {
     for size in [0, 1, 300] {
         let (car, summary) = generate(&mainnet(size));
         let (roots, blocks) = read(&car);
@@ -136,7 +136,7 @@ fn headers_have_the_fields_of_filecoins() {
 }
 
 #[test]
-fn every_block_has_its_hash_and_every_count_is_right() {
+fn blocks_match_hashes_and_counts() {
     for format in Format::ALL {
         let spec = mainnet(6 << 20).seed(9).duplicates(10).expect("10 %").format(format);
         let (file, summary) = generate(&spec);
@@ -211,7 +211,7 @@ fn children_come_before_their_parents() {
 }
 
 #[test]
-fn the_blocks_of_a_mainnet_snapshot_follow_the_census() {
+fn mainnet_snapshot_follows_the_census() {
     let (_, blocks) = read(&generate(&mainnet(100 << 20).seed(2)).0);
     let count = blocks.len() as f64;
     let upto = |size: usize| blocks.iter().filter(|(_, body)| body.len() <= size).count() as f64 / count;
@@ -243,7 +243,7 @@ fn compression_about_halves_a_snapshot() {
 }
 
 #[test]
-fn the_index_of_a_forest_archive_finds_every_block() {
+fn forest_index_finds_every_block() {
     let spec = mainnet(5 << 20).seed(4).duplicates(5).expect("5 %").format(Format::ForestCarZst);
     let (file, summary) = generate(&spec);
     let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().expect("8 bytes"));
@@ -280,7 +280,7 @@ fn the_index_of_a_forest_archive_finds_every_block() {
 }
 
 #[test]
-fn an_error_of_the_output_is_handed_on() {
+fn output_error_is_returned() {
     struct Full(usize);
     impl Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -303,7 +303,7 @@ fn too_many_duplicates_are_refused() {
 }
 
 #[test]
-fn a_spec_gives_the_same_snapshot_in_every_version() {
+fn snapshot_of_a_spec_never_changes() {
     // Benchmarks are compared across versions: a change of these lines changes every generated snapshot.
     for (spec, blocks, root) in [
         (mainnet(100 << 10).seed(1), 95, "bafy2bzacea224fnvdwzrt7byl4o7gp6tjecpu7ar6vryxgmuq3jdg7zgv2dao"),

@@ -50,7 +50,7 @@ const LONGEST_IN_EIGHT: usize = 16 << 10;
 /// ```
 pub struct Checker {
     params: Params,
-    /// Whether eight blocks are hashed at a time.
+    /// True if eight blocks are hashed at a time.
     #[cfg(target_arch = "x86_64")]
     eight: bool,
     /// For each block in the lanes: steps left to the longest possible (upper half), place in the batch (lower half).
@@ -66,7 +66,7 @@ pub struct Checker {
 pub struct Failure {
     /// Its place in the claims that were passed.
     pub index: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub kind: FailureKind,
 }
 
@@ -111,8 +111,8 @@ impl Checker {
         self.check_ahead(claims, &mut &[][..])
     }
 
-    /// The same, and fetches bytes from the front of `ahead` into the core's cache meanwhile, about as many as it hashes:
-    /// what the caller will read next then does not stop it.
+    /// Checks claims, and prefetches about as many bytes from the front of `ahead` into the core's cache, because the
+    /// caller reads them next.
     pub(crate) fn check_ahead(&mut self, claims: &[Claim<'_>], ahead: &mut &[u8]) -> Result<(), Failure> {
         for (batch, claims) in claims.chunks(BATCH).enumerate() {
             self.check_batch(claims, ahead)
@@ -212,7 +212,7 @@ fn compare(claims: &[Claim<'_>], index: usize, hash: &[u8], first: &mut Option<F
     }
 }
 
-/// What is left to do for a claim that has not failed.
+/// The remaining work for a claim that has not failed.
 enum Rest {
     Nothing,
     Blake2b,
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_from_nothing_to_a_mebibyte_hold_under_every_function() {
+    fn blocks_verify_under_every_function() {
         for length in [0, 1, 63, 64, 127, 128, 129, 4096, 1 << 20] {
             let codes = if length > 4096 { vec![0x00, 0x12, 0x1e, 0xb220, 0xb220, 0xb260] } else { codes() };
             let blocks: Vec<_> = codes.into_iter().map(|code| Block::new(code, noise(code, length))).collect();
@@ -343,7 +343,7 @@ mod tests {
 
     /// The digests are those of blake2b_simd, one at a time.
     #[test]
-    fn blake2b_of_every_length_at_every_alignment_holds_and_a_wrong_byte_is_found() {
+    fn blake2b_verifies_all_lengths_and_alignments() {
         // The fallback is tested in any case.
         lanes::is_test_skipped();
         let bytes = noise(1, 9000);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flipped_bit_is_found_under_every_function() {
+    fn flipped_bit_is_found_by_every_function() {
         for code in codes() {
             // A digest of a byte or two may match by chance.
             let function = Function::from_code(code).expect("supported");
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_in_input_order_is_reported() {
+    fn first_failure_in_order_is_reported() {
         // Longest first in the lanes, so the later and longer failure is hashed before the earlier one.
         let mut blocks: Vec<_> = (0..40).map(|i| Block::new(0xb220, noise(i, 100 + 100 * i as usize))).collect();
         for index in [30, 7, 8] {
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_in_the_lanes_comes_before_a_later_one_outside_and_the_other_way_round() {
+    fn lane_and_other_failures_keep_input_order() {
         let mut blocks: Vec<_> =
             (0..20).map(|i| Block::new(if i % 2 == 0 { 0xb220 } else { 0x12 }, noise(i, 200))).collect();
         blocks[9].data[0] ^= 1;
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_behind_the_first_batch_keep_their_place() {
+    fn failure_after_first_batch_keeps_index() {
         let mut blocks: Vec<_> = (0..2 * BATCH as u64 + 10).map(|i| Block::new(0xb220, noise(i, 8))).collect();
         let last = blocks.len() - 1;
         blocks[last].data[0] ^= 1;
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checker_can_be_used_again_after_a_failure() {
+    fn checker_is_reusable_after_a_failure() {
         let good = Block::new(0xb220, noise(1, 500));
         let mut checker = Checker::new();
         let bad = Claim { data: b"other", ..good.claim() };
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_function_is_a_failure_of_its_own() {
+    fn unknown_function_is_its_own_failure() {
         let block = Block::new(0x12, b"data".to_vec());
         let unknown = Claim { code: 0xb401, ..block.claim() };
         let failure = Checker::new().check(&[block.claim(), unknown]);
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_digest_holds_down_to_twenty_bytes() {
+    fn truncated_digest_needs_twenty_bytes() {
         for code in [0x12, 0x13, 0x16, 0x1b, 0x1e, 0xb220, 0xb240, 0xb260] {
             let mut block = Block::new(code, noise(code, 200));
             block.digest.truncate(20);
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_that_is_too_long_or_empty_is_refused() {
+    fn long_or_empty_digest_is_rejected() {
         for code in codes().into_iter().filter(|code| *code != 0) {
             let function = Function::from_code(code).expect("supported");
             let mut block = Block::new(code, noise(code, 200));
@@ -534,7 +534,7 @@ mod tests {
 
         /// The model hashes one block after the other.
         #[test]
-        fn many_at_once_find_what_one_at_a_time_finds(
+        fn batch_matches_single_checks(
             shapes in prop::collection::vec((0usize..6, 0usize..3000, prop::bool::weighted(0.02)), 0..200),
         ) {
             let codes = [0xb220, 0xb220, 0xb240, 0xb214, 0x12, 0x00];

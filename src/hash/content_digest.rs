@@ -216,7 +216,7 @@ mod tests {
 
     /// XXH3-128 of the empty input with seed 0, from the reference implementation.
     #[test]
-    fn an_empty_record_is_the_published_hash_of_nothing() {
+    fn empty_record_has_the_published_hash() {
         assert_eq!(of(&[(vec![], vec![])]).to_string(), "99aa06d3014798d86001c324468d497f");
     }
 
@@ -226,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_twice_is_not_a_record_once() {
+    fn repeated_record_changes_the_digest() {
         let record = (b"key".to_vec(), b"value".to_vec());
         assert_ne!(of(&[record.clone(), record.clone()]), of(&[record]));
     }
 
     #[test]
-    fn records_of_every_length_hash_the_same_in_pieces_and_as_a_section() {
+    fn pieces_and_section_have_equal_digests() {
         let bytes: Vec<u8> = (0..70_000u32).map(|i| (i * 7 + i / 251) as u8).collect();
         for key_length in [0, 1, 4, 36, 38, 300] {
             for length in (key_length..3000).chain([65_536, 70_000]) {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_json_are_the_same_32_digits() {
+    fn text_and_json_have_equal_digits() {
         let digest = ContentDigest(0x0123_4567_89ab_cdef);
         let text = "00000000000000000123456789abcdef";
         assert_eq!(digest.to_string(), text);
@@ -287,7 +287,7 @@ mod tests {
         }
 
         #[test]
-        fn the_text_of_any_digest_can_be_read_back(value in any::<u128>()) {
+        fn digest_text_parses_back(value in any::<u128>()) {
             let digest = ContentDigest(value);
             prop_assert_eq!(digest.to_string().parse(), Ok(digest));
         }

@@ -150,7 +150,7 @@ impl Function {
         }
     }
 
-    /// As [`Function::digest`], without allocating; blake3 gives `length` bytes. Not for identity.
+    /// Digests without allocating; blake3 returns `length` bytes. Not for identity.
     pub(super) fn digest_on_stack(self, data: &[u8], length: usize) -> Digest {
         match self {
             Self::Identity => Digest::new(&[]),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn blake2_codes_count_the_bytes_of_the_digest() {
+    fn blake2_codes_give_the_digest_length() {
         assert_eq!(Function::from_code(0xb201), Some(Function::Blake2b(1)));
         assert_eq!(Function::from_code(0xb240), Some(Function::Blake2b(64)));
         assert_eq!(Function::from_code(0xb241), Some(Function::Blake2s(1)));
@@ -318,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn sector_commitments_and_murmur_are_not_supported() {
+    fn commitments_and_murmur_are_unsupported() {
         for code in [0x1012, 0xb401, 0x22, 0xd5, u64::MAX] {
             assert_eq!(Function::from_code(code), None, "{code:x}");
         }
     }
 
     #[test]
-    fn blake3_gives_as_many_bytes_as_the_cid_carries() {
+    fn blake3_digest_has_the_cids_length() {
         // From the official vectors, input length 0, first bytes of the extended output.
         let extended = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262\
                         e00f03e7b69af26b7faaf09fcd333050338ddfe085b8cc869ca98b206c08243a";

@@ -1,4 +1,4 @@
-//! What can be wrong with a block's hash.
+//! Problems of a block's hash.
 
 use data_encoding::HEXLOWER;
 
@@ -9,7 +9,7 @@ use crate::error::Problem;
 /// How many bytes of a digest a message shows; an identity digest may be as long as a block.
 const MAX_SHOWN: usize = 64;
 
-/// What is wrong with a block's hash.
+/// A problem of a block's hash.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HashProblem {
@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_function_is_named_by_its_code() {
+    fn unknown_function_is_named_by_code() {
         let problem = problem(0xb401, &[7; 32], b"abc");
         assert!(problem.to_string().ends_with(" uses the hash function 0xb401, which is not supported"), "{problem}");
         assert_eq!(problem.hint(), "`--verify none` imports it unchecked");
     }
 
     #[test]
-    fn a_cid_that_has_no_text_is_shown_as_hex() {
+    fn cid_without_text_is_hex() {
         // CIDv1, raw, identity, 100 bytes.
         let cid: Vec<u8> = [1, 0x55, 0, 100].into_iter().chain([7; 100]).collect();
         let claim = Claim { code: 0, digest: &cid[4..], data: b"abc" };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_identity_is_cut_in_the_message() {
+    fn long_identity_is_truncated_in_message() {
         let text = problem(0x00, b"", &[0xab; 300]).to_string();
         let expected = format!("the CID says nothing, the bytes give {}.. (300 bytes)", "ab".repeat(64));
         assert!(text.ends_with(&expected), "{text}");

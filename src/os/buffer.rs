@@ -1,6 +1,5 @@
-//! Large buffers: anonymous memory that costs nothing before it is written, in huge pages where the
-//! system gives them. Reading blocks in key order jumps through all of the data; with small pages every jump would
-//! also miss the TLB.
+//! Large buffers: anonymous memory that costs nothing before it is written, in huge pages if the system has them. Reading
+//! blocks in key order jumps through all data; with small pages every jump would miss the TLB.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -13,24 +12,23 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Error, Result};
 
-/// A huge page, in bytes; from this size on buffers are in huge pages.
+/// A huge page, in bytes. Buffers of this size or more use huge pages.
 const HUGE: usize = 2 << 20;
 
 /// Bytes that a [`Slab`] reserves at once.
 const REGION: usize = 8 << 20;
 
-/// After so many huge pages' worth of one kind of pages a [`Slab`] tries the other kind again.
+/// Number of choices after which a [`Slab`] tries the other kind of pages again.
 const TRY_AGAIN: u32 = 128;
 
-/// Makes `buffer` hold `len` bytes or more. What it held is lost where it grows, and nothing is written: the system gives
-/// zeroed pages when they are first used.
+/// Grows `buffer` to at least `len` bytes and loses its content then. The system provides zeroed pages on first use.
 pub fn make_room(buffer: &mut Vec<u8>, len: usize) {
     if buffer.len() < len {
         *buffer = vec![0; len];
     }
 }
 
-/// A fixed piece of zeroed memory outside the heap; it goes back to the system at once when dropped.
+/// Zeroed memory outside of the heap, which drop returns to the system.
 pub struct Buffer {
     /// Begins and ends with a page.
     start: NonNull<u8>,
@@ -44,7 +42,7 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Reserves `len` bytes; pages are taken from the system when they are first written.
+    /// Reserves `len` bytes; the system provides pages on first write.
     pub fn new(len: usize) -> Result<Self> {
         let buffer = Self::reserve(len)?;
         if len >= HUGE {
@@ -79,7 +77,7 @@ impl Buffer {
         rest
     }
 
-    /// Advice only: a system that does not take it gives the pages all the same.
+    /// Errors are ignored: it is advice.
     fn advise(&self, at: usize, len: usize, advice: Advice) {
         assert!(at <= self.mapped && len <= self.mapped - at, "advice for other memory");
         // SAFETY: the range lies inside of our map, and no advice that is given changes what it holds.
@@ -111,9 +109,9 @@ impl Drop for Buffer {
     }
 }
 
-/// Memory that is cut into buffers. Its pages come many at a time, which costs the system less than a fault for each, and
-/// huge or small ones, whichever cost less: mostly a sixth is paid for huge ones, but where a virtual machine has given its
-/// free memory back to its host, which it does in huge pages, they may cost seven times as much as small ones.
+/// Memory that is cut into buffers. It requests many pages at a time, which costs less than a fault for each, and the kind
+/// of pages that costs less. Huge pages mostly cost a sixth, but seven times as much in a virtual machine that has returned
+/// its free memory to the host.
 #[derive(Default)]
 pub struct Slab {
     rest: Option<Buffer>,
@@ -145,7 +143,7 @@ impl Slab {
     }
 }
 
-/// Memory for `len` bytes or more that begins with a huge page.
+/// Reserves at least `len` bytes that begin with a huge page.
 fn region(len: usize) -> Result<Buffer> {
     let len = len.max(REGION).checked_next_multiple_of(HUGE).unwrap_or(usize::MAX);
     let mut all = Buffer::reserve(len.saturating_add(HUGE))?;
@@ -155,17 +153,17 @@ fn region(len: usize) -> Result<Buffer> {
     Ok(region)
 }
 
-/// Which pages cost less, as those tell that came before.
+/// Chooses the kind of pages that cost less so far.
 #[derive(Default)]
 struct Choice {
-    /// What the last ones of each kind cost: small, huge.
+    /// Time for the last small and huge pages.
     costs: [Option<Duration>; 2],
-    /// How often it was chosen.
+    /// Number of choices.
     chosen: u32,
 }
 
 impl Choice {
-    /// Whether the next pages are to be huge ones.
+    /// Chooses the next kind of pages; true for huge.
     fn next(&mut self) -> bool {
         self.chosen = self.chosen.wrapping_add(1);
         match self.costs {
@@ -174,7 +172,7 @@ impl Choice {
         }
     }
 
-    /// Has the system give the pages from `at` to the next huge page; how many bytes these are.
+    /// Requests the pages from `at` to the next huge page and returns their bytes.
     fn populate(&mut self, buffer: &Buffer, at: usize) -> usize {
         let len = HUGE.min(buffer.mapped - at);
         let huge = self.next();
@@ -182,7 +180,7 @@ impl Choice {
         buffer.advise(at, len, if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage });
         buffer.advise(at, len, Advice::LinuxPopulateWrite);
         let after = clock_gettime(ClockId::ThreadCPUTime);
-        // The time of this thread: that others ran meanwhile is no matter of the pages.
+        // Processor time of this thread, without that of others.
         self.costs[usize::from(huge)] = Duration::try_from(after - before).ok();
         len
     }
@@ -205,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_slab_cuts_is_zeroed_and_apart_and_keeps_what_is_written(
+        fn slab_buffers_are_zeroed_and_disjoint(
             lens in prop::collection::vec(prop_oneof![0..10_000_usize, Just(512 << 10), 1..REGION / 2], 1..20),
             dropped in prop::collection::vec(any::<bool>(), 20),
         ) {
@@ -233,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slab_has_pages_for_what_it_cuts_and_little_more() {
+    fn slab_populates_few_unused_pages() {
         let mut slab = Slab::default();
         let mut whole = 0;
         for _ in 0..100 {
@@ -246,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_too_much_is_an_error() {
+    fn excessive_length_is_an_error() {
         let mut slab = Slab::default();
         for len in [usize::MAX, usize::MAX / 2, 1 << 60] {
             assert!(Buffer::new(len).is_err(), "{len}");
@@ -256,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn cheaper_pages_are_chosen_and_the_others_tried_again() {
+    fn cheaper_pages_are_chosen_and_rechecked() {
         let mut choice = Choice::default();
         assert!(choice.next(), "huge ones first");
         choice.costs[1] = micros(100);

@@ -1,8 +1,7 @@
-//! Files that bypass the page cache (`O_DIRECT`): what is written once and read once, or not soon, costs neither pages nor a
-//! copy of every byte, and leaves the memory of a small machine to others.
+//! Files that bypass the page cache (`O_DIRECT`), for data that is read once or much later. It saves a copy of every byte
+//! and the memory of the cache.
 //!
-//! Memory, lengths and places in the file are then multiples of a block. A file system that cannot do this, or wants larger
-//! blocks, has the same bytes through the page cache.
+//! Addresses, lengths and offsets are multiples of a block. If the file system refuses that, the page cache is used.
 
 use std::fs::File;
 use std::io::{ErrorKind, Result};
@@ -12,13 +11,13 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::buffer::Buffer;
 
-/// What Linux asks for nearly everywhere, in bytes.
+/// Alignment that Linux requires on nearly all file systems, in bytes.
 pub(crate) const BLOCK: usize = 4096;
 
-/// Bytes that are copied at once to memory which a block may begin in.
+/// Bytes that are copied to aligned memory at once.
 const COPY: usize = 1 << 20;
 
-/// Has a file bypass the page cache from now on, where its file system can do so, or not.
+/// Switches the bypass of the page cache for a file on, if its file system supports it, or off.
 pub(crate) fn set(file: &File, direct: bool) {
     let Ok(flags) = fcntl_getfl(file) else { return };
     if flags.contains(OFlags::DIRECT) != direct {
@@ -26,22 +25,22 @@ pub(crate) fn set(file: &File, direct: bool) {
     }
 }
 
-/// The bytes of as many whole blocks as `bytes` need.
+/// Rounds up to whole blocks.
 pub(crate) fn whole_blocks(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(BLOCK as u64).unwrap_or(bytes)
 }
 
-/// Where the first block behind `at` begins.
+/// Start of the first block after `at`.
 pub(crate) fn next_block(at: u64) -> u64 {
     whole_blocks(at.saturating_add(1))
 }
 
-/// Bytes from `start` to where a block may begin in memory.
+/// Bytes from `start` to the next aligned address.
 pub(crate) fn until_block(start: *const u8) -> usize {
     start.align_offset(BLOCK)
 }
 
-/// Writes all `bytes` to where a block begins; the rest of their last block is zeros.
+/// Writes `bytes` at the start of a block and fills their last block with zeros.
 pub(crate) fn write_all_at(file: &File, bytes: &[u8], at: u64) -> Result<()> {
     if until_block(bytes.as_ptr()) == 0 && bytes.len().is_multiple_of(BLOCK) {
         return write_blocks(file, bytes, at);
@@ -61,7 +60,7 @@ fn write_blocks(file: &File, blocks: &[u8], at: u64) -> Result<()> {
     or_cached(file, || file.write_all_at(blocks, at))
 }
 
-/// Fills the first `len` bytes of `buffer`, which has room for the rest of their last block, with those of the file.
+/// Reads the first `len` bytes of the file into `buffer`, which has room for the rest of the last block.
 pub(crate) fn read_exact(file: &File, buffer: &mut Buffer, len: usize) -> Result<()> {
     let whole = whole_blocks(len as u64) as usize;
     let mut filled = 0;
@@ -76,7 +75,7 @@ pub(crate) fn read_exact(file: &File, buffer: &mut Buffer, len: usize) -> Result
     Ok(())
 }
 
-/// What `act` does; through the page cache where the file system refuses the blocks (`EINVAL`).
+/// Runs `act`, a second time through the page cache if the file system refuses the blocks (`EINVAL`).
 fn or_cached<T>(file: &File, mut act: impl FnMut() -> Result<T>) -> Result<T> {
     match act() {
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
@@ -100,7 +99,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn what_is_written_comes_back_with_zeros_up_to_the_end_of_its_block(
+        fn direct_write_reads_back_with_zero_padding(
             pieces in prop::collection::vec(prop_oneof![1..3 * BLOCK, COPY - 1..COPY + 2, Just(2 * COPY + 1)], 1..6),
             shift in 0..8_usize,
             read_directly: bool,
@@ -122,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_system_refuses_goes_through_the_page_cache() {
+    fn refused_direct_write_uses_the_page_cache() {
         let file = tempfile::tempfile().expect("a temporary file");
         set(&file, true);
-        // Where this file system has no blocks at all, there is nothing that it could refuse.
+        // A file system without direct I/O refuses nothing.
         let was_set = is_set(&file);
         write_blocks(&file, &[7; 100], 3).expect("no block, and written all the same");
         assert!(!is_set(&file) || !was_set);
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_too_short_is_an_error() {
+    fn short_file_is_an_error() {
         let file = tempfile::tempfile().expect("a temporary file");
         set(&file, true);
         write_all_at(&file, &[1; 5000], 0).expect("room");

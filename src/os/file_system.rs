@@ -1,4 +1,4 @@
-//! The file system that a path is on: what kind, how much room, which device.
+//! The file system of a path: type, free space, device.
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +16,7 @@ pub(crate) struct FileSystem {
     pub path: PathBuf,
     /// Number of the device.
     pub device: u64,
-    /// Type, e.g. `ext4`; hex digits where it has no name here.
+    /// Type, e.g. `ext4`, or its number in hex.
     pub kind: String,
     /// Its size in bytes.
     pub total: u64,
@@ -27,10 +27,10 @@ pub(crate) struct FileSystem {
 impl FileSystem {
     /// The file system of the nearest directory that exists.
     pub fn of(path: &Path) -> Result<Self> {
-        let path = std::path::absolute(path).map_err(Error::io("look at", path))?;
+        let path = std::path::absolute(path).map_err(Error::io("read metadata of", path))?;
         let path = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned();
-        let device = path.metadata().map_err(Error::io("look at", &path))?.dev();
-        let failed = |error: rustix::io::Errno| Error::io("look at the file system of", &path)(error.into());
+        let device = path.metadata().map_err(Error::io("read metadata of", &path))?.dev();
+        let failed = |error: rustix::io::Errno| Error::io("read the file system of", &path)(error.into());
         let stat = rustix::fs::statvfs(&path).map_err(failed)?;
         let kind = rustix::fs::statfs(&path).map_err(failed)?.f_type;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
@@ -43,12 +43,11 @@ impl FileSystem {
         })
     }
 
-    /// Whether it is in memory.
     pub fn is_in_memory(&self) -> bool {
         matches!(self.kind.as_str(), "tmpfs" | "ramfs")
     }
 
-    /// Whether its disk rotates; `None` where the system does not know a disk behind it.
+    /// True if its disk rotates; `None` if the system does not know the disk.
     pub fn rotational(&self) -> Option<bool> {
         let rotates = |device: u64| {
             let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -62,7 +61,7 @@ impl FileSystem {
         rotates(self.device).or_else(|| rotates(self.mounted_device()?))
     }
 
-    /// The device that is mounted, where the file system has a number of its own (btrfs).
+    /// The mounted device, for file systems with device numbers of their own (btrfs).
     fn mounted_device(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
         let number = format!("{}:{}", rustix::fs::major(self.device), rustix::fs::minor(self.device));
@@ -72,18 +71,18 @@ impl FileSystem {
     }
 }
 
-/// Whether a file system, or a part of one, is mounted at a directory.
+/// True if a file system, or a part of one, is mounted at a directory.
 pub(crate) fn is_mount_point(path: &Path) -> bool {
     let flag = StatxAttributes::MOUNT_ROOT;
     match rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
         Ok(there) if there.stx_attributes_mask.contains(flag) => there.stx_attributes.contains(flag),
         Err(Errno::NOENT | Errno::NOTDIR) => false,
-        // A kernel before 5.8 does not tell, and some sandboxes do not allow the call.
+        // Kernels before 5.8 do not report it, and some sandboxes forbid the call.
         _ => is_in_mount_table(path),
     }
 }
 
-/// True if a file system, or a part of one, is mounted at a path, by the list of mounts.
+/// True if the list of mounts contains the path.
 fn is_in_mount_table(path: &Path) -> bool {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(whole) = parent.canonicalize().map(|parent| parent.join(path.file_name().unwrap_or_default())) else {
@@ -100,7 +99,7 @@ fn is_in_mount_table(path: &Path) -> bool {
     table.split(|&byte| byte == b'\n').any(|line| line.split(|&byte| byte == b' ').nth(4) == Some(&escaped))
 }
 
-/// Names of file systems that databases are put on, by the numbers of `statfs(2)`.
+/// Names a type of `statfs(2)`.
 fn name(kind: u64) -> String {
     let known = match kind {
         0xef53 => "ext4",
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_directory_that_exists_is_looked_at() {
+    fn nearest_existing_directory_is_used() {
         let dir = tempfile::tempdir().expect("a directory");
         let found = FileSystem::of(&dir.path().join("not/yet")).expect("it answers");
         assert_eq!(found.path, dir.path());

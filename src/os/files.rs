@@ -1,4 +1,4 @@
-//! Files that appear under their names complete or not at all; reading of regular files only.
+//! Atomic creation of files, and reading of regular files only.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read};
@@ -16,13 +16,13 @@ use crate::os::private;
 /// The mode of new files before the umask, as of most programs.
 const MODE: u32 = 0o666;
 
-/// The suffix of a file that is being written, until it is complete.
+/// The suffix of an output file until it is complete.
 const PARTIAL: &str = ".partial";
 
 /// The file by which RocksDB knows a database.
 const CURRENT: &str = "CURRENT";
 
-/// The suffix of a file of an import until it is complete and renamed.
+/// The suffix of an import's file until it is complete.
 pub(crate) const UNFINISHED: &str = ".bedload";
 
 /// Opens a regular file for reading, without waiting for a named pipe.
@@ -35,7 +35,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads a regular file of at most `limit` bytes, whatever length its metadata says.
+/// Reads a regular file of at most `limit` bytes, independent of the length in its metadata.
 pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(limit + 1).read_to_end(&mut bytes)?;
@@ -46,9 +46,6 @@ pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads at `at` until `buf` is full or the file ends. Returns the number of bytes.
-///
-/// # Errors
-/// [`io::Error`]: the system's.
 pub(crate) fn read_at_most(file: &File, buf: &mut [u8], at: u64) -> io::Result<usize> {
     let mut filled = 0;
     while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -62,7 +59,7 @@ pub(crate) fn read_at_most(file: &File, buf: &mut [u8], at: u64) -> io::Result<u
     Ok(filled)
 }
 
-/// Whether two names are of the same place, whatever links lead there. Those that lead nowhere are of none.
+/// True if two paths lead to the same existing file or directory, through links or not.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
@@ -76,18 +73,18 @@ pub(crate) fn count_descriptors(path: &Path) -> usize {
     descriptors.filter(|entry| entry.path().metadata().is_ok_and(|open| inode(&open) == inode(&there))).count()
 }
 
-/// Exchanges two names in one step: a crash leaves both as they were, or both exchanged.
+/// Exchanges two names atomically.
 pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
 
-/// Whether an error of [`exchange`] says that the file system or the system has no such call.
+/// True if an error of [`exchange`] says that the system or the file system does not support it.
 pub(crate) fn exchanges_no_names(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }
 
-/// Checks that the directory above `path` exists. Commands create the last directory of a path, as `cp` and `mkdir` do, and no
-/// parents: these are mostly a misspelt path, or a volume that is not mounted.
+/// Checks that the parent directory exists. Commands create no parents: a missing parent is mostly a misspelt path or a
+/// volume that is not mounted.
 pub(crate) fn check_parent(path: &Path) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let checked = match parent.metadata() {
@@ -109,7 +106,7 @@ pub(crate) fn create_last_dir(path: &Path) -> Result<()> {
     }
 }
 
-/// Returns a path without links in the part of it that exists.
+/// Resolves the links in the existing part of a path.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let found = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
@@ -139,8 +136,7 @@ pub(crate) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     sync_dir(dir)
 }
 
-/// Gives a small file new content in one step, and this mode whatever the umask is. It need not outlive a crash of the
-/// machine: nothing waits for the disk.
+/// Replaces a small file atomically, with this mode whatever the umask is. It is not synced, so a power cut may lose it.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let making = unfinished_name(path);
     private::remove(&making)?;
@@ -153,17 +149,17 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     std::fs::rename(&making, path).map_err(Error::io("replace", path))
 }
 
-/// The name of a file until it is complete.
+/// The temporary name of a file.
 pub(crate) fn unfinished_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(UNFINISHED);
     name.into()
 }
 
-/// Where something is written to.
+/// The target of a command's output.
 #[derive(Debug)]
 pub enum Output {
-    /// A file; what is written appears under its name with [`Output::commit`].
+    /// A file, which appears under its name with [`Output::commit`].
     File(NewFile),
     /// A device or a named pipe: nothing to replace, nothing to commit.
     Stream(File),
@@ -173,11 +169,11 @@ pub enum Output {
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    /// `FILE.partial`; `None` where the file system supports files without a name: a killed process then leaves nothing.
+    /// `FILE.partial`; `None` if the file system supports files without a name, of which a killed process leaves nothing.
     named: Option<TempPath>,
     path: PathBuf,
     folder: PathBuf,
-    /// Whether it may take the place of a file.
+    /// True if it may replace an existing file.
     replace: bool,
 }
 
@@ -188,7 +184,7 @@ impl Output {
         Self::create_in(path, replace, true)
     }
 
-    /// The same; `unnamed`: without a name until it is complete, where the file system has such files.
+    /// With `unnamed`, the file has no name until it is complete, if the file system supports that.
     fn create_in(path: &Path, replace: bool, unnamed: bool) -> Result<Self> {
         match std::fs::metadata(path) {
             Ok(there) if !there.is_file() && !there.is_dir() => {
@@ -232,7 +228,7 @@ impl Output {
                 let partial = clear_partial(&target)?;
                 let file = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&partial);
                 let file = file.map_err(Error::io("create", &target))?;
-                // Where there are no locks, two processes at one file are not distinguished.
+                // Without locks, two processes that write one file are not detected.
                 let _ = file.try_lock();
                 (file, Some(TempPath::try_from_path(&partial).map_err(Error::io("create", partial))?))
             }
@@ -240,7 +236,7 @@ impl Output {
         Ok(Self::File(NewFile { file, named, folder: folder.to_owned(), path: target, replace }))
     }
 
-    /// What to write to.
+    /// The file or stream to write to.
     pub fn file(&mut self) -> &mut File {
         match self {
             Self::File(new) => &mut new.file,
@@ -248,7 +244,7 @@ impl Output {
         }
     }
 
-    /// Makes what was written durable, and then gives it its name.
+    /// Syncs the file, then renames it to its name.
     pub fn commit(self) -> Result<()> {
         let Self::File(NewFile { file, named, path, folder, replace }) = self else { return Ok(()) };
         file.sync_all().map_err(Error::io("sync", &path))?;
@@ -272,7 +268,7 @@ impl Output {
     }
 }
 
-/// The name `FILE.partial`, which is free: what a killed process has left there is removed.
+/// Returns `FILE.partial` after removing the file that a killed process has left there.
 fn clear_partial(path: &Path) -> Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(PARTIAL);
@@ -282,7 +278,7 @@ fn clear_partial(path: &Path) -> Result<PathBuf> {
     };
     let there = match partial.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(partial),
-        there => there.map_err(Error::io("look at", &partial))?,
+        there => there.map_err(Error::io("read metadata of", &partial))?,
     };
     if !there.is_file() || there.uid() != rustix::process::geteuid().as_raw() {
         return refuse(
@@ -297,7 +293,7 @@ fn clear_partial(path: &Path) -> Result<PathBuf> {
     Ok(partial)
 }
 
-/// The path by which a file without a name can be linked.
+/// The path for linking a file without a name.
 fn link_of(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
@@ -309,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_its_name_when_it_is_whole() {
+    fn file_is_named_after_commit() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("new");
         let mut output = Output::create(&path, false).expect("create");
@@ -320,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_name_is_partial_until_it_is_whole_and_takes_the_place_of_a_left_one() {
+    fn partial_file_replaces_a_leftover_one() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("new.car");
         let partial = dir.path().join("new.car.partial");
@@ -334,7 +330,7 @@ mod tests {
         assert_eq!(std::fs::read(&path).expect("read"), b"whole");
         drop(Output::create_in(&path, true, false).expect("create"));
         assert!(!partial.exists(), "what is not committed goes");
-        // Whatever else stands there is not ours to remove.
+        // Other files of this name are not removed.
         std::os::unix::fs::symlink(&path, &partial).expect("link");
         let error = Output::create_in(&path, true, false).expect_err("a link");
         assert_eq!(error.exit(), crate::Exit::State, "{error}");
@@ -342,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_appears_meanwhile_is_replaced_only_if_asked() {
+    fn new_file_is_replaced_only_if_asked() {
         let dir = tempfile::tempdir().expect("a directory");
         for replace in [false, true] {
             let path = dir.path().join(replace.to_string());

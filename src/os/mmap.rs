@@ -1,12 +1,11 @@
 //! Memory maps of files: the page cache itself, without a copy.
 //!
-//! Touching a mapped page that the file no longer has (it was cut), or that the disk cannot deliver, raises SIGBUS,
-//! which would kill the process without a message. So files are mapped only where the program has called [`handle_sigbus`]:
-//! for an address inside one of our maps the handler notes the fault and puts empty pages in the place of the whole map,
-//! and the reader calls [`Mapped::check`] before it uses what it has read. Any other SIGBUS goes on to the handler that
-//! was there before.
+//! Access to a mapped page that the file no longer has, or that the disk cannot read, raises SIGBUS, which would kill the
+//! process without a message. So files are mapped only after [`handle_sigbus`]: for an address inside one of our maps the
+//! handler records the fault and replaces the whole map by empty pages, and the reader calls [`Mapped::check`] before it
+//! uses the bytes. Any other SIGBUS goes to the previous handler.
 //!
-//! The whole map and not the page: a process has some 65,530 maps at most, and a large file that is cut has more pages.
+//! The handler replaces the whole map, not the page: a process can have about 65,530 maps, and a large file has more pages.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -18,13 +17,13 @@ use memmap2::Mmap;
 
 use crate::error::{Error, Result};
 
-/// How many maps can be watched at once; one more is refused, and its file is read instead.
+/// Most maps that are watched at once; further files are read.
 const SLOTS: usize = 256;
 
-/// The most files that are mapped at once. Other maps of this process may take some of them.
+/// Most files that are mapped at once. Other maps of this process may use some of the slots.
 pub(crate) const MAX_MAPS: usize = SLOTS / 2;
 
-/// What one fault may map, in bytes: a whole large page of the page cache, whose other parts others have released.
+/// Most bytes that one fault maps: a large page of the page cache.
 const LARGE: usize = 2 << 20;
 
 /// One watched map. Only atomics: the handler may run between any two instructions.
@@ -50,7 +49,7 @@ impl Slot {
     /// Takes the slot for a map, if it is free.
     fn take(&self, start: usize, len: usize) -> bool {
         let epoch = self.epoch.load(Ordering::Acquire);
-        // An odd epoch belongs to another thread that takes it or gives it back, and after it the exchange fails.
+        // While the epoch is odd, another thread takes or frees the slot.
         let is_free = epoch.is_multiple_of(2) && self.start.load(Ordering::Acquire) == 0;
         if !is_free || self.epoch.compare_exchange(epoch, epoch + 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
@@ -60,7 +59,7 @@ impl Slot {
         true
     }
 
-    /// Frees the slot, before its map is unmapped: no two slots ever name the same address.
+    /// Frees the slot before its map is unmapped, so that no two slots have the same address.
     fn free(&self) {
         let epoch = self.epoch.load(Ordering::Relaxed) + 1;
         self.epoch.store(epoch, Ordering::Relaxed);
@@ -75,7 +74,7 @@ impl Slot {
         self.epoch.store(odd + 1, Ordering::Release);
     }
 
-    /// Start and length of the watched map. `None` while they change, which they do not for a map that is being read.
+    /// Start and length of the watched map. `None` while they change, which never happens to a map that is being read.
     fn read(&self) -> Option<(usize, usize)> {
         let epoch = self.epoch.load(Ordering::Acquire);
         let (start, len) = (self.start.load(Ordering::Acquire), self.len.load(Ordering::Acquire));
@@ -116,7 +115,7 @@ impl Mapped {
         Some(Self { map, slot, path: path.to_owned() })
     }
 
-    /// Checks that everything read so far came from the file.
+    /// Checks that all bytes read so far came from the file.
     pub fn check(&self) -> Result<()> {
         if !self.slot.tripped.load(Ordering::Acquire) {
             return Ok(());
@@ -130,16 +129,16 @@ impl Mapped {
         let _ = self.map.advise(advice);
     }
 
-    /// Maps the pages of `len` bytes at `at` at once, which is cheaper than a fault for every few of them.
+    /// Maps the pages of `len` bytes at `at`, which is cheaper than a fault for every few of them.
     pub fn populate(&self, at: usize, len: usize) {
         // Advice only: without it, or where a page cannot be read, faults do it.
         let _ = self.map.advise_range(memmap2::Advice::PopulateRead, at, len);
     }
 
-    /// Releases the memory of `len` bytes at `at`, and of the large pages that they are in: they stay in the page cache and
-    /// can be read, but no longer count as memory of this process.
+    /// Releases `len` bytes at `at`, with the large pages that contain them, from the memory of this process. They stay in
+    /// the page cache and can be read.
     pub fn release(&self, at: usize, len: usize) {
-        // What is around them may be in use by another thread; a second fault costs little.
+        // Another thread may use the rest of these pages; a second fault costs little.
         let (from, end) = (at / LARGE * LARGE, at.saturating_add(len).next_multiple_of(LARGE).min(self.map.len()));
         let Some(bytes) = self.map.get(from..end) else { return };
         let (from, end) = (bytes.as_ptr() as usize, bytes.as_ptr() as usize + bytes.len());
@@ -163,15 +162,14 @@ impl Drop for Mapped {
 }
 
 static HANDLED: Once = Once::new();
-/// Whether the system took the handler.
+/// True once the handler is installed.
 static IS_HANDLED: AtomicBool = AtomicBool::new(false);
 
-/// Installs a handler of SIGBUS for this process, so that plain files are mapped from now on and not read: an import of a
-/// file that fits in memory copies nothing then. A mapped file that is cut while it is read is an error; any other SIGBUS
-/// goes on to the handler that is there when this is called for the first time. Without a call no signal is handled and
-/// no file is mapped.
+/// Installs a handler of SIGBUS for this process, so that plain files are mapped instead of read, which avoids copies.
+/// Truncation of a mapped file becomes an error. Any other SIGBUS goes to the handler that was there before the first
+/// call. Without a call no file is mapped.
 ///
-/// The program calls this once, before it imports: a handler cannot be taken back while another thread reads a map.
+/// Call it once, before an import: a handler cannot be removed while another thread reads a map.
 pub fn handle_sigbus() {
     HANDLED.call_once(|| {
         // SAFETY: both structures are plain data; the handler only uses atomics and system calls that are allowed in a
@@ -220,7 +218,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
     pass_on(signal, info, context);
 }
 
-/// Passes on a SIGBUS that is not of a map, as if this handler did not exist.
+/// Passes a SIGBUS outside of our maps to the previous handler.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let handler = BEFORE[0].load(Ordering::Acquire);
     let flags = BEFORE[1].load(Ordering::Acquire) as libc::c_int;
@@ -248,7 +246,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_file_that_is_cut_under_the_map_is_an_error_and_no_signal() {
+    fn truncated_mapped_file_is_an_error() {
         handle_sigbus();
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(&[7; 3 * 4096]).expect("written");
@@ -263,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_more_pages_than_a_process_has_maps_is_cut_and_every_page_can_be_read() {
+    fn truncated_map_of_many_pages_is_readable() {
         handle_sigbus();
         let page = rustix::param::page_size();
         // One map for every other page would be 76,800.
@@ -281,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_never_reports_the_start_of_one_map_with_the_length_of_another() {
+    fn slot_never_mixes_start_and_length() {
         let slot = Slot::vacant();
         let is_over = AtomicBool::new(false);
         let torn = std::thread::scope(|scope| {
@@ -310,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_free_again_when_its_map_goes() {
+    fn slot_is_freed_with_its_map() {
         handle_sigbus();
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(&[1; 10]).expect("written");

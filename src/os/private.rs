@@ -1,8 +1,8 @@
 //! Directories and files that no other user can have prepared.
 //!
-//! An import works under names that other users can predict, sometimes in a directory that they may write to. A path there
-//! is used only if it is a real directory of this user that no other user may write to; then no other user can have put a
-//! link into it. Files in it are opened without following links, which guards against links of the user's own.
+//! An import uses names that other users can predict, sometimes in a directory that they can write to. It uses a directory
+//! only if it belongs to this user, is not a link, and no other user can write to it. Files are opened without following
+//! links.
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::ErrorKind;
@@ -26,11 +26,11 @@ pub(crate) fn create_dir(path: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         made => return made.map_err(Error::io("create", path)),
     }
-    let there = path.symlink_metadata().map_err(Error::io("look at", path))?;
+    let there = path.symlink_metadata().map_err(Error::io("read metadata of", path))?;
     refusal(path, &there).map_or(Ok(()), Err)
 }
 
-/// Whether a path is a directory that only this user can have filled.
+/// True if a path is a directory that only this user can have filled.
 pub(crate) fn is_own_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|there| refusal(path, &there).is_none())
 }
@@ -49,7 +49,7 @@ fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
     if there.uid() == own && there.mode() & OTHERS_WRITE == 0 {
         return None;
     }
-    // Some file systems give every directory the same owner and mode, or hide root's: then a new one has the same there.
+    // Some file systems give every directory the same owner and mode: a new directory then has them as well.
     let made = tempfile::Builder::new().permissions(Permissions::from_mode(MODE)).tempdir_in(path);
     if let Ok(ours) = made.and_then(|made| made.path().symlink_metadata())
         && there.uid() == ours.uid()
@@ -63,7 +63,7 @@ fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
     refuse(format!("belongs to user {}, not to user {own}", there.uid()))
 }
 
-/// Opens a file for reading and writing; `create` makes it where there is none.
+/// Opens a file for reading and writing; `create` creates a missing one.
 pub(crate) fn open_file(path: &Path, create: bool) -> Result<File> {
     let mut options = File::options();
     open(options.write(true).create(create), path)
@@ -75,7 +75,7 @@ pub(crate) fn read_file(path: &Path) -> Result<File> {
 }
 
 fn open(options: &mut std::fs::OpenOptions, path: &Path) -> Result<File> {
-    // Without NONBLOCK a named pipe would be waited for.
+    // NONBLOCK, so that a named pipe does not block.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = match options.read(true).custom_flags(flags).mode(0o600).open(path) {
         Ok(file) => file,
@@ -86,7 +86,7 @@ fn open(options: &mut std::fs::OpenOptions, path: &Path) -> Result<File> {
             });
         }
     };
-    let there = file.metadata().map_err(Error::io("look at", path))?;
+    let there = file.metadata().map_err(Error::io("read metadata of", path))?;
     if !there.is_file() {
         return Err(no_file(path, &there));
     }
@@ -110,13 +110,13 @@ pub(crate) fn kind(there: &Metadata) -> &'static str {
     }
 }
 
-/// Removes a file or an empty directory, and follows no link. A missing file is no error; a directory with files stays.
+/// Removes a file or an empty directory without following links. A missing file is no error; a directory with files stays.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     remove_dir(path, |_| false)
 }
 
-/// Removes a directory with all in it whose name `is_ours`. The user has put the files with other names there: they stay,
-/// and so does the directory. So does a mount point, with all in it.
+/// Removes a directory with all files in it whose name `is_ours`. Other files, which are the user's, stay with their
+/// directory, and so do mount points.
 pub(crate) fn remove_dir(path: &Path, is_ours: fn(&str) -> bool) -> Result<()> {
     let mut skipped = None;
     remove_below(path, is_ours, &mut skipped)?;
@@ -132,7 +132,7 @@ pub(crate) fn is_mounted(mount: &Path) -> Error {
     }
 }
 
-/// A path if it is a mount point, or the first mount point below it. It does not look into mount points.
+/// Returns the path if it is a mount point, or the first mount point below it.
 pub(crate) fn first_mount(path: &Path) -> Option<PathBuf> {
     if is_mount_point(path) {
         return Some(path.to_owned());

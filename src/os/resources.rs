@@ -12,12 +12,12 @@ pub fn cpu_seconds() -> Option<f64> {
     Some((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The most memory this process has had resident at once, in bytes.
+/// Peak resident memory of this process, in bytes.
 pub fn peak_rss() -> Option<u64> {
     field("/proc/self/status", "VmHWM:").map(|kib| kib * 1024)
 }
 
-/// The memory this process has resident, in bytes.
+/// Resident memory of this process, in bytes.
 pub fn rss() -> Option<u64> {
     field("/proc/self/status", "VmRSS:").map(|kib| kib * 1024)
 }
@@ -27,12 +27,12 @@ pub fn io_bytes() -> Option<(u64, u64)> {
     Some((field("/proc/self/io", "rchar:")?, field("/proc/self/io", "wchar:")?))
 }
 
-/// Memory of this machine in bytes, or less where the control group or the limit of the address space allows less.
+/// The smallest of this machine's memory, the control group's limit and the limit of the address space, in bytes.
 pub fn memory() -> Option<u64> {
     [machine_memory(), cgroup_memory(), address_space()].into_iter().flatten().min()
 }
 
-/// Bytes of address space that this process may have; `None` without a limit.
+/// Limit of this process's address space, in bytes.
 pub fn address_space() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::As).current
 }
@@ -53,7 +53,7 @@ pub fn swap() -> Option<(u64, u64)> {
     Some((total * 1024, (total - field("/proc/meminfo", "SwapFree:")?.min(total)) * 1024))
 }
 
-/// The least memory that this process's control group, or one above it, allows; `None` without a limit.
+/// The lowest memory limit of this process's control group and those above it.
 pub fn cgroup_memory() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().flat_map(|line| {
@@ -79,17 +79,16 @@ pub fn open_files() -> (Option<u64>, Option<u64>) {
     (limit.current, limit.maximum)
 }
 
-/// Raises this process's limit of open files to its hard limit. Imports and readers of databases keep within the limit
-/// that they find: the program calls this before them where a database has many files. Where the system refuses it, the
-/// limit stays as it is.
+/// Raises this process's limit of open files to its hard limit, if the system permits it. The library itself keeps within
+/// the current limit.
 pub fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// Limits the freed memory that the allocator of this process keeps for each thread. By default glibc keeps up to 64 MiB for a
-/// thread that has freed buffers of some MiB, as RocksDB does after a large block.
+/// Limits the freed memory that the allocator keeps. By default glibc keeps up to 64 MiB for each thread that has freed
+/// buffers of some MiB, as RocksDB does after a large block.
 pub(crate) fn limit_kept_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: both take numbers; it is called before other threads start.

@@ -1,7 +1,7 @@
 //! Short-lived directories in places that processes share.
 //!
-//! A killed process leaves its directory. Each process locks its own, so the next one recognizes and removes what processes
-//! of the same user have left: never a directory in use, and never one of another user.
+//! Each process locks its directory, so the next one can remove the directories of killed processes of the same user. It
+//! never removes a directory in use or of another user.
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -23,15 +23,14 @@ pub(crate) struct ScratchDir {
 }
 
 impl ScratchDir {
-    /// Creates a directory in `place` whose name begins with `prefix`, and removes what killed processes of this user
-    /// have left there under such names.
+    /// Creates a directory in `place` whose name begins with `prefix`, after a [`sweep`].
     pub fn create(place: &Path, prefix: &str) -> std::io::Result<Self> {
         sweep(place, prefix);
         loop {
             let owner_only = std::fs::Permissions::from_mode(0o700);
             let dir =
                 tempfile::Builder::new().prefix(prefix).rand_bytes(RANDOM).permissions(owner_only).tempdir_in(place)?;
-            // Missing, locked or another one: swept by another process before it was locked here.
+            // Missing, locked or replaced: another process swept it before it was locked here.
             let opened = match open(dir.path()) {
                 Err(Errno::NOENT) => None,
                 opened => Some(opened?),
@@ -48,7 +47,6 @@ impl ScratchDir {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.dir
     }
@@ -56,7 +54,7 @@ impl ScratchDir {
 
 impl Drop for ScratchDir {
     fn drop(&mut self) {
-        // The next process removes what cannot be removed now.
+        // If this fails, the next process removes it.
         let _ = private::remove_dir(&self.dir, |_| true);
     }
 }
@@ -67,13 +65,13 @@ pub(crate) fn open(dir: &Path) -> Result<File, Errno> {
     rustix::fs::open(dir, how, Mode::empty()).map(File::from)
 }
 
-/// Whether `path` still names the directory that was opened.
+/// True if `path` still names the opened directory.
 fn is_still(path: &Path, opened: &File) -> bool {
     let (Ok(there), Ok(here)) = (path.symlink_metadata(), opened.metadata()) else { return false };
     (there.dev(), there.ino()) == (here.dev(), here.ino())
 }
 
-/// Removes what killed processes of this user have left: directories with a name of this form that are not locked.
+/// Removes the directories of killed processes of this user: those with such a name that are not locked.
 pub(crate) fn sweep(place: &Path, prefix: &str) {
     for entry in place.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -86,7 +84,7 @@ pub(crate) fn sweep(place: &Path, prefix: &str) {
         let uid = rustix::process::geteuid().as_raw();
         let is_ours = opened.metadata().is_ok_and(|dir| dir.uid() == uid);
         if is_ours && flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok() && is_still(&path, &opened) {
-            // What cannot be removed stays for a later process.
+            // A later process tries again.
             let _ = private::remove_dir(&path, |_| true);
         }
     }

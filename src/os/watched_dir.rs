@@ -1,4 +1,4 @@
-//! A directory that is read by its path while another program may give that path to another directory.
+//! Detection of a directory that is replaced while it is read by its path.
 //!
 //! RocksDB opens the files of a database by path, when it needs them. If `import --replace` or an update of a seeded
 //! database exchanges the directory meanwhile, RocksDB finds files of the other database and reports damage.
@@ -10,7 +10,7 @@ use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
 
 use crate::error::{Error, Result};
 
-/// A directory and its identity when the reading began.
+/// A directory and its identity at the start of reading.
 pub(crate) struct WatchedDir {
     path: PathBuf,
     identity: Option<(u64, u64)>,
@@ -19,7 +19,7 @@ pub(crate) struct WatchedDir {
 }
 
 impl WatchedDir {
-    /// Remembers what is at `path`, be it nothing.
+    /// Records the directory at `path`, which may be missing.
     pub fn open(path: &Path) -> Self {
         let open = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
         let identity = open.as_ref().and_then(|open| fstat(open).ok()).map(|found| (found.st_dev, found.st_ino));
@@ -35,8 +35,7 @@ impl WatchedDir {
         }
     }
 
-    /// Runs `work`, which reads the directory. An error of it that the replacement of the directory may have caused
-    /// becomes [`Error::Replaced`].
+    /// Runs `work`. If it fails after the directory was replaced, the error becomes [`Error::Replaced`].
     pub fn guard<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         work().map_err(|error| match error {
             Error::Usage { .. } | Error::Preset(_) | Error::Interrupted { .. } | Error::NoSpace { .. } => error,

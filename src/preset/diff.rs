@@ -1,4 +1,4 @@
-//! Where two presets differ.
+//! Differences between two presets.
 
 use std::collections::BTreeSet;
 

@@ -1,12 +1,11 @@
-//! What single options do to a load and to the database afterwards: knowledge about RocksDB, kept as data in
-//! `effects.toml`, independent of any preset.
+//! Effects of single options on a load and on the finished database: data in `effects.toml`, independent of any preset.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::key::Scope;
 
-/// What an option does.
+/// The effects of an option.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Effect {
@@ -14,7 +13,7 @@ pub(super) struct Effect {
     pub load: String,
     /// In the finished database.
     pub after: String,
-    /// Whether a value of `load` has an effect afterwards, because files were written with it.
+    /// True if a value of `load` affects the finished database, because files were written with it.
     #[serde(default)]
     pub stays: bool,
 }
@@ -24,7 +23,7 @@ type Effects = BTreeMap<String, BTreeMap<String, Effect>>;
 static EFFECTS: LazyLock<Effects> =
     LazyLock::new(|| toml::from_str(include_str!("effects.toml")).expect("effects.toml is checked by a test"));
 
-/// The effect of an option; a field of a structure may have its own entry or that of the structure.
+/// Returns the effect of an option. A field without an entry has that of its structure.
 pub(super) fn of(scope: Scope, name: &str) -> Option<&'static Effect> {
     let options = EFFECTS.get(&scope.to_string())?;
     options.get(name).or_else(|| options.get(name.split_once('.')?.0))
@@ -37,14 +36,14 @@ mod tests {
     use crate::rocks::options;
 
     #[test]
-    fn every_effect_is_of_an_option_that_exists() {
+    fn effects_name_existing_options() {
         let defaults = options::defaults().expect("a temporary directory");
         for (scope, names) in EFFECTS.iter() {
             let scope = Scope::named(scope).expect("a scope");
             for name in names.keys() {
                 let of_rocksdb =
                     scope.group().is_some_and(|group| validate::default_of(defaults, group, name).is_some());
-                assert!(of_rocksdb || registry::row(scope, name).is_some(), "{scope}.{name}");
+                assert!(of_rocksdb || registry::find(scope, name).is_some(), "{scope}.{name}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a preset changes, and what each change does: every option that differs from RocksDB's default.
+//! Explanations of presets: every option that differs from RocksDB's default, with its effects.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::validate::{Setting, default_of};
 use crate::rocks::releases::Release;
 use crate::text::escape::shown_in_line;
 
-/// The form of the JSON that [`Explanation`] serializes to.
+/// Name and version of the JSON of [`Explanation`].
 pub const SCHEMA: &str = "bedload-preset-explanation-2";
 
 /// A preset in full.
@@ -22,7 +22,7 @@ pub struct Explanation {
     pub schema: &'static str,
     /// Name of the preset.
     pub preset: String,
-    /// What it is for.
+    /// Its purpose.
     pub summary: String,
     /// Its loader.
     pub loader: Loader,
@@ -39,23 +39,23 @@ pub struct Explanation {
 pub struct Row {
     /// Its full name.
     pub option: Key,
-    /// Its value as RocksDB or bedload is given it.
+    /// Its effective value.
     pub value: String,
-    /// Its value as written, e.g. `cores`; none where both are equal.
+    /// Its value as written, e.g. `cores`, if it differs.
     pub written: Option<String>,
     /// The value without the preset.
     pub default: String,
-    /// Whose default that is: RocksDB's, or bedload's for options of its own.
+    /// The owner of that default: `RocksDB` or `bedload`.
     pub default_of: &'static str,
-    /// Why, in the preset's words.
+    /// The preset's reason.
     pub reason: Option<String>,
-    /// What it does while loading; none if the catalogue has no entry for it.
+    /// Its effect while loading, if the catalogue has an entry.
     pub effect: Option<String>,
-    /// What it costs or changes afterwards; none if the catalogue has no entry for it.
+    /// Its cost or effect afterwards, if the catalogue has an entry.
     pub cost: Option<String>,
-    /// Where it was set.
+    /// The place that sets it.
     pub from: Origin,
-    /// The shorthand it came out of.
+    /// The shorthand that sets it.
     pub via: Option<&'static str>,
 }
 
@@ -106,9 +106,9 @@ impl fmt::Display for Row {
     }
 }
 
-/// The value of an option without the preset, in plain digits, and whose default that is.
+/// The default of an option in plain digits, and the owner of that default.
 pub(super) fn default_value(resolved: &Resolved, key: &Key) -> (String, &'static str) {
-    if let Some(row) = registry::row(key.scope, &key.name) {
+    if let Some(row) = registry::find(key.scope, &key.name) {
         let owner = if row.owner == Owner::Bedload { "bedload" } else { "RocksDB" };
         let number = resolved.machine.number(row.default).map(|number| number.to_string());
         let digits = || super::quantity::whole(row.default).ok().map(|number| number.to_string());
@@ -121,7 +121,7 @@ pub(super) fn default_value(resolved: &Resolved, key: &Key) -> (String, &'static
 fn row(resolved: &Resolved, setting: &Setting) -> Option<Row> {
     let (default, owner) = default_value(resolved, &setting.key);
     let node = Key { stage: Stage::Node, ..setting.key.clone() };
-    // What `load` sets back to the default is a change all the same if `node` says otherwise.
+    // A default value in `load` is a change if `node` has another value.
     let sets_back = setting.key.stage == Stage::Load && resolved.settings.contains_key(&node);
     if agrees(&setting.value, &default) && !sets_back {
         return None;

@@ -1,8 +1,5 @@
-//! RocksDB's options that have no effect with the ingest loader: nothing passes through a memtable, the WAL or a
-//! compaction while it loads. Only naming them under `load` is refused, not under `node`.
-//!
-//! RocksDB says which options there are; this list only says which of them belong to an unused path. A test checks that
-//! each pattern matches at least one of RocksDB's names.
+//! RocksDB's options without effect in the ingest loader, which uses no memtable, no WAL and no compaction. They are
+//! errors in `load`, not in `node`. A test checks that each pattern matches an option of RocksDB.
 
 use super::key::Scope;
 
@@ -11,7 +8,7 @@ const WAL: &str = "nothing is written to the WAL";
 const COMPACTION: &str = "nothing is compacted while loading";
 const BLOB: &str = "SST files are built outside of the database, without blob files";
 
-/// Scope, a name (ending in `*` for all names that begin so), and why it has no effect.
+/// Scope, a name or a prefix with `*`, and the reason.
 const PATTERNS: &[(Scope, &str, &str)] = &[
     (Scope::Db, "allow_concurrent_memtable_write", MEMTABLE),
     (Scope::Db, "db_write_buffer_size", MEMTABLE),
@@ -55,7 +52,7 @@ const PATTERNS: &[(Scope, &str, &str)] = &[
     (Scope::Cf, "min_blob_size", BLOB),
 ];
 
-/// Why the ingest loader is not affected by an option under `load`, if it is not.
+/// The reason why an option in `load` has no effect with the ingest loader.
 pub(super) fn why(scope: Scope, name: &str) -> Option<&'static str> {
     PATTERNS
         .iter()

@@ -1,4 +1,4 @@
-//! Where an option belongs: `load.cf.write_buffer_size` is stage, scope and name.
+//! The full name of an option: `load.cf.write_buffer_size` is stage, scope and name.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::rocks::option_map::Group;
 pub enum Loader {
     /// Sorted, built into SST files outside of the database, ingested at the last level.
     Ingest,
-    /// Written in batches through memtables, then compacted.
+    /// Written in batches to memtables, then compacted.
     Memtable,
 }
 
@@ -21,11 +21,11 @@ pub enum Loader {
 pub enum Stage {
     /// While importing only.
     Load,
-    /// In the finished database, and while importing wherever `load` does not say otherwise.
+    /// In the finished database, and while importing unless `load` overrides it.
     Node,
 }
 
-/// Which of RocksDB's structures an option belongs to.
+/// The RocksDB structure that has an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -87,7 +87,7 @@ macro_rules! names {
         }
 
         impl $type {
-            /// The one with this name.
+            /// Parses a name.
             pub fn named(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)+ _ => None }
             }
@@ -104,7 +104,7 @@ names!(Scope { Db = "db", Cf = "cf", Table = "table", Write = "write", Ingest = 
 pub struct Key {
     /// When it is effective.
     pub stage: Stage,
-    /// What it belongs to.
+    /// The RocksDB structure that has it.
     pub scope: Scope,
     /// RocksDB's name, or a row of the registry; a field of a structured option as `option.field`.
     pub name: String,
@@ -122,7 +122,7 @@ impl serde::Serialize for Key {
     }
 }
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// A line of a preset.

@@ -1,4 +1,4 @@
-//! Choices that RocksDB accepts silently and users regret: warned of, not refused, since each has a use.
+//! Warnings about values that RocksDB accepts and users regret. Each has a use, so none is an error.
 
 use super::key::{Key, Loader, Scope, Stage};
 use super::resolved::Resolved;
@@ -63,7 +63,7 @@ fn lint(resolved: &Resolved, Setting { key, value, written, .. }: &Setting) -> O
     Some(warning.to_owned())
 }
 
-/// A builder keeps a whole file in memory to train a dictionary, unless an option limits that.
+/// A builder keeps a whole file in memory to train a dictionary unless an option limits the buffer.
 fn dictionary(resolved: &Resolved, key: &Key) -> Option<String> {
     let bound = key.name.replace(".max_dict_bytes", ".max_dict_buffer_bytes");
     let loading = resolved.loading();
@@ -80,7 +80,7 @@ fn dictionary(resolved: &Resolved, key: &Key) -> Option<String> {
     ))
 }
 
-/// What lies in the last level stays there untouched until the levels above are full, whose sizes count from the first.
+/// With static levels no compaction reaches the last level until the levels above it are full.
 fn static_levels(resolved: &Resolved) -> String {
     let node = resolved.node();
     let number = |name: &str| {
@@ -89,7 +89,7 @@ fn static_levels(resolved: &Resolved) -> String {
     };
     let last = number("num_levels") - 1.0;
     let factor = number("max_bytes_for_level_multiplier");
-    // A float that is too large for a number becomes the largest one.
+    // The conversion saturates.
     let full = (number("max_bytes_for_level_base") * factor.powf((last - 2.0).max(0.0))) as u64;
     format!(
         "the import leaves its files at the last level, {last}, all the same; what the node writes, overwrites and deletes \

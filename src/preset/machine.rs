@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_descriptor_limit_is_halved_and_a_large_one_keeps_a_reserve() {
+    fn descriptor_limit_keeps_a_reserve() {
         assert_eq!(Machine::files_within(256), 128);
         assert_eq!(Machine::files_within(1024), 768);
         assert_eq!(Machine::files_within(1 << 20), (1 << 20) - 256);

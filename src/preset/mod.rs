@@ -69,9 +69,9 @@ pub const DEFAULT_OF_LOGS: &str = "block-log";
 pub struct Preset {
     /// Its name.
     pub name: String,
-    /// What it is for, in a line.
+    /// Its purpose in one line.
     pub summary: String,
-    /// The loader it is made for.
+    /// Its loader.
     pub loader: Loader,
     /// The preset that this one changes.
     pub base: Option<Box<Preset>>,

@@ -93,7 +93,7 @@ impl Overrides {
         self.preset_or(named, DEFAULT)
     }
 
-    /// The same with another preset for the case that the user names none.
+    /// Chooses a preset, or `default` if the user names none.
     pub(crate) fn preset_or(&self, named: Option<&str>, default: &str) -> Result<Preset> {
         self.choose(named, default).map(|(preset, _)| preset)
     }
@@ -135,7 +135,7 @@ impl Overrides {
             let known = scope
                 .group()
                 .and_then(|group| defaults.names(group).find(|known| known.eq_ignore_ascii_case(name)))
-                .or_else(|| registry::row(scope, name).map(|row| row.name));
+                .or_else(|| registry::find(scope, name).map(|row| row.name));
             let name = known.unwrap_or(name).to_owned();
             assignments.push(Assignment {
                 key: Key { stage, scope, name },

@@ -35,7 +35,7 @@ pub struct Assignment {
     pub value: String,
     /// Why, in the words of the preset's author.
     pub reason: Option<String>,
-    /// Where it was written.
+    /// The place in the file.
     pub origin: Origin,
 }
 
@@ -110,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// What is wrong with an option that stands where a stage or scope was expected, if it is one that is known.
+    /// The problem of a known option in the place of a stage or scope.
     fn without_place(&self, prefix: &str, key: &Name, value: &Value) -> Option<PresetProblem> {
         let at = self.at(key.span().start);
         match value.get_ref() {
@@ -274,7 +274,7 @@ fn full_key(path: &str, at: &Origin) -> Result<Key> {
     Err(problem.into())
 }
 
-/// What is wrong with an option that is written without its stage, its scope or both, if it is one that is known.
+/// The problem of a known option without its stage, its scope or both.
 fn without_place(path: &str, may_be_misspelt: bool, at: &Origin) -> Option<PresetProblem> {
     let split = |path| -> (&str, &str) { str::split_once(path, '.').unwrap_or(("", path)) };
     let (word, rest) = split(path);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_the_form_is_named_with_its_line() {
+    fn invalid_preset_is_reported_with_line() {
         for (text, message) in [
             ("name = 3", "mine.toml:1: `name` is a text, in quotes"),
             ("\nloader = \"ingset\"", "mine.toml:2: `ingset` is not a loader; there are `ingest` and `memtable`"),

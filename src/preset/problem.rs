@@ -1,4 +1,4 @@
-//! What can be wrong with a preset or an override: always with the place and, for a name, the nearest valid one.
+//! Problems of presets and overrides, each with its place and, for a name, the nearest valid name.
 
 use super::builtin;
 use super::key::{Key, Loader, Origin};
@@ -11,65 +11,65 @@ pub enum PresetProblem {
     /// Neither a built-in preset nor a file.
     #[error("find preset `{name}`: it is neither built in nor a file{}", suggest(.nearest))]
     NoSuchPreset {
-        /// As the user wrote it.
+        /// The name as written.
         name: String,
-        /// The built-in name most like it.
+        /// The most similar built-in name.
         nearest: Option<String>,
     },
     /// The text is not TOML, or not of the form of a preset.
     #[error("{at}: {reason}")]
     Form {
-        /// Where.
+        /// The place.
         at: Origin,
-        /// What is wrong there.
+        /// The problem.
         reason: String,
     },
     /// A name that is unknown at this place.
     #[error("{at}: unknown {what} `{name}`{}", suggest(.nearest))]
     Unknown {
-        /// Where.
+        /// The place.
         at: Origin,
-        /// What was expected, e.g. `option`.
+        /// The expected kind of name, e.g. `option`.
         what: &'static str,
-        /// As it was written.
+        /// The name as written.
         name: String,
-        /// The valid name most like it.
+        /// The most similar valid name.
         nearest: Option<String>,
     },
     /// A value of the wrong kind, with a wrong unit, or too large.
     #[error("{at}: `{key}` cannot be `{value}`: {reason}")]
     BadValue {
-        /// Where.
+        /// The place.
         at: Origin,
         /// The option.
         key: Key,
-        /// As it was written.
+        /// The value as written.
         value: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// A value for which RocksDB would end the process, or that cannot work in an import.
     #[error("{at}: `{key}` cannot be `{value}`: {reason}")]
     Unusable {
-        /// Where.
+        /// The place.
         at: Origin,
         /// The option.
         key: Key,
-        /// As it was given to RocksDB.
+        /// The value passed to RocksDB.
         value: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// RocksDB does not take the value.
     #[error("{at}: RocksDB refuses `{key}` = `{value}`: {message}")]
     Refused {
-        /// Where.
+        /// The place.
         at: Origin,
         /// The option.
         key: Key,
-        /// As it was given to RocksDB.
+        /// The value passed to RocksDB.
         value: String,
-        /// RocksDB's words.
+        /// RocksDB's message.
         message: String,
         /// Its default: an example of the form.
         default: String,
@@ -77,7 +77,7 @@ pub enum PresetProblem {
     /// The option has no effect with this loader.
     #[error("{at}: `{key}` has no effect with the {loader} loader: {reason}")]
     NoEffect {
-        /// Where.
+        /// The place.
         at: Origin,
         /// The option.
         key: Key,
@@ -93,7 +93,7 @@ pub enum PresetProblem {
         preset: String,
         /// `load` or `node`.
         section: &'static str,
-        /// RocksDB's words.
+        /// RocksDB's message.
         message: String,
     },
 }

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_may_have_a_sign_and_a_binary_unit() {
+    fn number_accepts_sign_and_binary_unit() {
         assert_eq!(whole("64M"), Ok(64 << 20));
         assert_eq!(whole("-1"), Ok(-1));
         assert_eq!(whole("18446744073709551615"), Ok(u64::MAX.into()));

@@ -42,7 +42,7 @@ pub struct EffectiveOption {
     pub value: String,
     /// RocksDB's default.
     pub default: String,
-    /// Where it was set; none if RocksDB chose it.
+    /// The place that sets it; `None` if RocksDB chose it.
     pub from: Option<Origin>,
 }
 
@@ -211,7 +211,7 @@ impl Resolved {
         let key = Key { stage: Stage::Load, scope, name: name.to_owned() };
         match self.settings.get(&key) {
             Some(setting) => &setting.value,
-            None => registry::row(scope, name).map_or("", |row| row.default),
+            None => registry::find(scope, name).map_or("", |row| row.default),
         }
     }
 
@@ -228,7 +228,7 @@ impl Resolved {
     }
 }
 
-/// Whether two texts of an option mean the same: numbers by value, objects by their id, which RocksDB writes in full
+/// True if two values of an option are equal: numbers by value, objects by their id, which RocksDB writes in full
 /// (`skip_list` comes back as `SkipListFactory`, `bloomfilter:10` as `{id=bloomfilter:10:false;..}`).
 pub(super) fn agrees(asked: &str, kept: &str) -> bool {
     if asked == kept {

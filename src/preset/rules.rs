@@ -1,5 +1,5 @@
 //! Combinations of options that RocksDB's parser accepts and that then end the process. `scripts/sweep-options` finds them.
-//! What RocksDB refuses when it uses an option needs no rule: a rehearsal finds it.
+//! Options that RocksDB rejects on use need no rule: a rehearsal finds them.
 
 use super::key::{Key, Scope, Stage};
 use super::problem::PresetProblem;

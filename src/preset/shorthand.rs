@@ -1,7 +1,5 @@
-//! RocksDB's functions that set several options at once, expanded into the options they set.
-//!
-//! So each value is visible, can be overridden and is explained like any other. Tests compare each with RocksDB's own
-//! function.
+//! RocksDB's functions that set several options, expanded into these options, so that each value is shown and can be
+//! overridden. Tests compare each with RocksDB's function.
 
 use super::key::Scope;
 

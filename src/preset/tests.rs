@@ -42,7 +42,7 @@ fn refused(set: &str) -> String {
 }
 
 #[test]
-fn every_file_in_configs_is_built_in_and_is_called_by_its_name() {
+fn configs_are_built_in_by_file_name() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
     let files: HashSet<String> = fs::read_dir(dir)
         .expect("the directory")
@@ -59,7 +59,7 @@ fn every_file_in_configs_is_built_in_and_is_called_by_its_name() {
 }
 
 #[test]
-fn every_value_of_a_shipped_preset_has_a_reason_and_is_what_rocksdb_says_it_works_with() {
+fn shipped_values_have_reasons_and_are_kept() {
     for resolved in shipped() {
         let name = &resolved.preset;
         for assignment in &Preset::builtin(name).expect(name).assignments {
@@ -82,7 +82,7 @@ fn every_value_of_a_shipped_preset_has_a_reason_and_is_what_rocksdb_says_it_work
 }
 
 #[test]
-fn every_option_of_a_shipped_preset_has_its_effect_written_down() {
+fn shipped_options_have_effects() {
     for resolved in shipped() {
         let name = &resolved.preset;
         for row in explain(resolved).options {
@@ -92,7 +92,7 @@ fn every_option_of_a_shipped_preset_has_its_effect_written_down() {
 }
 
 #[test]
-fn a_shipped_preset_hands_over_seven_levels_with_automatic_compaction() {
+fn shipped_presets_compact_seven_levels() {
     for resolved in shipped() {
         let (name, node) = (&resolved.preset, resolved.node());
         let effective = options::effective(&node).expect(name);
@@ -104,7 +104,7 @@ fn a_shipped_preset_hands_over_seven_levels_with_automatic_compaction() {
 }
 
 #[test]
-fn a_misspelt_option_is_named_with_file_line_and_the_nearest_valid_name() {
+fn misspelt_option_suggests_the_nearest_name() {
     let text = "loader = \"memtable\"\n[load.cf]\nwrite_bufer_size = \"64M\"\n";
     assert_eq!(
         problem(text),
@@ -116,7 +116,7 @@ fn a_misspelt_option_is_named_with_file_line_and_the_nearest_valid_name() {
 }
 
 #[test]
-fn an_option_in_the_wrong_scope_is_led_to_the_right_one() {
+fn wrong_scope_suggests_the_right_one() {
     assert_eq!(
         refused("node.cf.max_open_files=5"),
         "--set node.cf.max_open_files=5: unknown option `node.cf.max_open_files`; \
@@ -135,12 +135,12 @@ fn an_option_in_the_wrong_scope_is_led_to_the_right_one() {
 }
 
 #[test]
-fn an_option_that_rocksdb_reads_and_ignores_is_unknown() {
+fn option_ignored_by_rocksdb_is_unknown() {
     assert!(refused("node.cf.soft_rate_limit=3").contains("unknown option `node.cf.soft_rate_limit`"));
 }
 
 #[test]
-fn a_wrong_unit_or_an_overflow_is_refused_though_rocksdb_would_take_it() {
+fn wrong_unit_or_overflow_is_rejected() {
     assert_eq!(
         refused("node.cf.write_buffer_size=64MB"),
         "--set node.cf.write_buffer_size=64MB: `node.cf.write_buffer_size` cannot be `64MB`: \
@@ -162,7 +162,7 @@ fn a_wrong_unit_or_an_overflow_is_refused_though_rocksdb_would_take_it() {
 }
 
 #[test]
-fn what_rocksdb_refuses_is_reported_in_its_words_with_the_form_of_the_default() {
+fn rocksdb_refusal_shows_message_and_default() {
     let ingest = Preset::builtin("ingest").expect("built in");
     let error = resolve(&ingest, &with(&["node.cf.compression=kZstd"])).expect_err("refused");
     assert!(error.to_string().contains("RocksDB refuses `node.cf.compression` = `kZstd`: "), "{error}");
@@ -170,7 +170,7 @@ fn what_rocksdb_refuses_is_reported_in_its_words_with_the_form_of_the_default() 
 }
 
 #[test]
-fn a_compression_goes_by_its_plain_name_and_all_are_listed_for_another() {
+fn unknown_compression_lists_all_names() {
     let ingest = Preset::builtin("ingest").expect("built in");
     for (set, option, kept) in [
         ("compression=zstd", "compression", "kZSTD"),
@@ -198,7 +198,7 @@ fn a_compression_goes_by_its_plain_name_and_all_are_listed_for_another() {
     );
 }
 
-/// What a preset comes to with the OPTIONS file of a node with these lines for its column family and its tables.
+/// Resolves a preset with an OPTIONS file that has these lines for its column family and its tables.
 fn of_node(family: &str, table: &str, set: &[&str]) -> Resolved {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("OPTIONS-000001");
@@ -212,7 +212,7 @@ fn of_node(family: &str, table: &str, set: &[&str]) -> Resolved {
 }
 
 #[test]
-fn a_filter_whose_bits_an_options_file_does_not_say_has_ten_and_that_is_reported() {
+fn filter_without_bits_gets_ten() {
     for (written, kind, kept) in [
         ("bloomfilter", "bloom", "bloomfilter:10:false"),
         ("rocksdb.BuiltinBloomFilter", "bloom", "bloomfilter:10:false"),
@@ -246,7 +246,7 @@ fn a_filter_whose_bits_an_options_file_does_not_say_has_ten_and_that_is_reported
 }
 
 #[test]
-fn levels_that_are_filled_from_the_first_are_reported_what_happens_to_the_last() {
+fn static_levels_are_warned_of() {
     let notes = of_node("level_compaction_dynamic_level_bytes=false", "", &[]).notes;
     let [note] = notes.as_slice() else { panic!("{notes:?}") };
     let message = ":5: `node.cf.level_compaction_dynamic_level_bytes`: the import leaves its files at the last level, 6, \
@@ -261,7 +261,7 @@ fn levels_that_are_filled_from_the_first_are_reported_what_happens_to_the_last()
 }
 
 #[test]
-fn the_oldest_rocksdb_of_a_shipped_preset_is_the_same_with_and_without_resolving_it() {
+fn oldest_rocksdb_needs_no_resolving() {
     let mut of: Vec<(String, String)> = Vec::new();
     for resolved in shipped() {
         let preset = Preset::builtin(&resolved.preset).expect("built in");
@@ -286,7 +286,7 @@ fn family_of(files: &[(&str, &str)]) -> (tempfile::TempDir, std::path::PathBuf) 
 }
 
 #[test]
-fn a_preset_changes_its_base_option_by_option() {
+fn preset_overrides_its_base_by_option() {
     let (_dir, first) = family_of(&[
         ("mine.toml", "base = \"bases/middle.toml\"\n[node.table]\nblock_size = \"64K\"\n"),
         ("bases/middle.toml", "base = \"ingest\"\n[node.table]\nblock_size = \"8K\"\nformat_version = 5\n"),
@@ -326,7 +326,7 @@ fn a_preset_changes_its_base_option_by_option() {
 }
 
 #[test]
-fn a_base_that_cannot_be_is_refused_with_its_place() {
+fn invalid_base_is_rejected_with_place() {
     let refused = |files: &[(&str, &str)]| {
         let (dir, first) = family_of(files);
         let error = Preset::from_file(&first).expect_err("refused");
@@ -364,19 +364,19 @@ fn a_base_that_cannot_be_is_refused_with_its_place() {
 }
 
 #[test]
-fn an_object_that_rocksdb_cannot_make_is_refused_though_its_parser_takes_it() {
+fn object_that_rocksdb_cannot_make_is_rejected() {
     let error = problem("loader = \"memtable\"\n[load.cf]\nmemtable_factory = \"vectro\"\n");
     assert!(error.starts_with("mine.toml:3: RocksDB refuses `load.cf.memtable_factory` = `vectro`: "), "{error}");
 }
 
 #[test]
-fn a_negative_number_where_there_is_none_is_refused() {
+fn negative_number_is_rejected() {
     let error = problem("loader = \"memtable\"\n[load.cf]\nwrite_buffer_size = -5\n");
     assert!(error.starts_with("mine.toml:3: RocksDB refuses `load.cf.write_buffer_size` = `-5`: "), "{error}");
 }
 
 #[test]
-fn options_that_rocksdb_refuses_together_are_reported_so() {
+fn conflicting_options_are_reported() {
     let error = problem(
         "loader = \"memtable\"\nname = \"x\"\n[load.db]\nunordered_write = true\nenable_pipelined_write = true\n",
     );
@@ -388,7 +388,7 @@ fn options_that_rocksdb_refuses_together_are_reported_so() {
 }
 
 #[test]
-fn an_option_without_effect_for_the_loader_is_refused() {
+fn option_without_effect_is_rejected() {
     assert_eq!(
         problem("loader = \"memtable\"\n[load.ingest]\nsst_size = \"64M\"\n"),
         "mine.toml:3: `load.ingest.sst_size` has no effect with the memtable loader: \
@@ -403,7 +403,7 @@ fn an_option_without_effect_for_the_loader_is_refused() {
 }
 
 #[test]
-fn files_are_not_placed_outside_of_the_database() {
+fn paths_outside_the_database_are_rejected() {
     assert!(refused("node.db.wal_dir=/elsewhere").contains("it places files outside of the database"));
 }
 
@@ -445,7 +445,7 @@ fn each_layer_wins_over_the_one_below() {
 }
 
 #[test]
-fn load_options_lie_on_top_of_the_nodes_only_while_loading() {
+fn load_options_override_node_while_loading() {
     let resolved = resolve(&Preset::builtin("ingest").expect("built in"), &with(&[])).expect("good");
     assert_eq!(resolved.loading().get(Group::Cf, "disable_auto_compactions"), Some("true"));
     assert_eq!(resolved.loading().get(Group::Table, "block_size"), Some("16384"));
@@ -464,7 +464,7 @@ fn typed_values_reach_the_loader() {
 }
 
 #[test]
-fn a_nodes_options_file_becomes_the_node_section() {
+fn options_file_becomes_the_node_section() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut wanted = crate::rocks::option_map::OptionMap::default();
     wanted.set(Group::Db, "max_background_jobs", "3");
@@ -500,7 +500,7 @@ fn a_nodes_options_file_becomes_the_node_section() {
 }
 
 #[test]
-fn an_operator_that_lives_in_the_nodes_program_is_left_out_of_an_options_file_aloud() {
+fn custom_operator_is_dropped_with_a_note() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("OPTIONS-000001");
     let text = "[Version]\nrocksdb_version=9.0.0\n[DBOptions]\n[CFOptions \"default\"]\nmerge_operator=TheNodes\n";
@@ -513,7 +513,7 @@ fn an_operator_that_lives_in_the_nodes_program_is_left_out_of_an_options_file_al
 }
 
 #[test]
-fn the_preset_is_the_named_one_then_the_environments_then_the_users_then_the_default() {
+fn preset_choice_follows_precedence() {
     let dir = tempfile::tempdir().expect("a directory");
     let config = dir.path().join("config.toml");
     fs::write(&config, "preset = \"ingest-small\"\n").expect("written");
@@ -552,7 +552,7 @@ fn known_traps_are_reported() {
 }
 
 #[test]
-fn an_options_file_with_another_order_of_keys_is_refused() {
+fn options_file_comparator_is_rejected() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("OPTIONS-000001");
     let text = "[Version]\nrocksdb_version=9.0.0\n[DBOptions]\n[CFOptions \"default\"]\ncomparator=RocksDict.Reverse\n";
@@ -563,7 +563,7 @@ fn an_options_file_with_another_order_of_keys_is_refused() {
 }
 
 #[test]
-fn a_preset_that_does_not_exist_is_reported_the_nearest_name() {
+fn unknown_preset_suggests_the_nearest_name() {
     let error = Preset::find("ingset").expect_err("no such preset");
     assert_eq!(
         error.to_string(),
@@ -574,7 +574,7 @@ fn a_preset_that_does_not_exist_is_reported_the_nearest_name() {
 }
 
 #[test]
-fn what_the_shorthands_set_is_what_rocksdbs_functions_set() {
+fn shorthands_match_rocksdbs_functions() {
     let set_by = |name: &str, value| {
         let mut map = crate::rocks::option_map::OptionMap::default();
         for (scope, name, value) in shorthand::expand(name, value) {
@@ -618,7 +618,7 @@ fn explain_says_what_it_said() {
 }
 
 #[test]
-fn explain_leaves_out_what_is_rocksdbs_default_anyway() {
+fn explain_omits_rocksdbs_defaults() {
     let resolved = resolve(&Preset::builtin("ingest").expect("built in"), &with(&[])).expect("good");
     let explained = explain(&resolved);
     let has = |option: &str| explained.options.iter().any(|row| row.option.to_string() == option);
@@ -627,7 +627,7 @@ fn explain_leaves_out_what_is_rocksdbs_default_anyway() {
 }
 
 #[test]
-fn diff_names_what_differs_and_which_side_is_silent() {
+fn diff_shows_values_and_missing_sides() {
     let resolved = |name| resolve(&Preset::builtin(name).expect(name), &with(&[])).expect(name);
     let (a, b) = (resolved("ingest"), resolved("ingest-compat"));
     let differences: Vec<String> =
@@ -641,7 +641,7 @@ fn diff_names_what_differs_and_which_side_is_silent() {
 }
 
 #[test]
-fn the_final_compaction_has_the_nodes_style_and_levels() {
+fn final_compaction_uses_node_style_and_levels() {
     let resolved = |name| resolve(&Preset::builtin(name).expect(name), &with(&[])).expect(name);
     for name in ["forest-no-compaction", "forest-bulk-load"] {
         let resolved = resolved(name);
@@ -656,7 +656,7 @@ fn the_final_compaction_has_the_nodes_style_and_levels() {
 }
 
 #[test]
-fn the_documented_keys_of_the_configuration_are_those_that_are_read() {
+fn documented_configuration_keys_are_read() {
     let documented = include_str!("../../docs/config.md");
     let rows: Vec<Vec<&str>> = documented
         .lines()
@@ -807,7 +807,7 @@ fn a_rehearsal_names_the_refused_option() {
 }
 
 #[test]
-fn a_crash_rule_names_the_line_of_a_file() {
+fn crash_rule_names_the_line() {
     let text = "loader = \"ingest\"\n[load.table]\npartition_filters = true\n";
     assert!(
         problem(text).starts_with("mine.toml:3: `load.table.partition_filters` cannot be `true`"),

@@ -26,9 +26,9 @@ pub struct Setting {
     pub written: String,
     /// Why, in the words of the preset's author.
     pub reason: Option<String>,
-    /// Where it was written.
+    /// The place that sets it.
     pub origin: Origin,
-    /// The shorthand it came out of.
+    /// The shorthand that sets it.
     pub via: Option<&'static str>,
 }
 
@@ -123,12 +123,12 @@ impl Validator<'_> {
     /// True if the option exists.
     pub fn knows(&self, Key { scope, name, .. }: &Key) -> bool {
         let of_rocksdb = scope.group().and_then(|group| default_of(self.defaults, group, name));
-        of_rocksdb.is_some() || registry::row(*scope, name).is_some()
+        of_rocksdb.is_some() || registry::find(*scope, name).is_some()
     }
 
     fn expand(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
         let Key { stage, scope, name } = &assignment.key;
-        if let Some(row) = registry::row(*scope, name) {
+        if let Some(row) = registry::find(*scope, name) {
             return self.of_registry(assignment, row);
         }
         let Some(group) = scope.group() else { return Err(self.unknown(assignment).into()) };

@@ -1,4 +1,4 @@
-//! What a column family holds, counted and digested by all threads: no hash is checked, only RocksDB's checksums are.
+//! Counts and digests the records of a column family on all threads. RocksDB checks its checksums; no hash of a block is checked.
 
 use super::key_ranges::{KeyRange, ranges};
 use super::reader::{DataFile, Reader};
@@ -24,7 +24,7 @@ pub(crate) trait Visit: Send {
     }
 }
 
-/// What was counted in a range.
+/// The counts of a range.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     content: Content,
@@ -95,7 +95,7 @@ impl FamilyScan<'_> {
     }
 }
 
-/// The same ranges as at most `count`.
+/// Joins ranges into at most `count`.
 fn coarse(ranges: &[KeyRange], count: usize) -> Vec<KeyRange> {
     let join = |group: &[KeyRange]| match group {
         [first, .., last] => Some(KeyRange { from: first.from.clone(), to: last.to.clone() }),

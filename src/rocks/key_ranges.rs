@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_is_cut_into_equal_parts() {
+    fn large_file_is_divided_equally() {
         let file = file(vec![1, 0x71, 0], vec![1, 0x71, 0x80], 4 * RANGE_BYTES);
         let cuts: Vec<_> = ranges(&[&file]).into_iter().filter_map(|range| range.from).collect();
         assert_eq!(

@@ -35,7 +35,7 @@ enum Kind {
     Wal { number: u64 },
 }
 
-/// Whether a file of that name in a database's directory is RocksDB's.
+/// True if a file of this name in a database's directory is RocksDB's.
 pub(crate) fn is_database_file(name: &str) -> bool {
     let numbered = |stem: &str| !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_digit());
     match name.rsplit_once('.') {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_of_a_manifest_is_found_and_every_cut_is_a_writer_that_died() {
+    fn manifest_flips_are_found_and_cuts_accepted() {
         let (log, second) = two();
         assert_eq!(check(&log, Kind::Manifest), None);
         for bit in 0..log.len() * 8 {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_of_a_file_that_is_used_again_is_found_behind_another_even_in_a_wal() {
+    fn recycled_record_types_are_checked() {
         for kind in [5, 6, 7, 8, 11, 131] {
             let (mut log, second) = two();
             log[second + 6] = kind;
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wal_ends_where_it_is_damaged_but_its_next_block_is_read() {
+    fn damaged_wal_block_is_skipped() {
         let (mut log, second) = two();
         log[second + HEADER] ^= 1;
         log.resize(BLOCK, 0);

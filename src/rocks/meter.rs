@@ -46,7 +46,7 @@ impl Meter {
         self.lock().push(options);
     }
 
-    /// What has been counted so far.
+    /// Counts so far.
     pub fn read(&self) -> Metered {
         let mut metered = Metered::default();
         for options in self.lock().iter() {
@@ -68,7 +68,7 @@ impl Meter {
     }
 }
 
-/// What lookups made RocksDB read.
+/// RocksDB's reads for lookups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ReadCounts {
     /// Reads of SST files, from the page cache or from the disk.
@@ -92,7 +92,7 @@ impl ReadCounts {
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     }
 
-    /// What has been counted so far with these options.
+    /// Counts so far with these options.
     pub(super) fn of(options: &Options) -> Self {
         let count = |ticker| options.get_ticker_count(ticker);
         Self {
@@ -105,7 +105,7 @@ impl ReadCounts {
         }
     }
 
-    /// What has been counted since `before`.
+    /// Counts since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             file_reads: self.file_reads - before.file_reads,
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_are_held_back_are_counted_and_timed() {
+    fn write_stalls_are_counted_and_timed() {
         // Above one file at level 0 every write is delayed.
         let slow = [
             ("level0_file_num_compaction_trigger", "1"),

@@ -128,7 +128,7 @@ pub fn fields_of(value: &str) -> Option<Vec<(&str, &str)>> {
     (depth == 0).then_some(fields)
 }
 
-/// Whether a value as an OPTIONS file has it is the default; of a structure the file may leave out fields.
+/// True if a value in an OPTIONS file is the default. The file may omit fields of a structure.
 pub fn says_default(value: &str, default: Option<&str>) -> bool {
     let Some(default) = default else { return false };
     let is_within = |fields: Vec<(&str, &str)>| {
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_and_table_options_are_gathered_in_braces() {
+    fn nested_options_are_written_in_braces() {
         let mut map = OptionMap::default();
         map.set(Group::Db, "max_open_files", "-1");
         map.set(Group::Cf, "compression_opts.level", "3");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_that_leaves_out_fields_may_still_be_the_default() {
+    fn structure_without_fields_can_be_default() {
         let default = Some("{a=1;b={c=2;d=3;};e=4;}");
         for same in ["{a=1;b={c=2;d=3;};e=4;}", "{e=4;a=1;}", "{b={c=2;d=3;};}"] {
             assert!(says_default(same, default), "{same}");

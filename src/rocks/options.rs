@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_every_preset_lies_in_the_last_level_and_says_in_options_what_the_node_section_says() {
+    fn presets_fill_last_level_and_options() {
         for preset in crate::preset::Preset::builtin_names() {
             let dir = tempfile::tempdir().expect("a directory");
             let left = database_of(preset, dir.path());
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn rocksdb_7_8_reads_every_record_of_ingest_compat_and_none_of_ingest() {
+    fn rocksdb_7_8_reads_ingest_compat_only() {
         let (Some(mut scan), Some(mut dump), Some(mut scan_new)) =
             (old_tool("ldb"), old_tool("sst_dump"), old_tool("ldb"))
         else {

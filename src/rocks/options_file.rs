@@ -49,7 +49,7 @@ pub struct Family {
     pub name: String,
     /// `[CFOptions]`.
     pub cf: Vec<Line>,
-    /// What follows `TableOptions/`, e.g. `BlockBasedTable`.
+    /// The name after `TableOptions/`, e.g. `BlockBasedTable`.
     pub table_format: Option<String>,
     /// `[TableOptions/..]`.
     pub table: Vec<Line>,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_options_file_is_named_with_its_line() {
+    fn invalid_options_file_is_reported_with_line() {
         let error = OptionsFile::parse("[Version]\n  rocksdb_version\n").expect_err("no value");
         assert_eq!(error, (2, "`rocksdb_version` is not `name=value`".into()));
         let error = OptionsFile::parse("hello=1\n").expect_err("no sections");

@@ -172,7 +172,7 @@ impl Reader {
         Ok(Writer::new(&self.db, &self.path, self.family(family)?, settings))
     }
 
-    /// What lookups have read so far; `None` where it is not counted.
+    /// Reads of lookups so far; `None` if they are not counted.
     pub fn counts(&self) -> Option<ReadCounts> {
         self.counted.as_ref().map(ReadCounts::of)
     }
@@ -186,7 +186,7 @@ impl Reader {
     /// About how many bytes the records of a range take. Opens the files that begin or end in it.
     pub(super) fn approximate_size(&self, family: &str, range: Range<'_>) -> Result<u64> {
         let sizes = self.db.get_approximate_sizes_cf(self.family(family)?, &[range]);
-        Ok(sizes.map_err(wrap("look at", &self.path))?.into_iter().sum())
+        Ok(sizes.map_err(wrap("inspect", &self.path))?.into_iter().sum())
     }
 
     /// Reads all files, filters as well as records.
@@ -295,7 +295,7 @@ impl Reader {
     /// Totals of all files of a column family, from their properties; 0 where RocksDB does not report them.
     pub fn totals(&self, family: &str) -> Result<FileTotals> {
         let property = self.db.property_value_cf(self.family(family)?, "rocksdb.aggregated-table-properties");
-        let text = property.map_err(wrap("look at", &self.path))?.unwrap_or_default();
+        let text = property.map_err(wrap("inspect", &self.path))?.unwrap_or_default();
         // `# data blocks=9; # entries=99; ..; index block size (user-key? 1, delta-value? 1)=1234; filter block size=5678; ..`
         let number = |name: &str| {
             let field = text.split(';').map(str::trim).find(|field| field.starts_with(name))?;
@@ -320,7 +320,7 @@ impl Reader {
         let mut entries = 0;
         for name in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
             let found =
-                self.db.property_int_value_cf(self.family(family)?, name).map_err(wrap("look at", &self.path))?;
+                self.db.property_int_value_cf(self.family(family)?, name).map_err(wrap("inspect", &self.path))?;
             entries += found.unwrap_or_default();
         }
         Ok(entries)

@@ -8,7 +8,7 @@ use super::VERSION;
 use super::option_map::{Group, OptionMap, fields_of};
 use super::options_file::OptionsFile;
 
-/// What RocksDB 7.8 wrote when it made an empty database with a Bloom filter: every option that it knows.
+/// The OPTIONS file of an empty database with a Bloom filter, written by RocksDB 7.8: all options that it knows.
 const OPTIONS_7_8: &str = include_str!("OPTIONS-7.8");
 
 /// A release of RocksDB.
@@ -56,7 +56,7 @@ impl Release {
         }
     }
 
-    /// Whether it comes before the format of today's default, so that a node of it opens databases that ask for no more.
+    /// True if it is older than the default format, so that its nodes open only databases in older formats.
     pub fn is_old(self) -> bool {
         self < Self::FORMATS[1]
     }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_reader_follows_from_the_format_and_from_options_that_came_later() {
+    fn oldest_reader_follows_format_and_options() {
         let defaults = options::defaults().expect("a temporary directory");
         let of = |entries: &[(Group, &str, &str)]| {
             let mut map = OptionMap::default();

@@ -75,7 +75,7 @@ mod tests {
     use crate::os::scratch_dir::open;
 
     #[test]
-    fn a_place_that_cannot_be_used_gives_way_to_the_next() {
+    fn unusable_place_is_skipped() {
         let good = tempfile::tempdir().expect("a directory");
         let places = [PathBuf::from("/proc/self"), "/nonexistent".into(), good.path().to_owned()];
         let found = try_in(&places, |dir| Tried::Answered(dir.to_owned())).expect("there is one");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_place_supports_is_reported_as_the_last_place_has_it() {
+    fn unsupported_everywhere_reports_the_last_place() {
         let (one, two) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let places = [one.path().to_owned(), two.path().to_owned(), "/nonexistent".into()];
         let mut tries = 0;
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_fails_is_reported_and_not_what_another_does_not_support() {
+    fn failure_is_reported_before_unsupported() {
         let (one, two) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         for full in [one.path(), two.path()] {
             let answer = try_in(&[one.path().to_owned(), two.path().to_owned()], |dir| {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_has_left_is_swept_at_once_and_what_is_in_use_is_not() {
+    fn only_unused_directories_are_swept() {
         let place = tempfile::tempdir().expect("a directory");
         let dead = left(place.path(), "bedload-options-a1B2c3");
         let used = left(place.path(), "bedload-options-a1B2c4");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_has_made_is_not_swept() {
+    fn other_users_directories_are_not_swept() {
         let place = tempfile::tempdir().expect("a directory");
         let dir = left(place.path(), "bedload-options-a1B2c3");
         if std::os::unix::fs::chown(&dir, Some(65534), None).is_err() {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_only_for_its_owner_and_is_not_swept_while_it_is_used() {
+    fn used_directory_is_private_and_not_swept() {
         let place = tempfile::tempdir().expect("a directory");
         let mode = try_in(&[place.path().to_owned()], |dir| {
             try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("another one beside it");

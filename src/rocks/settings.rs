@@ -47,7 +47,7 @@ pub struct IngestSettings {
     pub file_opening_threads: u32,
 }
 
-/// What a manual compaction does with the last level: `rocksdb::BottommostLevelCompaction`.
+/// The treatment of the last level by a manual compaction: `rocksdb::BottommostLevelCompaction`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum BottommostLevel {
     /// `kSkip`: leave it.
@@ -65,13 +65,13 @@ pub enum BottommostLevel {
 pub struct CompactionSettings {
     /// Threads for one compaction; 0 takes the database's option of the same name.
     pub max_subcompactions: u32,
-    /// What to do with the last level.
+    /// The treatment of the last level.
     pub bottommost_level_compaction: BottommostLevel,
     /// Keep automatic compactions from running at the same time.
     pub exclusive_manual_compaction: bool,
     /// Move the result to `target_level`.
     pub change_level: bool,
-    /// Where to, with `change_level`; -1 is the lowest level that can hold it.
+    /// The target with `change_level`; -1 is the lowest level that can hold the result.
     pub target_level: i32,
     /// Start even if the flush before it stalls writers.
     pub allow_write_stall: bool,

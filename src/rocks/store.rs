@@ -151,7 +151,7 @@ impl Store {
     pub fn backlog(&self) -> Result<Backlog> {
         let family = self.family()?;
         let number = |name: &PropName| -> Result<u64> {
-            let found = self.db.property_int_value_cf(family, name).map_err(wrap("look at", &self.path))?;
+            let found = self.db.property_int_value_cf(family, name).map_err(wrap("inspect", &self.path))?;
             Ok(found.unwrap_or_default())
         };
         Ok(Backlog {
@@ -168,7 +168,7 @@ impl Store {
     /// Bytes in all memtables of a column family, those that are being flushed included.
     pub fn memtables_of(&self, family: &str) -> Result<u64> {
         let found = self.db.property_int_value_cf(self.named(family)?, properties::CUR_SIZE_ALL_MEM_TABLES);
-        Ok(found.map_err(wrap("look at", &self.path))?.unwrap_or_default())
+        Ok(found.map_err(wrap("inspect", &self.path))?.unwrap_or_default())
     }
 
     /// Makes a running [`Store::compact`] return soon, with its work undone.
@@ -204,7 +204,7 @@ impl Store {
         let options = options::compact_options(settings);
         self.db.compact_range_cf_opt(self.named(family)?, None::<&[u8]>, None::<&[u8]>, &options);
         let failed = |message| Error::Rocks { action: "compact", path: self.path.clone(), message };
-        let errors = self.db.property_int_value(properties::BACKGROUND_ERRORS).map_err(wrap("look at", &self.path))?;
+        let errors = self.db.property_int_value(properties::BACKGROUND_ERRORS).map_err(wrap("inspect", &self.path))?;
         if let Some(errors @ 1..) = errors {
             let log = tail(&self.path.join("LOG")).unwrap_or_default();
             return Err(failed(match last_error(&log) {
@@ -232,7 +232,7 @@ impl Store {
         // From the files' own properties: the list of live files knows only those RocksDB happens to have opened.
         let family = self.named(name)?;
         let property = self.db.property_value_cf(family, "rocksdb.aggregated-table-properties");
-        let text = property.map_err(wrap("look at", &self.path))?.unwrap_or_default();
+        let text = property.map_err(wrap("inspect", &self.path))?.unwrap_or_default();
         let field = text.split(';').map(str::trim).find_map(|field| field.strip_prefix("# entries="));
         match field.map(str::parse) {
             Some(Ok(records)) => Ok(records),
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_failure_in_a_log_is_found() {
+    fn last_failure_in_log_is_found() {
         let log = "2026/11/22 1 [WARN] Background IO error IO error: No space left on device: While appending to file: 1.sst\n\
                    2026/11/22 1 [ERROR] Waiting after background compaction error: IO error: No space left on device: While \
                    appending to file: 2.sst, Accumulated background error counts: 1\n2026/11/22 1 Shutdown complete\n";

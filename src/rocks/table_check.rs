@@ -39,7 +39,7 @@ fn with_filters(file: Option<&OptionsFile>, family: &str) -> Option<Options> {
 pub(crate) struct TableCheck {
     reader: Reader,
     options: Options,
-    /// Whether something did not match when the database was opened.
+    /// True if opening the database reported a mismatch.
     mismatch_at_open: bool,
 }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_in_a_filter_is_found_in_every_format_and_at_its_file() {
+    fn filter_flip_is_found_in_every_format() {
         let cases = [
             (5, ChecksumType::CRC32c, false, false),
             (5, ChecksumType::XXHash, false, false),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_is_opened_with_its_own_comparator_levels_and_table_format() {
+    fn database_opens_with_its_own_options() {
         let plain = PlainTableFactoryOptions {
             user_key_length: 0,
             bloom_bits_per_key: 10,

@@ -168,7 +168,7 @@ pub struct Blocks(BlockArena);
 pub struct Entries(Vec<Vec<Entry>>);
 
 impl Entries {
-    /// The same entries with equal prefixes: every comparison must read the keys.
+    /// Sets all prefixes to zero, so that every comparison reads the keys.
     pub fn alike(mut self) -> Self {
         self.0.iter_mut().flatten().for_each(|entry| entry.prefix = 0);
         self

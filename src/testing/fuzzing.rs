@@ -70,7 +70,7 @@ pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
     assert_eq!(clean, expected_clean);
 }
 
-/// Where sections begin in `data` from `at` on, and whether it ends as it must.
+/// Returns the starts of the sections in `data` from `at` on, and true if it ends correctly.
 fn frames(data: &[u8], mut at: usize, null_padding: NullPadding) -> (Vec<usize>, bool) {
     let mut starts = Vec::new();
     loop {

@@ -1,13 +1,11 @@
-//! Escapes text from outside before it is printed: names of files, records, options, and messages about them.
+//! Escapes text from outside before it is printed: names of files, records and options, and messages about them.
 //!
-//! A terminal obeys control characters: a file name can set its title, move its cursor, or write one text over another.
-//! Everything that is printed for people passes this module.
+//! Control characters in a file name could set the terminal's title, move its cursor or overwrite text.
 
 use std::borrow::Cow;
 use std::path::Path;
 
-/// A text in which every character that controls a terminal, or that hides or reorders what is beside it, is written as
-/// `\\u{1b}`. Line breaks and tabs stay.
+/// Escapes characters that control a terminal, or hide or reorder text, as `\\u{1b}`. Line breaks and tabs stay.
 ///
 /// ```
 /// use bedload::report::{shown, shown_in_line};
@@ -19,21 +17,21 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, |c| steers(c) && c != '\n' && c != '\t', |c, out| out.extend(c.escape_unicode()))
 }
 
-/// The same for what must not leave its line.
+/// Escapes line breaks and tabs too.
 pub fn shown_in_line(text: &str) -> Cow<'_, str> {
     escaped(text, steers, |c, out| out.extend(c.escape_unicode()))
 }
 
-/// The same for a JSON document, which stays the same document.
+/// Escapes a JSON document without changing its values.
 pub fn shown_json(document: &str) -> Cow<'_, str> {
     let escape = |c: char, out: &mut String| {
         c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
     };
-    // Between its strings there are line breaks; in them there are none.
+    // JSON has line breaks between strings only.
     escaped(document, |c| steers(c) && c != '\n', escape)
 }
 
-/// A text or path as one word for a POSIX shell: quoted if the shell would split or expand it.
+/// Quotes a text or path for a POSIX shell if needed.
 pub(crate) fn shell_word(word: impl AsRef<Path>) -> String {
     let text = word.as_ref().to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "_@%+=:,./-".contains(c);
@@ -52,7 +50,7 @@ fn escaped(text: &str, must: impl Fn(char) -> bool, escape: impl Fn(char, &mut S
     out.into()
 }
 
-/// Control characters (C0, DEL, C1), and those of formatting: of direction, joining, invisible, and breaks of lines.
+/// True for control characters (C0, DEL, C1) and format characters: direction, joining, invisible, line breaks.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
@@ -64,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_is_spelled_out_and_all_else_stays() {
+    fn control_characters_are_escaped() {
         let hostile = "\u{1b}]0;x\u{7}\r\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}";
         let spelled = r"\u{1b}]0;x\u{7}\u{d}\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}";
         assert_eq!(shown(hostile), spelled);

@@ -1,13 +1,12 @@
 //! Sizes in bytes as RocksDB reads and people write them; numbers for people.
 //!
-//! `64M`, `64m`, `64MiB` and `67108864` are the same size: a letter is a power of 1024, as in RocksDB's own option
-//! strings. `64MB` is refused, because half of its readers take it for 64,000,000: a preset must not mean one thing here
-//! and another in RocksDB.
+//! `64M`, `64m`, `64MiB` and `67108864` are the same size: a letter is a power of 1024, as in RocksDB's option strings.
+//! `64MB` is an error, because many readers take it for 64,000,000.
 
 /// The units, the smallest first: letter and bytes.
 const UNITS: [(char, u64); 4] = [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40)];
 
-/// The most digits after the point: more cannot change the whole bytes of a TiB.
+/// Most digits after the point: more cannot change the whole bytes of a TiB.
 const MAX_FRACTION: usize = 12;
 
 /// A text that is not a size.
@@ -57,7 +56,7 @@ pub enum SizeError {
     },
 }
 
-/// Reads a size. With a unit, a fraction is allowed and rounded down to whole bytes: `1.5GiB`.
+/// Parses a size. With a unit, a fraction is allowed and rounded down to whole bytes: `1.5GiB`.
 pub fn parse(text: &str) -> Result<u64, SizeError> {
     let trimmed = text.trim();
     let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
@@ -104,7 +103,7 @@ fn factor(number: &str, unit: &str) -> Result<u64, SizeError> {
     }
 }
 
-/// A size for people, with one digit after the point: `1.5 GiB`, `640.0 KiB`, `17 B`. [`parse`] reads it.
+/// Formats a size with one digit after the point: `1.5 GiB`, `640.0 KiB`, `17 B`. [`parse`] reads it.
 pub fn human(bytes: u64) -> String {
     // Tenths are rounded before the unit is chosen, so that 1048575 is 1.0 MiB and not 1024.0 KiB.
     let tenths = |factor: u64| (u128::from(bytes) * 10 + u128::from(factor) / 2) / u128::from(factor);
@@ -115,7 +114,7 @@ pub fn human(bytes: u64) -> String {
     }
 }
 
-/// A number for people: `1,234,567`.
+/// Groups digits: `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -128,12 +127,12 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// `1 problem`, `1,200 problems`
+/// Formats a count: `1 problem`, `1,200 problems`.
 pub fn counted(number: u64, one: &str, more: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {more}", grouped(number)) }
 }
 
-/// A measured time in a suitable unit: `12 µs`, `3.20 ms`, `45 ms`, `1.25 s`, `2:00 min`, `3:33 h`.
+/// Formats a measured time in a suitable unit: `12 µs`, `3.20 ms`, `45 ms`, `1.25 s`, `2:00 min`, `3:33 h`.
 pub fn seconds(seconds: f64) -> String {
     match seconds {
         _ if seconds < 5e-7 => "0 s".into(),
@@ -145,7 +144,7 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// Whole seconds as `12 s`, `12:35 min` or `3:33 h`.
+/// Formats whole seconds: `12 s`, `12:35 min` or `3:33 h`.
 pub fn minutes(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -161,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_never_shown_as_none_unless_it_is() {
+    fn short_time_is_not_zero() {
         for (time, text) in [
             (0.0, "0 s"),
             (4e-6, "4 µs"),
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_a_power_of_1024_in_every_spelling() {
+    fn unit_is_a_power_of_1024() {
         for text in ["64M", "64m", "64MiB", "64mib", "64MIB", "64 MiB", " 64M ", "67108864", "67108864B", "0.0625G"] {
             assert_eq!(parse(text), Ok(1 << 26), "{text}");
         }
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn decimal_units_are_refused_with_the_right_spelling() {
+    fn decimal_unit_is_rejected_with_spelling() {
         let message = |text: &str| parse(text).expect_err(text).to_string();
         assert_eq!(message("64MB"), "64MB may mean powers of 1000 or of 1024: write 64M or 64MiB for powers of 1024");
         assert_eq!(
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_sizes_fit_and_the_next_do_not() {
+    fn sizes_over_64_bits_are_rejected() {
         assert_eq!(parse("18446744073709551615"), Ok(u64::MAX));
         assert_eq!(parse("16777215T"), Ok(16_777_215 << 40));
         let expected = |text| format!("`{text}` is too large: the largest size is 18446744073709551615 bytes");
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_for_people_have_one_digit_and_the_next_unit_in_time() {
+    fn human_size_has_one_digit() {
         let cases = [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -277,7 +276,7 @@ mod tests {
         }
 
         #[test]
-        fn a_size_for_people_reads_back_to_within_a_twentieth_of_its_unit(bytes in 0u64..1 << 60) {
+        fn human_size_parses_back_to_a_twentieth(bytes in 0u64..1 << 60) {
             let text = human(bytes);
             let read = parse(&text).expect("readable");
             let unit = UNITS.iter().rev().map(|(_, factor)| *factor).find(|factor| *factor <= read).unwrap_or(1);

@@ -65,7 +65,7 @@ fn what_stays_wrong_is_an_error_that_keeps_what_was_done() {
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(acts));
         let done = impatient(import(&place, server.url("a.car"))).run();
         done.refused(1, None, words);
-        assert!(done.hint().contains("an import goes on from where it was"), "{act:?}: {}", done.hint());
+        assert!(done.hint().contains("an import resumes where it stopped"), "{act:?}: {}", done.hint());
         server.now(|_, _| Act::Serve);
         import(&place, server.url("a.car")).holds(&plain().blocks);
     }

@@ -54,12 +54,12 @@ impl Id {
         u32::from_be_bytes([a, b, c, d])
     }
 
-    /// Whether all bytes are zero, as those of the parent of block 1 are.
+    /// True if all bytes are zero, as in the id of block 1's parent.
     pub fn is_zero(&self) -> bool {
         self.bytes == [0; LONGEST]
     }
 
-    /// The same id with a block's number in place of its first four bytes.
+    /// Replaces the first four bytes by a block's number.
     pub(crate) fn numbered(mut self, number: u32) -> Self {
         let [a, b, c, d, ..] = &mut self.bytes;
         [*a, *b, *c, *d] = number.to_be_bytes();
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_reports_its_number_and_its_length() {
+    fn id_reports_number_and_length() {
         let id: Id = "000003e8b922f4906a45af8e99d86b3511acd7a5".parse().expect("an id");
         assert_eq!((id.number(), id.as_bytes().len()), (1000, 20));
         assert!(Id::from([0; 32]).is_zero() && !id.is_zero());

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_of_one_is_its_leaf_and_an_empty_one_has_no_root() {
+    fn single_leaf_is_its_merkle_root() {
         assert_eq!((even(&mut vec![]), legacy(&mut vec![])), (None, None));
         let leaf = [0xa5; 32];
         assert_eq!((even(&mut vec![leaf]), legacy(&mut vec![leaf])), (Some(leaf), Some(leaf)));
@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_trees_are_those_of_a_plain_recursive_model(leaves in prop::collection::vec(any::<Node>(), 1..70)) {
+        fn merkle_trees_match_a_recursive_model(leaves in prop::collection::vec(any::<Node>(), 1..70)) {
             prop_assert_eq!(even(&mut leaves.clone()), Some(even_model(&leaves)));
             let height = leaves.len().next_power_of_two().trailing_zeros();
             prop_assert_eq!(legacy(&mut leaves.clone()), Some(legacy_model(&leaves, height)));

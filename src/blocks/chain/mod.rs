@@ -51,7 +51,7 @@ pub enum Family {
     Antelope,
 }
 
-/// What a block's header says, and the id that it gives.
+/// The fields of a block's header, and the block's id.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Header {
     /// The block's number: one more than that of its parent.

@@ -1,25 +1,25 @@
-//! What can be wrong with one block.
+//! Problems of one block.
 
 use super::Id;
 
-/// What is wrong with a block. Offsets are bytes from the block's start.
+/// A problem of a block. Offsets are bytes from the block's start.
 #[derive(Debug, thiserror::Error, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChainProblem {
     /// It ends where more must follow.
     #[error("the block ends inside {inside}, at byte {offset} of the block")]
     Truncated {
-        /// Where the part begins that is cut.
+        /// Start of the truncated part.
         offset: usize,
-        /// Which part.
+        /// Name of the part.
         inside: &'static str,
     },
     /// A variable-length number that does not end, or has more than 32 bits.
     #[error("{what} at byte {offset} of the block is a number of more than 32 bits")]
     VarintTooLong {
-        /// Where the number begins.
+        /// Start of the number.
         offset: usize,
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
     },
     /// An operation with a tag that no operation of the family has.
@@ -29,7 +29,7 @@ pub enum ChainProblem {
         block: u32,
         /// The operation's tag.
         tag: u32,
-        /// Where the tag is.
+        /// Offset of the tag.
         offset: usize,
     },
     /// The transactions are not those that the header commits to.
@@ -47,25 +47,25 @@ pub enum ChainProblem {
     /// A transaction that cannot be unpacked.
     #[error("the packed transaction at byte {offset} of the block is no zlib stream of at most {max} bytes")]
     Zlib {
-        /// Where the packed transaction begins.
+        /// Start of the packed transaction.
         offset: usize,
-        /// The most bytes that a transaction may unpack to.
+        /// Largest decompressed size of a transaction.
         max: usize,
     },
     /// Bytes behind the last part of a block.
     #[error("the block goes on for {extra} bytes behind its end, at byte {offset}")]
     TrailingBytes {
-        /// Where the block should end.
+        /// Expected end of the block.
         offset: usize,
-        /// How many bytes follow.
+        /// Number of bytes after it.
         extra: usize,
     },
     /// A length or count over its limit.
     #[error("{what} at byte {offset} of the block claims {len}, the limit is {max}")]
     TooLong {
-        /// Where the length is.
+        /// Offset of the length.
         offset: usize,
-        /// Of what it is the length.
+        /// The part that has this length.
         what: &'static str,
         /// The claimed length.
         len: u32,
@@ -75,19 +75,19 @@ pub enum ChainProblem {
     /// A value that cannot be there.
     #[error("byte {offset} of the block: {found} where {expected} must be")]
     Unexpected {
-        /// Where it is.
+        /// Its offset.
         offset: usize,
-        /// What must be there.
+        /// The expected value.
         expected: &'static str,
-        /// What is there instead.
+        /// The actual value.
         found: u64,
     },
     /// A name with other characters than names have.
     #[error("byte {offset} of the block: {what} is no name of printable characters")]
     Name {
-        /// Where the name begins.
+        /// Start of the name.
         offset: usize,
-        /// Whose name.
+        /// The owner of the name.
         what: &'static str,
     },
     /// The parent has the highest number there is.

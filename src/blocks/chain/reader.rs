@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
         self.block.len().saturating_sub(self.at)
     }
 
-    /// What has been read since `start`.
+    /// The bytes read since `start`.
     pub(super) fn since(&self, start: usize) -> &'a [u8] {
         self.block.get(start..self.at).unwrap_or_default()
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_more_than_32_bits_are_reported() {
+    fn number_over_32_bits_is_reported() {
         let read = |bytes: &[u8]| Reader::new(bytes, 0).varint("a count");
         assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Ok(u32::MAX));
         assert_eq!(read(&[0x80, 0x80, 0x80, 0x80, 0x00]), Ok(0));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_cannot_fit_is_reported_at_once() {
+    fn impossible_count_is_reported() {
         let mut reader = Reader::new(&[3, 0, 0, 0, 0, 0], 0);
         assert_eq!(reader.count("a list", 3, 2), Err(ChainProblem::Truncated { offset: 1, inside: "a list" }));
         let mut reader = Reader::new(&[4, 0, 0, 0, 0, 0], 0);
@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_are_what_the_crate_for_them_writes(value: u32, rest in prop::collection::vec(any::<u8>(), 0..4)) {
+        fn varints_match_the_reference_crate(value: u32, rest in prop::collection::vec(any::<u8>(), 0..4)) {
             let mut buffer = unsigned_varint::encode::u32_buffer();
             let mut bytes = unsigned_varint::encode::u32(value, &mut buffer).to_vec();
             let len = bytes.len();

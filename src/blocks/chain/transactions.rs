@@ -2,7 +2,7 @@
 
 use super::{ChainProblem, Family, Header, Id, antelope, steem};
 
-/// What to do with a block's transactions.
+/// Options for reading a block's transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionOptions {
     /// Computes the transactions' ids.
@@ -11,12 +11,12 @@ pub struct TransactionOptions {
     pub merkle: bool,
     /// Counts an operation of unknown type instead of failing. Only Steem and Hive have operations in their blocks.
     ///
-    /// Where such an operation ends is unknown, and so is everything behind it: the block's merkle root is not checked,
-    /// and the ids end before the transaction that holds it.
+    /// The end of such an operation is unknown: the block's merkle root is not checked, and the ids end before its
+    /// transaction.
     pub skip_unknown: bool,
 }
 
-/// What was found in a block's transactions.
+/// The results for a block's transactions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transactions {
     /// The ids in the order of the block; empty when they were not requested.

@@ -17,7 +17,7 @@ const FIELDS: u64 = 16;
 /// The most parents that are accepted: a tipset has hardly more than a dozen blocks.
 const MAX_PARENTS: u64 = 256;
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChainHeader {
     /// How many of the first links in the block lead to parents.
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_any_field_that_counts_is_none() {
+    fn header_with_any_wrong_field_is_none() {
         for field in [0, 1, 5, 6, 7, 8, 9, 10, 12] {
             let mut header = header();
             header[field] = Ipld::String("no".into());

@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_link_is_found_that_a_decoder_finds(value in ipld()) {
+        fn links_match_a_full_decoder(value in ipld()) {
             let block = serde_ipld_dagcbor::to_vec(&value).expect("encode");
             let mut expected = Vec::new();
             model(&value, &mut expected);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_utf_8_stops_nothing() {
+    fn invalid_utf8_does_not_stop_links() {
         let link = serde_ipld_dagcbor::to_vec(&cid(1)).expect("encode");
         let block = [&[0x82, 0x62, 0xff, 0xfe][..], &link].concat();
         assert!(serde_ipld_dagcbor::from_slice::<Ipld>(&block).is_err());

@@ -1,4 +1,4 @@
-//! What the blocks of a CAR say: the links in them, and the headers of a Filecoin chain.
+//! Contents of the blocks of a CAR: links, and headers of a Filecoin chain.
 
 pub(crate) mod header;
 pub(crate) mod links;

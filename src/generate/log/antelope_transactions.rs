@@ -13,7 +13,7 @@ use crate::blocks::chain::{self, Id};
 const TRANSACTIONS: &[(u64, u64)] =
     &[(100_000, 1), (250_000, 6), (500_000, 12), (900_000, 30), (990_000, 50), (999_000, 81), (MILLION, 161)];
 
-/// What a block is like.
+/// Properties of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
     pub(super) block: u64,

@@ -7,7 +7,7 @@ use super::Dictionaries;
 use crate::error::{Error, Result};
 use crate::os::files::open_regular;
 
-/// What the name of a dictionary file ends in, behind its number in three digits.
+/// Suffix of a dictionary file, after its number in three digits.
 const ENDING: &str = "M.dict.zst";
 /// The most bytes of a dictionary; real ones have 220 KiB.
 const LARGEST: u64 = 16 << 20;
@@ -25,7 +25,7 @@ pub fn read_dictionaries(dir: &Path) -> Result<Dictionaries> {
         let packed = open_regular(&path).map_err(Error::io("open", &path))?;
         let decoder = zstd::Decoder::new(packed).map_err(Error::io("read", &path))?;
         let mut bytes = Vec::new();
-        decoder.take(LARGEST).read_to_end(&mut bytes).map_err(Error::io("unpack", &path))?;
+        decoder.take(LARGEST).read_to_end(&mut bytes).map_err(Error::io("decompress", &path))?;
         found.insert(number, bytes);
     }
     if found.is_empty() {

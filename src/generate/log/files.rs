@@ -23,7 +23,7 @@ pub enum Artifacts {
     V1_1,
 }
 
-/// What an index holds about each block.
+/// The entry of an index for each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
     /// The word behind it: `block_log.index` (Steem), `blocks.index` (Antelope).

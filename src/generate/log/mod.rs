@@ -55,7 +55,7 @@ pub const VERSION: u32 = 3;
 /// The first Savanna block of a log of version 3 unless another is requested.
 pub const SAVANNA_FROM: u32 = 10_001;
 
-/// What to generate.
+/// A block log to generate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSpec {
     family: Family,
@@ -81,7 +81,7 @@ pub struct LogEntry {
     pub len: u32,
 }
 
-/// What was generated.
+/// The result of generating a block log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct LogSummary {
     /// Which chain.

@@ -21,7 +21,7 @@ const CONSONANTS: &[u8] = b"bcdfghklmnprstvw";
 pub(super) struct Words {
     accounts: Vec<String>,
     prose: Vec<u8>,
-    /// The same text as links have it.
+    /// The text in the form of links.
     slugs: Vec<u8>,
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_names_and_links_stay_the_same() {
+    fn generated_names_are_valid_and_links_stable() {
         let words = Words::new();
         let legal = |name: &str| {
             (3..=16).contains(&name.len())

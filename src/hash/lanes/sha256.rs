@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_of_each_length_at_each_alignment_are_those_of_the_crate() {
+    fn sixteen_lanes_match_the_crate() {
         if is_test_skipped() {
             return;
         }
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_that_end_at_different_steps_keep_their_state() {
+    fn lanes_of_different_lengths_keep_state() {
         if is_test_skipped() {
             return;
         }
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_batch_and_very_long_messages_have_their_places() {
+    fn large_batches_keep_message_order() {
         if is_test_skipped() {
             return;
         }
@@ -357,7 +357,7 @@ mod tests {
     /// Messages that end where a page does, and the next page cannot be read.
     #[cfg(unix)]
     #[test]
-    fn nothing_behind_the_end_of_a_message_is_read() {
+    fn bytes_after_a_message_are_not_read() {
         if is_test_skipped() {
             return;
         }
@@ -383,7 +383,7 @@ mod tests {
         #![proptest_config(if is_test_skipped() { ProptestConfig::with_cases(0) } else { ProptestConfig::default() })]
 
         #[test]
-        fn any_messages_have_the_sums_of_the_crate(shapes in prop::collection::vec((0usize..64, 0usize..900), 0..200)) {
+        fn random_messages_match_the_crate(shapes in prop::collection::vec((0usize..64, 0usize..900), 0..200)) {
             let bytes = noise(1000);
             let messages: Vec<_> = shapes.iter().map(|(at, length)| &bytes[*at..][..*length]).collect();
             prop_assert_eq!(sums(&messages), one_by_one(&messages));

@@ -22,7 +22,7 @@ use crate::load::journal::Entry;
 use crate::load::sink::Sinks;
 use crate::load::sink::batches::{BatchBuilder, SharedBatch};
 use crate::os::files::sync_dir;
-use crate::parallel::{Pull, Turn};
+use crate::parallel::{ItemOrder, Pull};
 use crate::progress::Phase;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::sort::borders::Borders;
@@ -268,7 +268,7 @@ impl<'a> LogReader<'a> {
         &self,
         source: S,
         next: impl Fn(&mut S, &mut WorkerState) -> Result<Option<T>> + Sync,
-        work: impl Fn(&mut WorkerState, T, &Turn<'_>) -> Result<()> + Sync,
+        work: impl Fn(&mut WorkerState, T, &ItemOrder<'_>) -> Result<()> + Sync,
     ) -> Result<()> {
         let (job, plan) = (self.job, self.job.plan);
         let next = |source: &mut S, worker: &mut WorkerState| {
@@ -289,8 +289,8 @@ impl<'a> LogReader<'a> {
     }
 
     /// Whether work on an item is of no use any more.
-    fn must_stop(&self, turn: &Turn<'_>) -> bool {
-        self.job.options.stop.is_cancelled() || turn.is_overtaken()
+    fn must_stop(&self, turn: &ItemOrder<'_>) -> bool {
+        self.job.options.stop.is_cancelled() || turn.is_after_fault()
     }
 
     fn builder(&self, next: u32, before: Option<Id>, worker: &WorkerState) -> Result<RangeBuilder<'_>> {
@@ -307,7 +307,7 @@ impl<'a> LogReader<'a> {
         &self,
         files: &LogFiles,
         range: &Range,
-        turn: &Turn<'_>,
+        turn: &ItemOrder<'_>,
         worker: &mut WorkerState,
         known: Option<&RangeDone>,
     ) -> Result<()> {
@@ -363,7 +363,7 @@ impl<'a> LogReader<'a> {
         self.finish(builder, range.part, start, end)
     }
 
-    fn build_batch(&self, worker: &mut WorkerState, first: u32, turn: &Turn<'_>) -> Result<()> {
+    fn build_batch(&self, worker: &mut WorkerState, first: u32, turn: &ItemOrder<'_>) -> Result<()> {
         let (from, _) = self.bounds();
         let last = first + (worker.batch.spans.len() as u32).saturating_sub(1);
         if last < from {

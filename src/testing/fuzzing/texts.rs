@@ -154,7 +154,7 @@ pub fn words(text: &str) {
     }
 }
 
-/// Whether a size is about what the digits and the first letter behind them say, calculated otherwise.
+/// True if a size is close to a second calculation from the digits and the first letter after them.
 fn is_near(text: &str, bytes: u64) -> bool {
     let digits: String = text.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     let unit = text.trim().get(digits.len()..).and_then(|rest| rest.trim_start().chars().next());
@@ -234,7 +234,7 @@ mod tests {
     static SEEDS: LazyLock<Texts> = LazyLock::new(seeds);
 
     #[test]
-    fn sound_texts_are_read_and_mean_the_same_again() {
+    fn valid_texts_parse_back() {
         assert!(SEEDS.presets.len() > 20);
         SEEDS.presets.iter().for_each(|text| preset(text));
         SEEDS.options_files.iter().for_each(|text| options_file(text));
@@ -265,7 +265,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_texts_are_refused_with_a_line_or_mean_the_same_again(
+        fn damaged_texts_fail_or_parse_back(
             seed: prop::sample::Index,
             changes in prop::collection::vec((any::<prop::sample::Index>(), character()), 0..6),
             cut in prop::option::of(any::<prop::sample::Index>()),

@@ -1,6 +1,6 @@
 //! Transactions of EOSIO and Antelope as JSON, by the names that nodes use.
 //!
-//! What an action's data means is known by the ABI of its contract, which is not in the block: it stays hex.
+//! An action's data stays hex: its meaning is in the ABI of its contract, which the block does not contain.
 
 use std::io::Read;
 

@@ -110,10 +110,10 @@ fn receipt(
 /// A packed transaction.
 pub(super) struct Packed<'a> {
     pub(super) compression: u8,
-    /// Where the transaction begins in the block.
+    /// Start of the transaction in the block.
     pub(super) offset: usize,
     pub(super) transaction: &'a [u8],
-    /// The transaction behind its length, as stored.
+    /// The stored transaction without its length.
     with_len: &'a [u8],
     prunable: Prunable<'a>,
 }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_transaction_is_summed_as_it_was_before() {
+    fn packed_transaction_digest_is_of_raw_bytes() {
         let mut unpacker = Unpacker::default();
         for len in [0, 1, 4095, 4096, 4097, 100_000, MAX_UNPACKED] {
             let bytes: Vec<u8> = (0..len).map(|at| (at / 7) as u8).collect();

@@ -12,7 +12,7 @@ const BYTES: usize = 512 << 10;
 pub(crate) struct Batch<T> {
     bytes: Vec<u8>,
     blocks: Vec<Block<T>>,
-    /// Where in `bytes` each transaction begins, its signatures do, and it ends.
+    /// Offsets in `bytes` of each transaction's start, signatures and end.
     transactions: Vec<[usize; 3]>,
 }
 
@@ -48,7 +48,7 @@ impl<T> Batch<T> {
         true
     }
 
-    /// Whether it is time for [`check`](Self::check).
+    /// True if [`check`](Self::check) is due.
     pub(crate) fn is_full(&self) -> bool {
         self.transactions.len() >= TRANSACTIONS || self.bytes.len() >= BYTES
     }

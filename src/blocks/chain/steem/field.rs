@@ -1,4 +1,4 @@
-//! What operations are made of, as data, and the one function that steps over it.
+//! Fields of operations as data, and the function that skips them.
 //!
 //! Lists, texts and variants begin with a number in base 128. Nothing is allocated and nothing recurses deeper than the
 //! tables nest.
@@ -183,7 +183,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_as_transactions_are_reported_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn random_transactions_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut block = vec![0; 112];
             block.extend(bytes);
             for family in [Family::Steem, Family::Hive] {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_of_real_blocks_pass_and_others_are_reported() {
+    fn unknown_asset_symbol_is_reported() {
         let read = |family, symbol: &[u8]| {
             let bytes = [&[0; 8], symbol].concat();
             let mut reader = Reader::new(&bytes, 0);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_have_their_names_and_those_of_their_fields() {
+    fn operations_are_written_with_field_names() {
         let vote = [&[0][..], &text("alice"), &text("bob"), &text("a-post"), &(-2500i16).to_le_bytes()].concat();
         assert_eq!(
             read(Family::Steem, &vote),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_has_as_many_names_as_fields() {
+    fn operations_have_a_name_per_field() {
         for family in [Family::Steem, Family::Hive] {
             for operation in (0..60).filter_map(|tag| operations::find(family, tag)) {
                 let names: Vec<&str> = operation.names(family).collect();

@@ -15,7 +15,7 @@ const KNOWN: [(u32, &str); 8] = [
     (5_435_426, "0b32538b2d22bd3146d54b6e3cb5ae8b9780e8a5"),
 ];
 
-/// Whether this block is known to have transactions with this root, whatever its header says.
+/// True if the block is known to have this root although its header differs.
 pub(super) fn is_known(block: u32, root: Id) -> bool {
     KNOWN.iter().any(|(number, known)| *number == block && known.parse() == Ok(root))
 }
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_right_root_of_the_right_block_is_known() {
+    fn known_roots_match_block_and_root() {
         for (block, root) in KNOWN {
             let root: Id = root.parse().expect("a root");
             assert!(is_known(block, root));

@@ -47,11 +47,11 @@ pub(super) fn find(family: Family, tag: u32) -> Option<&'static Operation> {
     own.or_else(|| usize::try_from(tag).ok().and_then(|tag| COMMON.get(tag)).filter(|row| row.tag == tag))
 }
 
-/// Where the families differ: Steem.
+/// Operations of Steem only.
 pub(super) const STEEM: &[Operation] =
     &[row!(16, "report_over_production", "reporter first_block second_block", NAME, SignedHeader, SignedHeader)];
 
-/// Where the families differ: Hive.
+/// Operations of Hive only.
 pub(super) const HIVE: &[Operation] = &[
     row!(16, "witness_block_approve", "witness block_id", NAME, BLOCK_ID),
     row!(
@@ -80,7 +80,7 @@ pub(super) const HIVE: &[Operation] = &[
     ),
 ];
 
-/// What both have, in the order of the tags. Tag 16 is a placeholder: each family has its own.
+/// Operations of both, in the order of their tags. Tag 16 is a placeholder: each family has its own.
 pub(super) const COMMON: &[Operation] = &[
     row!(0, "vote", "voter author permlink weight", NAME, NAME, Text, Signed16),
     row!(
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tag_of_a_family_has_its_own_row() {
+    fn operation_tags_are_unique_per_family() {
         for (family, count) in [(Family::Steem, 47), (Family::Hive, 50)] {
             let mut names = std::collections::HashSet::new();
             for tag in 0..count {

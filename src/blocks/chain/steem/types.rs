@@ -23,7 +23,7 @@ pub(super) const AUTHORITY: Field = Group(&[U32, List(&[NAME, U16]), List(&[KEY,
 pub(super) const OPTIONAL_AUTHORITY: Field = Optional(&[AUTHORITY]);
 /// Extensions that are kept for the future: no kind has a body yet.
 pub(super) const FUTURE: Field = List(&[Variant(&[&[]])]);
-/// What miners and witnesses propose: the fee for an account, the size of blocks, the rate of interest.
+/// Proposals of miners and witnesses: the fee for an account, the size of blocks, the rate of interest.
 pub(super) const PROPERTIES: Field = Group(&[Asset, U32, U16]);
 /// Shares of a reward for others.
 pub(super) const BENEFICIARIES: Field = List(&[Variant(&[&[List(&[NAME, U16])]])]);

@@ -1,7 +1,7 @@
 use crate::blocks::chain::{Family, header};
 
 #[test]
-fn what_no_header_holds_is_reported_with_its_place() {
+fn invalid_header_is_reported_with_offset() {
     let mut block = [0; 200];
     block[24] = 33;
     let message = |block: &[u8]| header(Family::Steem, 0, block).expect_err("no header").to_string();

@@ -38,7 +38,7 @@ const VOTE: &[u8] = b"\x00\x06author\x06author\x04link\x10\x27";
 const UNKNOWN: &[u8] = b"\xc8\x01anything at all";
 
 #[test]
-fn a_flipped_bit_in_a_merkle_root_is_reported_with_both_roots() {
+fn flipped_merkle_root_reports_both_roots() {
     let block = steem(&[], [0; 20]);
     assert_eq!(check(Family::Steem, 0, &block), Ok(Transactions::default()));
     let message = check(Family::Steem, 0, &steem(&[], [1; 20])).expect_err("another root");
@@ -57,7 +57,7 @@ fn a_flipped_bit_in_a_merkle_root_is_reported_with_both_roots() {
 }
 
 #[test]
-fn ids_and_roots_are_those_of_plain_sums_of_the_bytes() {
+fn ids_and_roots_match_plain_digests() {
     use sha2::{Digest, Sha256};
     let transactions = [transaction(&[VOTE]), transaction(&[VOTE, VOTE]), transaction(&[])];
     let signed: Vec<Vec<u8>> = (1u8..4)
@@ -77,7 +77,7 @@ fn ids_and_roots_are_those_of_plain_sums_of_the_bytes() {
 }
 
 #[test]
-fn an_unknown_operation_is_an_error_or_counted() {
+fn unknown_operation_is_rejected_or_counted() {
     let known = transaction(&[VOTE]);
     let block = steem(&[&known, &transaction(&[VOTE, UNKNOWN, VOTE]), &known], [9; 20]);
     let problem = check(Family::Hive, 0, &block).expect_err("an unknown operation");
@@ -93,7 +93,7 @@ fn an_unknown_operation_is_an_error_or_counted() {
 }
 
 #[test]
-fn steem_and_hive_know_their_own_operations_only() {
+fn steem_and_hive_reject_each_others_operations() {
     let conversion = transaction(&[b"\x30\x05owner\0\0\0\0\0\0\0\0\0\0\0\0\x03TESTS\0\0"]);
     let block = steem(&[&conversion], [0; 20]);
     let without_root = TransactionOptions { merkle: false, ..ALL };

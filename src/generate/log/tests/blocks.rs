@@ -5,7 +5,7 @@ use super::super::*;
 use super::generate;
 
 const FAMILIES: [Family; 3] = [Family::Steem, Family::Hive, Family::Antelope];
-/// What dictionary 0 holds in these tests: any bytes are a dictionary.
+/// Content of dictionary 0 in these tests: any bytes are a dictionary.
 const DICTIONARY: &[u8] =
     br#"["follow",{"follower":"","following":"","what":["blog"]}]{"tags":["life","photography"]}"#;
 
@@ -34,7 +34,7 @@ fn check_log(spec: &LogSpec) -> LogSummary {
 }
 
 #[test]
-fn blocks_are_linked_and_their_transactions_right() {
+fn blocks_are_linked_with_valid_transactions() {
     for family in FAMILIES {
         for size in [1, 5000, 4 << 20] {
             let summary = check_log(&LogSpec::new(family, size).seed(size));
@@ -45,7 +45,7 @@ fn blocks_are_linked_and_their_transactions_right() {
 }
 
 #[test]
-fn every_version_of_an_antelope_log_is_right() {
+fn antelope_log_versions_are_valid() {
     for version in 1..=4 {
         for first in [1, 2, 4_000_000_000] {
             let spec = LogSpec::new(Family::Antelope, 2 << 20).version(version).expect("a version");
@@ -63,7 +63,7 @@ fn every_version_of_an_antelope_log_is_right() {
 }
 
 #[test]
-fn an_antelope_log_turns_to_savanna_where_it_should() {
+fn antelope_log_switches_to_savanna() {
     let spec = LogSpec::new(Family::Antelope, 1 << 20).savanna_from(Some(100));
     check_log(&spec);
     let (log, ..) = generate(&spec);
@@ -90,7 +90,7 @@ fn transactions_are_pruned_in_version_4_only() {
 }
 
 #[test]
-fn hives_blocks_are_raw_packed_and_packed_with_dictionaries() {
+fn hive_blocks_use_all_packings() {
     let dictionaries = Dictionaries::from([(0, DICTIONARY.to_vec())]);
     let spec = LogSpec::new(Family::Hive, 4 << 20).dictionaries(dictionaries).expect("for hive");
     let summary = check_log(&spec);
@@ -113,7 +113,7 @@ fn hives_blocks_are_raw_packed_and_packed_with_dictionaries() {
 }
 
 #[test]
-fn any_number_of_threads_gives_the_same_bytes_and_another_seed_others() {
+fn log_depends_on_seed_not_threads() {
     for family in FAMILIES {
         let spec = LogSpec::new(family, 9 << 20).seed(3);
         let with = |threads: usize| {
@@ -127,7 +127,7 @@ fn any_number_of_threads_gives_the_same_bytes_and_another_seed_others() {
 }
 
 #[test]
-fn blocks_have_the_size_that_is_promised_and_about_half_can_be_compressed_away() {
+fn blocks_have_size_and_compress_to_half() {
     for family in [Family::Steem, Family::Antelope] {
         let (log, _, summary) = generate(&LogSpec::new(family, 32 << 20));
         let mean = summary.raw_bytes / summary.blocks;

@@ -21,7 +21,7 @@ fn walk(log: &[u8], preamble: usize, mask: u64) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn words_of_an_index_are_those_behind_the_blocks() {
+fn index_words_match_the_log() {
     for (family, preamble) in [(Family::Steem, 0), (Family::Antelope, 126)] {
         let (log, entries, _) = generate(&LogSpec::new(family, 300 << 10));
         let words: Vec<u64> = walk(&log, preamble, u64::MAX).into_iter().map(|(word, _)| word).collect();
@@ -34,7 +34,7 @@ fn words_of_an_index_are_those_behind_the_blocks() {
 }
 
 #[test]
-fn artifacts_hold_words_and_ids_behind_their_head() {
+fn artifact_has_head_words_and_ids() {
     let (_, entries, summary) = generate(&LogSpec::new(Family::Hive, 100 << 10));
     for (version, head, minor) in [(Artifacts::V1_0, 48, 0), (Artifacts::V1_1, 56, 1)] {
         let file = index(IndexKind::Artifacts(version), &entries);
@@ -47,7 +47,7 @@ fn artifacts_hold_words_and_ids_behind_their_head() {
 }
 
 #[test]
-fn parts_and_partitions_hold_the_same_blocks_from_their_own_start() {
+fn parts_and_partitions_have_equal_blocks() {
     let stored = |log: &[u8], preamble, mask| {
         let blocks = walk(log, preamble, mask).into_iter();
         blocks.map(|(word, block)| (word & !mask, block)).collect::<Vec<_>>()
@@ -75,7 +75,7 @@ fn parts_and_partitions_hold_the_same_blocks_from_their_own_start() {
 }
 
 #[test]
-fn a_pruned_log_keeps_its_last_blocks_and_counts_them() {
+fn pruned_log_keeps_and_counts_last_blocks() {
     let (log, entries, summary) = generate(&LogSpec::new(Family::Antelope, 300 << 10));
     let file = pruned(&log, &entries, 5);
     assert_eq!((file.len(), &file[..4]), (log.len() + 4, &[3, 0, 0, 0x80][..]));
