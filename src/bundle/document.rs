@@ -1,4 +1,4 @@
-//! `bundle.json`: what a bundle holds. One type is written and read.
+//! `bundle.json`: the description of a bundle.
 
 use std::collections::HashSet;
 
@@ -15,34 +15,34 @@ use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::sort::key::KeyLayout;
 use crate::source::car::read_cid;
 
-/// The version of the description.
+/// Version of a bundle's description.
 pub(super) const SCHEMA: &str = "bedload-bundle-1";
-/// The version of the description of a part.
+/// Version of a part's description.
 pub(super) const PART_SCHEMA: &str = "bedload-part-1";
 
-/// The longest description, in bytes: some hundred thousand files.
+/// Longest description, in bytes: some hundred thousand files.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
 
-/// The largest file, in bytes.
+/// Largest file, in bytes.
 const MAX_FILE: u64 = 1 << 44;
-/// The longest key, in bytes.
+/// Longest key, in bytes.
 const MAX_KEY: usize = 64 << 10;
-/// The longest name of a column family.
+/// Longest name of a column family.
 const MAX_FAMILY: usize = 255;
-/// Digits of a BLAKE3.
+/// Hex digits of a BLAKE3.
 const DIGITS: usize = 64;
 
-/// What a bundle holds.
+/// The description of a bundle.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
     /// Name and version of this document.
     pub schema: String,
-    /// The oldest RocksDB that is known to read the files.
+    /// Oldest RocksDB release that is known to read the files.
     pub oldest_rocksdb: String,
-    /// The report of the import without what was measured, and without the paths of the machine.
+    /// The import's report without measurements and local paths.
     pub record: ImportReport,
-    /// The files, by column family and key.
+    /// The files, sorted by column family and key.
     pub files: Vec<BundleFile>,
 }
 
@@ -50,57 +50,56 @@ pub struct Bundle {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BundleFile {
-    /// Its name: its BLAKE3, and `.sst`.
+    /// BLAKE3 and `.sst`.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The BLAKE3 of its bytes, as hex.
+    /// BLAKE3 of the file, as hex.
     pub blake3: String,
-    /// The column family that it belongs to.
+    /// Column family of the file.
     pub column_family: String,
-    /// The first key in it, as hex.
+    /// First key, as hex.
     pub first: String,
-    /// The last key in it, as hex.
+    /// Last key, as hex.
     pub last: String,
-    /// Records in it.
+    /// Number of records.
     pub records: u64,
-    /// Their content digest.
+    /// Content digest of the records.
     pub digest: ContentDigest,
 }
 
 impl BundleFile {
-    /// What is in it.
     pub fn content(&self) -> Content {
         Content { records: self.records, digest: self.digest }
     }
 
-    /// Whether both hold the same records under the same keys. Files of different imports have different bytes all the same.
-    pub fn holds_what(&self, other: &Self) -> bool {
+    /// True if both files have the same records. The bytes of files from different imports differ even then.
+    pub fn has_same_records(&self, other: &Self) -> bool {
         (&self.column_family, &self.first, &self.last, self.content())
             == (&other.column_family, &other.first, &other.last, other.content())
     }
 
-    /// Its first and its last key.
+    /// First and last key.
     pub(super) fn keys(&self) -> Result<(Vec<u8>, Vec<u8>), String> {
         let key = |text: &str| match data_encoding::HEXLOWER.decode(text.as_bytes()) {
             Ok(key) if key.len() <= MAX_KEY => Ok(key),
-            _ => Err(format!("{} has a key that is none", self.name)),
+            _ => Err(format!("{} has an invalid key", self.name)),
         };
         Ok((key(&self.first)?, key(&self.last)?))
     }
 }
 
-/// The name of a file with this BLAKE3.
+/// File name for a BLAKE3.
 pub(super) fn file_name(blake3: &str) -> String {
     format!("{blake3}.sst")
 }
 
-/// Whether a text is a BLAKE3 as hex.
+/// True if `text` is a BLAKE3 as hex.
 pub(crate) fn is_sum(text: &str) -> bool {
     text.len() == DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What an import has put into each column family that it has made, by its record.
+/// Records of each column family, according to the import's report.
 pub(super) fn families(record: &ImportReport) -> Vec<(String, Content)> {
     match &record.log {
         None => {
@@ -116,7 +115,7 @@ pub(super) fn families(record: &ImportReport) -> Vec<(String, Content)> {
 }
 
 impl Bundle {
-    /// Its bytes as they are stored, and its id.
+    /// Returns the stored bytes and the id.
     pub fn to_bytes(&self) -> Result<(Vec<u8>, String), BundleProblem> {
         let form = |reason: String| BundleProblem::Form { reason };
         let bytes = serde_json::to_vec_pretty(self).map_err(|error| form(error.to_string()))?;
@@ -127,7 +126,7 @@ impl Bundle {
         Ok((bytes, id))
     }
 
-    /// Whether the bytes are those of this id.
+    /// Checks that `bytes` have this id.
     pub fn compare(bytes: &[u8], id: &str) -> Result<(), BundleProblem> {
         let found = blake3::hash(bytes).to_hex().to_string();
         match found == id {
@@ -136,8 +135,7 @@ impl Bundle {
         }
     }
 
-    /// Reads the description with this id. Whatever is in it must be known here: what would be passed over could say that the
-    /// files are something else.
+    /// Reads the description with this id. Unknown fields are errors, because they could change the meaning of the files.
     pub fn read(bytes: &[u8], id: &str) -> Result<Self, BundleProblem> {
         Self::compare(bytes, id)?;
         let bundle = Self::parse(bytes, SCHEMA)?;
@@ -149,7 +147,7 @@ impl Bundle {
         }
     }
 
-    /// Reads a description, or a part of one, as `known` says.
+    /// Reads a description with the schema `known`.
     pub fn parse(bytes: &[u8], known: &'static str) -> Result<Self, BundleProblem> {
         #[derive(Deserialize)]
         struct Start {
@@ -161,16 +159,14 @@ impl Bundle {
         if schema != known {
             return Err(match schema.starts_with(known.trim_end_matches(|end: char| end.is_ascii_digit())) {
                 true => BundleProblem::Schema { schema: schema.chars().take(64).collect(), known },
-                false => form("it has another schema".into()),
+                false => form("it has a different schema".into()),
             });
         }
         let bundle: Self = serde_json::from_slice(bytes).map_err(|error| form(error.to_string()))?;
         bundle.check().map_err(form)?;
         match bundle.to_bytes() {
             Ok((own, _)) if own == bytes => Ok(bundle),
-            _ => Err(form(
-                "it is not written as this program writes it: a newer program has made it, or none of bedload".into(),
-            )),
+            _ => Err(form("its formatting differs from bedload's: a newer version or another program wrote it".into())),
         }
     }
 
@@ -178,11 +174,11 @@ impl Bundle {
     fn check(&self) -> Result<(), String> {
         let record = &self.record;
         if record.schema != RECORD_SCHEMA {
-            return Err(format!("the report in it is not of the form {RECORD_SCHEMA}"));
+            return Err(format!("the report in it does not have the schema {RECORD_SCHEMA}"));
         }
         check_record(record)?;
         if Release::parse(&self.oldest_rocksdb).is_none_or(|oldest| oldest > Release::built_in()) {
-            return Err("oldest_rocksdb is no release, or one after the RocksDB of this program".into());
+            return Err("oldest_rocksdb is not a release, or is newer than this program's RocksDB".into());
         }
         let expected = families(record);
         if expected.first().is_none_or(|(name, _)| *name != record.column_family) {
@@ -216,7 +212,7 @@ impl Bundle {
                     return Err(format!("{name} has the key {key}, which {family} cannot have"));
                 }
                 if first > last || before.is_some_and(|before| before >= first) {
-                    return Err(format!("the keys of {name} are not behind those of the file before it"));
+                    return Err(format!("the keys of {name} do not follow those of the previous file"));
                 }
                 before = Some(last);
                 let records = found.records.checked_add(file.records).ok_or("its files have too many records")?;
@@ -231,37 +227,35 @@ impl Bundle {
             let mut blocks = self.files.iter().filter(|file| file.column_family == record.column_family);
             let ends = (first.keys()?.0, blocks.next_back().unwrap_or(first).keys()?.1);
             if ends != (log.first.number.to_be_bytes().to_vec(), log.last.number.to_be_bytes().to_vec()) {
-                return Err("the first or the last block in it is not that of its files".into());
+                return Err("the first or last block in its report does not match its files".into());
             }
         }
         match files.next() {
-            Some(file) => {
-                Err(format!("{} is of no column family that the import made, or in the wrong place", file.name))
-            }
+            Some(file) => Err(format!("{} has an unknown column family or is out of order", file.name)),
             None => Ok(()),
         }
     }
 }
 
-/// Checks what a record says of itself, and what is believed of it later.
+/// Checks that the report is consistent and of a kind that can be published.
 fn check_record(record: &ImportReport) -> Result<(), String> {
-    let of_files = "the report in it is not of an import into a database of its own that RocksDB has ingested";
+    let not_ingested = "the report in it is not of an import into a new database by ingest";
     if record.into_existing || record.memtable.is_some() || record.loader != Loader::Ingest.to_string() {
-        return Err(of_files.into());
+        return Err(not_ingested.into());
     }
     if record.part.is_some() {
         return Err("the report in it is of a part of another bundle".into());
     }
-    let add_up = |read: u64, written: u64, more: u64| written.checked_add(more) == Some(read);
+    let adds_up = |read: u64, written: u64, more: u64| written.checked_add(more) == Some(read);
     let blocks = &record.blocks;
-    if !add_up(blocks.read, blocks.written, blocks.duplicate) {
-        return Err("the report in it says that other blocks were read than were written or came twice".into());
+    if !adds_up(blocks.read, blocks.written, blocks.duplicate) {
+        return Err("in the report, the blocks read are not the sum of blocks written and duplicates".into());
     }
     if record.log.is_some() != (record.key == KeyLayout::Number) {
-        return Err("the report in it has a key layout that its kind of source cannot have".into());
+        return Err("the report in it has a key layout that its source cannot have".into());
     }
     if record.hash_functions.is_some() != (record.key == KeyLayout::Digest) {
-        return Err("the report in it names hash functions where keys do, or does not where they do not".into());
+        return Err("the report in it must name hash functions if, and only if, keys are digests".into());
     }
     record.log.as_ref().map_or(Ok(()), |log| check_log(record, log))
 }
@@ -273,9 +267,9 @@ fn check_log(record: &ImportReport, log: &LogReport) -> Result<(), String> {
         return Err("the report in it names other column families".into());
     }
     if !["steem", "hive", "antelope"].contains(&log.family.as_str()) {
-        return Err("the report in it is of a log of no chain that this program knows".into());
+        return Err("the report in it is of a log of an unknown chain".into());
     }
-    let wrong = "the report in it counts other blocks than its log has";
+    let wrong = "the block counts in the report do not match its log";
     let count = u64::from(log.last.number).checked_sub(log.first.number.into()).map(|more| more + 1);
     if count != Some(record.blocks.written) {
         return Err(wrong.into());
@@ -293,7 +287,7 @@ fn check_log(record: &ImportReport, log: &LogReport) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a column family of an import can have this key.
+/// True if the column family can contain this key.
 fn is_key(record: &ImportReport, family: &str, key: &[u8]) -> bool {
     if let Some(log) = &record.log {
         let id = if log.family == "antelope" { 32 } else { 20 };
@@ -304,7 +298,7 @@ fn is_key(record: &ImportReport, family: &str, key: &[u8]) -> bool {
         KeyLayout::Multihash => read_multihash(key).is_some(),
         KeyLayout::Digest => {
             let functions = record.hash_functions.as_deref().unwrap_or_default();
-            // Of a function that is not known here nothing is known of its digests either.
+            // The digest lengths of an unknown hash function are unknown.
             let fits =
                 |code: &u64| Function::from_code(*code).is_none_or(|it| it.digest_lengths().contains(&key.len()));
             functions.is_empty() || functions.iter().any(fits)

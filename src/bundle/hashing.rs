@@ -7,16 +7,16 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::progress::CancellationToken;
 
-/// Bytes that are read at once: enough for all lanes of the hash, and they stay in a core's cache.
+/// Bytes per read: enough for all lanes of the hash, and small enough for a core's cache.
 const PIECE: usize = 256 << 10;
 
-/// Reads `from` to its end, into `to`: how many bytes there were, and their BLAKE3. At most `most` bytes and one more are read.
+/// Copies `from` to `to` and returns the number of bytes and their BLAKE3. Reads at most `most` + 1 bytes.
 pub(super) fn copy(
     (mut from, path): (impl Read, &Path),
     (mut to, into): (impl Write, &Path),
     most: u64,
     stop: &CancellationToken,
-    came: &(dyn Fn(u64) + Sync),
+    on_bytes: &(dyn Fn(u64) + Sync),
 ) -> Result<(u64, blake3::Hash)> {
     let (mut hasher, mut piece, mut bytes) = (blake3::Hasher::new(), vec![0; PIECE], 0);
     while bytes <= most {
@@ -34,12 +34,12 @@ pub(super) fn copy(
         hasher.update(read);
         to.write_all(read).map_err(Error::io("write", into))?;
         bytes += len as u64;
-        came(len as u64);
+        on_bytes(len as u64);
     }
     Ok((bytes, hasher.finalize()))
 }
 
-/// The same without a copy.
+/// Hashes a file without copying it.
 pub(super) fn hash(file: &File, path: &Path, most: u64, stop: &CancellationToken) -> Result<(u64, blake3::Hash)> {
     copy((file, path), (std::io::sink(), path), most, stop, &|_| ())
 }

@@ -1,11 +1,10 @@
-//! A part of a bundle: some of its column families.
+//! A part of a bundle: a subset of its column families.
 
 use super::document::{Bundle, BundleFile, families};
 use crate::error::{Error, Result};
 use crate::report::Part;
 
-/// Returns the bundle with only the column families that are named, and a record that is true for them; all of it if none is
-/// named.
+/// Returns the bundle with only the named column families and a report that matches them; the whole bundle if none is named.
 pub(super) fn select_families(wanted: &[String], id: &str, mut bundle: Bundle) -> Result<Bundle> {
     let wrong = |reason: String, hint: String| Err(Error::Usage { reason, hint });
     let known: Vec<String> = families(&bundle.record).into_iter().map(|(name, _)| name).collect();

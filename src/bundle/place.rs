@@ -1,4 +1,4 @@
-//! Where bundles lie: a directory, or a place on the network.
+//! The place of bundles: a directory or a URL.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -13,34 +13,30 @@ use crate::os::files::open_regular;
 use crate::os::private;
 use crate::source::remote::{NetworkOptions, RemoteFile, RemoteProblem, below, is_remote, take_secrets};
 
-/// The pointer to the newest bundle.
 pub(super) const LATEST: &str = "latest";
-/// The description of a bundle.
 pub(super) const DESCRIPTION: &str = "bundle.json";
-/// The directory of the files of all bundles.
+/// Directory of the files of all bundles.
 pub(super) const FILES: &str = "files";
 
-/// The longest pointer.
+/// Longest content of `latest`, in bytes.
 const MAX_LATEST: u64 = 256;
 
-/// Bytes of a description that are read ahead.
+/// Read-ahead for a description, in bytes.
 const AHEAD: u64 = 4 << 20;
 
-/// A place that has bundles, or will.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
-    /// A path, or the shown form of a URL.
+pub(super) struct BundlePlace {
+    /// A path, or the URL without its secrets.
     pub root: PathBuf,
     pub network: NetworkOptions,
 }
 
-/// A bundle that was found.
-pub(super) struct Found {
+pub(super) struct FoundBundle {
     pub id: String,
     pub bundle: Bundle,
 }
 
-impl Place {
+impl BundlePlace {
     pub fn new(root: &Path, network: &NetworkOptions) -> Self {
         let (mut root, mut network) = (root.to_owned(), network.clone());
         take_secrets(&mut root, &mut network);
@@ -51,20 +47,19 @@ impl Place {
         is_remote(&self.root)
     }
 
-    /// A file in it: its path or its URL, and what it is asked for with.
+    /// Path or URL of a file, and the network options to request it with.
     pub fn at(&self, name: &str) -> (PathBuf, NetworkOptions) {
         let mut network = self.network.clone();
         let path = if self.is_remote() { below(&self.root, name, &mut network) } else { self.root.join(name) };
         (path, network)
     }
 
-    /// Opens a file on the network.
     pub fn open_remote(&self, name: &str) -> Result<Arc<RemoteFile>> {
         let (path, network) = self.at(name);
         RemoteFile::open(&path, &network, None)
     }
 
-    /// A small file; `None` where there is none.
+    /// Reads a small file; `None` if it does not exist.
     pub fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
         let (path, _) = self.at(name);
         let too_long = || Error::bad_input(&path, None, BundleProblem::TooLong { most });
@@ -98,7 +93,7 @@ impl Place {
         }
     }
 
-    /// The id of the newest bundle; `None` where there is none.
+    /// Returns the id of the newest bundle, if there is one.
     pub fn latest(&self) -> Result<Option<String>> {
         let Some(bytes) = self.read(LATEST, MAX_LATEST)? else { return Ok(None) };
         let text = String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes));
@@ -108,7 +103,7 @@ impl Place {
         }
     }
 
-    /// The description with this id. Where keys are `trusted`, one of them has signed it.
+    /// Reads the description with this id. One of the `trusted` keys must have signed it, if any are given.
     pub fn describe(&self, id: &str, trusted: &[TrustedKey]) -> Result<Bundle> {
         let name = description(id);
         let path = self.at(&name).0;
@@ -122,30 +117,30 @@ impl Place {
         Bundle::read(&bytes, id).map_err(bad)
     }
 
-    /// The bundle with this id, or the newest one.
-    pub fn find(&self, id: Option<&str>, trusted: &[TrustedKey]) -> Result<Found> {
+    /// Finds the bundle with this id, or the newest one.
+    pub fn find(&self, id: Option<&str>, trusted: &[TrustedKey]) -> Result<FoundBundle> {
         let none = || Error::bad_input(&self.root, None, BundleProblem::NoBundle);
         let id = match id {
             Some(id) => id.to_owned(),
             None => self.latest()?.ok_or_else(none)?,
         };
-        Ok(Found { bundle: self.describe(&id, trusted)?, id })
+        Ok(FoundBundle { bundle: self.describe(&id, trusted)?, id })
     }
 }
 
-/// The name of the description of a bundle.
+/// Name of a bundle's description.
 pub(super) fn description(id: &str) -> String {
     format!("{id}/{DESCRIPTION}")
 }
 
-/// The name of its signature.
+/// Name of a bundle's signature.
 pub(super) fn signature_of(id: &str) -> String {
     description(id) + SUFFIX
 }
 
-/// Opens a file of a bundle in a directory; `None` where there is none.
+/// Opens a file of a bundle in a directory; `None` if it does not exist.
 pub(super) fn open(path: &Path) -> Result<Option<File>> {
-    // A socket is refused as a device that is not there.
+    // ENXIO is the error for a socket.
     let is_no_file = |error: &io::Error| {
         error.kind() == ErrorKind::InvalidData || matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO))
     };
@@ -160,12 +155,12 @@ pub(super) fn open(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// The name of a file of bundles.
+/// Name of a file in `files`.
 pub(super) fn file(name: &str) -> String {
     format!("{FILES}/{name}")
 }
 
-/// An error of reading a file that nobody changes: one that changed is another one.
+/// Reports a source that changed while it was read as a bad bundle, because bundle files never change.
 pub(super) fn changed(path: &Path, error: Error) -> Error {
     match error {
         Error::State { reason, .. } => Error::bad_input(path, None, BundleProblem::Changed { what: reason }),

@@ -1,15 +1,16 @@
-//! Publishing: a database that is what its import has made, file by file.
+//! Publishing a finished database, file by file.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::document::{Bundle, BundleFile, PART_SCHEMA, SCHEMA, families, file_name};
-use super::known::Known;
-use super::place::{LATEST, Place, description, signature_of};
+use super::description::write_description;
+use super::document::{BundleFile, families, file_name};
+use super::hashing;
+use super::place::BundlePlace;
 use super::problem::BundleProblem;
+use super::published_files::PublishedFiles;
 use super::signature::Signer;
-use super::target::Target;
-use super::{hashing, join, signature};
+use super::target::BundleTarget;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
@@ -19,35 +20,32 @@ use crate::parallel;
 use crate::preset::Loader;
 use crate::progress::{CancellationToken, Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
-use crate::report::{BUNDLED_SCHEMA, BundleReport, ImportReport, Plan};
+use crate::report::{BundleReport, ImportReport, Plan};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::releases::Release;
 use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, no_database, options, options_of};
 use crate::source::remote::{NetworkOptions, is_remote};
 
-/// What to publish, and where.
 #[derive(Debug)]
 pub(crate) struct BundleOptions {
-    /// The database.
     pub db: PathBuf,
     /// A directory, or a URL of an object store.
     pub to: PathBuf,
     /// Threads that verify. Defaults to the number of cores.
     pub threads: Option<usize>,
     pub network: NetworkOptions,
-    /// What signs the description.
     pub signer: Option<Signer>,
     pub stop: CancellationToken,
 }
 
-/// The files of a bundle as they lie in the database.
+/// Verified files of the database.
 struct Verified {
     files: Vec<(BundleFile, PathBuf, blake3::Hash)>,
     oldest_rocksdb: String,
 }
 
-/// Publishes a database of an import: verifies that it holds what the import has recorded, writes the files that are not
-/// there yet, then the description, then the pointer to it.
+/// Publishes an imported database: verifies it against its report, then writes the missing files, the description and
+/// the pointer.
 pub(crate) fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result<BundleReport> {
     let dir = WatchedDir::open(&options.db);
     let (report, seconds) = Progress::timed(observer, |progress| dir.guard(|| run(options, progress)))?;
@@ -55,12 +53,12 @@ pub(crate) fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result
 }
 
 fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport> {
-    let place = Place::new(&options.to, &options.network);
-    let target = Target::open(&place, Some(&options.db))?;
+    let place = BundlePlace::new(&options.to, &options.network);
+    let target = BundleTarget::open(&place, Some(&options.db))?;
     let record = record(&options.db)?;
     let Verified { mut files, oldest_rocksdb } = verify(options, &record, progress)?;
-    let record = published(record);
-    let known = Known::find(&place, &record.options, options.signer.as_ref(), progress)?;
+    let record = strip_machine_data(record);
+    let known = PublishedFiles::find(&place, &record.options, options.signer.as_ref(), progress)?;
     let total = files.iter().map(|(file, ..)| file.bytes).sum();
     progress.begin(Phase::Export, Some(total));
     let uploaded = (AtomicU64::new(0), AtomicU64::new(0));
@@ -73,7 +71,7 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
             if options.stop.is_cancelled() {
                 return Err(Error::interrupted());
             }
-            if let Some(known) = known.stand_in(own, (&place, &target), progress, &options.stop)? {
+            if let Some(known) = known.replacement(own, (&place, &target), progress, &options.stop)? {
                 stored.push((item, known.clone()));
                 progress.add(own.bytes, own.records);
                 return Ok(());
@@ -96,7 +94,8 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     failpoint::reach("bundle-files");
     progress.begin(Phase::Commit, None);
     let files = files.into_iter().map(|(file, ..)| file).collect();
-    let report = conclude((&place, &target), (record, oldest_rocksdb), files, &options.db, options.signer.as_ref())?;
+    let report =
+        write_description((&place, &target), (record, oldest_rocksdb), files, &options.db, options.signer.as_ref())?;
     Ok(BundleReport {
         db: options.db.display().to_string(),
         uploaded_files: uploaded.0.into_inner(),
@@ -105,71 +104,13 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     })
 }
 
-/// Describes files that are there: as a bundle, or as the part of a shard. Reports it, without what was done for it.
-pub(super) fn conclude(
-    (place, target): (&Place, &Target<'_>),
-    (record, oldest_rocksdb): (ImportReport, String),
-    files: Vec<BundleFile>,
-    from: &Path,
-    signer: Option<&Signer>,
-) -> Result<BundleReport> {
-    let shard = record.shard.clone();
-    let schema = if shard.is_some() { PART_SCHEMA } else { SCHEMA };
-    let bundle = Bundle { schema: schema.into(), oldest_rocksdb, record, files };
-    let id = match &shard {
-        Some(shard) => join::put(target, &bundle, shard)?,
-        None => describe((place, target), &bundle, from, signer)?,
-    };
-    Ok(BundleReport {
-        schema: BUNDLED_SCHEMA.into(),
-        db: String::new(),
-        place: place.root.display().to_string(),
-        id,
-        part: shard.map(|shard| shard.number),
-        joined: None,
-        records: bundle.files.iter().map(|file| file.records).sum(),
-        files: bundle.files.len() as u64,
-        bytes: bundle.files.iter().map(|file| file.bytes).sum(),
-        uploaded_files: 0,
-        uploaded_bytes: 0,
-        seconds: 0.0,
-    })
-}
-
-/// The oldest RocksDB that is known to read the files of a database.
+/// Oldest RocksDB release that is known to read the files of a database.
 pub(super) fn oldest_rocksdb(db: &Path, family: &str) -> Result<String> {
     let map = options_of(db, family)?.unwrap_or_default();
     Ok(Release::reading(&map, options::defaults()?).to_string())
 }
 
-/// Writes the description of a bundle whose files are there, its signature, then the pointer to it. Returns its id.
-pub(super) fn describe(
-    (place, target): (&Place, &Target<'_>),
-    bundle: &Bundle,
-    from: &Path,
-    signer: Option<&Signer>,
-) -> Result<String> {
-    let bad = |problem: BundleProblem| Error::bad_input(from, None, problem);
-    let (bytes, id) = bundle.to_bytes().map_err(bad)?;
-    // What no seed would take is not published.
-    Bundle::read(&bytes, &id).map_err(bad)?;
-    target.put(&description(&id), &bytes)?;
-    failpoint::reach("bundle-described");
-    if let Some(signer) = signer {
-        let name = signature_of(&id);
-        // Each signature over the same bytes is another one: what is valid stays.
-        let there = place.read(&name, signature::MAX_BYTES).ok().flatten();
-        if !there.is_some_and(|there| signer.has_signed(&bytes, &there)) {
-            target.put(&name, &signer.sign(&bytes, &id)?)?;
-        }
-        failpoint::reach("bundle-signed");
-    }
-    target.put(LATEST, format!("{id}\n").as_bytes())?;
-    failpoint::reach("bundled");
-    Ok(id)
-}
-
-/// The report of the import of a database that can be published.
+/// Reads the import's report and checks that the database can be published.
 fn record(db: &Path) -> Result<ImportReport> {
     let refused =
         |reason: &str, hint: &str| Err(Error::State { path: db.to_owned(), reason: reason.into(), hint: hint.into() });
@@ -177,33 +118,27 @@ fn record(db: &Path) -> Result<ImportReport> {
         if !db.join("CURRENT").exists() {
             return Err(no_database(db));
         }
-        return refused("has no BEDLOAD.json: no import has made it", "bundle a database that `bedload import` made");
+        return refused("has no BEDLOAD.json, so no import made it", "bundle a database that `bedload import` made");
     };
     let whole = ImportRecord::load_as::<ImportReport>(db).ok().flatten().map(|(report, _)| report);
     let Some(report) = whole.filter(|_| is_sealed) else {
-        let what = "BEDLOAD.json does not match its checksum, or is of another version".into();
+        let what = "BEDLOAD.json does not match its checksum, or has another version".into();
         return Err(Error::bad_input(db, None, BundleProblem::NotAsImported { what }));
     };
     let again = "import the snapshot into a new database with a preset that ingests, and bundle that one";
     if record.into_existing {
-        return refused("holds what was there before its import as well", again);
+        return refused("also contains records from before its import", again);
     }
     if record.part.is_some() {
-        return refused(
-            "is a part of a bundle, and would be published as if it were the whole",
-            "bundle a whole database",
-        );
+        return refused("is only a part of a bundle", "bundle a whole database");
     }
     if report.loader != Loader::Ingest.to_string() {
-        return refused(
-            "was written through memtables: RocksDB has made its files, and no database ingests them",
-            again,
-        );
+        return refused("was written through memtables: its files cannot be ingested", again);
     }
     Ok(report)
 }
 
-/// Checks that the database holds what its import has recorded, in the files of the import, and nothing else.
+/// Checks that the database contains the recorded content in the files of the import, and nothing else.
 fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_>) -> Result<Verified> {
     let db = &options.db;
     let bad = |what: String| Error::bad_input(db, None, BundleProblem::NotAsImported { what });
@@ -220,15 +155,15 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
     let mut verified = Vec::new();
     for (family, recorded) in families(record) {
         let own: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
-        // What hides a record, or stands beside the files, is an entry of its own.
+        // Deletions and records in the WAL count as entries.
         let entries = reader.entries(&family)?;
         if entries != recorded.records {
-            return Err(bad(format!("{family} has {entries} entries, its import wrote {}", recorded.records)));
+            return Err(bad(format!("{family} has {entries} entries, but its import wrote {}", recorded.records)));
         }
         let threads = options.threads.unwrap_or_else(parallel::cores).max(1);
         let found = parallel::for_each(threads, own.len(), Vec::new, |found, item| {
             let Some(file) = own.get(item) else { return Ok(()) };
-            found.push((item, look(options, &reader, file, progress).map_err(damaged)?));
+            found.push((item, read_file(options, &reader, file, progress).map_err(damaged)?));
             Ok(())
         })?;
         let mut found: Vec<_> = found.into_iter().flatten().collect();
@@ -238,11 +173,11 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
             all
         });
         if content != recorded {
-            return Err(bad(format!("{family} has {content}, its import wrote {recorded}")));
+            return Err(bad(format!("{family} has {content}, but its import wrote {recorded}")));
         }
         verified.extend(found.into_iter().map(|(_, file)| file));
     }
-    // Filters, and other blocks that a scan of the records does not read.
+    // Checks filters and other blocks that a scan of the records does not read.
     let check = TableCheck::open(db).map_err(damaged)?;
     if let Some((_, error)) = check.fault_at_open(&files) {
         return Err(bad(error.to_string()));
@@ -255,14 +190,14 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
     Ok(Verified { files: verified, oldest_rocksdb: oldest_rocksdb(db, &record.column_family)? })
 }
 
-/// Refuses a database that has other files than its import left.
+/// Checks that the database has exactly the files of its import.
 pub(super) fn check_untouched(db: &Path, record: &ImportReport, files: &[DataFile], hint: &str) -> Result<()> {
     let changed = |reason: String| Err(Error::State { path: db.to_owned(), reason, hint: hint.into() });
     let families: Vec<(&str, &[Level])> = match &record.log {
         None => vec![(record.column_family.as_str(), record.levels.as_slice())],
         Some(log) => log.families.iter().map(|family| (family.name.as_str(), family.levels.as_slice())).collect(),
     };
-    // The OPTIONS file is the last that the import wrote, and no number is given twice.
+    // The import wrote the OPTIONS file last, and file numbers are unique.
     let last = record.small_files.iter().find_map(|file| OptionsFile::number(Path::new(&file.name)));
     for file in files {
         let is_own = families.iter().any(|(family, _)| *family == file.family) && file.number() < last;
@@ -274,14 +209,14 @@ pub(super) fn check_untouched(db: &Path, record: &ImportReport, files: &[DataFil
         let own = files.iter().filter(|file| file.family == family);
         let found = levels_of(own.map(|file| (file.level, file.size)));
         if found != recorded || found.len() > 1 {
-            return changed(format!("a node has written to it since its import: {family} has other files"));
+            return changed(format!("a node has written to it since its import: the files of {family} differ"));
         }
     }
     Ok(())
 }
 
-/// Sums and reads one file.
-fn look(
+/// Hashes and scans one file.
+fn read_file(
     options: &BundleOptions,
     reader: &Reader,
     file: &DataFile,
@@ -291,10 +226,10 @@ fn look(
     let opened = open_regular(path).map_err(Error::io("read", path))?;
     let (bytes, blake3) = hashing::hash(&opened, path, *size, &options.stop)?;
     if bytes != *size {
-        let what = format!("{} has {bytes} bytes, the database says {size}", path.display());
+        let what = format!("{} is {bytes} bytes long, but the database declares {size}", path.display());
         return Err(Error::bad_input(&options.db, None, BundleProblem::NotAsImported { what }));
     }
-    // The first key that is behind the last one.
+    // The smallest key after the last one.
     let end = [largest.as_slice(), &[0]].concat();
     let (mut content, mut scan) = (Content::default(), reader.scan(family, Some(smallest), Some(&end))?);
     while let Some((key, value)) = scan.item() {
@@ -320,9 +255,8 @@ fn look(
     Ok((file, path.clone(), blake3))
 }
 
-/// The report as it is published: without what was measured, which would make another bundle each time, and without the
-/// paths of this machine.
-pub(super) fn published(mut report: ImportReport) -> ImportReport {
+/// Removes local paths, and measurements, which would change the id with each run.
+pub(super) fn strip_machine_data(mut report: ImportReport) -> ImportReport {
     let shortened = |path: &str| match is_remote(Path::new(path)) {
         true => path.to_owned(),
         false => Path::new(path).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
@@ -343,7 +277,7 @@ pub(super) fn published(mut report: ImportReport) -> ImportReport {
         log.indexes.iter_mut().for_each(|index| index.path = shortened(&index.path));
         log.speed.clear();
     }
-    // How it was done follows from the machine and its load. What files depend on is in the options.
+    // The plan depends on the machine. The options determine the files.
     report.plan = Plan { sst_bytes: report.plan.sst_bytes, ..Plan::published(report.log.is_some()) };
     report.options.retain(|row| !row.option.starts_with("db."));
     report.rocksdb_bytes_written = None;

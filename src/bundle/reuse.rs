@@ -1,4 +1,4 @@
-//! A database that a newer bundle takes the place of: which files of the bundle it has.
+//! Files of an existing database that a newer bundle contains as well.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,10 @@ use crate::report::ImportReport;
 use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
 
-/// The files of the database at `db` that may be those of a bundle: by number in `wanted`, as far as column family, keys, records
-/// and size tell. Whether the bytes are the same is for the caller to find out.
-pub(super) fn files_of(db: &Path, wanted: &[BundleFile]) -> Result<HashMap<usize, PathBuf>> {
-    let hint =
-        "what was written to it would be lost: --replace makes the new database all the same, and removes this one";
+/// Finds the files of `db` whose column family, keys, records and size match those of a bundle, by number in `wanted`. The caller
+/// compares the bytes.
+pub(super) fn find_reusable_files(db: &Path, wanted: &[BundleFile]) -> Result<HashMap<usize, PathBuf>> {
+    let hint = "an update would lose what was written to it: pass --replace to make a new database and remove this one";
     let changed = |reason: String| Error::State { path: db.to_owned(), reason, hint: hint.into() };
     let unreadable = |error: Error| match error {
         Error::Rocks { message, .. } if errno_of(&message).is_none() => changed(format!("cannot be read: {message}")),
@@ -24,9 +23,9 @@ pub(super) fn files_of(db: &Path, wanted: &[BundleFile]) -> Result<HashMap<usize
         Some((_, true)) => ImportRecord::load_as::<ImportReport>(db)?.map(|(record, _)| record),
         _ => None,
     };
-    let record = record.ok_or_else(|| changed("has no BEDLOAD.json as an import has left it".into()))?;
+    let record = record.ok_or_else(|| changed("has no valid BEDLOAD.json of an import".into()))?;
     if record.into_existing {
-        return Err(changed("holds what was there before its import as well".into()));
+        return Err(changed("also contains records from before its import".into()));
     }
     let reader = Reader::open(db, &ReaderOptions::once()).map_err(unreadable)?;
     let files = reader.counted_files().map_err(unreadable)?;
@@ -34,11 +33,11 @@ pub(super) fn files_of(db: &Path, wanted: &[BundleFile]) -> Result<HashMap<usize
     let recorded: HashMap<String, u64> =
         families(&record).into_iter().map(|(name, content)| (name, content.records)).collect();
     for family in reader.families() {
-        // What was written since may be in no file yet.
+        // The memtables and the WAL may contain records as well.
         let (found, expected) = (reader.entries(family)?, recorded.get(family).copied().unwrap_or_default());
         if found != expected {
             return Err(changed(format!(
-                "a node has written to it since its import: {family} has {found} entries, the import left {expected}"
+                "a node has written to it since its import: {family} has {found} entries, but the import wrote {expected}"
             )));
         }
     }

@@ -1,4 +1,4 @@
-//! Seeding: a database from a bundle.
+//! Seeding: builds a database from a bundle.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, linkat};
 
 use super::document::BundleFile;
 use super::part::select_families;
-use super::place::{Found, Place, changed, file, open};
+use super::place::{BundlePlace, FoundBundle, changed, file, open};
 use super::problem::BundleProblem;
 use super::signature::TrustedKey;
 use super::{hashing, reuse};
@@ -25,52 +25,49 @@ use crate::report::ImportReport;
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::remote::RemoteFile;
 
-/// Files that come from the network at once, each on as many connections as bring more.
+/// Concurrent downloads; each adds connections while they raise the throughput.
 const AT_ONCE: usize = 4;
 
-/// The least memory for a file that comes from the network, in bytes.
+/// Smallest and largest buffer for a download, in bytes.
 const LEAST_AHEAD: u64 = 1 << 20;
-
-/// The most.
 const MOST_AHEAD: u64 = 64 << 20;
 
-/// The permissions of other users to write.
+/// Permission bits that let other users write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// What to seed, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct SeedOptions {
-    /// The places that have the bundle. The first that can says which one it is.
+    /// Places of the bundle. The first one that can be read chooses the bundle.
     pub places: Vec<PathBuf>,
-    /// The id of the bundle. Defaults to that of the newest one.
+    /// Id of the bundle. Defaults to the newest one.
     pub bundle: Option<String>,
-    /// Column families to take; all if none is named.
+    /// Column families to seed; all if empty.
     pub families: Vec<String>,
-    /// Keys of which one must have signed it; none where that does not matter.
+    /// Trusted keys, one of which must have signed the bundle; signatures are not checked if empty.
     pub trusted: Vec<TrustedKey>,
-    /// Whether the database is there, and its files are used where the bundle has the same.
+    /// True if an existing database is updated and its matching files are reused.
     pub update: bool,
-    /// The database, the preset and the resources; the rest follows from the bundle.
+    /// The database, the preset and the resources; everything else follows from the bundle.
     pub import: ImportOptions,
 }
 
-/// Makes a database of a bundle. The same call goes on after a crash, with the bundle that it began with.
+/// Builds a database from a bundle. A second call resumes with the same bundle.
 pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportReport> {
     let mut import = options.import.clone();
-    let places: Vec<Place> = options.places.iter().map(|root| Place::new(root, &import.network)).collect();
+    let places: Vec<BundlePlace> = options.places.iter().map(|root| BundlePlace::new(root, &import.network)).collect();
     let Some(first) = places.first() else {
         return Err(Error::Usage { reason: "no bundle is named".into(), hint: "name a directory or a URL".into() });
     };
-    // The newest bundle may be another one by now.
+    // The newest bundle may have changed since.
     let begun = if import.restart { None } else { load::bundle_of_unfinished(&import)? };
     let id = options.bundle.as_ref().or(begun.as_ref());
-    let find = |place: &Place| place.find(id.map(String::as_str), &options.trusted);
+    let find = |place: &BundlePlace| place.find(id.map(String::as_str), &options.trusted);
     let found = places.iter().skip(1).fold(find(first), |found, place| match found {
-        // A mirror stands in for what another one does not have right.
+        // A mirror replaces a place that fails.
         Err(error) if !matches!(error, Error::Interrupted { .. }) => find(place).map_err(|_| error),
         found => found,
     });
-    let Found { id, bundle } = found?;
+    let FoundBundle { id, bundle } = found?;
     let bundle = select_families(&options.families, &id, bundle)?;
     let record = &bundle.record;
     import.sources = vec![first.root.clone()];
@@ -80,7 +77,7 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
         let has = |name: &str| log.families.iter().any(|family| family.name == name);
         import.log.indexes = Indexes { ids: has(BLOCK_IDS), transactions: has(TRANSACTIONS) };
     }
-    // The new database takes the place of the old one in one step: no node ever finds half of both.
+    // The new database replaces the old one in one step, so that no node opens a mixture.
     import.replace |= options.update;
     let bad = |reason: String| Error::bad_input(&first.root, None, BundleProblem::Form { reason });
     let files = bundle.files.iter().map(|file| {
@@ -89,7 +86,7 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
     });
     let seed = Seed { id: &id, record, files: files.collect::<Result<_>>()? };
     let threads = import.threads.unwrap_or_else(parallel::cores).max(1);
-    let is_remote = places.iter().any(Place::is_remote);
+    let is_remote = places.iter().any(BundlePlace::is_remote);
     let at_once = if is_remote { AT_ONCE } else { threads };
     let ahead = (import.memory_budget() / 2 / at_once as u64).clamp(LEAST_AHEAD, MOST_AHEAD);
     let fetcher = Fetcher {
@@ -107,7 +104,7 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
     load::seed(&import, &seed, &fetcher, observer)
 }
 
-/// What has come from the network: through files that are open, and before.
+/// Bytes from the network: of open files, and of closed ones.
 #[derive(Default)]
 struct Traffic {
     open: Vec<Arc<RemoteFile>>,
@@ -133,18 +130,18 @@ impl Traffic {
 }
 
 struct Fetcher<'a> {
-    places: &'a [Place],
+    places: &'a [BundlePlace],
     files: &'a [BundleFile],
     stop: &'a CancellationToken,
     at_once: usize,
-    /// Bytes of a file on the network that are read ahead.
+    /// Buffer per download, in bytes.
     ahead: u64,
     is_remote: bool,
-    /// The database that is updated.
+    /// The database to update.
     updated: Option<&'a PathBuf>,
-    /// Its files, by the number of those of the bundle that they may be.
+    /// Its matching files, by number in `files`.
     own: Mutex<HashMap<usize, PathBuf>>,
-    /// The places that have failed, by their numbers: they are asked last.
+    /// Numbers of places that have failed; they are tried last.
     failed: Mutex<BTreeSet<usize>>,
     traffic: Arc<Mutex<Traffic>>,
 }
@@ -163,11 +160,11 @@ impl Fetch for Fetcher<'_> {
         if !db.join("CURRENT").exists() {
             return Err(Error::State {
                 path: db.to_owned(),
-                reason: "is no database of bedload that could be brought up to date".into(),
-                hint: "leave --update out to make a new one".into(),
+                reason: "is not a database that bedload can update".into(),
+                hint: "omit --update to make a new database".into(),
             });
         }
-        *self.own.lock() = reuse::files_of(db, self.files)?;
+        *self.own.lock() = reuse::find_reusable_files(db, self.files)?;
         Ok(())
     }
 
@@ -185,18 +182,18 @@ impl Fetch for Fetcher<'_> {
         }
     }
 
-    fn fetch(&self, number: usize, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {
+    fn fetch(&self, number: usize, path: &Path, on_bytes: &(dyn Fn(u64) + Sync)) -> Result<()> {
         let Some(wanted) = self.files.get(number) else { return Err(Error::interrupted()) };
         if let Some(own) = self.own(number) {
             crate::os::private::remove(path)?;
-            match self.take(&own, wanted, path, came) {
-                // What looks the same and is not is fetched.
+            match self.take(&own, wanted, path, on_bytes) {
+                // The bytes differ: fetch the file.
                 Err(Error::BadInput { .. }) => {}
                 taken => return taken,
             }
         }
         let mut failed = None;
-        // Mirrors share the files; what one does not have right, another one may.
+        // Another mirror may have a valid copy.
         let all = self.places.len();
         let mut turns: Vec<usize> = (0..all).map(|turn| (number + turn) % all).collect();
         turns.sort_by_key(|turn| self.failed.lock().contains(turn));
@@ -204,8 +201,8 @@ impl Fetch for Fetcher<'_> {
             let Some(place) = self.places.get(turn) else { continue };
             crate::os::private::remove(path)?;
             let fetched = match place.is_remote() {
-                true => self.download(place, wanted, path, came),
-                false => self.take(&place.at(&file(&wanted.name)).0, wanted, path, came),
+                true => self.download(place, wanted, path, on_bytes),
+                false => self.take(&place.at(&file(&wanted.name)).0, wanted, path, on_bytes),
             };
             match fetched {
                 Ok(()) => return Ok(()),
@@ -227,18 +224,24 @@ impl Fetch for Fetcher<'_> {
 }
 
 impl Fetcher<'_> {
-    /// The file of the updated database that may be the one of this number.
+    /// File of the updated database that matches this number.
     fn own(&self, number: usize) -> Option<PathBuf> {
         self.own.lock().get(&number).cloned()
     }
 
-    /// Downloads a file, and computes its BLAKE3 in passing.
-    fn download(&self, place: &Place, wanted: &BundleFile, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {
+    /// Downloads a file and computes its BLAKE3.
+    fn download(
+        &self,
+        place: &BundlePlace,
+        wanted: &BundleFile,
+        path: &Path,
+        on_bytes: &(dyn Fn(u64) + Sync),
+    ) -> Result<()> {
         let name = file(&wanted.name);
         let shown = place.at(&name).0;
         let remote = place.open_remote(&name)?;
         self.traffic.lock().open.push(Arc::clone(&remote));
-        let done = self.download_from(&remote, &shown, wanted, path, came);
+        let done = self.download_from(&remote, &shown, wanted, path, on_bytes);
         self.traffic.lock().end(&remote);
         done
     }
@@ -249,7 +252,7 @@ impl Fetcher<'_> {
         shown: &Path,
         wanted: &BundleFile,
         path: &Path,
-        came: &(dyn Fn(u64) + Sync),
+        on_bytes: &(dyn Fn(u64) + Sync),
     ) -> Result<()> {
         if let Some(found) = remote.size().filter(|found| *found != wanted.bytes) {
             let problem = BundleProblem::Length { found, expected: wanted.bytes };
@@ -258,37 +261,36 @@ impl Fetcher<'_> {
         let (reader, gate) = remote.read_from(0, self.ahead);
         gate.into_iter().for_each(|gate| gate.open());
         let to = File::create_new(path).map_err(Error::io("create", path))?;
-        let found = hashing::copy((reader, shown), (&to, path), wanted.bytes, self.stop, came);
+        let found = hashing::copy((reader, shown), (&to, path), wanted.bytes, self.stop, on_bytes);
         compare(shown, wanted, found.map_err(|error| changed(shown, error))?)?;
         to.sync_all().map_err(Error::io("sync", path))
     }
 
-    /// Takes a file of a directory: its blocks where the file system shares them, the file itself by another name, or a copy.
-    /// What is compared is what was taken.
-    fn take(&self, from: &Path, wanted: &BundleFile, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()> {
+    /// Takes a file of a directory: as a reflink, as a hard link, or as a copy. The result is hashed.
+    fn take(&self, from: &Path, wanted: &BundleFile, path: &Path, on_bytes: &(dyn Fn(u64) + Sync)) -> Result<()> {
         let missing = || Error::bad_input(from, None, BundleProblem::Missing);
         let source = open(from)?.ok_or_else(missing)?;
-        let found = self.take_as(&source, from, wanted, path, came)?;
+        let found = self.copy_or_link(&source, from, wanted, path, on_bytes)?;
         compare(from, wanted, found)
     }
 
-    fn take_as(
+    fn copy_or_link(
         &self,
         source: &File,
         from: &Path,
         wanted: &BundleFile,
         path: &Path,
-        came: &(dyn Fn(u64) + Sync),
+        on_bytes: &(dyn Fn(u64) + Sync),
     ) -> Result<(u64, blake3::Hash)> {
-        let sum = |file: &File| hashing::copy((file, from), (std::io::sink(), path), wanted.bytes, self.stop, came);
+        let sum = |file: &File| hashing::copy((file, from), (std::io::sink(), path), wanted.bytes, self.stop, on_bytes);
         let create = || File::options().read(true).write(true).create_new(true).open(path);
         let to = create().map_err(Error::io("create", path))?;
         if rustix::fs::ioctl_ficlone(&to, source).is_ok() {
             to.sync_all().map_err(Error::io("sync", path))?;
             return sum(&to);
         }
-        // A file that others may write to would be theirs in the database as well.
-        let there = source.metadata().map_err(Error::io("look at", from))?;
+        // Other users could change a hard link to a file that they may write to.
+        let there = source.metadata().map_err(Error::io("read metadata of", from))?;
         let is_own = there.uid() == rustix::process::geteuid().as_raw() && there.mode() & OTHERS_WRITE == 0;
         if is_own {
             crate::os::private::remove(path)?;
@@ -299,9 +301,9 @@ impl Fetcher<'_> {
             }
             drop(to);
             let to = create().map_err(Error::io("create", path))?;
-            return self.copy(source, from, wanted, (&to, path), came);
+            return self.copy(source, from, wanted, (&to, path), on_bytes);
         }
-        self.copy(source, from, wanted, (&to, path), came)
+        self.copy(source, from, wanted, (&to, path), on_bytes)
     }
 
     fn copy(
@@ -310,20 +312,20 @@ impl Fetcher<'_> {
         from: &Path,
         wanted: &BundleFile,
         (to, path): (&File, &Path),
-        came: &(dyn Fn(u64) + Sync),
+        on_bytes: &(dyn Fn(u64) + Sync),
     ) -> Result<(u64, blake3::Hash)> {
-        let found = hashing::copy((source, from), (to, path), wanted.bytes, self.stop, came)?;
+        let found = hashing::copy((source, from), (to, path), wanted.bytes, self.stop, on_bytes)?;
         to.sync_all().map_err(Error::io("sync", path))?;
         Ok(found)
     }
 }
 
-/// Compares what was found in a file with what the bundle says.
+/// Compares length and BLAKE3 with the description.
 fn compare(path: &Path, wanted: &BundleFile, (bytes, blake3): (u64, blake3::Hash)) -> Result<()> {
     let expected = wanted.bytes;
     let found = blake3.to_hex().to_string();
     let problem = match () {
-        // Of a longer file no more than one byte too many was read.
+        // At most one byte beyond the expected length was read.
         () if bytes > expected => {
             let found = path.metadata().map_or(bytes, |there| there.len());
             BundleProblem::Length { found, expected }

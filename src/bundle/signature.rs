@@ -1,6 +1,4 @@
-//! Signatures of descriptions, in the format of minisign: `bundle.json.minisig` beside `bundle.json`.
-//!
-//! A signature is over the bytes of the description, which name every other byte of a bundle.
+//! Signatures in minisign's format: `bundle.json.minisig` signs `bundle.json`, which names every other byte of a bundle.
 
 use std::path::Path;
 
@@ -12,16 +10,15 @@ use super::problem::BundleProblem;
 use crate::error::{Error, Result};
 use crate::os::files::read_regular;
 
-/// What the name of a signature ends with.
+/// Suffix of a signature's file.
 pub(super) const SUFFIX: &str = ".minisig";
 
-/// The longest signature, in bytes: two comments of 8 KiB, as minisign has them, and both signatures.
+/// Longest signature, in bytes: minisign's two comments of 8 KiB and both signatures.
 pub(super) const MAX_BYTES: u64 = 18 << 10;
 
-/// The longest file of a key, in bytes.
+/// Longest file of a key, in bytes.
 const MAX_KEY: u64 = 16 << 10;
 
-/// A public key that is trusted.
 #[derive(Clone)]
 pub(crate) struct TrustedKey(PublicKey);
 
@@ -32,22 +29,22 @@ impl std::fmt::Debug for TrustedKey {
 }
 
 impl TrustedKey {
-    /// A public key as text, or the file that has it.
+    /// Parses a public key, or reads it from a file.
     pub fn find(key: &str) -> Result<Self> {
         if let Ok(key) = PublicKey::from_base64(key) {
             return Ok(Self(key));
         }
         let path = Path::new(key);
         let bytes = read_regular(path, MAX_KEY).map_err(|error| Error::Usage {
-            reason: format!("{} is no public key of minisign, and no file that has one: {error}", path.display()),
-            hint: "give --trust the key (`RW…`), or the file minisign.pub".into(),
+            reason: format!("{} is neither a minisign public key nor a file with one: {error}", path.display()),
+            hint: "pass the key (`RW…`) or the file minisign.pub to --trust".into(),
         })?;
         let text = String::from_utf8_lossy(&bytes);
-        // Some files have the key alone.
+        // Some files contain only the key.
         let found = PublicKey::decode(&text).or_else(|_| PublicKey::from_base64(text.trim()));
         found.map(Self).map_err(|_| Error::Usage {
-            reason: format!("{} has no public key of minisign", path.display()),
-            hint: "give --trust the file minisign.pub, which `minisign -G` has written".into(),
+            reason: format!("{} contains no minisign public key", path.display()),
+            hint: "pass the file minisign.pub, which `minisign -G` writes, to --trust".into(),
         })
     }
 
@@ -56,7 +53,7 @@ impl TrustedKey {
     }
 }
 
-/// Checks that one of `trusted` has signed `bytes`; what `signature` is, where there is one.
+/// Checks that one of the `trusted` keys has signed `bytes`.
 pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKey]) -> Result<(), BundleProblem> {
     let refused = |reason: &str| Err(BundleProblem::Signature { reason: reason.into() });
     let Some(signature) = signature else { return refused("there is none") };
@@ -69,9 +66,9 @@ pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKe
     }
 }
 
-/// What signs descriptions.
+/// A secret key that signs descriptions.
 pub(crate) struct Signer {
-    /// Its public key, as base64.
+    /// Public key as base64.
     text: String,
     key: SecretKey,
     own: TrustedKey,
@@ -84,21 +81,21 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// The secret key in a file of minisign; `password` is asked for that of a protected one.
+    /// Reads a secret key in minisign's format. `password` is called if the key is encrypted.
     pub fn open(path: &Path, password: impl FnOnce() -> Result<String>) -> Result<Self> {
         let wrong = |reason: String, hint: &str| Error::Usage {
             reason: format!("{} {reason}", path.display()),
             hint: hint.to_owned(),
         };
-        let form = "give --sign the file minisign.key, which `minisign -G` or `rsign generate` has written";
+        let form = "pass the file minisign.key, which `minisign -G` or `rsign generate` writes, to --sign";
         let bytes = read_regular(path, MAX_KEY).map_err(|error| wrong(format!("cannot be read: {error}"), form))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let no_key = || wrong("has no secret key of minisign".into(), form);
+        let no_key = || wrong("contains no minisign secret key".into(), form);
         let encoded = text.lines().nth(1).ok_or_else(no_key)?;
         let raw = data_encoding::BASE64.decode(encoded.trim().as_bytes()).map_err(|_| no_key())?;
-        // Two bytes each: the algorithm of signatures, and how the key is protected.
+        // Two bytes each: the algorithm of signatures and the encryption of the key.
         let key = match raw.get(..4) {
-            // minisign writes no checksum into such a key; what it signs is verified.
+            // minisign writes no checksum into such a key; `sign` verifies each signature.
             Some(b"Ed\0\0") => SecretKey::from_bytes(&raw),
             Some(b"EdSc") => {
                 let password = password()?;
@@ -106,29 +103,29 @@ impl Signer {
             }
             _ => return Err(no_key()),
         };
-        let hint = "BEDLOAD_SIGN_PASSWORD, or the file that BEDLOAD_SIGN_PASSWORD_FILE names, has its password";
-        let key = key.map_err(|error| wrong(format!("is not opened: {error}"), hint))?;
+        let hint = "set BEDLOAD_SIGN_PASSWORD, or BEDLOAD_SIGN_PASSWORD_FILE to a file with the password";
+        let key = key.map_err(|error| wrong(format!("cannot be decrypted: {error}"), hint))?;
         let public = minisign::PublicKey::from_secret_key(&key).map_err(|_| no_key())?;
         let own = PublicKey::from_base64(&public.to_base64()).map_err(|_| no_key())?;
         Ok(Self { key, text: public.to_base64(), own: TrustedKey(own) })
     }
 
-    /// The public key as it is written.
+    /// The public key as base64.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// What verifies the signatures of this key.
+    /// The key that verifies the signatures.
     pub(super) fn own(&self) -> TrustedKey {
         self.own.clone()
     }
 
-    /// Whether this key has signed `bytes` before.
+    /// True if this key has signed `bytes`.
     pub(super) fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
         check(bytes, Some(signature), std::slice::from_ref(&self.own)).is_ok()
     }
 
-    /// The signature of the description with this id.
+    /// Signs the description with this id.
     pub(super) fn sign(&self, bytes: &[u8], id: &str) -> Result<Vec<u8>> {
         let trusted = format!("{SCHEMA} {id}");
         let signed = minisign::sign(None, &self.key, bytes, Some(&trusted), Some("signature of bedload bundle"));
@@ -137,8 +134,8 @@ impl Signer {
         match self.has_signed(bytes, &signed) {
             true => Ok(signed),
             false => Err(Error::Usage {
-                reason: "the secret key is damaged: what it signs is not valid".into(),
-                hint: "take another copy of the key".into(),
+                reason: "the secret key is damaged: its signatures are not valid".into(),
+                hint: "use another copy of the key".into(),
             }),
         }
     }
@@ -158,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_a_signature_counts_but_those_of_its_first_comment() {
+    fn damaged_signature_is_refused() {
         let (trusted, signature) = signed(b"a description");
         let comment = signature.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
         for at in comment..signature.len() {
             for bit in 0..8 {
                 let mut other = signature.clone();
                 other[at] ^= 1 << bit;
-                // The end of the last line says nothing.
+                // The last line feed is optional.
                 let is_end = at + 1 == signature.len();
                 assert!(check(b"a description", Some(&other), &trusted).is_err() || is_end, "byte {at}, bit {bit}");
             }
@@ -176,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_of_one_key_and_of_one_text() {
+    fn signature_matches_one_key_and_text() {
         let (trusted, signature) = signed(b"a description");
         let (others, other) = signed(b"a description");
         assert!(check(b"another one", Some(&signature), &trusted).is_err());

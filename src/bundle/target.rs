@@ -1,4 +1,4 @@
-//! What a bundle is written to: a directory, or a store on the network.
+//! The target of a bundle: a directory or an object store.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::document::{self, BundleFile};
 use super::hashing;
-use super::place::{Place, file};
+use super::place::{BundlePlace, file};
 use super::problem::BundleProblem;
 use crate::error::{Error, Result};
 use crate::os::files::{Output, check_parent, open_regular, read_regular, resolved};
@@ -14,25 +14,24 @@ use crate::os::{private, resources};
 use crate::progress::CancellationToken;
 use crate::source::remote::RemoteStore;
 
-/// Files that are uploaded at once, at most.
+/// Concurrent uploads, at most.
 const UPLOADS: u64 = 4;
 
-/// The size of a large file, where it is not known yet.
+/// Assumed size of a large file until it is known.
 const LARGE: u64 = 512 << 20;
 
-/// The share of the machine's memory, as its reciprocal, that parts of uploads may take.
+/// Uploads use at most 1/16 of the machine's memory.
 const UPLOAD_SHARE: u64 = 16;
 
-/// Where a bundle is written to.
-pub(super) enum Target<'a> {
+/// The directory or object store that a bundle is written to.
+pub(super) enum BundleTarget<'a> {
     Dir(&'a Path),
     Store(Box<RemoteStore>),
 }
 
-impl<'a> Target<'a> {
-    /// The place of a bundle, which is made of the database `db` where that is known: it is neither in the database nor in the
-    /// work directory of its import.
-    pub fn open(place: &'a Place, db: Option<&Path>) -> Result<Self> {
+impl<'a> BundleTarget<'a> {
+    /// Opens the target. It must be outside of the database `db` and of that import's work directory.
+    pub fn open(place: &'a BundlePlace, db: Option<&Path>) -> Result<Self> {
         if place.is_remote() {
             return Ok(Self::Store(Box::new(RemoteStore::open(&place.root, &place.network)?)));
         }
@@ -43,7 +42,7 @@ impl<'a> Target<'a> {
             return refused(format!("{} is a database", root.display()));
         }
         if root.exists() && !root.is_dir() {
-            return refused(format!("{} is no directory", root.display()));
+            return refused(format!("{} is not a directory", root.display()));
         }
         if let Some(db) = db {
             let mut work = db.components().as_path().as_os_str().to_owned();
@@ -57,7 +56,7 @@ impl<'a> Target<'a> {
         Ok(Self::Dir(root))
     }
 
-    /// Files that are written at once, of which the `largest` is so long.
+    /// Number of files to write at once, given the size of the `largest`.
     pub fn at_once(&self, largest: Option<u64>) -> usize {
         let Self::Store(_) = self else { return 1 };
         let largest = largest.unwrap_or(LARGE);
@@ -65,14 +64,14 @@ impl<'a> Target<'a> {
         (memory / RemoteStore::memory_of(largest).max(1)).clamp(1, UPLOADS) as usize
     }
 
-    /// Whether a file is there. In a directory its bytes are compared; a store has whole objects only, and what is under the
-    /// name of a BLAKE3 was verified before it was sent.
+    /// True if the file exists. A directory's file is compared byte by byte. A store has only complete objects, and each was
+    /// verified before it was sent under the name of its BLAKE3.
     pub fn has(&self, wanted: &BundleFile, stop: &CancellationToken) -> Result<bool> {
         let name = file(&wanted.name);
         match self {
             Self::Store(store) => Ok(store.size_of(&name)? == Some(wanted.bytes)),
             Self::Dir(root) => {
-                let path = own(root, &name)?;
+                let path = checked_path(root, &name)?;
                 match open_regular(&path) {
                     Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(false),
                     Err(error) => Err(Error::io("read", &path)(error)),
@@ -85,31 +84,31 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The size of a file, where it is there.
+    /// Returns the size of a file, if it exists.
     pub fn size_of(&self, name: &str) -> Result<Option<u64>> {
         match self {
             Self::Store(store) => store.size_of(name),
-            Self::Dir(root) => match own(root, name)?.symlink_metadata() {
+            Self::Dir(root) => match checked_path(root, name)?.symlink_metadata() {
                 Ok(there) => Ok(Some(there.len())),
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-                Err(error) => Err(Error::io("look at", &root.join(name))(error)),
+                Err(error) => Err(Error::io("read metadata of", &root.join(name))(error)),
             },
         }
     }
 
-    /// Gives a synced file of an import its name here as well, where that costs nothing: only if no database stays that would share
-    /// its damage. False where it has to be written.
+    /// Hard-links a synced file, to save a copy when no database remains that would share its damage. False if the file must be
+    /// written.
     pub fn link_file(&self, own: &BundleFile, from: &Path) -> Result<bool> {
         let Self::Dir(root) = self else { return Ok(false) };
-        let to = self::own(root, &file(&own.name))?;
-        let folder = make_folder(&to)?;
+        let to = checked_path(root, &file(&own.name))?;
+        let folder = create_parent(&to)?;
         if std::fs::hard_link(from, &to).is_err() {
             return Ok(false);
         }
         crate::os::files::sync_dir(folder).map(|()| true)
     }
 
-    /// Writes a file, whole and durable, or not at all.
+    /// Writes a file durably and completely, or not at all.
     pub fn put_file(
         &self,
         own: &BundleFile,
@@ -120,41 +119,41 @@ impl<'a> Target<'a> {
         let name = file(&own.name);
         let is_same = match self {
             Self::Store(store) => store.put_file(&name, from, own.bytes, blake3)?,
-            Self::Dir(root) => put_file(&self::own(root, &name)?, from, own.bytes, blake3, stop)?,
+            Self::Dir(root) => put_file(&self::checked_path(root, &name)?, from, own.bytes, blake3, stop)?,
         };
         match is_same {
             true => Ok(()),
             false => {
-                let what = format!("{} is another file than it was a moment ago", from.display());
+                let what = format!("{} changed while it was published", from.display());
                 Err(Error::bad_input(from, None, BundleProblem::NotAsImported { what }))
             }
         }
     }
 
-    /// Writes a small file in one step, unless it is there.
+    /// Writes a small file atomically, unless it exists.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Store(store) => store.put(name, bytes),
             Self::Dir(root) => {
-                let path = own(root, name)?;
+                let path = checked_path(root, name)?;
                 let is_there = || read_regular(&path, document::MAX_BYTES).is_ok_and(|there| there == bytes);
                 if is_there() {
                     return Ok(());
                 }
                 let write = || {
-                    let mut output = new_file(&path)?;
+                    let mut output = create_file(&path)?;
                     output.file().write_all(bytes).map_err(Error::io("write", &path))?;
                     output.commit()
                 };
-                // Shards that end at once write the same pointer.
+                // Shards that finish at the same time write the same pointer.
                 write().or_else(|error| if is_there() { Ok(()) } else { Err(error) })
             }
         }
     }
 }
 
-/// Where a file of a directory of bundles is: below the directory itself, whatever others have put there.
-fn own(root: &Path, name: &str) -> Result<PathBuf> {
+/// Returns the path of a file in the directory. Links and special files are refused.
+fn checked_path(root: &Path, name: &str) -> Result<PathBuf> {
     let path = root.join(name);
     let folder = path.parent().filter(|folder| *folder != root);
     for (at, is_folder) in [(folder, true), (Some(path.as_path()), false)] {
@@ -170,14 +169,14 @@ fn own(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A file that gets its name when it is whole. Its folder is made, durably.
-fn new_file(path: &Path) -> Result<Output> {
-    make_folder(path)?;
+/// Creates a file that gets its name on commit, and its directory.
+fn create_file(path: &Path) -> Result<Output> {
+    create_parent(path)?;
     Output::create(path, true)
 }
 
-/// The folder of a file, which is made, durably.
-fn make_folder(path: &Path) -> Result<&Path> {
+/// Creates the directory of a file durably.
+fn create_parent(path: &Path) -> Result<&Path> {
     let folder = path.parent().unwrap_or(Path::new("."));
     if !folder.exists() {
         std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
@@ -187,11 +186,10 @@ fn make_folder(path: &Path) -> Result<&Path> {
     Ok(folder)
 }
 
-/// Copies a file of a database: never by a hard link, since the damage of one would be that of the other; blocks are shared
-/// where the file system copies them when they are written to. False where it is another file than it was.
+/// Copies a file of a database, as a reflink if possible. A hard link would share damage. False if the file has changed.
 fn put_file(to: &Path, from: &Path, bytes: u64, blake3: blake3::Hash, stop: &CancellationToken) -> Result<bool> {
     let source = open_regular(from).map_err(Error::io("read", from))?;
-    let mut output = new_file(to)?;
+    let mut output = create_file(to)?;
     let copied: &mut File = output.file();
     let found = if rustix::fs::ioctl_ficlone(&*copied, &source).is_ok() {
         hashing::hash(copied, to, bytes, stop)?

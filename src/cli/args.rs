@@ -11,7 +11,7 @@ use crate::source::remote::{NetworkOptions, is_remote};
 
 use crate::cli::{signals, values};
 
-/// What the work may use.
+/// Resources of a command.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ResourceArgs {
     /// Threads to use; the default is the number of cores
@@ -20,13 +20,13 @@ pub struct ResourceArgs {
     /// Memory to use; the default is a quarter of what the machine has
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
     pub memory: Option<u64>,
-    /// Where to put what does not fit; the default is a temporary directory
+    /// Directory for spilled data; the default is a temporary directory
     #[arg(long, value_name = "DIR", help_heading = "Resources", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
 }
 
 impl ResourceArgs {
-    /// The resources as the library takes them; the first signal cancels the work.
+    /// Returns the library's resources; the first signal cancels the work.
     pub fn resources(&self) -> anyhow::Result<Resources> {
         let stop = CancellationToken::default();
         signals::cancel_on_signals(&stop, "run the same command again; it starts over")?;
@@ -39,7 +39,7 @@ impl ResourceArgs {
     }
 }
 
-/// How a snapshot on the network is read.
+/// Options for reading from the network.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct NetworkArgs {
     /// Connections at once to a URL; the default is measured
@@ -51,13 +51,13 @@ pub struct NetworkArgs {
 }
 
 impl NetworkArgs {
-    /// The options as the library takes them, to read these sources.
+    /// Returns the library's options for these sources.
     pub fn options(&self, sources: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<NetworkOptions, Error> {
         let is_given = self.connections.is_some() || self.endpoint.is_some();
         if is_given && !sources.into_iter().any(|source| is_remote(source.as_ref())) {
             return Err(Error::Usage {
                 reason: "--connections and --endpoint have no effect: the snapshot is no URL".into(),
-                hint: "leave them out".into(),
+                hint: "omit them".into(),
             });
         }
         let mut options = NetworkOptions::default();
@@ -66,7 +66,7 @@ impl NetworkArgs {
     }
 }
 
-/// The database that a command reads: by its place on the command line, or by `--db`.
+/// The database that a command reads: a positional argument or `--db`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DatabaseArgs {
     /// The database
@@ -78,13 +78,12 @@ pub struct DatabaseArgs {
 }
 
 impl DatabaseArgs {
-    /// Its path.
     pub fn path(&self) -> &Path {
         self.database.as_deref().or(self.db.as_deref()).unwrap_or(Path::new(""))
     }
 }
 
-/// Where the blocks of a database are.
+/// Location of the blocks in a database.
 #[derive(Debug, Clone, clap::Args)]
 pub struct LocationArgs {
     /// How blocks are stored: by cid, multihash or digest; see BEDLOAD.json
@@ -96,7 +95,6 @@ pub struct LocationArgs {
 }
 
 impl LocationArgs {
-    /// The location as the library takes it.
     pub fn location(&self) -> Location {
         Location { key: self.key, column_family: self.column_family.clone() }
     }
@@ -114,7 +112,7 @@ pub struct OverrideArgs {
 }
 
 impl OverrideArgs {
-    /// The overrides, with the environment and the user's configuration below them.
+    /// Returns the overrides on top of the environment and the user's configuration.
     pub fn overrides(&self) -> Overrides {
         Overrides { set: self.set.clone(), options_file: self.options_file.clone(), ..Overrides::from_environment() }
     }

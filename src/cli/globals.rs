@@ -22,7 +22,7 @@ pub struct Globals {
         hide_short_help = true
     )]
     pub progress: ProgressStyle,
-    /// What standard error gets: text, or json, an object a line
+    /// Format of standard error: text, or json with an object per line
     #[arg(
         long,
         global = true,
@@ -58,7 +58,7 @@ pub struct Globals {
 pub enum ProgressStyle {
     /// A bar on a terminal, lines elsewhere.
     Auto,
-    /// The same: what cannot show a bar gets lines.
+    /// A bar; lines if it cannot be shown.
     Bar,
     /// A line every few seconds.
     Lines,
@@ -68,7 +68,7 @@ pub enum ProgressStyle {
     Off,
 }
 
-/// What the lines on standard error are.
+/// Format of the lines on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Text for people.
@@ -89,7 +89,7 @@ pub enum ColorChoice {
 }
 
 impl Globals {
-    /// Whether standard error gets colours.
+    /// True if standard error gets colours.
     pub fn color_on_stderr(&self) -> bool {
         self.color_on(&io::stderr())
     }
@@ -108,7 +108,7 @@ impl Globals {
     }
 }
 
-/// Whether standard error is a terminal that shows colours, and the environment does not forbid them.
+/// True if standard error is a terminal with colours that the environment does not forbid.
 pub fn stderr_supports_color() -> bool {
     supports_color(&io::stderr())
 }
@@ -118,7 +118,7 @@ fn supports_color(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && unset("NO_COLOR") && !is_dumb()
 }
 
-/// Whether the terminal cannot move its cursor.
+/// True if the terminal cannot move its cursor.
 pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }

@@ -1,6 +1,6 @@
-//! `--log-format json`: what standard error has as text becomes one JSON object a line, for a journal.
+//! `--log-format json`: standard error has one JSON object per line instead of text, for a journal.
 //!
-//! Everything that a command says there passes here or through `progress::bar`, which asks here first.
+//! All messages are written here or by `progress::bar`, which checks the format here first.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use crate::cli::globals::LogFormat;
 /// The name and version of each line.
 const SCHEMA: &str = "bedload-log-1";
 
-/// Whether lines are objects.
+/// True if lines are objects.
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// How grave a line is.
+/// Severity of a line.
 #[derive(Clone, Copy)]
 pub enum Level {
     Info,
@@ -28,24 +28,23 @@ pub enum Level {
     Error,
 }
 
-/// Takes the format from the words of the command line, before they are parsed: what is wrong with them is a line, too.
+/// Reads the format from the command line before it is parsed, so that errors of parsing have the format as well.
 pub fn install() {
     let words: Vec<_> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
     let split = words.windows(2).any(|pair| pair[0] == "--log-format" && pair[1] == "json");
     JSON.store(split || words.iter().any(|word| word == "--log-format=json"), Ordering::Relaxed);
 }
 
-/// Takes the format that was parsed.
+/// Sets the parsed format.
 pub fn set(format: LogFormat) {
     JSON.store(format == LogFormat::Json, Ordering::Relaxed);
 }
 
-/// Whether lines are objects.
 pub fn is_json() -> bool {
     JSON.load(Ordering::Relaxed)
 }
 
-/// Writes one line, with these fields behind the message. A reader that is gone must not stop the work.
+/// Writes one line with these fields after the message. A closed reader must not stop the work.
 pub fn write(level: Level, message: &str, fields: Value) {
     let _ = std::io::stderr().write_all(line(SystemTime::now(), level, message, fields).as_bytes());
 }
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_one_object_whatever_the_message_has() {
+    fn line_is_one_object_for_any_message() {
         let line =
             line(SystemTime::UNIX_EPOCH, Level::Error, "a \"b\"\n\u{1b}[31mc", json!({ "hint": "d", "exit": 3 }));
         assert_eq!(line.matches('\n').count(), 1, "{line}");

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_comes_as_one_line_and_the_next_step_as_another() {
+    fn usage_errors_have_message_and_hint() {
         for (line, message, hint) in [
             (
                 "import a.car --db d --memry 1G",

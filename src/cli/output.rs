@@ -1,4 +1,4 @@
-//! What a command writes: results on standard output, a report in a file, errors on standard error, an exit code.
+//! Output of a command: results on standard output, a report in a file, errors on standard error, an exit code.
 
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -29,9 +29,8 @@ enum Report {
 }
 
 impl ReportFile {
-    /// Begins the file of `--report`, if there is one. It must neither be one of `others`, each with what it is, nor be
-    /// in it. Before the long work: a path that cannot be written fails now. What is there stays until the report is
-    /// whole.
+    /// Creates the file of `--report`, if there is one, before the long work: an unwritable path fails now. The file must not be
+    /// one of `others` (each with its name) or in one of them. An existing file remains until the report is complete.
     pub fn create(path: Option<&Path>, others: &[(&str, &Path)], globals: &Globals) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self(Report::None)) };
         if path == Path::new(STDOUT) {
@@ -47,17 +46,17 @@ impl ReportFile {
                         "the report would replace the {what} {}, or a file in it",
                         shown_path(other).display()
                     ),
-                    hint: "give --report another name".into(),
+                    hint: "choose another name for --report".into(),
                 }
                 .into());
             }
         }
-        // Open until the report is: its reader would take the end of this for the end of the report.
+        // Keep this writer open: the reader would take its end for the end of the report.
         let _reader = check_stream(path)?;
         Ok(Self(Report::File(path.to_owned(), Output::create(path, true)?)))
     }
 
-    /// Whether the report goes to standard output, which then has nothing else.
+    /// True if the report goes to standard output, which then has nothing else.
     pub fn is_stdout(&self) -> bool {
         matches!(self.0, Report::Stdout)
     }
@@ -131,9 +130,9 @@ fn inode(path: &Path) -> Option<(u64, u64)> {
 #[derive(Debug, thiserror::Error)]
 #[error("{done}; only the report could not be written")]
 pub struct ReportFailed {
-    /// What is complete, and where.
+    /// The completed work and its place.
     done: String,
-    /// Where the content of the report can be read instead.
+    /// Another place of the report's content.
     hint: String,
     source: anyhow::Error,
 }
@@ -146,7 +145,7 @@ pub struct NotConfirmed {
     pub reason: String,
 }
 
-/// An error of what a report shows that has been printed: there is no other document.
+/// An error of a report that was already printed: there is no other document.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Reported(pub Error);
@@ -173,8 +172,7 @@ pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(writeln!(io::stdout(), "{}", shown_json(&serde_json::to_string_pretty(value)?))?)
 }
 
-/// Prints the error of the command `name`, if it failed: what, why, and the next step. Returns its exit code, which is the
-/// last thing that those who watch it learn.
+/// Prints the error of the command `name`, if it failed, and returns its exit code. The monitor ends last.
 pub fn exit_code(outcome: anyhow::Result<()>, name: &str, globals: &Globals) -> ExitCode {
     let exit = match outcome {
         // The reader of the output needs no more of it.
@@ -227,10 +225,10 @@ fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
     }
 }
 
-/// The command that the library names where unpacked data go into a pipe.
+/// The piped command in hints of the library.
 const PIPED: &str = "bedload import - --db DIR";
 
-/// The hint, in which the piped command is the one that failed, with standard input in place of the file.
+/// Returns the hint with the failed command in place of [`PIPED`], reading standard input instead of the file.
 fn runnable(error: &Error) -> String {
     let hint = error.hint();
     let Error::BadInput { path, .. } = error else { return hint };
@@ -243,21 +241,21 @@ fn runnable(error: &Error) -> String {
     hint.replace(PIPED, &command_line(piped))
 }
 
-/// The most characters of an error, of its beginning and of its end: names in it may have any length.
+/// Longest beginning and end of an error, in characters: names in it may have any length.
 const BEGINNING: usize = 3000;
 const END: usize = 1000;
 
-/// A text of an error as it is shown: of a sane length, and without what arguments have in URLs besides names.
-fn sane(text: &str) -> String {
+/// Shortens a text, and removes secrets of URLs in arguments.
+fn redact_and_truncate(text: &str) -> String {
     let mut text = text.to_owned();
     for argument in std::env::args_os().skip(1) {
         let argument = argument.to_string_lossy();
-        // What the parser of the command line says has single blanks.
+        // clap joins words with single blanks.
         let joined = argument.split_whitespace().collect::<Vec<_>>().join(" ");
-        // The whole of it is in messages, or the value of `--option=value`.
+        // Messages contain the whole argument or the value of `--option=value`.
         let value = |text| str::split_once(text, '=').map(|(_, value)| value);
         let given = [Some(&*argument), value(&argument), Some(&*joined), value(&joined)];
-        // A hint may name the folder that it would be in.
+        // A hint may name the directory above.
         for given in given.into_iter().flatten().flat_map(|given| Path::new(given).ancestors()) {
             let shown = shown_path(given);
             if shown != given {
@@ -277,13 +275,14 @@ fn sane(text: &str) -> String {
 /// Prints one `error:` and one `hint:` line, or one object that has both.
 pub fn print_error(error: &str, hint: &str, exit: Exit, color: bool) {
     if log::is_json() {
-        return log::error(&sane(error), &sane(hint), exit);
+        return log::error(&redact_and_truncate(error), &redact_and_truncate(hint), exit);
     }
     let (red, bold, off) = if color { ("\x1b[1;31m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
     let columns = screen::stderr_columns();
     let mut err = io::stderr().lock();
     for (style, name, text) in [(red, "error:", error), (bold, "hint:", hint)] {
-        let lines = screen::fit(&format!("{name} {}", shown_in_line(&sane(text))), name.len() + 1, columns);
+        let lines =
+            screen::fit(&format!("{name} {}", shown_in_line(&redact_and_truncate(text))), name.len() + 1, columns);
         let rest = lines.strip_prefix(name).unwrap_or(&lines);
         // A failure to print a failure cannot be reported.
         let _ = writeln!(err, "{style}{name}{off}{rest}");
@@ -292,7 +291,7 @@ pub fn print_error(error: &str, hint: &str, exit: Exit, color: bool) {
 
 /// An error as a document.
 pub fn error_document(error: &str, hint: &str, exit: Exit) -> serde_json::Value {
-    serde_json::json!({ "schema": "bedload-error-1", "error": sane(error), "hint": sane(hint), "exit": exit as u8 })
+    serde_json::json!({ "schema": "bedload-error-1", "error": redact_and_truncate(error), "hint": redact_and_truncate(hint), "exit": exit as u8 })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -1,26 +1,25 @@
-//! `--shard`: which shard of a source, by its number or by that of a task of an engine.
+//! `--shard`: a shard of a source, by number or by the task number of an array.
 
 use crate::Error;
 use crate::sort::router::{MAX_SHARDS, Shard};
 
-/// What numbers the tasks of an array from 0.
+/// Environment variables with a task number that counts from 0.
 const ENGINES: [&str; 3] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"];
 
-/// The highest number of a Slurm array's tasks.
+/// Variable with the highest task number of a Slurm array.
 const SLURM_LAST: &str = "SLURM_ARRAY_TASK_MAX";
 
-/// A shard as it was asked for.
+/// The argument of `--shard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// By its number.
+pub enum ShardArg {
     Number(Shard),
-    /// One of so many, by the number of the task.
+    /// One of this many shards, chosen by the task number.
     Auto(u32),
 }
 
-/// `I/N` or `auto/N`.
-pub fn parse(text: &str) -> Result<Asked, String> {
-    let wrong = || format!("`{text}` is no shard: write it as 0/16 .. 15/16, or auto/16");
+/// Parses `I/N` or `auto/N`.
+pub fn parse(text: &str) -> Result<ShardArg, String> {
+    let wrong = || format!("`{text}` is not a shard: write it as 0/16 .. 15/16, or auto/16");
     let (number, of) = text.split_once('/').ok_or_else(wrong)?;
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let of: u32 = Some(of).filter(|of| digits(of)).and_then(|of| of.parse().ok()).ok_or_else(wrong)?;
@@ -28,15 +27,15 @@ pub fn parse(text: &str) -> Result<Asked, String> {
         return Err(format!("there can be 1 to {MAX_SHARDS} shards, and not {of}"));
     }
     if number == "auto" {
-        return Ok(Asked::Auto(of));
+        return Ok(ShardArg::Auto(of));
     }
     let number: u32 = Some(number).filter(|it| digits(it)).and_then(|it| it.parse().ok()).ok_or_else(wrong)?;
     let out = || format!("there is no shard {text}: they are counted from 0, so the last one is {}/{of}", of - 1);
-    Shard::new(number, of).map(Asked::Number).ok_or_else(out)
+    Shard::new(number, of).map(ShardArg::Number).ok_or_else(out)
 }
 
-impl Asked {
-    /// The shard, in an environment.
+impl ShardArg {
+    /// Returns the shard, with the task number of the environment.
     pub fn resolve(self, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, Error> {
         let of = match self {
             Self::Number(shard) => return Ok(shard),
@@ -61,7 +60,7 @@ impl Asked {
             }
         };
         let number = value.parse().ok().and_then(|number| Shard::new(number, of));
-        // An array from 1 to N would be noticed by its last task alone, and a shard would be missing.
+        // In an array from 1 to N, only the last task would fail, and shard 0 would be missing.
         let last = Some(SLURM_LAST).filter(|_| name.starts_with("SLURM")).and_then(variable);
         let fits = last.as_ref().is_none_or(|last| last.parse().is_ok_and(|last| Shard::new(last, of).is_some()));
         match number.filter(|_| fits) {
@@ -84,14 +83,14 @@ mod tests {
     fn auto(of: u32, variables: &[(&str, &str)]) -> Result<Shard, (String, String)> {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        Asked::Auto(of).resolve(variable).map_err(|error| (error.to_string(), error.hint()))
+        ShardArg::Auto(of).resolve(variable).map_err(|error| (error.to_string(), error.hint()))
     }
 
     #[test]
     fn shards_are_counted_from_0() {
-        assert_eq!(parse("0/16"), Ok(Asked::Number(Shard { number: 0, of: 16 })));
-        assert_eq!(parse("15/16"), Ok(Asked::Number(Shard { number: 15, of: 16 })));
-        assert_eq!(parse("auto/65536"), Ok(Asked::Auto(65536)));
+        assert_eq!(parse("0/16"), Ok(ShardArg::Number(Shard { number: 0, of: 16 })));
+        assert_eq!(parse("15/16"), Ok(ShardArg::Number(Shard { number: 15, of: 16 })));
+        assert_eq!(parse("auto/65536"), Ok(ShardArg::Auto(65536)));
         let last = parse("16/16").expect_err("counted from 0");
         assert!(last.contains("counted from 0, so the last one is 15/16"), "{last}");
         for text in
@@ -119,12 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn an_array_of_slurm_that_begins_at_1_is_refused_by_each_of_its_tasks() {
+    fn slurm_array_from_1_is_refused() {
         let task = |last, number| auto(16, &[("SLURM_ARRAY_TASK_ID", number), ("SLURM_ARRAY_TASK_MAX", last)]);
         let (reason, hint) = task("16", "1").expect_err("counted from 1");
         assert!(reason.contains("SLURM_ARRAY_TASK_ID=1 (SLURM_ARRAY_TASK_MAX=16) is not one of 16"), "{reason}");
         assert!(hint.contains("--array=0-15"), "{hint}");
-        // One that is run again, alone, has the number that it had.
+        // A single task that is run again keeps its number.
         assert_eq!(task("5", "5"), Ok(Shard { number: 5, of: 16 }));
     }
 }

@@ -1,9 +1,9 @@
 //! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT: the first cancels the work, the second ends the program at once.
 //!
-//! SIGHUP stays ignored where it was when the program began: `nohup` asks for that.
+//! SIGHUP remains ignored if it was ignored at the start, as with `nohup`.
 //!
-//! Cancelled work may have to wait for a pipe without data, a disk that syncs or a compaction. What is durable stays so
-//! however the program ends, so after a short time the program ends anyway.
+//! Cancelled work may wait for a pipe, a sync or a compaction. Durable work survives any end, so the program ends after a short
+//! time.
 
 use std::io::Write;
 use std::sync::{Arc, mpsc};
@@ -18,10 +18,10 @@ use signal_hook::low_level;
 use crate::cli::log;
 use crate::cli::progress::{bar, monitor};
 
-/// How long cancelled work may take to end: users wait two seconds.
+/// Time for cancelled work to end: users wait two seconds.
 const GRACE: Duration = Duration::from_millis(1700);
 
-/// How long removing the bar may take.
+/// Time to remove the bar.
 const CLEANING: Duration = Duration::from_millis(200);
 
 /// The exit code of an interrupted run.
@@ -33,7 +33,7 @@ pub fn cancel_on_signals(stop: &CancellationToken, hint: &'static str) -> anyhow
     cancel_with_hint(stop, move || hint.to_owned())
 }
 
-/// The same with a hint that is made when it is needed.
+/// Cancels at the first signal, with a hint that is made when it is needed.
 pub fn cancel_with_hint(
     stop: &CancellationToken,
     hint: impl Fn() -> String + Send + Sync + 'static,
@@ -48,8 +48,8 @@ pub fn cancel_with_hint(
             if stop.is_cancelled() {
                 end(None);
             }
-            // On another thread: a terminal that is blocked must not delay the second signal. One that is not shows this
-            // before anything that ends because of it.
+            // Another thread, because a blocked terminal must not delay the second signal. The message appears before its
+            // effects.
             let (over, is_over) = mpsc::channel::<()>();
             let reported = on_thread(move || {
                 bar::print_after_signal("stopping; press Ctrl-C again to stop at once");
@@ -71,7 +71,7 @@ pub fn cancel_with_hint(
     Ok(on_thread(watch)?)
 }
 
-/// Whether the process ignores a signal.
+/// True if the process ignores a signal.
 fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: `sigaction` is plain data; with no new action the call only reads the one that is set.
     unsafe {

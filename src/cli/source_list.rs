@@ -1,4 +1,4 @@
-//! `@FILE` among the names of snapshots: one name a line.
+//! `@FILE` among the names of snapshots: one name per line.
 //!
 //! Names are taken as they would be on the command line, so that relative ones are relative to the working directory, as
 //! with `tar -T`. Blank lines and lines that begin with `#` are passed over; a line that begins with `@` is a name. A name
@@ -20,7 +20,7 @@ const MOST: u64 = 16 << 20;
 const MOST_OF_PATH: usize = 4095;
 const MOST_OF_URL: usize = 8 << 10;
 
-/// The names of snapshots, and where those of lists are from.
+/// Names of snapshots, and the origin of names from lists.
 pub struct Names {
     /// All, in their order.
     pub all: Vec<PathBuf>,
@@ -29,7 +29,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The error, which says of a name from a list where that is.
+    /// Adds the list and line to an error about a name from a list.
     pub fn explain(&self, error: Error) -> anyhow::Error {
         let is_meant = |name: &Path| match &error {
             Error::BadInput { path, .. } => path.starts_with(name),
@@ -54,7 +54,7 @@ impl Names {
     }
 }
 
-/// The names with those of lists in their places.
+/// Replaces lists by their names.
 pub fn expand(names: &[PathBuf]) -> Result<Names> {
     let (mut all, mut listed) = (Vec::new(), Vec::new());
     let mut lists = 0;
@@ -86,13 +86,13 @@ pub fn expand(names: &[PathBuf]) -> Result<Names> {
     Ok(Names { all, listed })
 }
 
-/// The file of a list, if a name is one.
+/// Returns the file of a list, if `name` is a list.
 pub fn file(name: &Path) -> Option<&Path> {
     let list = name.as_os_str().as_bytes().strip_prefix(b"@")?;
     Some(Path::new(OsStr::from_bytes(list)))
 }
 
-/// A line of a list, for people.
+/// A line of a list, for messages.
 fn place(list: &Path, line: usize) -> String {
     let list = if list == Path::new("-") { "standard input".into() } else { list.display().to_string() };
     format!("{list}:{line}")

@@ -7,10 +7,10 @@ use clap::error::ErrorKind;
 use crate::cli::command_line::command_line;
 use crate::cli::{globals, output};
 
-/// Ends the program: with the help or version that the user requested, or with what is wrong.
+/// Prints the requested help or version, or the error, and ends the program.
 pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
     let requested = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion].contains(&error.kind());
-    // Without any argument the help is the best answer, but no success.
+    // Without arguments the help is printed, but the exit code is an error.
     if requested || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // `clap` ignores an output that cannot be written.
         let printed = error.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
@@ -43,7 +43,7 @@ pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
 
 /// The remedy for an argument that does not exist.
 enum Remedy {
-    /// The same command with other words in place of the argument.
+    /// The command with these words instead of the argument.
     Write(&'static [&'static str]),
     Say(&'static str),
 }
@@ -79,13 +79,13 @@ const REMEDIES: &[(&str, &[&str], Remedy)] = &[
     ("", &["version"], Remedy::Say("bedload --version")),
 ];
 
-/// The paragraphs of clap's error as message and hint.
+/// Converts clap's paragraphs to message and hint.
 pub fn lines(rendered: &str, args: &[String], command: &clap::Command) -> (String, String) {
     let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut paragraphs = rendered.split("\n\n");
     let message = joined(paragraphs.next().unwrap_or_default());
     let message = message.strip_prefix("error: ").unwrap_or(&message);
-    // clap lists the hidden ones as well.
+    // clap lists hidden subcommands as well.
     let message = message.split(" [subcommands: ").next().unwrap_or(message).to_owned();
     let wrong = message.split('\'').nth(1).unwrap_or_default();
     let is_unknown = message.starts_with("unexpected argument ") || message.starts_with("unrecognized subcommand ");

@@ -221,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_time_of_whole_seconds_or_is_refused(text in "[0-9smhd ]{0,30}|[0-9]{1,20}[smhd]|.{0,12}") {
+        fn time_of_whole_seconds_or_refused(text in "[0-9smhd ]{0,30}|[0-9]{1,20}[smhd]|.{0,12}") {
             match duration(&text) {
                 Ok(time) => prop_assert!(time.as_secs() > 0 && time.subsec_nanos() == 0),
                 Err(why) => prop_assert!(why.contains("is not a time")),
@@ -235,7 +235,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_block_with_its_number_or_is_refused(text in "[0-9a-f:]{0,80}|.{0,20}") {
+        fn block_has_its_number_or_is_refused(text in "[0-9a-f:]{0,80}|.{0,20}") {
             if let Ok((number, id)) = block(&text) {
                 prop_assert_eq!(id.number(), number);
             }

@@ -56,13 +56,12 @@ impl Resources {
     }
 }
 
-/// Where a database stores its blocks. Defaults to what `BEDLOAD.json` records; without that file, under their CIDs in
-/// the column family `default`.
+/// Location of the blocks. Defaults to the record in `BEDLOAD.json`; without that file, CID keys in the column family `default`.
 #[derive(Debug, Clone, Default, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct Location {
-    /// What blocks are stored under.
+    /// Key layout of the blocks.
     pub(crate) key: Option<KeyLayout>,
     /// The column family that holds them.
     pub(crate) column_family: Option<String>,
@@ -71,7 +70,7 @@ pub struct Location {
 /// The place of the blocks in a database.
 pub(super) struct Place {
     pub family: String,
-    /// What blocks are stored under, and how that is known.
+    /// Key layout of the blocks, and its origin.
     pub layout: KeyLayout,
     pub known_from: KeyFrom,
 }

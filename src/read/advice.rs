@@ -10,7 +10,7 @@ use crate::text::escape::shell_word;
 /// The block cache, in bytes: no record is read.
 const CACHE: usize = 1 << 20;
 
-/// As [`on_database`], for the database in `dir`; nothing when `dir` has none.
+/// Returns the warnings for the database in `dir`; nothing if there is none.
 pub(crate) fn on_database_in(dir: &Path) -> Result<Vec<Advice>> {
     if !dir.join("CURRENT").exists() {
         return Ok(Vec::new());
@@ -30,7 +30,7 @@ pub(super) fn on_unreadable_files(db: &Path, family: &str) -> Advice {
     }
 }
 
-/// What is worth knowing about an open database.
+/// Returns the warnings for an open database.
 pub(crate) fn on_database(reader: &Reader, db: &Path) -> Result<Vec<Advice>> {
     if reader.last_sequence() > 0 || reader.files()?.is_empty() {
         return Ok(Vec::new());

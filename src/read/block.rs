@@ -20,7 +20,7 @@ const NUMBER_DIGITS: usize = 10;
 pub struct BlockLookup {
     dir: WatchedDir,
     reader: Reader,
-    /// What the chain is: it says how headers are read.
+    /// Kind of chain, which determines the format of headers.
     pub family: Family,
     version: u32,
 }
@@ -31,7 +31,7 @@ pub struct BlockLookup {
 pub struct FoundBlock {
     /// Its bytes as the database has them.
     pub block: Vec<u8>,
-    /// What its header says; `None` where it cannot be read.
+    /// Decoded header; `None` if it cannot be read.
     pub header: Option<Header>,
     /// Its number, which is also its key.
     pub number: u32,
@@ -120,12 +120,12 @@ impl BlockLookup {
         })
     }
 
-    /// Whether ids of blocks are looked up.
+    /// True if block ids are indexed.
     pub(crate) fn finds_block_ids(&self) -> bool {
         self.has(BLOCK_IDS)
     }
 
-    /// Whether ids of transactions are looked up.
+    /// True if transaction ids are indexed.
     pub(crate) fn finds_transactions(&self) -> bool {
         self.has(TRANSACTIONS)
     }

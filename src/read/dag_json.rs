@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_utf_8_is_shown_as_far_as_it_can_be() {
+    fn invalid_utf_8_is_shown_lossily() {
         assert_eq!(json(&[0x63, b'a', 0xff, b'b']), "a\u{fffd}b");
     }
 

@@ -47,10 +47,10 @@ pub struct Lookup {
     roots: Vec<RawCid>,
 }
 
-/// What is looked for: a text may read as more than one key.
+/// A key to find: one text may be read as more than one key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    /// What the text may mean; the first that is in the database is it.
+    /// Possible keys; the first one that exists is used.
     readings: Vec<Reading>,
 }
 
@@ -254,7 +254,7 @@ pub fn to_json(codec: Option<u64>, block: &[u8]) -> String {
     codec.map_or_else(as_bytes, |codec| dag_json(codec, block).unwrap_or_else(|_| as_bytes()))
 }
 
-/// The same, with names for the fields of a header of a Filecoin block.
+/// Returns the block as JSON, with field names for the header of a Filecoin block.
 pub(crate) fn to_json_with_names(codec: Option<u64>, block: &[u8]) -> String {
     header_with_names(codec, block).unwrap_or_else(|| to_json(codec, block))
 }

@@ -9,7 +9,7 @@ use crate::sort::key::KeyLayout;
 /// How many are listed.
 pub(super) const LISTED: usize = 10;
 
-/// What is missing.
+/// Missing blocks.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
     /// The CIDs of the blocks that the import left out on purpose: they are not missing.

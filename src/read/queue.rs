@@ -77,7 +77,7 @@ impl Queue {
         self.keep_within_budget()
     }
 
-    /// What the steps in it take as bytes.
+    /// Length of the steps as bytes.
     pub fn bytes(&self) -> u64 {
         self.written - self.read + self.held.len() as u64
     }
@@ -211,7 +211,7 @@ pub(super) fn decode(bytes: &[u8], at: usize) -> Option<(Step, usize)> {
     Some((Step { cid: cid.to_vec(), parent: parent.to_vec(), tipset, epoch }, end))
 }
 
-/// The same without a copy.
+/// Parses a step without a copy.
 pub(super) fn decode_ref(bytes: &[u8], at: usize) -> Option<(StepRef<'_>, usize)> {
     let all = bytes.get(at..)?;
     let (cid, rest) = part(all)?;
@@ -223,7 +223,7 @@ pub(super) fn decode_ref(bytes: &[u8], at: usize) -> Option<(StepRef<'_>, usize)
     Some((step, at + all.len() - rest.len()))
 }
 
-/// Where the last step ends that is whole within the first `limit` bytes, and how many there are up to it.
+/// Returns the end of the last complete step within the first `limit` bytes, and the number of steps up to it.
 fn whole_steps(bytes: &[u8], limit: usize) -> (usize, u64) {
     let (mut end, mut count) = (0, 0);
     while let Some((_, next)) = decode_ref(bytes, end).filter(|(_, next)| *next <= limit) {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out_in_order_through_memory_and_through_a_file() {
+    fn steps_keep_their_order_in_memory_and_file() {
         let dir = tempfile::tempdir().expect("a directory");
         for budget in [usize::MAX, 10_000, 0] {
             let mut queue = Queue::new(budget, dir.path());

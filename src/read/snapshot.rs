@@ -26,7 +26,7 @@ pub(super) struct Snapshot<'a> {
     pub size: Option<u64>,
     /// Blocks according to the index.
     pub indexed: Option<u64>,
-    /// Whether it is on the network.
+    /// True if the snapshot is remote.
     pub is_remote: bool,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Snapshot<'a> {
         Self::of_input(path, input::open(path, &how)?, null_padding, CHUNK, progress)
     }
 
-    /// As [`Snapshot::open`], of an input that is open already.
+    /// Opens a snapshot from an open input.
     pub fn of_input(
         path: &'a Path,
         input: Input,
@@ -72,8 +72,8 @@ impl<'a> Snapshot<'a> {
         Ok(Self { path, chunks, header, compression, size, indexed, is_remote })
     }
 
-    /// The same of a file that may hold several CARs, one behind the other. Blocks behind an index are not found: the
-    /// caller compares with records that were imported, and misses them.
+    /// Accepts a file of several concatenated CARs. Blocks after an index are not found; the caller notices that they are
+    /// missing.
     pub fn concatenated(mut self) -> Self {
         self.chunks.accept_concatenated(true);
         self

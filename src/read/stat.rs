@@ -18,7 +18,7 @@ use crate::rocks::{DataFile, FamilyScan, FileTotals, Level, Reader, ReaderOption
 /// The block cache, in bytes.
 const CACHE: usize = 8 << 20;
 
-/// What to report on.
+/// Options of `stat`.
 #[derive(Debug, Clone, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
@@ -27,7 +27,7 @@ pub struct StatOptions {
     pub(crate) db: PathBuf,
     /// Read all records to count them and to compute the content digest. Defaults to `false`.
     pub(crate) digest: bool,
-    /// What that may use.
+    /// Resources of the command.
     pub(crate) resources: Resources,
 }
 

@@ -17,7 +17,7 @@ use crate::external_sort::{Records, Run};
 /// Fingerprints of a page: 4 KiB.
 const PAGE: usize = 256;
 
-/// What a fingerprint takes in a hash set, on average, in bytes: its place, a byte beside it, and room to grow.
+/// Average memory of a fingerprint in a hash set, in bytes: its slot, a control byte, and room to grow.
 const HELD: u64 = 34;
 
 /// Shards of the hash set, so that threads seldom wait for each other.
@@ -88,7 +88,7 @@ impl Visited {
         Ok(true)
     }
 
-    /// Whether a fingerprint has been added.
+    /// True if a fingerprint has been added.
     pub fn contains(&self, fingerprint: u128) -> Result<bool> {
         let Some(shard) = self.shard(fingerprint) else { return Ok(false) };
         let shard = shard.lock();
@@ -172,7 +172,7 @@ mod tests {
     use crate::hash::fingerprint::fingerprint;
 
     #[test]
-    fn a_set_beyond_its_budget_answers_as_a_set_in_memory_does() {
+    fn spilled_set_equals_set_in_memory() {
         let dir = tempfile::tempdir().expect("a directory");
         // The smallest there is: a page for each shard, so 16,384 fingerprints for every run.
         let visited = Visited::new(0, dir.path().to_owned());

@@ -331,7 +331,7 @@ fn what_a_killed_import_has_published_is_looked_at_again() {
         }
         std::fs::write(&one, bytes).expect("written");
         if *point == "ingested" {
-            run().refused(4, "was published and is not there any more, or is another file now");
+            run().refused(4, "was published, but has been removed or changed since");
             assert!(!to.join("latest").exists() && !db.exists());
             run().arg(&["--restart"]).succeeds();
         } else {

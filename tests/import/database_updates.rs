@@ -272,5 +272,5 @@ fn database_that_was_added_to_is_not_published() {
     import(&place, &new).args(&["--into-existing"]).run().succeeded_in_existing();
     let mut command = program();
     command.arg("bundle").arg("--db").arg(place.path("db")).arg("--to").arg(place.path("to"));
-    command.assert().code(4).stderr(contains("holds what was there before its import as well"));
+    command.assert().code(4).stderr(contains("also contains records from before its import"));
 }

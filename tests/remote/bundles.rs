@@ -127,12 +127,12 @@ fn a_place_that_takes_no_bundle_is_refused_before_anything_is_read() {
     let (work, db, file) = (place.path("work"), place.path("x"), place.file("file", b"of a user"));
     std::fs::create_dir(&work).expect("a folder");
     for (to, words) in
-        [(&db, "is within the database"), (&db.join("a/b"), "is within the database"), (&file, "is no directory")]
+        [(&db, "is within the database"), (&db.join("a/b"), "is within the database"), (&file, "is not a directory")]
     {
         import_to(plain(), to, Some(&db), &work).refused(2, words);
         assert!(!db.exists() && !partial(&db).exists(), "{}", to.display());
     }
-    bundle(&imported(&place, small()), &file).refused(2, "is no directory");
+    bundle(&imported(&place, small()), &file).refused(2, "is not a directory");
     assert_eq!(std::fs::read(&file).expect("there"), b"of a user");
     let replaces = import_to(plain(), place.path("to"), None, &work).arg(&["--replace"]).run();
     assert_eq!(replaces.code, Some(2), "{replaces:?}");

@@ -62,18 +62,18 @@ fn a_file_that_is_not_the_one_is_refused_and_the_others_are_kept() {
             let len = all[2].metadata().expect("there").len() as usize;
             drop(flip(&all[2], len - 1, 1));
         }),
-        ("bytes, the bundle says", |all| {
+        ("bytes long, but the bundle declares", |all| {
             let file = std::fs::File::options().write(true).open(&all[1]).expect("there");
             file.set_len(file.metadata().expect("there").len() - 1).expect("cut");
         }),
-        ("bytes, the bundle says", |all| {
+        ("bytes long, but the bundle declares", |all| {
             let mut bytes = std::fs::read(&all[0]).expect("there");
             bytes.push(0);
             std::fs::write(&all[0], bytes).expect("written");
         }),
         ("it is not there", |all| std::fs::remove_file(&all[0]).expect("there")),
         // Each is a file of the bundle.
-        ("the bundle says", |all| {
+        ("the bundle declares", |all| {
             let (one, two) = (std::fs::read(&all[0]).expect("there"), std::fs::read(&all[1]).expect("there"));
             std::fs::write(&all[0], two).expect("written");
             std::fs::write(&all[1], one).expect("written");
@@ -141,18 +141,18 @@ fn descriptions_that_cannot_be_are_refused_before_anything_is_fetched() {
     };
     type Alter = Box<dyn Fn(&mut Value)>;
     let cases: Vec<(&str, Alter)> = vec![
-        ("its form is `bedload-bundle-2`", Box::new(set("/schema", json!("bedload-bundle-2")))),
-        ("another schema", Box::new(set("/schema", json!("else")))),
+        ("its schema is `bedload-bundle-2`", Box::new(set("/schema", json!("bedload-bundle-2")))),
+        ("a different schema", Box::new(set("/schema", json!("else")))),
         ("invalid type", Box::new(set("/files", json!({})))),
         ("not named for its BLAKE3", Box::new(set("/files/0/name", json!("../../x.sst")))),
         ("not named for its BLAKE3", Box::new(set("/files/0/blake3", json!("0")))),
         ("0 bytes", Box::new(set("/files/0/bytes", json!(0)))),
         ("bytes and", Box::new(set("/files/0/bytes", json!(u64::MAX)))),
         ("invalid value", Box::new(set("/files/0/bytes", json!(-1)))),
-        ("has a key that is none", Box::new(set("/files/0/first", json!("0g")))),
+        ("has an invalid key", Box::new(set("/files/0/first", json!("0g")))),
         ("which default cannot have", Box::new(set("/files/0/last", json!("00")))),
-        ("not behind those of the file before it", Box::new(set("/files/0/last", json!(lowest)))),
-        ("not behind those of the file before it", Box::new(set("/files/1/first", json!(lowest)))),
+        ("do not follow those of the previous file", Box::new(set("/files/0/last", json!(lowest)))),
+        ("do not follow those of the previous file", Box::new(set("/files/1/first", json!(lowest)))),
         ("its import wrote", Box::new(set("/files/0/records", json!(1)))),
         ("too many records", Box::new(set("/files/1/records", json!(u64::MAX)))),
         ("its import wrote", Box::new(set("/files/0/digest", json!("0".repeat(32))))),
@@ -184,7 +184,7 @@ fn descriptions_that_cannot_be_are_refused_before_anything_is_fetched() {
         ),
         ("unknown field", Box::new(|described| described["more"] = json!(1))),
         (
-            "not behind those of the file before it",
+            "do not follow those of the previous file",
             Box::new(|described| {
                 described["files"].as_array_mut().expect("files").swap(0, 1);
             }),

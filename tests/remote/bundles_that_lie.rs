@@ -321,7 +321,7 @@ fn what_is_no_file_is_refused() {
         ];
         for (what, make) in all {
             make();
-            seed(&to, &y).refused(3, &format!("it is no file: {what}"));
+            seed(&to, &y).refused(3, &format!("it is not a regular file: {what}"));
             nothing_is_ingested(&y);
             // It goes on with the bundle that it began with, whatever the pointer is.
             let _ = std::fs::remove_dir_all(partial(&y));

@@ -252,7 +252,7 @@ fn a_join_that_is_killed_names_nothing_before_it_is_there() {
     let db = imported_shard(&place, &small().file, "2/3", &[]);
     for point in ["bundle-file", "bundle-files"] {
         bundle(&db, &to).dies_at(point);
-        join(&to).refused(4, "lacks 1 of 3 parts: 2");
+        join(&to).refused(4, "1 of 3 parts are missing: 2");
     }
     bundle(&db, &to).dies_at("part");
     join(&to).dies_at("bundle-described");
@@ -284,7 +284,7 @@ fn a_shard_is_published_while_it_is_built() {
         for point in ["bundle-file", "bundle-files", "part"] {
             import(number).dies_at(point);
             if number == 3 && point != "part" {
-                join(&to).refused(4, "lacks 1 of 4 parts: 3");
+                join(&to).refused(4, "1 of 4 parts are missing: 3");
             }
         }
         assert_eq!(import(number).succeeds().number("/bundle/part"), u64::from(number));
@@ -305,7 +305,7 @@ fn an_object_store_is_all_that_shards_share() {
     for number in 0..3 {
         let db = imported_shard(&place, &small().file, &format!("{number}/3"), &[]);
         if number == 2 {
-            join(to).at(&endpoint).refused(4, "lacks 1 of 3 parts: 2");
+            join(to).at(&endpoint).refused(4, "1 of 3 parts are missing: 2");
         }
         bundle(&db, to).at(&endpoint).succeeds();
     }

@@ -35,24 +35,24 @@ fn missing_parts_are_named() {
     std::fs::create_dir(&to).expect("a folder");
     join(&to).refused(4, "has no parts");
     published_shards(&place, &small().file, 16, (0..16).filter(|number| ![3, 7, 15].contains(number)), &[]);
-    let refused = join(&to).refused(4, "lacks 3 of 16 parts: 3, 7, 15");
+    let refused = join(&to).refused(4, "3 of 16 parts are missing: 3, 7, 15");
     assert!(refused.text("/hint").contains("counted from 0"), "{refused:?}");
     assert!(!to.join("latest").exists());
     published_shards(&place, &small().file, 16, [3, 7, 15], &[]);
     join(&to).succeeds();
     // Most of very many are counted.
     published_shards(&place, &small().file, 65536, [1], &[]);
-    join(&to).refused(4, "lacks 65535 of 65536 parts: 0, 2, 3");
+    join(&to).refused(4, "65535 of 65536 parts are missing: 0, 2, 3");
 }
 
 fn parts_of_other_options_are_refused() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, [0], &[]);
     published_shards(&place, &small().file, 2, [1], &["--set", "node.table.block_size=4K"]);
-    let refused = join(&to).refused(3, "has another `options` than the part of shard 0");
+    let refused = join(&to).refused(3, "its `options` differs from that of shard 0");
     assert!(refused.text("/hint").contains("run that shard again"), "{refused:?}");
     published_shards(&place, &small().file, 2, [1], &["--verify", "none"]);
-    join(&to).refused(3, "has another `verified` than the part of shard 0");
+    join(&to).refused(3, "its `verified` differs from that of shard 0");
     assert!(!to.join("latest").exists());
     published_shards(&place, &small().file, 2, [1], &[]);
     join(&to).succeeds();
@@ -63,7 +63,7 @@ fn a_part_in_the_place_of_another_is_refused() {
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
     let set = set(&to);
     std::fs::copy(set.join("0.json"), set.join("1.json")).expect("a copy");
-    join(&to).refused(3, "in the wrong place");
+    join(&to).refused(3, "or has the wrong name");
     assert!(!to.join("latest").exists());
 }
 
@@ -96,9 +96,9 @@ fn a_file_that_is_missing_or_cut_is_refused() {
     let file = to.join("files").read_dir().expect("files").next().expect("one").expect("a file").path();
     let bytes = std::fs::read(&file).expect("bytes");
     std::fs::write(&file, &bytes[1..]).expect("written");
-    join(&to).refused(3, "the bundle says");
+    join(&to).refused(3, "the bundle declares");
     std::fs::remove_file(&file).expect("gone");
-    join(&to).refused(3, "it is not there, and a part names it");
+    join(&to).refused(3, "a part names it, but it does not exist");
     assert!(!to.join("latest").exists());
 }
 
@@ -107,10 +107,10 @@ fn parts_of_another_snapshot_are_not_mixed_in() {
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
     let first = set(&to).file_name().expect("a name").to_string_lossy().into_owned();
     published_shards(&place, &older().file, 2, [1], &[]);
-    join(&to).refused(4, "lacks 1 of 2 parts: 0");
+    join(&to).refused(4, "1 of 2 parts are missing: 0");
     let done = join(&to).arg(&["--set", &first]).succeeds();
     assert_eq!(done.number("/records"), small().records);
-    join(&to).arg(&["--set", "nonsense"]).refused(2, "--set names no set of parts");
+    join(&to).arg(&["--set", "nonsense"]).refused(2, "--set is not a set of parts");
 }
 
 fn a_part_is_not_seeded() {

@@ -35,7 +35,7 @@ pub struct Args {
     /// The database, as an option
     #[arg(long, value_name = "DIR", conflicts_with = "join")]
     pub db: Option<PathBuf>,
-    /// Where to: a directory, or s3://, gs:// or az://
+    /// Target: a directory, or s3://, gs:// or az://
     #[arg(long, value_name = "PLACE", required_unless_present = "join", conflicts_with = "join")]
     pub to: Option<PathBuf>,
     /// Make a bundle of the parts that the shards of an import have put there

@@ -20,7 +20,7 @@ use crate::cli::{output, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload clean /data --dry-run")]
 pub struct Args {
-    /// Where databases are made, or the name of one
+    /// Directory of databases, or the name of one
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Print what would be removed, and stop

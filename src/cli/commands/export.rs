@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     pub second: Option<PathBuf>,
 
-    /// Where to begin, may be repeated; the default is in BEDLOAD.json
+    /// Root to begin at, may be repeated; the default is in BEDLOAD.json
     #[arg(long, value_name = "CID", value_parser = RawCid::from_str, help_heading = "Blocks")]
     pub root: Vec<RawCid>,
     /// Every record, in the order of keys

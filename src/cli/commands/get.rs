@@ -48,7 +48,7 @@ pub struct Args {
     /// log and for --epoch
     #[arg(long = "as", value_name = "FORM")]
     pub form: Option<Form>,
-    /// The same as --as raw
+    /// Short for --as raw
     #[arg(long, conflicts_with = "form")]
     pub raw: bool,
 
@@ -245,7 +245,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
     }
 }
 
-/// What to do when an id was not found.
+/// Hint for an id that was not found.
 fn id_hint(lookup: &BlockLookup) -> &'static str {
     match (lookup.finds_block_ids(), lookup.finds_transactions()) {
         (true, true) => "check the id",

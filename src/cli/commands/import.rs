@@ -58,7 +58,7 @@ pub struct Args {
     /// Directory for what does not fit in memory; the default is beside DIR
     #[arg(long, value_name = "DIR", help_heading = "Memory", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
-    /// Where blocks stay: auto, memory, spill (files) or source
+    /// Place of blocks during the import: auto, memory, spill (files) or source
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice(),
           help_heading = "Memory", hide_short_help = true)]
     pub plan: PlanChoice,
@@ -159,7 +159,7 @@ pub struct Args {
     pub sign: Option<PathBuf>,
     /// Only shard I of N, I from 0 on (auto: the task's number)
     #[arg(long, value_name = "I/N|auto/N", value_parser = shard::parse, help_heading = "Bundles and shards", hide_short_help = true)]
-    pub shard: Option<shard::Asked>,
+    pub shard: Option<shard::ShardArg>,
 
     /// Print the plan and stop
     #[arg(long, help_heading = "Output")]
@@ -250,7 +250,7 @@ fn plan_document(dry_run: &DryRun) -> anyhow::Result<serde_json::Value> {
     Ok(document)
 }
 
-/// What the unfinished work is named for, where no database stays: the place and the shard.
+/// Name of the unfinished work when no database remains: the place and the shard.
 fn work_of(args: &Args, shard: Option<Shard>) -> PathBuf {
     let place = args.bundle.as_deref().unwrap_or(Path::new(""));
     let place = blake3::hash(place.as_os_str().as_encoded_bytes()).to_hex();

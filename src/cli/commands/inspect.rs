@@ -29,7 +29,7 @@ pub struct Args {
     /// Print CID (of a log: number and id), size and offset of every block instead, one JSON object a line
     #[arg(long, conflicts_with = "full")]
     pub list: bool,
-    /// What null padding after the blocks is: error, or the end of the blocks
+    /// Meaning of null padding after the blocks: error, or eof for their end
     #[arg(long, value_name = "MEANING", default_value = "error", value_parser = values::null_padding())]
     pub null_padding: NullPadding,
 

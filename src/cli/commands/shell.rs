@@ -89,7 +89,7 @@ pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the codes say, as the help of the program has it.
+/// Descriptions of the exit codes, as in the program's help.
 const EXITS: [(&str, &str); 6] = [
     ("0", "Done."),
     ("1", "Failed: I/O, no space, a key that is not there."),

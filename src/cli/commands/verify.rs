@@ -31,7 +31,7 @@ pub struct Args {
     /// Accept records that a node has added; without --against nothing shows that none of the import is missing
     #[arg(long)]
     pub allow_extra: bool,
-    /// What null padding in that snapshot is: error, or the end; the default is what the import used
+    /// Meaning of null padding in that snapshot: error or eof; defaults to the import's
     #[arg(long, value_name = "MEANING", value_parser = values::null_padding(), requires = "against", hide_short_help = true)]
     pub null_padding: Option<NullPadding>,
 
@@ -98,7 +98,7 @@ fn may_lack_records(report: &VerifyReport, args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// What is found in a database from which records were deleted, and in which others may have taken their place.
+/// Reasons found in a database from which records were deleted and possibly replaced.
 const GONE: [ProblemKind; 6] = [
     ProblemKind::Count,
     ProblemKind::Digest,
@@ -108,7 +108,7 @@ const GONE: [ProblemKind; 6] = [
     ProblemKind::Index,
 ];
 
-/// What to do about the problems that were found.
+/// Hint for the problems that were found.
 fn hint(report: &VerifyReport) -> String {
     let kinds = &report.problems.kinds;
     let only = |kind| kinds.len() == 1 && kinds.contains_key(&kind);

@@ -19,7 +19,7 @@ use crate::cli::{output, progress};
 pub struct Args {
     #[command(flatten)]
     pub database: DatabaseArgs,
-    /// Where to begin, may be repeated; the default is in BEDLOAD.json
+    /// Root to begin at, may be repeated; the default is in BEDLOAD.json
     #[arg(long, value_name = "CID", value_parser = RawCid::from_str)]
     pub root: Vec<RawCid>,
     /// Follow the chain of headers over N tipsets only

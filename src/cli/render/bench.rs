@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_fits_the_terminal_and_the_fastest_comes_first() {
+    fn table_fits_terminal_with_fastest_first() {
         for columns in [60, 80, 100, 120] {
             let text = text(&report(), false, Some(columns), Some(columns));
             let widest = text.lines().map(|line| line.chars().count()).max();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_without_any_run_is_shown_all_the_same() {
+    fn comparison_without_runs_is_shown() {
         let mut report = report();
         report.runs.clear();
         report.figures = crate::bench::figures(&["ingest".to_owned()], "ingest", 0.05, &[]);

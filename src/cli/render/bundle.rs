@@ -6,7 +6,7 @@ use crate::text::size::human;
 use crate::cli::render::numbers::{counted, grouped, phases, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
-/// What is there now, in one line.
+/// One line about the published bundle.
 pub fn done(report: &BundleReport) -> String {
     match report.part {
         Some(number) => format!("part {number} of the set {} is complete", report.id),
@@ -23,7 +23,7 @@ pub fn written(report: &BundleReport) -> String {
     }
 }
 
-/// What was published, for people.
+/// Text of a publication.
 pub fn text(report: &BundleReport) -> String {
     let mut rows = Rows::new(NAMES);
     if report.joined.is_none() {
@@ -50,7 +50,7 @@ pub fn text(report: &BundleReport) -> String {
     rows.into_text()
 }
 
-/// What was seeded, for people.
+/// Text of a seed.
 pub fn seeded(report: &ImportReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("database", &report.db);

@@ -3,7 +3,7 @@
 use crate::report::{CleanReport, shown_in_line};
 use crate::text::size::{counted, human};
 
-/// What was found and what became of it, for people.
+/// Text of the files that were found and removed.
 pub fn text(report: &CleanReport) -> String {
     let mut text = String::new();
     for found in &report.found {

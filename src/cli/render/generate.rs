@@ -6,7 +6,7 @@ use crate::text::size::{grouped, human};
 
 use crate::cli::render::numbers::{counted, throughput};
 
-/// What is in a CAR.
+/// Content of a CAR.
 pub fn car(summary: &Summary, seconds: f64) -> String {
     format!(
         "{}, {} ({})",
@@ -16,7 +16,7 @@ pub fn car(summary: &Summary, seconds: f64) -> String {
     )
 }
 
-/// What is in a block log.
+/// Content of a block log.
 pub fn log(summary: &LogSummary, seconds: f64) -> String {
     format!(
         "blocks {} to {}, {}, {} ({}), head {}",

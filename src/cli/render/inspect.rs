@@ -62,7 +62,7 @@ fn add_car(rows: &mut Rows, report: &InspectReport) {
     }
 }
 
-/// What reading every block of a CAR has found.
+/// Counts from reading every block of a CAR.
 fn add_blocks(rows: &mut Rows, report: &InspectReport, payload: u64) {
     let count = |value: Option<u64>| value.unwrap_or(0);
     let (blocks, distinct) = (count(report.blocks), count(report.distinct));

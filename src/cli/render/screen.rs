@@ -23,7 +23,7 @@ pub fn stdout_columns() -> Option<usize> {
     columns(&Term::stdout())
 }
 
-/// The same of standard error.
+/// Columns of standard error.
 pub fn stderr_columns() -> Option<usize> {
     columns(&Term::stderr())
 }
@@ -44,7 +44,7 @@ pub fn print_colored(line: &str, indent: usize, color: &str) -> io::Result<()> {
     writeln!(io::stdout(), "{color}{}{off}", fitted.trim_end_matches('\n'))
 }
 
-/// The same for a table, which fits a usual terminal wherever it goes.
+/// Fits a table to a usual terminal, even in a file.
 pub fn print_table(text: &str, indent: usize) -> io::Result<()> {
     write!(io::stdout(), "{}", fit(&shown(text), indent, Some(table_columns())))
 }
@@ -88,8 +88,8 @@ fn fit_line(line: &str, indent: usize, columns: usize) -> String {
     format!("{}{end}", textwrap::fill(value, options))
 }
 
-/// Where the value of a line begins: after a name and two spaces or more, or at `indent` after a name and one space;
-/// without a name behind the `spaces` of the indentation.
+/// Column of the value in a line: after a name and at least two spaces, or at `indent` after a name and one space; without a name
+/// after the indentation of `spaces`.
 fn value_start(text: &str, spaces: usize, indent: usize) -> usize {
     let after_name = || {
         let rest = text.get(spaces..)?;
@@ -107,7 +107,7 @@ mod tests {
     const TEXT: &str = "plan      spill to partitions, then sort each in memory\ndigest    0123456789abcdef0123456789\n  missing: one two three\n";
 
     #[test]
-    fn lines_are_broken_at_spaces_and_indented_like_their_values() {
+    fn long_lines_break_at_spaces_and_indent() {
         let fitted = fit(TEXT, 10, Some(24));
         assert_eq!(
             fitted,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_and_what_goes_elsewhere_stays_as_it_is() {
+    fn short_and_redirected_lines_stay_unchanged() {
         assert_eq!(fit(TEXT, 10, Some(80)), TEXT);
         assert_eq!(fit(TEXT, 10, None), TEXT);
         assert_eq!(fit("", 10, Some(1)), "");

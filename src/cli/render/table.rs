@@ -10,7 +10,7 @@ pub fn table(header: &[&str]) -> Table {
     table_within(header, Some(screen::table_columns()))
 }
 
-/// The same for a terminal of so many columns; elsewhere lines stay whole.
+/// Returns the table for a terminal of this width; elsewhere lines remain whole.
 pub fn table_within(header: &[&str], columns: Option<usize>) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);

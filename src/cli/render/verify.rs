@@ -66,7 +66,7 @@ pub fn verdict(report: &VerifyReport) -> String {
     row("verdict", NAMES, &text)
 }
 
-/// What BEDLOAD.json records.
+/// The record in BEDLOAD.json.
 fn record(report: &VerifyReport) -> String {
     match &report.recorded {
         Some(recorded) => {
@@ -78,7 +78,7 @@ fn record(report: &VerifyReport) -> String {
     }
 }
 
-/// What was written since the import, and what that leaves open.
+/// Records written since the import, and their effect on the result.
 fn since(recorded: &Recorded, report: &VerifyReport) -> Option<String> {
     let more = recorded.more_than_recorded;
     let confirmed = match (recorded.confirmed, report.log.is_some()) {

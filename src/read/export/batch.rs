@@ -8,7 +8,7 @@ use crate::source::forest::Frame;
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub bytes: Vec<u8>,
-    /// Where each section ends.
+    /// End offset of each section.
     pub ends: Vec<usize>,
     /// The hash of each section's CID in the index, where there is one.
     pub hashes: Vec<u64>,

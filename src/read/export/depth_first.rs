@@ -1,4 +1,4 @@
-//! What the roots lead to, depth first, each block once, in the order in which nodes write their snapshots.
+//! Exports everything that the roots link to, depth first, each block once, in the order in which nodes write their snapshots.
 //!
 //! ```text
 //! header of the head | its messages .. | its state .. | its receipts ..    and so on for all headers of the tipset,
@@ -43,7 +43,7 @@ const CHUNK: usize = 64;
 /// Headers taken from their queue at once.
 const HEADERS: usize = 64;
 
-/// What a block that was fetched takes beside its bytes.
+/// Memory of a fetched block besides its bytes.
 const FETCHED: usize = 64;
 
 /// A depth-first traversal of the graph.
@@ -231,7 +231,7 @@ impl<'a> DepthFirst<'a> {
         Ok(())
     }
 
-    /// What to fetch for a link, if anything.
+    /// Returns the CID to fetch for a link, if there is one.
     fn wanted(&self, cid: &[u8], visited: bool) -> Result<Option<Wanted>> {
         let Some((span, start, fingerprint)) = self.identify(cid) else { return Ok(None) };
         let known = self.ahead.blocks.contains_key(&fingerprint)
@@ -290,7 +290,7 @@ impl Ahead {
     }
 }
 
-/// Whether a link names a sector commitment, which is no block.
+/// True if a link is a sector commitment, which has no block.
 fn is_commitment(cid: &[u8]) -> bool {
     let span = read_cid(cid).ok().flatten();
     span.is_some_and(|span| [codec::COMMITMENT_UNSEALED, codec::COMMITMENT_SEALED].contains(&span.codec))

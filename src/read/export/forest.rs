@@ -1,5 +1,4 @@
-//! What makes the export a `.forest.car.zst`: which frame each block is in. The frames and the index themselves are those
-//! of `source::forest`.
+//! Records the frame of each block for the index of a `.forest.car.zst`. `source::forest` writes frames and index.
 
 use std::io;
 

@@ -43,7 +43,7 @@ pub(super) struct LogExport<'a> {
     last: u32,
 }
 
-/// What was written.
+/// Result of the export.
 #[derive(Default)]
 struct Sum {
     blocks: u64,
@@ -90,7 +90,7 @@ impl<'a> LogExport<'a> {
         Ok(Self { options, record, log, reader, family, framing, head, first: from, last: to })
     }
 
-    /// Whether these are all blocks that the import wrote.
+    /// True if these are all blocks of the import.
     fn is_whole(&self) -> bool {
         (self.first, self.last) == (self.log.first.number, self.log.last.number)
     }
@@ -202,7 +202,7 @@ impl<'a> LogExport<'a> {
         Ok(sum)
     }
 
-    /// Whether a record is block `number`, and follows the one before it.
+    /// Checks that a record is block `number` and follows the previous one.
     fn check(&self, number: u32, key: &[u8], value: &[u8], before: Option<&Header>) -> Result<Header> {
         if key != number.to_be_bytes() {
             return Err(self.failed(format!("no block {number}")));

@@ -84,7 +84,7 @@ pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> 
 /// Exports into a stream, as a plain CAR or log unless the options name a format.
 ///
 /// # Errors
-/// As [`export`], and [`Error::Io`]: `out` cannot be written.
+/// Exports to a file; fails with [`Error::Io`] if `out` cannot be written.
 pub fn export_to<W: Write + Send>(
     options: &ExportOptions,
     out: &mut W,
@@ -104,7 +104,7 @@ pub fn export_to<W: Write + Send>(
     })
 }
 
-/// What is exported.
+/// The blocks to export.
 enum Work<'a> {
     Car(Box<Export<'a>>),
     Log(Box<LogExport<'a>>),
@@ -233,7 +233,7 @@ fn write_car<W: Write + Send>(
     })
 }
 
-/// What went into the file.
+/// Content of the exported file.
 #[derive(Default)]
 struct Sum {
     blocks: u64,

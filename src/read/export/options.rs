@@ -1,4 +1,4 @@
-//! What to export, and how.
+//! Options of an export.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use crate::source::car::RawCid;
 /// The least memory an export works with, in bytes.
 pub(super) const MIN_MEMORY: u64 = 32 << 20;
 
-/// Which blocks are exported, and in which order.
+/// The exported blocks and their order.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Selection {
-    /// What the roots lead to, depth first: headers tipset by tipset, below each its messages and its state, as nodes
-    /// write their snapshots.
+    /// Everything that the roots link to, depth first, as nodes write their snapshots: headers tipset by tipset, and below each
+    /// its messages and its state.
     #[default]
     Linked,
     /// Every record, in the order of keys. Only where these are CIDs.
@@ -67,7 +67,7 @@ impl Format {
         }
     }
 
-    /// Whether a block log is written.
+    /// True if a block log is written.
     pub(crate) fn is_log(self) -> bool {
         matches!(self, Self::Log | Self::LogZst)
     }
@@ -101,7 +101,7 @@ impl Format {
     }
 }
 
-/// What to export, and how.
+/// Options of an export.
 #[derive(Debug, Clone, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
@@ -125,14 +125,14 @@ pub struct ExportOptions {
     pub(crate) allow_missing: bool,
     /// Blocks named by headers below this epoch may be missing. Defaults to none.
     pub(crate) allow_missing_below: Option<u64>,
-    /// What the export may use.
+    /// Resources of the export.
     pub(crate) resources: Resources,
-    /// Where the blocks are.
+    /// Location of the blocks.
     pub(crate) location: Location,
 }
 
 impl ExportOptions {
-    /// What the roots of `db` lead to, or all blocks of a log.
+    /// Everything that the roots of `db` link to, or all blocks of a log.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self {
             db: db.into(),

@@ -1,4 +1,4 @@
-//! What an export selects, and what it does not find.
+//! Selected and missing blocks of an export.
 
 use crate::error::Result;
 use crate::read::missing::Missing;

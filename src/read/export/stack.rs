@@ -9,18 +9,18 @@ use std::path::PathBuf;
 use super::super::queue::{Step, decode};
 use crate::error::{Error, Result};
 
-/// What a step takes beside its CIDs, in bytes, with the room that vectors leave.
+/// Memory of a step besides its CIDs, in bytes, including the spare capacity of vectors.
 const OVERHEAD: usize = 2 * size_of::<Step>();
 
 /// Steps, last in, first out.
 pub(super) struct Stack {
     held: Vec<Step>,
-    /// What `held` takes, in bytes.
+    /// Memory of `held`, in bytes.
     bytes: usize,
     budget: usize,
     dir: PathBuf,
     file: Option<File>,
-    /// Where the parts in the file end; the last of them are the upper ones.
+    /// End offsets of the parts in the file; the last part is the uppermost.
     parts: Vec<u64>,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct WriterPool<'a> {
     pub index_memory: u64,
     /// The directory for what does not fit in it.
     pub dir: PathBuf,
-    /// What is written, for messages.
+    /// Path for messages.
     pub path: &'a Path,
 }
 

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_counted_with_what_lies_between_them() {
+    fn frames_and_skippable_frames_are_counted() {
         let noise: Vec<u8> = (0..500_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         let skippable = [&[0x5e, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
         let file = [frame(&noise, true), skippable, frame(b"", false), frame(&noise[..70_000], false)].concat();

@@ -1,4 +1,4 @@
-//! What the roots of a snapshot are: Filecoin headers, or the metadata of FRC-0108 that names them.
+//! Decodes the roots of a snapshot: Filecoin headers, or the FRC-0108 metadata that names them.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! What is in a block log. Its first and last block, its files and their indexes are found at once; the packings and
-//! sizes of its blocks only by reading all of them, which also checks the chain of their ids.
+//! Inspects a block log. Its first and last block, files and indexes are read at once; packings and sizes need a pass over all
+//! blocks, which also checks the chain of ids.
 
 use super::options::InspectOptions;
 use super::sizes::Sizes;
@@ -22,7 +22,7 @@ const RANGE: u64 = 64 << 20;
 /// Bytes read at once.
 pub(super) const WINDOW: usize = 1 << 20;
 
-/// What has been counted.
+/// Counts of a log.
 #[derive(Default)]
 struct Counted {
     blocks: u64,

@@ -1,4 +1,4 @@
-//! What is in a snapshot, without loading it.
+//! Describes the content of a snapshot without importing it.
 //!
 //! A quick inspection reads head and tail: header, the first blocks (roots, metadata, the head's headers), the index. A
 //! full one reads everything, checks every block against its CID and counts.

@@ -1,4 +1,4 @@
-//! What to inspect, and how closely.
+//! Options of an inspection.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::source::car::NullPadding;
 use crate::source::input::{self, Extent, Input, InputOptions};
 use crate::source::remote::{NetworkOptions, take_secrets};
 
-/// What to inspect, and how closely.
+/// Options of an inspection.
 #[derive(Debug, Clone, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
@@ -22,13 +22,13 @@ pub struct InspectOptions {
     pub(crate) source: PathBuf,
     /// Read and hash everything. Defaults to `false`: head and tail.
     pub(crate) full: bool,
-    /// What null padding means. Defaults to damage.
+    /// Meaning of null padding. Defaults to damage.
     pub(crate) null_padding: NullPadding,
-    /// Where Hive's dictionaries are, for block logs that need them. Defaults to nowhere.
+    /// Directory of Hive's dictionaries, for block logs that need them. Defaults to none.
     pub(crate) dictionaries: Option<PathBuf>,
     /// How a source on the network is read.
     pub(crate) network: NetworkOptions,
-    /// What the inspection may use: memory for unpacking and for finding duplicates.
+    /// Resources of the inspection: memory for decompression and for finding duplicates.
     pub(crate) resources: Resources,
 }
 
@@ -45,7 +45,7 @@ impl InspectOptions {
         }
     }
 
-    /// The same options, in which the source has the name that it is shown by.
+    /// Returns the options with the source's display name.
     pub(super) fn without_secrets(&self) -> Self {
         let mut options = self.clone();
         take_secrets(&mut options.source, &mut options.network);

@@ -20,7 +20,7 @@ const LISTED: usize = 10;
 /// A section of a chunk: its offset in the file, its CID and block, and the CID's parts.
 type Found<'c> = (u64, &'c [u8], CidSpan);
 
-/// What one thread has counted.
+/// Counts of one thread.
 pub(super) struct Tally {
     checker: Checker,
     pub blocks: u64,

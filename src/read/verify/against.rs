@@ -36,7 +36,7 @@ pub(super) fn record_hash(key_and_value: &[u8], key_len: usize) -> u128 {
     XxHash3_128::oneshot_with_seed(key_len as u64, key_and_value)
 }
 
-/// What to compare with.
+/// The snapshot to compare with.
 pub(super) struct Source<'a> {
     pub path: &'a Path,
     pub layout: KeyLayout,
@@ -47,7 +47,7 @@ pub(super) struct Source<'a> {
     pub memory: u64,
     pub threads: usize,
     pub network: &'a NetworkOptions,
-    /// Where entries are spilled to.
+    /// Directory for spilled entries.
     pub work_dir: PathBuf,
     pub stop: &'a CancellationToken,
 }
@@ -170,7 +170,7 @@ impl SourceIndex {
 #[derive(Default)]
 pub(super) struct Entries {
     bytes: Vec<u8>,
-    /// Where each entry begins.
+    /// Start offset of each entry.
     starts: Vec<usize>,
     /// Keys that have two different blocks in the source.
     pub conflicts: Vec<Vec<u8>>,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_sorted_and_once_and_conflicts_are_reported() {
+    fn entries_are_sorted_and_conflicts_reported() {
         let mut entries = Entries::sort(encode(&[(b"b", 2), (b"a", 1), (b"ab", 7), (b"a", 1), (b"b", 3), (b"", 0)]));
         assert_eq!(entries.conflicts, [b"b"]);
         assert_eq!(entries.len(), 4);

@@ -1,4 +1,4 @@
-//! What a key says about its value, by key layout.
+//! Claims of a key about its value, by key layout.
 
 use crate::hash::{Claim, Function};
 use crate::sort::key::KeyLayout;
@@ -21,7 +21,7 @@ impl KeyReader {
         Self { layout, functions }
     }
 
-    /// What `key` claims about `value`.
+    /// Returns the claim of `key` about `value`.
     pub fn claim<'a>(&self, key: &'a [u8], data: &'a [u8]) -> Result<Claim<'a>, String> {
         let (code, digest) = match self.layout {
             KeyLayout::Cid => {
@@ -39,7 +39,7 @@ impl KeyReader {
         Ok(Claim { code, digest, data })
     }
 
-    /// Whether a claim that failed holds with another function: a bare digest does not say which it is of.
+    /// True if a failed claim holds with another hash function: a bare digest does not name its function.
     pub fn holds_otherwise(&self, claim: &Claim<'_>) -> bool {
         self.layout == KeyLayout::Digest
             && self.fitting(claim.digest).skip(1).filter_map(Function::from_code).any(|function| match function {

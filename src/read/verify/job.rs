@@ -1,4 +1,4 @@
-//! What the threads of a verification share.
+//! State that the threads of a verification share.
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
@@ -11,7 +11,7 @@ use crate::rocks::key_ranges::{KeyRange, ranges};
 use crate::rocks::{DataFile, Reader, TableCheck};
 use crate::text::size::{counted, grouped};
 
-/// What the threads share.
+/// State that the threads share.
 pub(super) struct Job<'a> {
     pub options: &'a VerifyOptions,
     pub reader: &'a Reader,

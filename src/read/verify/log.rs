@@ -1,9 +1,7 @@
-//! Whether a database that was made from a block log is valid: every block follows the one before it, its transactions
-//! match the merkle root in its header, and the families of ids hold what the blocks say.
-//!
-//! Threads share out ranges of numbers. Ids of blocks and transactions, and merkle roots, are computed from the stored
-//! bytes. Whether `block_ids` holds exactly these ids is decided by content digests, which do not depend on order: the
-//! digest of the records it must have is computed on the way.
+//! Verifies a database that was made from a block log: each block follows the previous one, its transactions match the merkle
+//! root in its header, and the families of ids match the blocks.
+//! || Threads share ranges of numbers. Ids and merkle roots are computed from the stored bytes. `block_ids` is compared by the
+//! content digest of the expected records, which does not depend on order.
 
 use std::ops::RangeInclusive;
 
@@ -28,7 +26,7 @@ const BATCH: u64 = 1024;
 /// The problem of a family of transactions that has others than the blocks.
 const OTHER_TRANSACTIONS: &str = "transactions does not hold the ids of the blocks' transactions";
 
-/// What the families of ids must have, by the blocks.
+/// Expected content of the families of ids.
 #[derive(Default)]
 struct Ids {
     blocks: Content,
@@ -48,7 +46,7 @@ impl Ids {
     }
 }
 
-/// What was found in a range of numbers.
+/// Result for a range of numbers.
 #[derive(Default)]
 struct RangeFindings {
     first: Option<Header>,
@@ -58,7 +56,7 @@ struct RangeFindings {
     /// Blocks whose merkle root was compared, and those whose root cannot be computed.
     roots: u64,
     unknown_operations: u64,
-    /// Whether something in it could not be read.
+    /// True if something in the range could not be read.
     broken: bool,
 }
 
@@ -196,7 +194,7 @@ fn verify_range(job: &Job<'_>, range: &KeyRange, lookup: &Lookup, own: &RangeInc
     Ok(findings)
 }
 
-/// Whether the other families hold what the import wrote, and what the blocks say.
+/// Checks that the other families match the record and the blocks.
 fn check_families(job: &Job<'_>, record: &ImportRecord, lookup: &Lookup, ids: &Ids, all_known: bool) -> Result<()> {
     for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != job.family) {
         let name = known.name.as_str();

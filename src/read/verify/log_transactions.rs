@@ -1,8 +1,7 @@
-//! Whether `transactions` finds the transactions of all blocks, where one of them is named by more than one block.
+//! Checks that `transactions` finds the transactions of all blocks if several blocks name the same one.
 //!
-//! An import keeps the first place of an id, and its record counts the others. A node that adds blocks may keep the first
-//! or the last one: then sums over all records cannot tell what must be there. Here all ids are sorted with their places,
-//! and compared with the family one by one.
+//! An import keeps the first position of an id and counts the others. A node that adds blocks may keep the first or the last one,
+//! so that sums over all records cannot decide. All ids are sorted with their positions and compared with the family one by one.
 
 use std::path::Path;
 
@@ -25,7 +24,7 @@ const ID: usize = 32;
 /// An id, filled up with zeros, and a place where a block names it.
 type Named = [u8; ID + PLACE];
 
-/// Whether the family has each id that a block names, under one of its places, and nothing else.
+/// Checks that the family has each id that a block names, at one of its positions, and nothing else.
 pub(super) fn agree(job: &Job<'_>, files: &[DataFile], lookup: &Lookup) -> Result<bool> {
     let dir = job.options.resources.scratch_parent();
     let named = sorted(job, files, lookup, &dir)?;

@@ -1,4 +1,4 @@
-//! What to verify, and how far.
+//! Options of a verification.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::read::access::{Location, Resources};
 use crate::source::car::NullPadding;
 use crate::source::remote::NetworkOptions;
 
-/// What to verify, and how far.
+/// Options of a verification.
 #[derive(Debug, Clone, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
@@ -19,16 +19,16 @@ pub struct VerifyOptions {
     pub(crate) sample: Option<u64>,
     /// A snapshot to compare with, record by record.
     pub(crate) against: Option<PathBuf>,
-    /// Whether the database may have records that the snapshot does not have, as those of a node that has used it.
+    /// True if the database may have records that the snapshot lacks, such as those of a node.
     /// Defaults to `false`.
     pub(crate) allow_extra: bool,
-    /// What null padding in that snapshot means. Defaults to what the import took it for.
+    /// Meaning of null padding in that snapshot. Defaults to the import's choice.
     pub(crate) null_padding: Option<NullPadding>,
     /// How a snapshot on the network is read.
     pub(crate) network: NetworkOptions,
-    /// What the verification may use; memory is for the comparison.
+    /// Resources of the verification; memory is for the comparison.
     pub(crate) resources: Resources,
-    /// Where the blocks are.
+    /// Location of the blocks.
     pub(crate) location: Location,
 }
 

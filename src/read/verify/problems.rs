@@ -72,12 +72,12 @@ impl<'a> Collector<'a> {
         });
     }
 
-    /// Whether there is a problem of this kind.
+    /// True if there is a problem of this kind.
     pub fn has(&self, kind: ProblemKind) -> bool {
         self.lock().problems.kinds.contains_key(&kind)
     }
 
-    /// Whether there is a problem of another kind than these.
+    /// True if there is a problem of any other kind.
     pub fn has_beside(&self, kinds: &[ProblemKind]) -> bool {
         self.lock().problems.kinds.keys().any(|kind| !kinds.contains(kind))
     }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_counted_and_the_smallest_keys_are_listed() {
+    fn problems_are_counted_and_sorted() {
         let collector = Collector::new(KeyLayout::Digest, &[]);
         for number in (0..100u8).rev() {
             collector.add_key(ProblemKind::Hash, "default", &[number], || format!("problem {number}"));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_an_unreadable_block_is_the_one_rocksdb_names() {
+    fn unreadable_block_names_its_file() {
         let collector = Collector::new(KeyLayout::Digest, &[]);
         let words = "Corruption: block checksum mismatch: stored = 1, computed = 2, type = 4  in /db/000012.sst offset 0 size 9";
         collector.add_unreadable("default", &[1], words.into());

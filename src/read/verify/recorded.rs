@@ -106,11 +106,10 @@ fn records(count: u64) -> String {
     counted(count, "record", "records")
 }
 
-/// True if all files of the import are in use and nothing hides a record in them: each entry is one of the `records` that
+/// True if all files of the import are in use and no entry hides one of their records: each entry is one of the `records` that
 /// can be read, or no entry is a deletion.
-///
-/// What hides or takes the place of a record is an entry itself. So `n` entries beside the import's make at most `n` more
-/// records, and fewer where one of the import is hidden, however many entries hide it.
+/// || An entry that hides or replaces a record is an entry itself. So `n` more entries than the import's are at most `n` more
+/// records, and fewer if a record of the import is hidden.
 pub(super) fn files_are_untouched(
     reader: &Reader,
     files: &[DataFile],

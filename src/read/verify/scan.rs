@@ -17,7 +17,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// A batch's memory that is kept for the next one, in bytes.
 const KEPT_BYTES: usize = 8 << 20;
 
-/// What was found in the records that one thread went through.
+/// Result of one thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
     pub records: u64,

@@ -34,7 +34,7 @@ pub(super) struct Frontier {
     queues: [Mutex<Queue>; KINDS.len()],
     budget: usize,
     dir: PathBuf,
-    /// Whether what hangs below headers is being followed to its end.
+    /// True while everything below the headers is followed to its end.
     below: bool,
     depth: Depth,
 }
@@ -118,7 +118,7 @@ impl Gathered {
         }
     }
 
-    /// Whether it is time to flush.
+    /// True if a flush is due.
     pub fn is_full(&self) -> bool {
         self.kinds.iter().map(|(bytes, _)| bytes.len()).sum::<usize>() >= FLUSH_FROM
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_waits_when_much_is_to_be_done_below_it() {
+    fn chain_waits_for_work_below_it() {
         let mut frontier = Frontier::new(1000, std::env::temp_dir());
         add(&frontier, Kind::Chain, 1);
         add(&frontier, Kind::Strict, 10);

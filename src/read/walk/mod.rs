@@ -46,22 +46,22 @@ const MAX_PIECE: u64 = 1 << 30;
 /// The least memory a walk works with, in bytes.
 const MIN_MEMORY: u64 = 8 << 20;
 
-/// What to walk, and how far.
+/// Options of a walk.
 #[derive(Debug, Clone, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct WalkOptions {
     /// The database.
     pub(crate) db: PathBuf,
-    /// Where to begin. Defaults to the roots that the import recorded.
+    /// Roots to begin at. Defaults to the roots of the import.
     pub(crate) roots: Vec<RawCid>,
     /// Follow the chain of headers over so many tipsets only. Defaults to all of it.
     pub(crate) tipsets: Option<u32>,
     /// Blocks named by headers below this epoch may be missing. Defaults to none.
     pub(crate) allow_missing_below: Option<u64>,
-    /// What the walk may use.
+    /// Resources of the walk.
     pub(crate) resources: Resources,
-    /// Where the blocks are.
+    /// Location of the blocks.
     pub(crate) location: Location,
 }
 
@@ -188,7 +188,7 @@ struct Walk<'a> {
     progress: &'a Progress<'a>,
 }
 
-/// What one thread found.
+/// Result of one thread.
 #[derive(Debug, Clone, Copy, Default)]
 struct Found {
     reachable: u64,

@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// What to imitate: a CAR of a Filecoin network, or the block log of another chain
+    /// Network to imitate: a CAR of Filecoin, or the block log of another chain
     ///
     /// mainnet: CAR, mean block 1,015 B, most between 1 and 2 KiB. calibnet: CAR, mean about 835 B, a quarter up to 256 B.
     /// steem, hive, antelope: block log, mean block about 5.5 KiB; hive's are compressed one by one, antelope's is of
@@ -61,7 +61,7 @@ pub struct Args {
     pub stop: CancellationToken,
 }
 
-/// What `--profile` names.
+/// Networks and chains of `--profile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A CAR.

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_name_the_format_unless_the_option_does() {
+    fn file_name_chooses_format_without_option() {
         for (name, format) in [
             ("a.car", Format::Car),
             ("a.forest.car.zst", Format::ForestCarZst),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_once_and_replaced_only_by_force() {
+    fn force_is_required_to_replace_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.car");
         let line =

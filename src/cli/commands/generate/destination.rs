@@ -1,4 +1,4 @@
-//! Where a generated snapshot goes: a file that is new or may be replaced, or a stream.
+//! The destination of a generated snapshot: a file that is new or may be replaced, or a stream.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
@@ -11,7 +11,7 @@ use crate::progress::CancellationToken;
 use super::args::Args;
 use crate::cli::output::refuse_terminal;
 
-/// Where the snapshot goes.
+/// The destination of the snapshot.
 pub enum Destination {
     /// Something that cannot seek, already open.
     Stream(Box<dyn Write + Send>),

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_written_beside_the_log_where_nodes_look_for_it() {
+    fn index_is_written_beside_log() {
         let folder = tempfile::tempdir().expect("a folder");
         for (family, file, index, entry, head) in [
             ("steem", "block_log", "block_log.index", 8, 0),

@@ -18,7 +18,7 @@ use crate::cli::globals::Globals;
 use crate::cli::{output, progress, render, signals};
 use crate::progress::Progress;
 
-/// What is printed as JSON.
+/// The JSON result.
 #[derive(serde::Serialize)]
 struct Document<'a, T> {
     schema: &'static str,
@@ -56,7 +56,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
 }
 
-/// What to do after an interruption.
+/// Hint after an interruption.
 const NOTHING_LEFT: &str = "no file was written under that name; run it again";
 
 fn interrupted() -> anyhow::Error {

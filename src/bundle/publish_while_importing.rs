@@ -1,4 +1,4 @@
-//! Publishing while an import builds: each file when it is finished, the description in the end.
+//! Publishing during an import: each file when it is finished, the description at the end.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -7,13 +7,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::description::write_description;
 use super::document::{BundleFile, file_name};
 use super::hashing;
-use super::known::Known;
-use super::place::{Place, file};
-use super::publish::{conclude, oldest_rocksdb, published};
+use super::place::{BundlePlace, file};
+use super::publish::{oldest_rocksdb, strip_machine_data};
+use super::published_files::PublishedFiles;
 use super::signature::Signer;
-use super::target::Target;
+use super::target::BundleTarget;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::{self, ImportOptions, Outcome, Publish, UploadFile};
@@ -21,7 +22,7 @@ use crate::os::files::open_regular;
 use crate::progress::{CancellationToken, Observer, Progress};
 use crate::report::{BundleReport, ImportReport, OptionRow};
 
-/// An import whose files are published.
+/// An import that publishes its files.
 #[derive(Debug)]
 pub(crate) struct PublishedImport {
     pub import: ImportOptions,
@@ -32,8 +33,8 @@ pub(crate) struct PublishedImport {
 
 /// Imports, and publishes each file while the next one is built.
 pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Result<Outcome> {
-    let place = Place::new(&options.to, &options.import.network);
-    let target = Target::open(&place, Some(&options.import.db))?;
+    let place = BundlePlace::new(&options.to, &options.import.network);
+    let target = BundleTarget::open(&place, Some(&options.import.db))?;
     let publisher = Publisher {
         place: &place,
         target,
@@ -49,15 +50,15 @@ pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Resu
 }
 
 struct Publisher<'a> {
-    place: &'a Place,
-    target: Target<'a>,
+    place: &'a BundlePlace,
+    target: BundleTarget<'a>,
     signer: Option<&'a Signer>,
-    /// Whether no database stays.
+    /// True if no database remains.
     discards: bool,
     progress: Progress<'a>,
     stop: &'a CancellationToken,
-    known: OnceLock<Known>,
-    /// Files that were written, and their bytes.
+    known: OnceLock<PublishedFiles>,
+    /// Number and bytes of the files that were written.
     uploaded: (AtomicU64, AtomicU64),
     start: Instant,
 }
@@ -65,8 +66,7 @@ struct Publisher<'a> {
 impl Publish for Publisher<'_> {
     fn place(&self) -> String {
         let root = self.place.root.display();
-        // Files that stand for own ones are those of bundles of one signer: another one takes none of them over from a run that
-        // was killed.
+        // Reused files belong to bundles of one key: another key starts over after a kill.
         self.signer.map_or_else(|| root.to_string(), |signer| format!("{root} {}", signer.text()))
     }
 
@@ -75,30 +75,30 @@ impl Publish for Publisher<'_> {
     }
 
     fn begin(&self, options: &[OptionRow]) -> Result<()> {
-        let known = Known::find(self.place, options, self.signer, &self.progress)?;
+        let known = PublishedFiles::find(self.place, options, self.signer, &self.progress)?;
         // Each import begins once.
         let _ = self.known.set(known);
         Ok(())
     }
 
     fn is_there(&self, file: &UploadFile) -> Result<bool> {
-        self.target.has(&described(file.clone()), self.stop)
+        self.target.has(&to_bundle_file(file.clone()), self.stop)
     }
 
     fn publish(&self, built: &UploadFile, path: &Path) -> Result<(u64, String)> {
         let opened = match open_regular(path) {
-            // It was published, and then RocksDB has ingested it.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(self.lost(&described(built.clone()))),
+            // The file was published and then ingested.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(self.lost(&to_bundle_file(built.clone()))),
             opened => opened.map_err(Error::io("read", path))?,
         };
         let (bytes, blake3) = hashing::hash(&opened, path, built.file.bytes, self.stop)?;
         if bytes != built.file.bytes {
             return Err(Error::damaged_work(path, format!("has {bytes} bytes, {} were written", built.file.bytes)));
         }
-        let own = described(UploadFile { bytes, blake3: blake3.to_hex().to_string(), ..built.clone() });
+        let own = to_bundle_file(UploadFile { bytes, blake3: blake3.to_hex().to_string(), ..built.clone() });
         let places = (self.place, &self.target);
         if let Some(known) = self.known.get()
-            && let Some(there) = known.stand_in(&own, places, &self.progress, self.stop)?
+            && let Some(there) = known.replacement(&own, places, &self.progress, self.stop)?
         {
             return Ok((there.bytes, there.blake3.clone()));
         }
@@ -115,12 +115,12 @@ impl Publish for Publisher<'_> {
     }
 
     fn finish(&self, report: &ImportReport, files: &[UploadFile], dir: &Path) -> Result<BundleReport> {
-        let mut files: Vec<BundleFile> = files.iter().cloned().map(described).collect();
+        let mut files: Vec<BundleFile> = files.iter().cloned().map(to_bundle_file).collect();
         let families: HashMap<String, usize> =
             super::document::families(report).into_iter().zip(0..).map(|((family, _), at)| (family, at)).collect();
         let key = |file: &BundleFile| (families.get(&file.column_family).copied(), file.first.clone());
         files.sort_by_cached_key(key);
-        // Hours may have passed since the first one was published.
+        // Hours may have passed since the first file was published.
         for one in &files {
             if self.target.size_of(&file(&one.name))? != Some(one.bytes) {
                 return Err(self.lost(one));
@@ -128,8 +128,13 @@ impl Publish for Publisher<'_> {
         }
         failpoint::reach("bundle-files");
         let oldest_rocksdb = oldest_rocksdb(dir, &report.column_family)?;
-        let report =
-            conclude((self.place, &self.target), (published(report.clone()), oldest_rocksdb), files, dir, self.signer)?;
+        let report = write_description(
+            (self.place, &self.target),
+            (strip_machine_data(report.clone()), oldest_rocksdb),
+            files,
+            dir,
+            self.signer,
+        )?;
         Ok(BundleReport {
             uploaded_files: self.uploaded.0.load(Ordering::Relaxed),
             uploaded_bytes: self.uploaded.1.load(Ordering::Relaxed),
@@ -140,19 +145,18 @@ impl Publish for Publisher<'_> {
 }
 
 impl Publisher<'_> {
-    /// A file that was published and cannot be sent again.
+    /// The error for a published file that is gone and cannot be sent again.
     fn lost(&self, lost: &BundleFile) -> Error {
         Error::State {
             path: self.place.at(&file(&lost.name)).0,
-            reason: "was published and is not there any more, or is another file now".into(),
-            hint: "run the same command again with --restart; nobody should change files while they are published"
-                .into(),
+            reason: "was published, but has been removed or changed since".into(),
+            hint: "run the same command again with --restart; files must not change while they are published".into(),
         }
     }
 }
 
-/// A finished file as a bundle describes it.
-fn described(UploadFile { family, file, bytes, blake3 }: UploadFile) -> BundleFile {
+/// Converts a finished file to its description.
+fn to_bundle_file(UploadFile { family, file, bytes, blake3 }: UploadFile) -> BundleFile {
     BundleFile {
         name: file_name(&blake3),
         bytes,
