@@ -12,14 +12,14 @@ use crate::shards::published_shards;
 
 tests! {
     Needs::Nothing => [
-        missing_parts_are_named,
-        parts_of_other_options_are_refused,
-        a_part_in_the_place_of_another_is_refused,
-        a_part_with_any_other_byte_is_refused,
-        a_file_that_is_missing_or_cut_is_refused,
-        parts_of_another_snapshot_are_not_mixed_in,
-        a_part_is_not_seeded,
-        shards_of_what_has_none_are_refused,
+        join_names_missing_parts,
+        join_refuses_parts_with_other_options,
+        join_refuses_a_misplaced_part,
+        join_refuses_a_damaged_part,
+        join_refuses_missing_or_truncated_files,
+        join_uses_parts_of_one_snapshot,
+        part_cannot_be_seeded,
+        unshardable_imports_are_refused,
     ];
 }
 
@@ -29,7 +29,7 @@ fn set(to: &Path) -> PathBuf {
     to.join("parts").join(latest.trim_end())
 }
 
-fn missing_parts_are_named() {
+fn join_names_missing_parts() {
     let place = Place::new();
     let to = place.path("bundles");
     std::fs::create_dir(&to).expect("a folder");
@@ -45,7 +45,7 @@ fn missing_parts_are_named() {
     join(&to).refused(4, "lacks 65535 of 65536 parts: 0, 2, 3");
 }
 
-fn parts_of_other_options_are_refused() {
+fn join_refuses_parts_with_other_options() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, [0], &[]);
     published_shards(&place, &small().file, 2, [1], &["--set", "node.table.block_size=4K"]);
@@ -58,7 +58,7 @@ fn parts_of_other_options_are_refused() {
     join(&to).succeeds();
 }
 
-fn a_part_in_the_place_of_another_is_refused() {
+fn join_refuses_a_misplaced_part() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
     let set = set(&to);
@@ -67,7 +67,7 @@ fn a_part_in_the_place_of_another_is_refused() {
     assert!(!to.join("latest").exists());
 }
 
-fn a_part_with_any_other_byte_is_refused() {
+fn join_refuses_a_damaged_part() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
     let part = set(&to).join("1.json");
@@ -90,7 +90,7 @@ fn a_part_with_any_other_byte_is_refused() {
     }
 }
 
-fn a_file_that_is_missing_or_cut_is_refused() {
+fn join_refuses_missing_or_truncated_files() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
     let file = to.join("files").read_dir().expect("files").next().expect("one").expect("a file").path();
@@ -102,7 +102,7 @@ fn a_file_that_is_missing_or_cut_is_refused() {
     assert!(!to.join("latest").exists());
 }
 
-fn parts_of_another_snapshot_are_not_mixed_in() {
+fn join_uses_parts_of_one_snapshot() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
     let first = set(&to).file_name().expect("a name").to_string_lossy().into_owned();
@@ -113,7 +113,7 @@ fn parts_of_another_snapshot_are_not_mixed_in() {
     join(&to).arg(&["--set", "nonsense"]).refused(2, "--set names no set of parts");
 }
 
-fn a_part_is_not_seeded() {
+fn part_cannot_be_seeded() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, [0], &[]);
     seed(&to, &place.path("y")).refused(3, "there is no bundle here");
@@ -130,7 +130,7 @@ fn a_part_is_not_seeded() {
     seed(&to, &place.path("y")).arg(&["--bundle", &id]).refused(3, "it is shard 0/2 alone");
 }
 
-fn shards_of_what_has_none_are_refused() {
+fn unshardable_imports_are_refused() {
     let place = Place::new();
     let db = place.path("db");
     let of = |args: &[&str]| shard(&small().file, "0/2", &db).arg(args);

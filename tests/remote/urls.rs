@@ -10,18 +10,18 @@ use crate::common::server::{Act, Server};
 
 tests! {
     Needs::Nothing => [
-        a_plain_car_comes_in_ranges_of_the_pinned_file,
-        every_kind_of_wrapping_comes_from_a_url,
-        forests_frames_come_in_ranges_and_a_block_log_as_a_stream,
-        a_server_without_ranges_is_read_by_one_stream,
-        slow_connections_are_made_more_and_connections_fixes_them,
-        an_inspection_reads_a_few_hundred_kib,
-        a_database_is_compared_with_a_url_and_doctor_samples_one,
-        options_of_networks_are_refused_for_files,
+        plain_car_is_read_in_pinned_ranges,
+        url_import_reads_every_compression,
+        forest_snapshot_and_block_log_are_imported,
+        server_without_ranges_is_read_as_stream,
+        slow_server_gets_more_connections,
+        inspect_reads_little_of_a_url,
+        verify_and_doctor_read_a_url,
+        network_options_are_refused_for_files,
     ];
 }
 
-fn a_plain_car_comes_in_ranges_of_the_pinned_file() {
+fn plain_car_is_read_in_pinned_ranges() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let done = import(&place, server.url("snapshot.car")).holds(&plain().blocks);
     let requests = server.requests();
@@ -40,7 +40,7 @@ fn a_plain_car_comes_in_ranges_of_the_pinned_file() {
     assert_eq!(done.number("/source/bytes"), len);
 }
 
-fn every_kind_of_wrapping_comes_from_a_url() {
+fn url_import_reads_every_compression() {
     let blocks = &plain().blocks[..1500];
     let car = rooted(blocks);
     let kinds: [(&str, Vec<u8>); 6] = [
@@ -58,7 +58,7 @@ fn every_kind_of_wrapping_comes_from_a_url() {
     }
 }
 
-fn forests_frames_come_in_ranges_and_a_block_log_as_a_stream() {
+fn forest_snapshot_and_block_log_are_imported() {
     let (place, server) = (Place::new(), Server::new(forest().bytes.clone()));
     import(&place, server.url("some.forest.car.zst")).holds(&forest().blocks);
     let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
@@ -67,7 +67,7 @@ fn forests_frames_come_in_ranges_and_a_block_log_as_a_stream() {
     assert_eq!(done.text("/digest"), log().digest);
 }
 
-fn a_server_without_ranges_is_read_by_one_stream() {
+fn server_without_ranges_is_read_as_stream() {
     for act in [Act::Whole, Act::WithoutLength] {
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(move |_, _| act.clone()));
         let done = import(&place, server.url("a.car")).holds(&plain().blocks);
@@ -75,7 +75,7 @@ fn a_server_without_ranges_is_read_by_one_stream() {
     }
 }
 
-fn slow_connections_are_made_more_and_connections_fixes_them() {
+fn slow_server_gets_more_connections() {
     let slow = |_: &_, _| Act::Slow(700 << 10);
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(slow));
     import(&place, server.url("a.car")).holds(&plain().blocks);
@@ -86,7 +86,7 @@ fn slow_connections_are_made_more_and_connections_fixes_them() {
     assert!(server.most_connections() <= 4, "{}", server.most_connections());
 }
 
-fn an_inspection_reads_a_few_hundred_kib() {
+fn inspect_reads_little_of_a_url() {
     for (name, bytes) in [("a.car", &plain().bytes), ("a.forest.car.zst", &forest().bytes)] {
         let server = Server::new(bytes.clone());
         let output = program().args(["inspect", &server.url(name), "--json"]).output().expect("it runs");
@@ -103,7 +103,7 @@ fn an_inspection_reads_a_few_hundred_kib() {
     assert_eq!(report["blocks"].as_u64(), Some(forest().read));
 }
 
-fn a_database_is_compared_with_a_url_and_doctor_samples_one() {
+fn verify_and_doctor_read_a_url() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let done = import(&place, server.url("a.car")).run();
     done.succeeded();
@@ -121,7 +121,7 @@ fn a_database_is_compared_with_a_url_and_doctor_samples_one() {
     assert_eq!(report["forecast"]["source"].as_str(), Some(url.as_str()), "{report}");
 }
 
-fn options_of_networks_are_refused_for_files() {
+fn network_options_are_refused_for_files() {
     let place = Place::new();
     let done = import(&place, place.file("a.car", &plain().bytes)).args(&["--connections", "3"]).run();
     done.refused(2, None, "--connections and --endpoint have no effect");

@@ -14,16 +14,16 @@ use crate::common::store::{Answer, Store};
 
 tests! {
     Needs::Nothing => [
-        every_byte_of_the_description_counts,
-        a_file_that_is_not_the_one_is_refused_and_the_others_are_kept,
-        a_file_that_changes_while_it_is_fetched_is_refused,
-        descriptions_that_cannot_be_are_refused_before_anything_is_fetched,
-        a_place_without_a_bundle_says_so,
-        only_what_the_import_made_is_published,
+        changed_bytes_of_a_description_are_refused,
+        seed_refuses_only_the_damaged_file,
+        file_changed_during_fetch_is_refused,
+        invalid_description_is_refused_before_fetch,
+        seed_reports_a_missing_bundle,
+        modified_database_is_not_published,
     ];
 }
 
-fn every_byte_of_the_description_counts() {
+fn changed_bytes_of_a_description_are_refused() {
     let place = Place::in_memory();
     let to = published(&place, small());
     let y = place.path("y");
@@ -50,7 +50,7 @@ fn every_byte_of_the_description_counts() {
     holds(&y, small());
 }
 
-fn a_file_that_is_not_the_one_is_refused_and_the_others_are_kept() {
+fn seed_refuses_only_the_damaged_file() {
     let place = Place::new();
     let to = published(&place, plain());
     let all = files(&to);
@@ -110,7 +110,7 @@ fn a_file_that_is_not_the_one_is_refused_and_the_others_are_kept() {
     }
 }
 
-fn a_file_that_changes_while_it_is_fetched_is_refused() {
+fn file_changed_during_fetch_is_refused() {
     let place = Place::new();
     let store = Store::of(&published(&place, plain()));
     let y = place.path("y");
@@ -130,7 +130,7 @@ fn a_file_that_changes_while_it_is_fetched_is_refused() {
     holds(&y, plain());
 }
 
-fn descriptions_that_cannot_be_are_refused_before_anything_is_fetched() {
+fn invalid_description_is_refused_before_fetch() {
     let lowest = format!("0171a0e40220{}", "0".repeat(64));
     let place = Place::in_memory();
     let to = published(&place, plain());
@@ -205,7 +205,7 @@ fn descriptions_that_cannot_be_are_refused_before_anything_is_fetched() {
     holds(&y, plain());
 }
 
-fn a_place_without_a_bundle_says_so() {
+fn seed_reports_a_missing_bundle() {
     let (place, store) = (Place::new(), Store::new());
     let y = place.path("y");
     for from in [place.path("none").display().to_string(), place.path("").display().to_string(), store.url("")] {
@@ -217,7 +217,7 @@ fn a_place_without_a_bundle_says_so() {
     seed(place.path(""), &y).arg(&["--bundle", &"0".repeat(64)]).refused(3, "it is not there");
 }
 
-fn only_what_the_import_made_is_published() {
+fn modified_database_is_not_published() {
     let place = Place::new();
     let to = place.path("bundles");
     let nothing = |words: &str| assert!(!to.join("latest").exists() && !to.join("files").exists(), "{words}");

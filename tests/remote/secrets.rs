@@ -9,11 +9,11 @@ use crate::common::server::{Act, Server};
 
 tests! {
     Needs::Nothing => [
-        an_import_shows_and_keeps_no_secrets,
-        refusals_of_every_command_show_no_secrets,
-        user_and_password_are_not_sent_to_another_port,
-        what_is_nearly_a_url_shows_no_secrets,
-        a_list_takes_urls_and_shows_no_secrets,
+        import_hides_url_secrets,
+        errors_hide_url_secrets,
+        credentials_are_not_sent_to_another_port,
+        malformed_urls_hide_secrets,
+        list_of_urls_hides_secrets,
     ];
 }
 
@@ -36,7 +36,7 @@ fn secret_url(server: &Server) -> String {
     format!("http://hidden-user:hidden-password@{}/a.car?X-Amz-Signature=hidden-signature", server.address())
 }
 
-fn an_import_shows_and_keeps_no_secrets() {
+fn import_hides_url_secrets() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = secret_url(&server);
     let args = ["--plan", "spill", "--memory", "16MiB"];
@@ -61,7 +61,7 @@ fn an_import_shows_and_keeps_no_secrets() {
     assert!(requests.iter().all(|request| request.path.contains("hidden-signature")));
 }
 
-fn refusals_of_every_command_show_no_secrets() {
+fn errors_hide_url_secrets() {
     let place = Place::new();
     let acts = [
         Act::Status(404, ""),
@@ -94,7 +94,7 @@ fn refusals_of_every_command_show_no_secrets() {
     }
 }
 
-fn user_and_password_are_not_sent_to_another_port() {
+fn credentials_are_not_sent_to_another_port() {
     let (place, other) = (Place::new(), Server::new(plain().bytes.clone()));
     let to = other.url("dated.car");
     let server = Server::new(Vec::new()).acts(move |_, _| Act::Redirect(to.clone()));
@@ -107,7 +107,7 @@ fn user_and_password_are_not_sent_to_another_port() {
     assert_eq!(sent(&other), 0);
 }
 
-fn what_is_nearly_a_url_shows_no_secrets() {
+fn malformed_urls_hide_secrets() {
     let place = Place::new();
     let snapshot = place.file("a.car", &plain().bytes);
     let snapshot = snapshot.to_str().expect("text");
@@ -153,7 +153,7 @@ fn what_is_nearly_a_url_shows_no_secrets() {
     }
 }
 
-fn a_list_takes_urls_and_shows_no_secrets() {
+fn list_of_urls_hides_secrets() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = secret_url(&server);
     for line in [format!("  {url}  \n"), format!("\u{feff}{url}\r\n"), format!("\u{feff}# names\n\t{url}\n")] {

@@ -11,13 +11,13 @@ use crate::{Needs, dies};
 
 tests! {
     Needs::Nothing => [
-        the_sum_of_the_store_is_compared,
-        sums_of_parts_and_what_is_no_sum_are_not_compared,
-        the_strongest_that_is_there_is_compared,
-        it_goes_on_in_the_middle,
-        another_function_than_before_sums_all_again,
-        the_store_is_asked_with_a_signature_and_a_public_one_without,
-        each_of_several_sources_has_the_sum_of_its_store,
+        store_checksum_is_compared,
+        part_checksums_are_not_compared,
+        strongest_checksum_is_compared,
+        store_checksum_survives_a_resume,
+        changed_checksum_function_hashes_all_again,
+        checksum_request_is_signed_unless_public,
+        each_source_has_its_store_checksum,
     ];
 }
 
@@ -54,7 +54,7 @@ fn says(server: &Server, name: &str, sum: &[u8], kind: &str) {
     server.says(&[(name, BASE64.encode(sum)), ("type", kind.into())]);
 }
 
-fn the_sum_of_the_store_is_compared() {
+fn store_checksum_is_compared() {
     for (name, people, sum) in sums(&plain().bytes) {
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
         says(&server, name, &sum, "FULL_OBJECT");
@@ -75,7 +75,7 @@ fn the_sum_of_the_store_is_compared() {
     }
 }
 
-fn sums_of_parts_and_what_is_no_sum_are_not_compared() {
+fn part_checksums_are_not_compared() {
     let crc = BASE64.encode(b"four");
     let answers: [&[(&str, String)]; 6] = [
         &[("crc32c", crc.clone()), ("type", "COMPOSITE".into())],
@@ -100,7 +100,7 @@ fn sums_of_parts_and_what_is_no_sum_are_not_compared() {
     assert_eq!(done.json.pointer("/source/checksum"), None);
 }
 
-fn the_strongest_that_is_there_is_compared() {
+fn strongest_checksum_is_compared() {
     let [sha, ..] = sums(&plain().bytes);
     let wrong = [("crc32", BASE64.encode(b"four")), ("crc64nvme", BASE64.encode(b"eight---"))];
     let right = [("crc32c", BASE64.encode(b"four")), ("sha256", BASE64.encode(&sha.2))];
@@ -124,7 +124,7 @@ fn the_strongest_that_is_there_is_compared() {
     assert!(server.heads().is_empty(), "nobody asks for what is not used");
 }
 
-fn it_goes_on_in_the_middle() {
+fn store_checksum_survives_a_resume() {
     for (snapshot, function) in [(plain(), 1), (forest(), 2)] {
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
         let (name, people, sum) = sums(&snapshot.bytes)[function].clone();
@@ -145,7 +145,7 @@ fn it_goes_on_in_the_middle() {
     }
 }
 
-fn another_function_than_before_sums_all_again() {
+fn changed_checksum_function_hashes_all_again() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let [sha, _, crc, _] = sums(&plain().bytes);
     says(&server, crc.0, &crc.2, "FULL_OBJECT");
@@ -156,7 +156,7 @@ fn another_function_than_before_sums_all_again() {
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
-fn the_store_is_asked_with_a_signature_and_a_public_one_without() {
+fn checksum_request_is_signed_unless_public() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     stored(import(&place, URL), &server).holds(&plain().blocks);
     let head = &server.heads()[0];
@@ -174,7 +174,7 @@ fn the_store_is_asked_with_a_signature_and_a_public_one_without() {
     assert!(server.requests().iter().all(|request| !request.headers.contains_key("authorization")));
 }
 
-fn each_of_several_sources_has_the_sum_of_its_store() {
+fn each_source_has_its_store_checksum() {
     let file = |snapshot: &Snapshot| snapshot.file.to_str().expect("text").to_owned();
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let [_, crc, ..] = sums(&plain().bytes);

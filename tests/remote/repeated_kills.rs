@@ -15,11 +15,11 @@ use crate::servers::Nginx;
 
 tests! {
     Needs::Nginx => [
-        a_plain_car_after_kills_at_random_moments,
-        forests_frames_after_kills_at_random_moments,
+        plain_car_survives_random_kills,
+        forest_snapshot_survives_random_kills,
     ];
     Needs::NginxAndTime => [
-        a_hundred_kills_cost_parts_of_8_mib,
+        hundred_kills_repeat_a_quarter_at_most,
     ];
 }
 
@@ -92,16 +92,16 @@ fn costs_little(killed: &Killed) {
     assert!(killed.again() < 0.05 * killed.kills as f64, "{killed:?}");
 }
 
-fn a_plain_car_after_kills_at_random_moments() {
+fn plain_car_survives_random_kills() {
     costs_little(&killed(&snapshot("killed.car", "64MiB"), "4m", "2", 10, Duration::from_millis(1000)));
 }
 
-fn forests_frames_after_kills_at_random_moments() {
+fn forest_snapshot_survives_random_kills() {
     let file = snapshot("killed.forest.car.zst", "160MiB");
     costs_little(&killed(&file, "4m", "2", 10, Duration::from_millis(1000)));
 }
 
-fn a_hundred_kills_cost_parts_of_8_mib() {
+fn hundred_kills_repeat_a_quarter_at_most() {
     let killed = killed(&snapshot("often-killed.car", "2560MiB"), "1400k", "2", 100, Duration::from_secs(14));
     assert!(killed.again() < 0.25, "{killed:?}");
 }

@@ -14,21 +14,21 @@ use crate::common::store::{Answer, Store};
 
 tests! {
     Needs::Nothing => [
-        what_the_files_themselves_say_is_compared_before_anything_is_ingested,
-        each_of_many_files_is_compared,
-        files_that_are_no_tables_are_refused_before_anything_is_ingested,
+        description_is_compared_with_the_files,
+        records_of_every_file_are_compared,
+        files_other_than_tables_are_refused,
         seed_rejects_files_with_merge_operands,
-        seed_rejects_a_wrong_count_of_payload_bytes,
-        a_record_that_contradicts_itself_is_refused,
-        a_log_that_contradicts_its_record_is_refused,
-        a_description_has_one_form,
-        a_pointer_is_an_id_and_a_line_feed,
-        what_is_no_file_is_refused,
-        limits_are_named_as_limits,
-        a_server_that_does_not_know_lengths_is_enough,
-        a_bundle_says_nothing_of_the_machine_that_made_it,
-        a_damaged_file_of_an_older_bundle_is_told,
-        an_unknown_preset_and_unchecked_blocks_are_told,
+        seed_rejects_a_wrong_payload_size,
+        contradictory_record_is_refused,
+        contradictory_log_record_is_refused,
+        reformatted_description_is_refused,
+        malformed_pointer_is_refused,
+        special_files_in_a_bundle_are_refused,
+        oversized_pointer_reports_the_limit,
+        seed_reads_responses_without_a_length,
+        bundle_is_independent_of_threads_and_memory,
+        bundle_reports_damaged_older_files,
+        seed_warns_of_unverified_blocks,
     ];
 }
 
@@ -38,7 +38,7 @@ fn set(path: &'static str, value: Value) -> Change {
     Box::new(move |described| *described.pointer_mut(path).expect("a field") = value)
 }
 
-fn what_the_files_themselves_say_is_compared_before_anything_is_ingested() {
+fn description_is_compared_with_the_files() {
     let place = Place::new();
     let to = published(&place, plain());
     let (id, y) = (latest(&to), place.path("y"));
@@ -68,7 +68,7 @@ fn what_the_files_themselves_say_is_compared_before_anything_is_ingested() {
     }
 }
 
-fn each_of_many_files_is_compared() {
+fn records_of_every_file_are_compared() {
     let place = Place::new();
     let done = import(&place, &plain().file).args(&["--set", "load.ingest.sst_size=256K"]).run();
     let to = place.path("bundles");
@@ -90,7 +90,7 @@ fn each_of_many_files_is_compared() {
     assert_eq!(seed(&to, &y).arg(&["--update"]).succeeds().text("/digest"), plain().digest);
 }
 
-fn files_that_are_no_tables_are_refused_before_anything_is_ingested() {
+fn files_other_than_tables_are_refused() {
     let place = Place::new();
     let to = published(&place, plain());
     let y = place.path("y");
@@ -153,7 +153,7 @@ fn seed_rejects_files_with_merge_operands() {
     nothing_is_ingested(&y);
 }
 
-fn seed_rejects_a_wrong_count_of_payload_bytes() {
+fn seed_rejects_a_wrong_payload_size() {
     let place = Place::new();
     // Blocks without duplicates, whose bytes are exactly those of the records.
     let car =
@@ -188,7 +188,7 @@ fn each_is_refused(place: &Place, to: &Path, cases: Vec<(&str, Change)>) {
     }
 }
 
-fn a_record_that_contradicts_itself_is_refused() {
+fn contradictory_record_is_refused() {
     let place = Place::new();
     let to = published(&place, plain());
     let own = "not of an import into a database of its own";
@@ -225,7 +225,7 @@ fn a_record_that_contradicts_itself_is_refused() {
     );
 }
 
-fn a_log_that_contradicts_its_record_is_refused() {
+fn contradictory_log_record_is_refused() {
     let place = Place::new();
     let log = place.path("block_log");
     let made =
@@ -258,7 +258,7 @@ fn a_log_that_contradicts_its_record_is_refused() {
     );
 }
 
-fn a_description_has_one_form() {
+fn reformatted_description_is_refused() {
     let place = Place::new();
     let to = published(&place, small());
     let y = place.path("y");
@@ -280,7 +280,7 @@ fn a_description_has_one_form() {
     seed(&to, &y).succeeds();
 }
 
-fn a_pointer_is_an_id_and_a_line_feed() {
+fn malformed_pointer_is_refused() {
     let place = Place::new();
     let to = published(&place, small());
     let y = place.path("y");
@@ -294,7 +294,7 @@ fn a_pointer_is_an_id_and_a_line_feed() {
     holds(&y, small());
 }
 
-fn what_is_no_file_is_refused() {
+fn special_files_in_a_bundle_are_refused() {
     let place = Place::new();
     let to = published(&place, small());
     let y = place.path("y");
@@ -332,7 +332,7 @@ fn what_is_no_file_is_refused() {
     seed(&to, &y).succeeds();
 }
 
-fn limits_are_named_as_limits() {
+fn oversized_pointer_reports_the_limit() {
     let place = Place::new();
     let to = published(&place, small());
     let y = place.path("y");
@@ -342,7 +342,7 @@ fn limits_are_named_as_limits() {
     }
 }
 
-fn a_server_that_does_not_know_lengths_is_enough() {
+fn seed_reads_responses_without_a_length() {
     let place = Place::new();
     let store = Store::of(&published(&place, plain()));
     store.now(|_, _| Answer::Endless);
@@ -351,7 +351,7 @@ fn a_server_that_does_not_know_lengths_is_enough() {
     holds(&y, plain());
 }
 
-fn a_bundle_says_nothing_of_the_machine_that_made_it() {
+fn bundle_is_independent_of_threads_and_memory() {
     let record = |args: &[&str]| {
         let place = Place::new();
         let done = import(&place, &plain().file).args(args).run();
@@ -366,7 +366,7 @@ fn a_bundle_says_nothing_of_the_machine_that_made_it() {
     }
 }
 
-fn a_damaged_file_of_an_older_bundle_is_told() {
+fn bundle_reports_damaged_older_files() {
     let place = Place::new();
     let to = published(&place, plain());
     let older = latest(&to);
@@ -385,7 +385,7 @@ fn a_damaged_file_of_an_older_bundle_is_told() {
     holds(&y, plain());
 }
 
-fn an_unknown_preset_and_unchecked_blocks_are_told() {
+fn seed_warns_of_unverified_blocks() {
     let place = Place::new();
     let to = published(&place, small());
     let y = place.path("y");

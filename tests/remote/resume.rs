@@ -8,16 +8,16 @@ use crate::{Needs, dies};
 
 tests! {
     Needs::Nothing => [
-        a_plain_car_goes_on_at_its_durable_offset,
-        frames_go_on_at_the_frame_of_the_durable_offset,
-        the_sum_of_the_whole_goes_on_as_well,
-        a_single_frame_comes_from_its_beginning_again,
-        a_moving_name_goes_on_where_it_led,
-        a_file_that_is_another_one_by_then_is_refused_with_both_sides,
-        a_tag_that_is_not_kept_as_it_is_is_compared_all_the_same,
-        a_source_that_was_read_to_its_end_is_not_read_again,
-        memtables_go_on_as_well,
-        what_would_fit_the_memory_goes_on_as_well,
+        plain_car_resumes_at_its_durable_offset,
+        frames_resume_at_the_durable_frame,
+        checksum_of_the_source_survives_a_resume,
+        single_frame_is_read_again,
+        resume_reads_the_same_redirect_target,
+        resume_refuses_a_changed_file,
+        hashed_etag_is_compared,
+        resume_skips_a_finished_source,
+        killed_memtable_import_finishes,
+        in_memory_import_resumes,
     ];
 }
 
@@ -53,15 +53,15 @@ fn goes_on(snapshot: &'static Snapshot, args: &[&str]) {
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
-fn a_plain_car_goes_on_at_its_durable_offset() {
+fn plain_car_resumes_at_its_durable_offset() {
     goes_on(plain(), &[]);
 }
 
-fn frames_go_on_at_the_frame_of_the_durable_offset() {
+fn frames_resume_at_the_durable_frame() {
     goes_on(forest(), &[]);
 }
 
-fn the_sum_of_the_whole_goes_on_as_well() {
+fn checksum_of_the_source_survives_a_resume() {
     use sha2::Digest;
     for snapshot in [plain(), forest()] {
         let sum = data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(&snapshot.bytes));
@@ -75,7 +75,7 @@ fn the_sum_of_the_whole_goes_on_as_well() {
     }
 }
 
-fn what_would_fit_the_memory_goes_on_as_well() {
+fn in_memory_import_resumes() {
     for snapshot in [plain(), forest()] {
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
         let run = || import(&place, server.url(snapshot.name)).env("BEDLOAD_DURABLE_BYTES", "1000000");
@@ -92,7 +92,7 @@ fn what_would_fit_the_memory_goes_on_as_well() {
     assert_eq!(done.json.pointer("/plan/sort/spill"), Some(&false.into()));
 }
 
-fn a_single_frame_comes_from_its_beginning_again() {
+fn single_frame_is_read_again() {
     use crate::common::car::zstd;
     let (place, server) = (Place::new(), Server::new(zstd(&plain().bytes)));
     let url = server.url("a.car.zst");
@@ -100,7 +100,7 @@ fn a_single_frame_comes_from_its_beginning_again() {
     spilling(&place, &url).holds(&plain().blocks);
 }
 
-fn a_moving_name_goes_on_where_it_led() {
+fn resume_reads_the_same_redirect_target() {
     let server = Server::new(plain().bytes.clone());
     let (dated, newer) = (server.url("dated.car"), server.url("newer.car"));
     let to = move |to: String| {
@@ -117,7 +117,7 @@ fn a_moving_name_goes_on_where_it_led() {
     spilling(&place, &server.url("latest")).holds(&plain().blocks);
 }
 
-fn a_file_that_is_another_one_by_then_is_refused_with_both_sides() {
+fn resume_refuses_a_changed_file() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("a.car");
     dies(spilling(&place, &url), "read:3");
@@ -128,7 +128,7 @@ fn a_file_that_is_another_one_by_then_is_refused_with_both_sides() {
     spilling(&place, &url).args(&["--restart"]).holds(&plain().blocks);
 }
 
-fn a_tag_that_is_not_kept_as_it_is_is_compared_all_the_same() {
+fn hashed_etag_is_compared() {
     for tags in [["1", "2"].map(|tag| tag.repeat(600)), ["\u{e9}", "\u{e8}"].map(str::to_owned)] {
         let [first, second] = tags.map(|tag| format!("\"{tag}\""));
         let (place, server) = (Place::new(), Server::new(Vec::new()));
@@ -148,7 +148,7 @@ fn a_tag_that_is_not_kept_as_it_is_is_compared_all_the_same() {
     }
 }
 
-fn a_source_that_was_read_to_its_end_is_not_read_again() {
+fn resume_skips_a_finished_source() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("a.car");
     dies(spilling(&place, &url), "read-done");
@@ -158,7 +158,7 @@ fn a_source_that_was_read_to_its_end_is_not_read_again() {
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
-fn memtables_go_on_as_well() {
+fn killed_memtable_import_finishes() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("a.car");
     dies(import(&place, &url).through_memtables(), "read:3");

@@ -9,10 +9,10 @@ use crate::common::server::{Act, Server};
 
 tests! {
     Needs::Nothing => [
-        a_sum_that_is_given_is_compared_for_files_pipes_and_urls,
-        what_publishers_put_beside_a_url_is_compared,
-        a_sum_is_read_from_a_file_or_a_url,
-        what_is_unusable_beside_a_url_is_named,
+        given_checksum_is_compared,
+        published_checksum_is_compared,
+        checksum_is_read_from_file_or_url,
+        unusable_published_checksum_is_reported,
     ];
 }
 
@@ -20,7 +20,7 @@ fn sum(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
-fn a_sum_that_is_given_is_compared_for_files_pipes_and_urls() {
+fn given_checksum_is_compared() {
     for snapshot in [plain(), forest()] {
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
         let right = format!("sha256:{}", sum(&snapshot.bytes));
@@ -39,7 +39,7 @@ fn a_sum_that_is_given_is_compared_for_files_pipes_and_urls() {
     }
 }
 
-fn what_publishers_put_beside_a_url_is_compared() {
+fn published_checksum_is_compared() {
     for name in ["a.car.sha256sum", "a.car.sha256"] {
         let line = format!("{}  a.car\n", sum(&plain().bytes));
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with(name, line));
@@ -57,7 +57,7 @@ fn what_publishers_put_beside_a_url_is_compared() {
     }
 }
 
-fn a_sum_is_read_from_a_file_or_a_url() {
+fn checksum_is_read_from_file_or_url() {
     let line = format!("{}  somewhere/a.car\n", sum(&plain().bytes));
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with("sums", line.clone()));
     let file = place.file("sums", line.as_bytes());
@@ -77,7 +77,7 @@ fn a_sum_is_read_from_a_file_or_a_url() {
     }
 }
 
-fn what_is_unusable_beside_a_url_is_named() {
+fn unusable_published_checksum_is_reported() {
     let warnings = |stderr: &str| stderr.lines().filter(|line| line.starts_with("warning: ")).count();
     let page = b"<html>not here</html>".to_vec();
     for (bytes, words) in [

@@ -12,10 +12,10 @@ use crate::common::store::Store;
 
 tests! {
     Needs::Nothing => [
-        an_update_fetches_only_what_differs,
-        an_update_within_a_directory_takes_nothing_of_the_old_one_on_trust,
-        what_a_node_has_written_is_not_lost,
-        only_a_database_of_bedload_is_updated,
+        update_fetches_only_changed_files,
+        update_fetches_damaged_files_again,
+        update_refuses_a_database_with_node_writes,
+        update_refuses_foreign_databases,
     ];
 }
 
@@ -26,7 +26,7 @@ fn newer() -> Snapshot {
     Snapshot::of_blocks("newer.car", rooted(&blocks), &blocks)
 }
 
-fn an_update_fetches_only_what_differs() {
+fn update_fetches_only_changed_files() {
     let place = Place::new();
     let to = published(&place, plain());
     let y = place.path("y");
@@ -67,7 +67,7 @@ fn first_id(to: &Path) -> String {
     all.find(|name| name.len() == 64 && *name != newest).expect("an older one")
 }
 
-fn an_update_within_a_directory_takes_nothing_of_the_old_one_on_trust() {
+fn update_fetches_damaged_files_again() {
     let place = Place::new();
     let to = published(&place, plain());
     let store = Store::of(&to);
@@ -87,7 +87,7 @@ fn an_update_within_a_directory_takes_nothing_of_the_old_one_on_trust() {
     holds(&y, plain());
 }
 
-fn what_a_node_has_written_is_not_lost() {
+fn update_refuses_a_database_with_node_writes() {
     let place = Place::new();
     let to = published(&place, plain());
     type Spoil = fn(&Path);
@@ -128,7 +128,7 @@ fn what_a_node_has_written_is_not_lost() {
     holds(&y, plain());
 }
 
-fn only_a_database_of_bedload_is_updated() {
+fn update_refuses_foreign_databases() {
     let place = Place::new();
     let to = published(&place, small());
     seed(&to, &place.path("none")).arg(&["--update"]).refused(4, "no database of bedload");

@@ -12,15 +12,15 @@ use crate::common::server::{Act, Server};
 
 tests! {
     Needs::Nothing => [
-        what_passes_is_tried_again,
-        what_stays_wrong_is_an_error_that_keeps_what_was_done,
-        a_server_that_answers_nothing_at_first_is_named,
-        a_file_that_changes_is_refused_with_both_sides,
-        redirects_are_followed_once_and_those_without_an_end_refused,
-        redirects_to_other_schemes_are_refused_at_once,
-        a_broken_stream_without_ranges_comes_again_and_is_compared,
-        trickles_end_with_an_error,
-        refused_requests_delay_their_connection_only,
+        transient_failures_are_retried,
+        persistent_failure_keeps_unfinished_work,
+        failing_probe_names_the_url,
+        file_changed_during_import_is_refused,
+        endless_redirects_are_refused,
+        redirects_to_other_schemes_are_refused,
+        restarted_stream_is_compared,
+        trickling_server_ends_the_import,
+        refused_request_delays_only_its_connection,
     ];
 }
 
@@ -29,7 +29,7 @@ fn impatient(import: Import) -> Import {
     import.env("BEDLOAD_NETWORK_STALL_MS", "300").env("BEDLOAD_NETWORK_PATIENCE_MS", "1500")
 }
 
-fn what_passes_is_tried_again() {
+fn transient_failures_are_retried() {
     let acts = [
         Act::Cut(1000),
         Act::Cut(0),
@@ -51,7 +51,7 @@ fn what_passes_is_tried_again() {
     }
 }
 
-fn what_stays_wrong_is_an_error_that_keeps_what_was_done() {
+fn persistent_failure_keeps_unfinished_work() {
     for (act, words) in [
         (Act::Cut(0), "end of file before"),
         (Act::Stall(0), "the connection stalled: no data for 0.3 s"),
@@ -71,7 +71,7 @@ fn what_stays_wrong_is_an_error_that_keeps_what_was_done() {
     }
 }
 
-fn a_server_that_answers_nothing_at_first_is_named() {
+fn failing_probe_names_the_url() {
     let place = Place::new();
     let address = {
         let server = Server::new(Vec::new());
@@ -87,7 +87,7 @@ fn a_server_that_answers_nothing_at_first_is_named() {
     }
 }
 
-fn a_file_that_changes_is_refused_with_both_sides() {
+fn file_changed_during_import_is_refused() {
     for act in [None, Some(Act::OtherLength)] {
         let server = Server::new(plain().bytes.clone());
         if let Some(act) = act.clone() {
@@ -107,7 +107,7 @@ fn a_file_that_changes_is_refused_with_both_sides() {
     done.refused(4, None, "is another one, of which the server says no more than 412 Precondition Failed");
 }
 
-fn redirects_are_followed_once_and_those_without_an_end_refused() {
+fn endless_redirects_are_refused() {
     let server = Server::new(plain().bytes.clone());
     let to = server.url("dated.car");
     server.now(move |request, _| match request.path.as_str() {
@@ -128,7 +128,7 @@ fn redirects_are_followed_once_and_those_without_an_end_refused() {
     import(&place, server.url("a.car")).run().refused(3, None, "redirects without an end");
 }
 
-fn redirects_to_other_schemes_are_refused_at_once() {
+fn redirects_to_other_schemes_are_refused() {
     for scheme in ["ftp", "s3", "gopher"] {
         let place = Place::new();
         let server = Server::new(plain().bytes.clone());
@@ -145,7 +145,7 @@ fn redirects_to_other_schemes_are_refused_at_once() {
     }
 }
 
-fn a_broken_stream_without_ranges_comes_again_and_is_compared() {
+fn restarted_stream_is_compared() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     // The probe, a stream that breaks, and one that does not.
     server.now(|_, nth| if nth == 1 { Act::Cut(3_000_000) } else { Act::Whole });
@@ -171,7 +171,7 @@ fn a_broken_stream_without_ranges_comes_again_and_is_compared() {
 }
 
 /// A server that sent one byte every five seconds held an import for ever.
-fn trickles_end_with_an_error() {
+fn trickling_server_ends_the_import() {
     let words = "the connection stalled: less than 1 KiB/s for 4 s";
     for (good, serve) in [(0, Act::Serve), (3, Act::Serve), (1, Act::Whole)] {
         let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
@@ -186,7 +186,7 @@ fn trickles_end_with_an_error() {
 }
 
 /// Each 503 halved the connections, and the import stayed at one.
-fn refused_requests_delay_their_connection_only() {
+fn refused_request_delays_only_its_connection() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let times = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&times);

@@ -13,16 +13,16 @@ use crate::common::store::Store;
 
 tests! {
     Needs::Nothing => [
-        a_signed_bundle_is_seeded_by_those_who_trust_the_key,
-        what_is_not_signed_by_a_trusted_key_is_refused_before_anything_is_fetched,
-        a_signature_is_there_before_the_pointer_and_is_written_once,
-        who_signs_names_no_file_that_somebody_else_has_described,
-        a_part_is_not_signed,
-        protected_keys_take_their_password_from_the_environment_or_a_file,
-        what_is_no_key_is_told_before_anything_is_read,
+        seed_accepts_a_trusted_signature,
+        untrusted_bundle_is_refused_before_fetching,
+        signature_is_written_once_before_the_pointer,
+        signed_bundle_reuses_no_unsigned_files,
+        signing_a_shard_is_refused,
+        password_is_read_from_environment_or_file,
+        invalid_key_is_refused_before_reading,
     ];
     Needs::Minisign => [
-        minisign_verifies_what_bedload_signs_and_the_other_way_round,
+        minisign_and_bedload_verify_each_other,
     ];
 }
 
@@ -52,7 +52,7 @@ fn signature(to: &Path) -> PathBuf {
     to.join(latest(to)).join("bundle.json.minisig")
 }
 
-fn a_signed_bundle_is_seeded_by_those_who_trust_the_key() {
+fn seed_accepts_a_trusted_signature() {
     let place = Place::new();
     let (db, to, own) = (imported(&place, plain()), place.path("to"), keys(&place, "own"));
     bundle(&db, &to).arg(&["--sign", text(&own.secret)]).succeeds();
@@ -69,7 +69,7 @@ fn a_signed_bundle_is_seeded_by_those_who_trust_the_key() {
     }
 }
 
-fn what_is_not_signed_by_a_trusted_key_is_refused_before_anything_is_fetched() {
+fn untrusted_bundle_is_refused_before_fetching() {
     let place = Place::new();
     let (db, to, own) = (imported(&place, small()), place.path("to"), keys(&place, "own"));
     bundle(&db, &to).arg(&["--sign", text(&own.secret)]).succeeds();
@@ -118,7 +118,7 @@ fn what_is_not_signed_by_a_trusted_key_is_refused_before_anything_is_fetched() {
     holds(&y, small());
 }
 
-fn a_signature_is_there_before_the_pointer_and_is_written_once() {
+fn signature_is_written_once_before_the_pointer() {
     let (place, store) = (Place::new(), Store::new());
     let (db, own) = (imported(&place, small()), keys(&place, "own"));
     let publish =
@@ -166,7 +166,7 @@ fn foreign(place: &Place, to: &Path) {
     std::fs::remove_file(first).expect("removed");
 }
 
-fn who_signs_names_no_file_that_somebody_else_has_described() {
+fn signed_bundle_reuses_no_unsigned_files() {
     let place = Place::new();
     let (to, own, other) = (place.path("to"), keys(&place, "own"), keys(&place, "other"));
     foreign(&place, &to);
@@ -202,7 +202,7 @@ fn who_signs_names_no_file_that_somebody_else_has_described() {
     holds(&y, plain());
 }
 
-fn a_part_is_not_signed() {
+fn signing_a_shard_is_refused() {
     let place = Place::new();
     let own = keys(&place, "own");
     let signed = shard(&small().file, "0/2", &place.path("x")).arg(&["--bundle", "to", "--sign", text(&own.secret)]);
@@ -211,7 +211,7 @@ fn a_part_is_not_signed() {
     assert!(ended.stderr.contains("--shard") && ended.stderr.contains("--sign"), "{}", ended.stderr);
 }
 
-fn protected_keys_take_their_password_from_the_environment_or_a_file() {
+fn password_is_read_from_environment_or_file() {
     let place = Place::new();
     let (db, to) = (imported(&place, small()), place.path("to"));
     let pair = KeyPair::generate_encrypted_keypair(Some("a word".into())).expect("random bytes");
@@ -229,7 +229,7 @@ fn protected_keys_take_their_password_from_the_environment_or_a_file() {
     seed(&to, &place.path("y")).arg(&["--trust", &key]).succeeds();
 }
 
-fn what_is_no_key_is_told_before_anything_is_read() {
+fn invalid_key_is_refused_before_reading() {
     let place = Place::new();
     let own = keys(&place, "own");
     let nothing = place.file("nothing", b"no key\nat all\n");
@@ -241,7 +241,7 @@ fn what_is_no_key_is_told_before_anything_is_read() {
     }
 }
 
-fn minisign_verifies_what_bedload_signs_and_the_other_way_round() {
+fn minisign_and_bedload_verify_each_other() {
     let place = Place::new();
     let (db, to) = (imported(&place, small()), place.path("to"));
     let (secret, public) = (place.path("real.key"), place.path("real.pub"));
