@@ -114,7 +114,7 @@ fn export_names_a_moved_database() {
 }
 
 #[test]
-fn a_replaced_database_ends_with_code_1() {
+fn replaced_database_exits_with_code_1() {
     let case = Case::new();
     let mut command = std::process::Command::new(bedload().get_program());
     command.args(["--progress", "off", "get", "--as", "hex"]).arg(&case.db).arg("-");

@@ -80,7 +80,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_record_of_another_kind_of_log_ends_every_command_with_the_files_name() {
+fn recycled_log_record_is_reported_with_file() {
     let place = Place::in_memory();
     let (db, root) = with_wal(&place);
     let car = place.path("snapshot.car");
@@ -119,7 +119,7 @@ fn a_record_of_another_kind_of_log_ends_every_command_with_the_files_name() {
 }
 
 #[test]
-fn no_flipped_bit_of_manifest_current_or_wal_makes_a_command_spin() {
+fn flipped_bits_never_hang_a_command() {
     let place = Place::in_memory();
     let (db, _) = with_wal(&place);
     let [manifest, wal] = logs(&db);
@@ -135,7 +135,7 @@ fn no_flipped_bit_of_manifest_current_or_wal_makes_a_command_spin() {
 }
 
 #[test]
-fn an_unknown_table_format_in_the_options_is_reported_and_kills_no_command() {
+fn unknown_table_format_is_reported() {
     let place = Place::in_memory();
     let (db, _) = with_wal(&place);
     let newest = files(&db, "OPTIONS-", "").into_iter().max().expect("an OPTIONS file");
@@ -151,7 +151,7 @@ fn an_unknown_table_format_in_the_options_is_reported_and_kills_no_command() {
 }
 
 #[test]
-fn a_manifest_or_wal_that_is_being_written_is_read_as_far_as_it_goes() {
+fn incomplete_manifest_or_wal_is_read() {
     let place = Place::in_memory();
     let (db, _) = with_wal(&place);
     for file in logs(&db) {
@@ -165,7 +165,7 @@ fn a_manifest_or_wal_that_is_being_written_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_manifest_is_not_waited_for() {
+fn pipe_instead_of_a_manifest_is_refused() {
     let place = Place::in_memory();
     let (db, _) = with_wal(&place);
     for file in logs(&db) {
@@ -179,7 +179,7 @@ fn a_pipe_in_the_place_of_a_manifest_is_not_waited_for() {
 }
 
 #[test]
-fn a_damaged_manifest_of_an_unfinished_import_is_reported_and_restart_helps() {
+fn damaged_staging_manifest_suggests_restart() {
     let place = Place::in_memory();
     let case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
     case.dies_at("ingested");
@@ -200,7 +200,7 @@ fn a_damaged_manifest_of_an_unfinished_import_is_reported_and_restart_helps() {
 }
 
 #[test]
-fn what_is_no_file_in_the_place_of_a_small_file_is_neither_waited_for_nor_read_without_end() {
+fn special_file_instead_of_metadata_is_refused() {
     let place = Place::in_memory();
     let (db, root) = with_wal(&place);
     let newest = files(&db, "OPTIONS-", "").into_iter().max().expect("an OPTIONS file");

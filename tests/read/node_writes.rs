@@ -31,7 +31,7 @@ fn kinds(report: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn records_that_a_node_has_added_are_no_damage() {
+fn records_added_by_a_node_are_valid() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -89,7 +89,7 @@ fn records_that_a_node_has_added_are_no_damage() {
 }
 
 #[test]
-fn a_lost_record_behind_added_ones_is_left_open_and_found_by_the_comparison() {
+fn lost_record_among_added_ones_is_unconfirmed() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -121,7 +121,7 @@ fn a_lost_record_behind_added_ones_is_left_open_and_found_by_the_comparison() {
 }
 
 #[test]
-fn more_records_are_damage_where_one_is_invalid_or_no_program_has_opened_the_database() {
+fn unexplained_extra_records_are_damage() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     let options = |db: &Path| -> Vec<std::path::PathBuf> {
@@ -146,7 +146,7 @@ fn more_records_are_damage_where_one_is_invalid_or_no_program_has_opened_the_dat
 }
 
 #[test]
-fn a_wrong_snapshot_is_named() {
+fn verify_names_a_wrong_snapshot() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -179,7 +179,7 @@ fn open_all(db: &Path) -> (DB, Vec<String>) {
 }
 
 #[test]
-fn blocks_behind_those_of_a_log_are_counted_and_the_rest_is_confirmed() {
+fn blocks_added_to_a_log_are_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("log");
     bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
@@ -232,7 +232,7 @@ fn naming(id: &[u8]) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn a_transaction_that_an_added_block_names_again_is_no_damage() {
+fn repeated_transaction_in_added_block_is_valid() {
     let (imported, all, every) = (30u32, 60u32, 25);
     let id = |number: u32| noise(u64::from(number % every), 32);
     let mut previous = vec![0; 32];

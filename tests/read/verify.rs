@@ -28,7 +28,7 @@ fn text(cid: &[u8]) -> String {
 }
 
 #[test]
-fn a_sound_database_passes_in_every_key_layout() {
+fn valid_database_passes_in_every_layout() {
     for key in ["cid", "multihash", "digest"] {
         let dir = tempfile::tempdir().expect("a directory");
         let car = generate(dir.path(), "3MiB");
@@ -45,7 +45,7 @@ fn a_sound_database_passes_in_every_key_layout() {
 
 /// The bug: `verify` gave the decoder a quarter of the budget, `import` 20 MiB or more.
 #[test]
-fn small_budget_verifies_what_import_reads() {
+fn small_budget_decodes_large_zstd_windows() {
     use std::io::Write;
     let dir = tempfile::tempdir().expect("a directory");
     let car = std::fs::read(generate(dir.path(), "3MiB")).expect("a snapshot");
@@ -64,7 +64,7 @@ fn small_budget_verifies_what_import_reads() {
 }
 
 #[test]
-fn a_flipped_bit_anywhere_in_a_file_is_found() {
+fn flipped_bit_in_a_file_is_found() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");
     let db = import(dir.path(), &car, &[]);
@@ -91,7 +91,7 @@ fn a_flipped_bit_anywhere_in_a_file_is_found() {
 }
 
 #[test]
-fn one_bad_block_hides_only_its_own_records() {
+fn bad_block_hides_only_its_own_records() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "4MiB");
     let db = import(dir.path(), &car, &[]);
@@ -113,7 +113,7 @@ fn one_bad_block_hides_only_its_own_records() {
 }
 
 #[test]
-fn a_file_that_is_gone_or_cut_is_named() {
+fn missing_or_truncated_file_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");
     let db = import(dir.path(), &car, &[]);
@@ -132,7 +132,7 @@ fn a_file_that_is_gone_or_cut_is_named() {
 }
 
 #[test]
-fn wrong_values_are_found_and_ten_are_listed_with_key_and_file() {
+fn wrong_values_are_listed_with_their_keys() {
     for key in ["cid", "multihash", "digest"] {
         let dir = tempfile::tempdir().expect("a directory");
         let car = generate(dir.path(), "2MiB");
@@ -165,7 +165,7 @@ fn wrong_values_are_found_and_ten_are_listed_with_key_and_file() {
 }
 
 #[test]
-fn records_that_are_missing_or_extra_are_distinguished() {
+fn missing_and_extra_records_are_distinguished() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");
     let db = import(dir.path(), &car, &[]);
@@ -192,7 +192,7 @@ fn records_that_are_missing_or_extra_are_distinguished() {
 }
 
 #[test]
-fn a_comparison_that_does_not_fit_in_memory_finds_the_same() {
+fn spilled_comparison_finds_the_same() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "8MiB");
     let db = import(dir.path(), &car, &[]);
@@ -205,7 +205,7 @@ fn a_comparison_that_does_not_fit_in_memory_finds_the_same() {
 }
 
 #[test]
-fn without_a_record_keys_are_taken_for_cids_and_that_is_said() {
+fn keys_without_a_record_are_assumed_cids() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -231,7 +231,7 @@ fn without_a_record_keys_are_taken_for_cids_and_that_is_said() {
 }
 
 #[test]
-fn a_damaged_record_is_a_problem_too() {
+fn damaged_record_is_a_problem() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -251,7 +251,7 @@ fn resealed(record: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn a_record_that_was_cut_or_edited_is_noticed() {
+fn truncated_or_edited_record_is_found() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     let path = db.join("BEDLOAD.json");
@@ -281,7 +281,7 @@ fn a_record_that_was_cut_or_edited_is_noticed() {
 }
 
 #[test]
-fn counts_of_the_record_that_do_not_add_up_are_a_problem() {
+fn contradictory_counts_are_a_problem() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     let log = dir.path().join("log");
@@ -313,7 +313,7 @@ fn counts_of_the_record_that_do_not_add_up_are_a_problem() {
 }
 
 #[test]
-fn small_files_that_are_gone_or_changed_are_named() {
+fn missing_or_changed_metadata_file_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     assert_eq!(verify(&db, &[], 0)["notes"], serde_json::json!([]));
@@ -344,7 +344,7 @@ fn small_files_that_are_gone_or_changed_are_named() {
 }
 
 #[test]
-fn options_that_a_node_has_written_since_are_said_and_no_problem() {
+fn newer_options_file_is_only_noted() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     for times in 1..4 {
@@ -361,7 +361,7 @@ fn options_that_a_node_has_written_since_are_said_and_no_problem() {
 }
 
 #[test]
-fn a_sample_checks_as_many_records_as_asked_for() {
+fn sample_checks_the_requested_count() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");
     let db = import(dir.path(), &car, &[]);
@@ -382,7 +382,7 @@ fn some_keys_of(store: &rust_rocksdb::DB) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn problems_end_with_exit_code_3_one_error_and_one_hint() {
+fn problems_exit_with_code_3_and_hint() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -398,7 +398,7 @@ fn problems_end_with_exit_code_3_one_error_and_one_hint() {
 }
 
 #[test]
-fn what_is_no_database_is_refused() {
+fn directory_without_a_database_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     bedload()
         .args(["verify", "--db"])
@@ -409,7 +409,7 @@ fn what_is_no_database_is_refused() {
 }
 
 #[test]
-fn a_snapshot_or_nothing_in_place_of_a_database_is_reported_by_every_command() {
+fn every_reader_refuses_a_snapshot() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let packed = dir.path().join("packed.car.zst");
@@ -443,7 +443,7 @@ fn a_snapshot_or_nothing_in_place_of_a_database_is_reported_by_every_command() {
 }
 
 #[test]
-fn families_that_the_import_did_not_make_are_read_in_databases_of_every_kind() {
+fn foreign_column_families_are_verified() {
     let dir = tempfile::tempdir().expect("a directory");
     let of_car = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     let log = dir.path().join("log");
@@ -470,7 +470,7 @@ fn families_that_the_import_did_not_make_are_read_in_databases_of_every_kind() {
 }
 
 #[test]
-fn fewer_records_than_were_added_to_an_existing_database_are_a_problem() {
+fn fewer_records_than_added_are_a_problem() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "40KiB"), &[]);
     let more = dir.path().join("more.car");
@@ -504,7 +504,7 @@ impl bedload::progress::Observer for Looking<'_> {
 }
 
 #[test]
-fn files_of_a_database_with_mapped_reads_that_are_cut_are_problems_and_no_death_by_signal() {
+fn truncated_mapped_file_is_a_problem() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &["--set", "node.db.allow_mmap_reads=true"]);
     let file = ssts(&db).pop().expect("a file");

@@ -27,7 +27,7 @@ fn database(dir: &Path, layout: &str) -> (PathBuf, Cid, Vec<u8>) {
 }
 
 #[test]
-fn a_cid_in_any_multibase_finds_its_block_in_any_layout() {
+fn get_accepts_every_multibase() {
     for layout in ["cid", "multihash", "digest"] {
         let dir = tempfile::tempdir().expect("a directory");
         let (db, cid, block) = database(dir.path(), layout);
@@ -44,14 +44,14 @@ fn a_cid_in_any_multibase_finds_its_block_in_any_layout() {
 }
 
 #[test]
-fn raw_is_the_block_and_nothing_else() {
+fn get_raw_prints_only_the_block() {
     let dir = tempfile::tempdir().expect("a directory");
     let (db, cid, block) = database(dir.path(), "cid");
     get(&db, &["--as", "raw", &cid.to_string()]).success().stdout(block);
 }
 
 #[test]
-fn many_keys_come_from_standard_input_and_missing_ones_end_with_exit_code_1() {
+fn get_reads_keys_from_stdin() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -78,7 +78,7 @@ fn many_keys_come_from_standard_input_and_missing_ones_end_with_exit_code_1() {
 }
 
 #[test]
-fn a_json_line_says_whether_the_key_was_found() {
+fn get_json_reports_found_and_missing_keys() {
     let dir = tempfile::tempdir().expect("a directory");
     let (db, cid, block) = database(dir.path(), "cid");
     let absent = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
@@ -95,7 +95,7 @@ fn a_json_line_says_whether_the_key_was_found() {
 }
 
 #[test]
-fn an_identity_cid_carries_its_block() {
+fn get_decodes_an_identity_cid() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -110,7 +110,7 @@ fn reads_as_a_multihash() -> car::Block {
 }
 
 #[test]
-fn a_digest_that_reads_as_a_multihash_is_found_under_its_own_bytes() {
+fn ambiguous_digest_is_found() {
     let dir = tempfile::tempdir().expect("a directory");
     let (odd, other) = (reads_as_a_multihash(), car::sha256(car::RAW, b"another block"));
     let path = dir.path().join("odd.car");
@@ -125,7 +125,7 @@ fn a_digest_that_reads_as_a_multihash_is_found_under_its_own_bytes() {
 }
 
 #[test]
-fn the_bytes_of_a_key_come_before_every_other_reading() {
+fn exact_key_wins_over_other_readings() {
     for (layout, key) in [
         // As a CID: raw, sha2-256; as a multihash: sha2-256.
         ("digest", [&[1, 0x55, 0x12, 32][..], &[7; 32]].concat()),
@@ -151,7 +151,7 @@ fn the_bytes_of_a_key_come_before_every_other_reading() {
 }
 
 #[test]
-fn blocks_of_a_log_come_by_range_and_the_last_one_by_name() {
+fn get_reads_log_blocks_by_range() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("log");
     bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "200K"]).assert().success();
@@ -201,7 +201,7 @@ fn blocks_of_a_log_come_by_range_and_the_last_one_by_name() {
 }
 
 #[test]
-fn a_header_has_names_for_its_fields_and_a_tipset_is_found_by_its_epoch() {
+fn get_decodes_headers_and_finds_epochs() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "3MiB");
     let db = import(dir.path(), &car, &[]);

@@ -11,19 +11,19 @@ use predicates::str::contains;
 use serde_json::Value;
 
 #[test]
-fn blocks_come_as_nodes_write_them() {
+fn export_orders_blocks_as_nodes_do() {
     let dir = tempfile::tempdir().expect("a directory");
     come_as_nodes_write_them(&generate(dir.path(), "3MiB"));
 }
 
 #[test]
-fn the_index_of_a_forest_snapshot_finds_every_block() {
+fn forest_index_finds_every_block() {
     let dir = tempfile::tempdir().expect("a directory");
     index_finds_every_block(&generate(dir.path(), "4MiB"));
 }
 
 #[test]
-fn keys_that_name_no_codec_come_back_by_their_links_only() {
+fn bare_keys_are_exported_only_through_links() {
     for key in ["multihash", "digest"] {
         let dir = tempfile::tempdir().expect("a directory");
         let car = generate(dir.path(), "2MiB");
@@ -41,7 +41,7 @@ fn keys_that_name_no_codec_come_back_by_their_links_only() {
 }
 
 #[test]
-fn a_missing_block_withholds_the_file_until_it_is_allowed() {
+fn export_needs_permission_to_omit_blocks() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");
     let db = import(dir.path(), &car, &[]);
@@ -73,7 +73,7 @@ fn listed(dir: &Path, db: &Path, list: &str, more: &[&str]) -> (PathBuf, Command
 }
 
 #[test]
-fn a_list_brings_its_blocks_in_its_order_each_once() {
+fn export_follows_the_list_without_duplicates() {
     for key in ["cid", "digest"] {
         let dir = tempfile::tempdir().expect("a directory");
         let car = generate(dir.path(), "1MiB");
@@ -101,7 +101,7 @@ fn a_list_brings_its_blocks_in_its_order_each_once() {
 }
 
 #[test]
-fn a_list_that_is_none_is_refused_with_its_line() {
+fn malformed_list_is_refused_with_its_line() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     let (to, mut command) = listed(dir.path(), &db, "\n\nnonsense\n", &[]);
@@ -113,7 +113,7 @@ fn a_list_that_is_none_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_name_that_ends_in_no_format_is_refused_unless_the_format_is_named() {
+fn unknown_extension_needs_a_format() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     for name in ["out.car.gz", "out.tar", "out.zst", "out"] {
@@ -132,7 +132,7 @@ fn a_name_that_ends_in_no_format_is_refused_unless_the_format_is_named() {
 }
 
 #[test]
-fn why_there_is_no_root_or_no_file_is_said() {
+fn export_explains_a_missing_root_or_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &["--key", "multihash"]);
@@ -163,7 +163,7 @@ fn why_there_is_no_root_or_no_file_is_said() {
 }
 
 #[test]
-fn a_file_that_exists_is_replaced_only_by_force() {
+fn export_replaces_a_file_only_with_force() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     let to = dir.path().join("out.car");
@@ -181,7 +181,7 @@ fn a_file_that_exists_is_replaced_only_by_force() {
 }
 
 #[test]
-fn a_stream_has_the_snapshot_and_nothing_else() {
+fn export_writes_only_the_snapshot_to_stdout() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "3MiB"), &[]);
     let to = dir.path().join("out.car");

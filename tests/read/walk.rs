@@ -15,7 +15,7 @@ fn walk(db: &Path, more: &[&str], code: i32) -> Value {
 }
 
 #[test]
-fn everything_in_a_generated_snapshot_is_reachable() {
+fn generated_snapshot_is_fully_reachable() {
     for key in ["cid", "multihash", "digest"] {
         let dir = tempfile::tempdir().expect("a directory");
         let car = generate(dir.path(), "5MiB");
@@ -27,7 +27,7 @@ fn everything_in_a_generated_snapshot_is_reachable() {
 }
 
 #[test]
-fn a_lost_block_is_named_with_its_parent_and_an_unlinked_one_is_listed() {
+fn walk_lists_missing_and_unreachable_blocks() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");
     let db = import(dir.path(), &car, &[]);
@@ -55,7 +55,7 @@ fn a_lost_block_is_named_with_its_parent_and_an_unlinked_one_is_listed() {
 }
 
 #[test]
-fn without_any_root_the_walk_says_what_to_do() {
+fn walk_without_a_root_gives_a_hint() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -71,7 +71,7 @@ fn without_any_root_the_walk_says_what_to_do() {
 }
 
 #[test]
-fn a_block_log_has_nothing_to_walk_and_that_is_said() {
+fn walk_refuses_a_block_log() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("log");
     bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "200K"]).assert().success();
@@ -90,7 +90,7 @@ fn link(cid: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_link_that_is_too_long_to_follow_is_counted_whatever_the_memory() {
+fn overlong_link_is_counted_as_malformed() {
     let dir = tempfile::tempdir().expect("a directory");
     let leaf = car::block(b"a block that only the long link leads to");
     let inside = [&[0x82, 0x5a, 0, 1, 0x10, 0][..], &vec![7; 0x1_1000], &link(&leaf.0)].concat();

@@ -11,7 +11,7 @@ use predicates::str::contains;
 use serde_json::Value;
 
 #[test]
-fn a_quick_look_does_not_read_a_large_snapshot_through() {
+fn quick_inspect_reads_only_a_part() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "40MiB");
     let whole = inspect(&car, &["--full"], 0);
@@ -28,7 +28,7 @@ fn a_quick_look_does_not_read_a_large_snapshot_through() {
 }
 
 #[test]
-fn bad_blocks_are_counted_and_the_first_ten_listed_by_offset() {
+fn inspect_lists_the_first_ten_bad_blocks() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "5MiB");
     let output = bedload().args(["inspect", "--list"]).arg(&car).output().expect("run");
@@ -56,7 +56,7 @@ fn bad_blocks_are_counted_and_the_first_ten_listed_by_offset() {
 }
 
 #[test]
-fn a_cut_snapshot_ends_with_exit_code_3_at_the_cut() {
+fn inspect_reports_where_a_snapshot_is_truncated() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "3MiB");
     let bytes = std::fs::read(&car).expect("read");
@@ -87,7 +87,7 @@ fn map(fields: &[(&str, Ipld)]) -> Ipld {
 }
 
 #[test]
-fn the_metadata_of_frc_0108_names_head_and_f3_data() {
+fn inspect_shows_frc_0108_metadata() {
     let bytes = Ipld::Bytes(vec![0, 1]);
     let link = Ipld::Link(block(0x71, vec![0x80]).0);
     let header = |ticket: u8| {

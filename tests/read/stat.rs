@@ -5,7 +5,7 @@ use predicates::str::contains;
 use serde_json::Value;
 
 #[test]
-fn counts_sizes_and_the_record_are_those_of_the_import() {
+fn stat_agrees_with_the_import_record() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "3MiB");
     let db = import(dir.path(), &car, &[]);
@@ -39,7 +39,7 @@ fn stat_warns_of_a_missing_file() {
 }
 
 #[test]
-fn the_digest_is_computed_from_the_records() {
+fn stat_computes_the_digest_from_records() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "3MiB");
     let db = import(dir.path(), &car, &[]);
@@ -56,7 +56,7 @@ fn the_digest_is_computed_from_the_records() {
 }
 
 #[test]
-fn options_are_shown_where_they_differ_from_the_defaults() {
+fn stat_shows_options_other_than_defaults() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
