@@ -7,7 +7,7 @@ use crate::common::run::{Place, import};
 use super::refusals::*;
 
 #[test]
-fn a_block_over_the_limit_that_was_set() {
+fn block_over_the_limit_is_refused() {
     let blocks = vec![block(&noise(1, 900)), block(&noise(2, 1500)), block(&noise(3, 900))];
     let bytes = rooted(&blocks);
     let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
@@ -20,7 +20,7 @@ fn a_block_over_the_limit_that_was_set() {
 }
 
 #[test]
-fn a_block_over_the_budget_is_reported_how_much_it_needs() {
+fn block_over_the_budget_names_required_memory() {
     let blocks = vec![block(b"small"), blake(RAW, &noise(2, 6 << 20))];
     let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
     let place = Place::new();
@@ -33,7 +33,7 @@ fn a_block_over_the_budget_is_reported_how_much_it_needs() {
 }
 
 #[test]
-fn a_block_that_does_not_match_its_hash() {
+fn block_with_wrong_hash_is_refused() {
     let mut blocks = many();
     let good = blocks[300].1.clone();
     blocks[300].1[7] ^= 1;
@@ -50,7 +50,7 @@ fn a_block_that_does_not_match_its_hash() {
 }
 
 #[test]
-fn every_kind_of_hash_is_checked() {
+fn every_hash_function_is_verified() {
     let wrong = |(cid, mut data): Block| {
         data.push(0);
         (cid, data)
@@ -62,7 +62,7 @@ fn every_kind_of_hash_is_checked() {
 }
 
 #[test]
-fn a_hash_function_that_is_not_known() {
+fn unknown_hash_function_is_refused() {
     let unknown = (cid(RAW, 0xb401, &[9; 48]), b"poseidon".to_vec());
     let (bytes, at) = followed_by(&section(&unknown));
     refused_both(&bytes, at, "0xb401");
@@ -74,7 +74,7 @@ fn a_hash_function_that_is_not_known() {
 }
 
 #[test]
-fn the_first_fault_in_the_file_is_the_one_that_is_reported() {
+fn first_bad_block_is_reported() {
     let mut blocks: Vec<Block> = (0..3000).map(|i| block(&noise(i, 3000))).collect();
     for index in [700, 1500, 2900] {
         blocks[index].1[0] ^= 1;
@@ -99,7 +99,7 @@ fn the_first_fault_in_the_file_is_the_one_that_is_reported() {
 }
 
 #[test]
-fn a_block_in_place_of_its_digest_is_reported_before_what_follows_it() {
+fn identity_cid_is_reported_before_later_faults() {
     let first = block(&noise(0, 3000));
     let no_digest = identity(RAW, b"hello");
     let at = rooted(std::slice::from_ref(&first)).len() as u64;
@@ -124,7 +124,7 @@ fn a_block_in_place_of_its_digest_is_reported_before_what_follows_it() {
 }
 
 #[test]
-fn the_first_fault_of_several_files_is_the_one_that_is_reported() {
+fn first_bad_block_across_files_is_reported() {
     let files = |packed: bool, bad: &[(usize, usize)], place: &Place| -> Vec<std::path::PathBuf> {
         let file = |number: usize| {
             let mut blocks: Vec<Block> = (0..500).map(|i| block(&noise(number as u64 * 1000 + i, 3000))).collect();
@@ -148,7 +148,7 @@ fn the_first_fault_of_several_files_is_the_one_that_is_reported() {
 }
 
 #[test]
-fn a_block_that_does_not_match_its_hash_is_reported_before_two_values_of_one_key() {
+fn wrong_hash_is_reported_before_conflicts() {
     // Digests of one byte: both blocks of a key match it.
     let one_byte = |data: &[u8]| blake2b_simd::Params::new().hash_length(1).hash(data).as_bytes().to_vec();
     let short: Vec<Block> = (0..2000u64)
@@ -178,7 +178,7 @@ fn a_block_that_does_not_match_its_hash_is_reported_before_two_values_of_one_key
 }
 
 #[test]
-fn the_same_key_with_two_values() {
+fn conflicting_blocks_are_refused() {
     let cid = cid(RAW, 0xb401, &[9; 48]);
     let text = cid::Cid::try_from(&cid[..]).expect("a CID").to_string();
     let blocks = [(cid.clone(), b"one".to_vec()), (cid, b"two".to_vec())];
@@ -190,7 +190,7 @@ fn the_same_key_with_two_values() {
 }
 
 #[test]
-fn two_blocks_that_share_a_key_only_in_the_chosen_layout() {
+fn identity_cid_has_no_digest_key() {
     let hashed = sha256(RAW, b"hashed");
     let digest = Key::Digest.of(&hashed.0);
     // An identity CID whose block is the digest of the other one: both are right.

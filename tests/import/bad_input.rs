@@ -8,14 +8,14 @@ use crate::common::run::{Place, import, import_pipe};
 use super::refusals::*;
 
 #[test]
-fn an_empty_input() {
+fn empty_file_is_refused() {
     refused(b"", 0, "the file is empty");
     refused_piped(b"", 0, "the file is empty");
     refused_both(&zstd(b""), 0, "empty");
 }
 
 #[test]
-fn a_text_file() {
+fn text_file_is_refused() {
     let text = "<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n";
     refused_both(text.as_bytes(), 0, "this is not a CAR");
     refused_both(text.repeat(10_000).as_bytes(), 0, "this is not a CAR");
@@ -23,7 +23,7 @@ fn a_text_file() {
 }
 
 #[test]
-fn a_header_of_200_gb() {
+fn header_over_the_limit_is_refused() {
     let claim = varint(200 << 30);
     refused_both(&claim, 0, "the header claims 214748364800 bytes, the limit is 32.0 MiB");
     refused_both(&[&claim[..], &header_cbor(&[], 1)].concat(), 0, "the header claims 214748364800 bytes");
@@ -33,13 +33,13 @@ fn a_header_of_200_gb() {
 }
 
 #[test]
-fn a_header_that_claims_the_limit_and_is_not_there() {
+fn truncated_header_is_refused() {
     let bytes = [varint(32 << 20), header_cbor(&[], 1)].concat();
     refused_both(&bytes, bytes.len() as u64, "the snapshot ends inside the header");
 }
 
 #[test]
-fn a_section_of_200_gb() {
+fn section_over_the_limit_is_refused() {
     for claim in [200 << 30, u64::MAX, 1 << 63, (1 << 32) + 10] {
         let tail = [varint(claim), block(b"x").0, noise(3, 100)].concat();
         let (bytes, at) = followed_by(&tail);
@@ -49,7 +49,7 @@ fn a_section_of_200_gb() {
 }
 
 #[test]
-fn a_block_of_2_gib_is_refused_by_its_claim() {
+fn block_of_2_gib_is_refused() {
     let (bytes, at) = followed_by(&[varint(2 << 30), block(b"x").0].concat());
     let place = Place::new();
     let done = import(&place, place.file("big.car", &bytes)).run();
@@ -58,7 +58,7 @@ fn a_block_of_2_gib_is_refused_by_its_claim() {
 }
 
 #[test]
-fn a_length_within_all_limits_takes_no_memory_before_its_data_comes() {
+fn claimed_length_allocates_no_memory() {
     let (bytes, _) = followed_by(&[varint(200 << 20), block(b"x").0, noise(3, 100_000)].concat());
     for wrap in [|bytes: &[u8]| bytes.to_vec(), zstd] {
         let place = Place::new();
@@ -93,7 +93,7 @@ fn inside(header: &[u8], blocks: &[Block], len: usize) -> Option<&'static str> {
 }
 
 #[test]
-fn a_cut_anywhere_names_the_place_and_the_part() {
+fn truncated_file_names_offset_and_part() {
     let blocks = blocks();
     // Four roots: the header's length takes two bytes.
     let roots = vec![blocks[0].0.clone(); 4];
@@ -114,7 +114,7 @@ fn a_cut_anywhere_names_the_place_and_the_part() {
 }
 
 #[test]
-fn a_cut_of_a_pipe_or_a_wrapped_snapshot_names_the_place_and_the_part() {
+fn truncated_pipe_names_offset_and_part() {
     let blocks = many();
     let bytes = rooted(&blocks);
     let head = header(&[blocks[0].0.clone()]);
@@ -127,7 +127,7 @@ fn a_cut_of_a_pipe_or_a_wrapped_snapshot_names_the_place_and_the_part() {
 }
 
 #[test]
-fn a_cut_carv2() {
+fn truncated_carv2_is_refused() {
     let blocks = blocks();
     let inner = rooted(&blocks);
     let bytes = v2(&inner, 100, &[]);
@@ -143,7 +143,7 @@ fn a_cut_carv2() {
 }
 
 #[test]
-fn bytes_behind_the_data_of_a_carv2_that_are_no_index_are_told() {
+fn trailing_bytes_of_a_carv2_are_reported() {
     let blocks = blocks();
     let inner = rooted(&blocks);
     let last = section(&blocks[2]).len();
@@ -163,7 +163,7 @@ fn bytes_behind_the_data_of_a_carv2_that_are_no_index_are_told() {
 }
 
 #[test]
-fn a_cut_carv2_of_unknown_size() {
+fn truncated_carv2_in_a_pipe_is_refused() {
     let blocks = many();
     let bytes = v2(&rooted(&blocks), 100, &[]);
     let last = bytes.len() - section(&blocks[499]).len();
@@ -179,7 +179,7 @@ fn a_cut_carv2_of_unknown_size() {
 }
 
 #[test]
-fn a_carv2_whose_data_ends_inside_a_section() {
+fn carv2_data_ending_in_section_is_refused() {
     let inner = rooted(&blocks());
     // The file goes on, the data does not.
     let bytes = [v2_head(51, inner.len() as u64 - 5, 0), inner.clone()].concat();
@@ -189,7 +189,7 @@ fn a_carv2_whose_data_ends_inside_a_section() {
 }
 
 #[test]
-fn a_number_of_more_than_64_bits() {
+fn varint_over_64_bits_is_refused() {
     for long in [&[0xff; 11][..], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]] {
         refused_both(&[long, &[0; 40]].concat(), 0, "the header's length is a number of more than 64 bits");
         let (bytes, at) = followed_by(&[long, &[0; 40]].concat());
@@ -208,7 +208,7 @@ fn a_number_of_more_than_64_bits() {
 }
 
 #[test]
-fn a_number_with_more_bytes_than_it_needs() {
+fn overlong_varint_is_refused() {
     let header = header_cbor(&[], 1);
     let long = |value: usize| [value as u8 | 0x80, 0];
     let reason = "the header's length is written with more bytes than it needs";
@@ -231,7 +231,7 @@ fn a_number_with_more_bytes_than_it_needs() {
 }
 
 #[test]
-fn a_digest_longer_than_its_section() {
+fn digest_longer_than_section_is_refused() {
     for claim in [33, 100, 1 << 20, u64::from(u32::MAX), 1 << 40, u64::MAX] {
         let body = [vec![1, 0x71, 0x12], varint(claim), vec![7; 32]].concat();
         let (bytes, at) = followed_by(&[&varint(body.len() as u64)[..], &body, &[0; 64]].concat());
@@ -241,7 +241,7 @@ fn a_digest_longer_than_its_section() {
 }
 
 #[test]
-fn a_section_too_short_for_its_cid() {
+fn section_shorter_than_cid_is_refused() {
     let (bytes, at) = followed_by(&[2, 1, 0x71]);
     refused_both(&bytes, at + 1, "a section of 2 bytes ends inside its CID");
     let (bytes, at) = followed_by(&[3, 7, 0x71, 0, 0, 0]);
@@ -252,7 +252,7 @@ fn a_section_too_short_for_its_cid() {
 }
 
 #[test]
-fn a_wrong_header() {
+fn malformed_header_is_refused() {
     let cbor = |cbor: &[u8]| [varint(cbor.len() as u64), cbor.to_vec()].concat();
     refused_both(&cbor(&header_cbor(&[], 3)), 1, "CAR version 3 is not supported");
     refused_both(&cbor(b"\xa1\x65roots\x80"), 1, "the header cannot be read");
@@ -278,7 +278,7 @@ fn a_wrong_header() {
 }
 
 #[test]
-fn a_carv2_with_negative_or_overlapping_offsets() {
+fn carv2_with_wrong_offsets_is_refused() {
     let inner = rooted(&blocks());
     let size = inner.len() as u64;
     let case = |offset: u64, len: u64, index: u64, reason: &str| {
@@ -299,7 +299,7 @@ fn a_carv2_with_negative_or_overlapping_offsets() {
 }
 
 #[test]
-fn a_carv2_whose_data_begins_beyond_reason_in_a_pipe() {
+fn carv2_offset_over_the_limit_is_refused() {
     let far = 40u64 << 30;
     let bytes = [v2_head(far, 1000, 0), noise(5, 1 << 20)].concat();
     refused_piped(&bytes, 0, "beyond all reason");
@@ -316,7 +316,7 @@ fn frames(bytes: &[u8]) -> (Vec<u8>, Vec<u64>) {
 }
 
 #[test]
-fn damaged_zstd() {
+fn damaged_zstd_is_refused() {
     let (good, starts) = frames(&rooted(&many()));
     let place = Place::new();
     import(&place, place.file("good.car.zst", &good)).run().holds(&crate::common::model::Model::new(&many(), Key::Cid));
@@ -342,7 +342,7 @@ fn damaged_zstd() {
 }
 
 #[test]
-fn damage_behind_the_data_of_a_wrapped_carv2() {
+fn damage_after_carv2_data_is_refused() {
     // The blocks are all there; the compression is not whole.
     let bytes = v2(&rooted(&blocks()), 0, &noise(9, 300_000));
     let packed = zstd(&bytes);
@@ -352,7 +352,7 @@ fn damage_behind_the_data_of_a_wrapped_carv2() {
 }
 
 #[test]
-fn damage_in_other_compressions() {
+fn damaged_compressions_are_refused() {
     let bytes = rooted(&many());
     for (name, packed) in [("xz", xz(&bytes)), ("gzip", gzip(&bytes)), ("lz4", lz4(&bytes))] {
         let cut = packed.len() - 3;
@@ -371,7 +371,7 @@ fn damage_in_other_compressions() {
 }
 
 #[test]
-fn null_padding() {
+fn null_padding_is_refused_unless_allowed() {
     for zeros in [1, 10, 200_000] {
         let (bytes, at) = followed_by(&vec![0; zeros]);
         refused_both(&bytes, at, "null padding: a section of length zero");
@@ -386,7 +386,7 @@ fn null_padding() {
 }
 
 #[test]
-fn null_padding_inside_a_carv2() {
+fn null_padding_in_carv2_is_counted() {
     let (inner, at) = followed_by(&[0; 100_000]);
     let bytes = v2(&inner, 9, &noise(1, 300));
     refused_both(&bytes, 60 + at, "null padding: a section of length zero");
@@ -396,7 +396,7 @@ fn null_padding_inside_a_carv2() {
 }
 
 #[test]
-fn blocks_behind_null_padding() {
+fn blocks_after_null_padding_are_refused() {
     for zeros in [1, 100_000] {
         let (bytes, at) = followed_by(&[vec![0; zeros], section(&block(b"lost"))].concat());
         let place = Place::new();

@@ -10,7 +10,7 @@ use crate::common::{is_root, skipped};
 use super::refusals::*;
 
 #[test]
-fn a_directory_without_snapshots() {
+fn directory_without_snapshots_is_refused() {
     let place = Place::new();
     let folder = place.path("folder.car");
     std::fs::create_dir(&folder).expect("a folder");
@@ -22,13 +22,13 @@ fn a_directory_without_snapshots() {
 }
 
 #[test]
-fn a_file_that_is_not_there() {
+fn missing_source_is_refused() {
     let place = Place::new();
     import(&place, place.path("missing.car")).run().refused(3, None, "there is no such file");
 }
 
 #[test]
-fn a_file_that_may_not_be_read() {
+fn unreadable_source_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
     let source = place.file("secret.car", &rooted(&blocks()));
@@ -56,7 +56,7 @@ fn twenty_mib() -> Vec<Block> {
 }
 
 #[test]
-fn a_full_work_directory() {
+fn full_work_directory_keeps_the_work() {
     let place = Place::new();
     let Some(disk) = Disk::new(place.path("work"), 8 << 10) else { return };
     let work = disk.0.display().to_string();
@@ -81,7 +81,7 @@ fn a_full_work_directory() {
 }
 
 #[test]
-fn a_full_disk_under_the_database() {
+fn full_database_disk_keeps_the_work() {
     let place = Place::new();
     let blocks = twenty_mib();
     let source = place.file("fine.car", &rooted(&blocks));

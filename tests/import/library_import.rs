@@ -71,7 +71,7 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, SystemTime> {
 }
 
 #[test]
-fn an_import_writes_its_database_and_changes_nothing_of_its_process() {
+fn import_leaves_its_process_unchanged() {
     if let Some(dir) = std::env::var_os(EMBEDS) {
         return embed(Path::new(&dir));
     }
@@ -84,10 +84,7 @@ fn an_import_writes_its_database_and_changes_nothing_of_its_process() {
     let watched = || user.iter().map(|dir| contents(dir)).collect::<Vec<_>>();
     let before = watched();
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args([
-            "--exact",
-            "a_library_import_keeps_to_its_folders::an_import_writes_its_database_and_changes_nothing_of_its_process",
-        ])
+        .args(["--exact", "library_import::import_leaves_its_process_unchanged"])
         .args(["--nocapture", "--test-threads", "1"])
         .env(EMBEDS, place.path(""))
         .envs(["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR"].iter().zip(&user))

@@ -28,7 +28,7 @@ fn of(name: &'static str, blocks: &[Block]) -> &'static Snapshot {
 }
 
 #[test]
-fn a_key_that_stands_for_another_block_there_is_refused_and_nothing_is_changed() {
+fn conflicting_key_leaves_the_database_unchanged() {
     let place = Place::in_memory();
     let mut blocks = plain().blocks.clone();
     blocks[7000] = older().blocks[900].clone();
@@ -55,7 +55,7 @@ fn a_key_that_stands_for_another_block_there_is_refused_and_nothing_is_changed()
 }
 
 #[test]
-fn a_conflict_that_only_the_second_run_meets_is_refused_as_well() {
+fn conflict_after_a_kill_restores_the_database() {
     let place = Place::in_memory();
     let mut blocks = plain().blocks.clone();
     blocks[7900] = older().blocks[900].clone();
@@ -73,7 +73,7 @@ fn a_conflict_that_only_the_second_run_meets_is_refused_as_well() {
 }
 
 #[test]
-fn blocks_in_their_cids_have_no_key_where_digests_are_keys() {
+fn identity_cids_have_no_digest_key() {
     let place = Place::in_memory();
     let mut blocks = plain().blocks[..2000].to_vec();
     // What it holds is the digest of another block.
@@ -102,7 +102,7 @@ fn blocks_in_their_cids_have_no_key_where_digests_are_keys() {
 }
 
 #[test]
-fn a_database_that_is_open_elsewhere_is_refused_before_anything_is_read() {
+fn open_database_is_refused_before_reading() {
     let place = Place::in_memory();
     for way in WAYS {
         let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
@@ -121,7 +121,7 @@ fn a_database_that_is_open_elsewhere_is_refused_before_anything_is_read() {
 }
 
 #[test]
-fn restart_takes_back_what_was_written() {
+fn restart_removes_the_written_blocks() {
     let place = Place::in_memory();
     for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
         let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
@@ -135,7 +135,7 @@ fn restart_takes_back_what_was_written() {
 }
 
 #[test]
-fn what_another_program_writes_between_two_runs_stays() {
+fn writes_between_runs_are_kept() {
     let place = Place::in_memory();
     for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "compacted"), (Way::Spill, "ingested")] {
         for restart in [false, true] {
@@ -173,7 +173,7 @@ fn damaged() -> &'static Snapshot {
 }
 
 #[test]
-fn what_another_program_writes_before_the_way_back_is_at_its_end_stays() {
+fn writes_during_a_restore_are_kept() {
     let place = Place::in_memory();
     for point in ["restoring", "restore", "restored"] {
         for restart in [false, true] {
@@ -196,7 +196,7 @@ fn what_another_program_writes_before_the_way_back_is_at_its_end_stays() {
 }
 
 #[test]
-fn a_disk_that_fails_to_read_says_nothing_about_a_database() {
+fn read_error_leaves_the_database_unchanged() {
     let place = Place::in_memory();
     let mut case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).into_existing(older());
     case.put_old();
@@ -213,7 +213,7 @@ fn a_disk_that_fails_to_read_says_nothing_about_a_database() {
 }
 
 #[test]
-fn a_run_that_dies_while_it_opens_a_database_with_its_records_changes_nothing_for_the_next() {
+fn second_kill_during_open_is_restored() {
     let place = Place::in_memory();
     let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
     case.put_old();
@@ -224,7 +224,7 @@ fn a_run_that_dies_while_it_opens_a_database_with_its_records_changes_nothing_fo
 }
 
 #[test]
-fn a_damaged_journal_never_decides_who_wrote_last() {
+fn damaged_journal_restores_nothing() {
     let place = Place::in_memory();
     let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
     for line in [0, 1] {
@@ -251,7 +251,7 @@ fn a_damaged_journal_never_decides_who_wrote_last() {
 }
 
 #[test]
-fn what_another_program_wrote_is_kept_where_the_database_does_not_open_any_more() {
+fn unopenable_database_keeps_foreign_writes() {
     let place = Place::in_memory();
     for (way, point) in [(Way::Spill, "checkpoint"), (Way::Spill, "opened"), (Way::Memtables, "read:3")] {
         let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
@@ -281,7 +281,7 @@ fn what_another_program_wrote_is_kept_where_the_database_does_not_open_any_more(
 }
 
 #[test]
-fn another_database_under_the_same_name_is_not_taken_for_the_one_that_was_there() {
+fn exchanged_database_is_not_restored() {
     let place = Place::in_memory();
     for (way, point) in [(Way::Spill, "ingested"), (Way::Memtables, "read:3"), (Way::Memtables, "compacted")] {
         let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
@@ -299,7 +299,7 @@ fn another_database_under_the_same_name_is_not_taken_for_the_one_that_was_there(
 }
 
 #[test]
-fn a_file_that_a_killed_way_back_has_left_does_not_stop_the_next() {
+fn killed_restore_is_repeated() {
     let place = Place::in_memory();
     let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
     case.put_old();
@@ -310,7 +310,7 @@ fn a_file_that_a_killed_way_back_has_left_does_not_stop_the_next() {
 }
 
 #[test]
-fn a_kill_at_any_change_of_a_database_at_sequence_number_0_leaves_one_that_opens() {
+fn killed_import_leaves_an_openable_database() {
     let place = Place::in_memory();
     let mut died = 0;
     for number in (1..).step_by(rounds(7, 1)) {
@@ -330,7 +330,7 @@ fn a_kill_at_any_change_of_a_database_at_sequence_number_0_leaves_one_that_opens
 }
 
 #[test]
-fn a_database_that_does_not_open_goes_back_to_what_it_was_in_the_next_run() {
+fn damaged_database_is_restored_by_resume() {
     let place = Place::in_memory();
     for (way, point) in [(Way::Memtables, "read:3"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
         for damage in ["MANIFEST-", "CURRENT", ".sst"] {
@@ -357,7 +357,7 @@ fn a_database_that_does_not_open_goes_back_to_what_it_was_in_the_next_run() {
 }
 
 #[test]
-fn files_that_change_between_two_runs_never_get_into_the_database() {
+fn changed_work_files_are_never_ingested() {
     let place = Place::in_memory();
     let mut chance = Chance::new();
     let mut found = 0;
@@ -386,7 +386,7 @@ fn files_that_change_between_two_runs_never_get_into_the_database() {
 }
 
 #[test]
-fn a_damaged_checkpoint_is_never_gone_back_to() {
+fn damaged_checkpoint_is_never_restored() {
     let place = Place::in_memory();
     let case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).into_existing(older());
     for name in ["CURRENT", "MANIFEST-", ".log", "OPTIONS-", "sums"] {
@@ -409,7 +409,7 @@ fn a_damaged_checkpoint_is_never_gone_back_to() {
 }
 
 #[test]
-fn a_record_of_the_import_is_replaced_as_a_whole() {
+fn import_record_is_replaced_atomically() {
     let place = Place::in_memory();
     let case = Case::new(&place.path(""), plain(), Way::Spill, From::File).into_existing(older());
     case.put_old();
@@ -425,7 +425,7 @@ fn a_record_of_the_import_is_replaced_as_a_whole() {
 }
 
 #[test]
-fn a_database_that_is_damaged_once_it_is_complete_is_said_and_its_checkpoint_kept() {
+fn damage_after_completion_keeps_the_checkpoint() {
     for way in [Way::Spill, Way::Memtables] {
         let place = Place::in_memory();
         let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
@@ -455,7 +455,7 @@ fn a_database_that_is_damaged_once_it_is_complete_is_said_and_its_checkpoint_kep
 }
 
 #[test]
-fn a_complete_import_that_was_not_swept_gives_way_to_the_next_one() {
+fn leftover_work_of_complete_import_is_removed() {
     let place = Place::in_memory();
     for more in [&["--restart"][..], &[]] {
         let case = Case::new(&place.path(""), plain(), Way::Spill, From::File).into_existing(older());

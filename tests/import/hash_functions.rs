@@ -24,7 +24,7 @@ fn verify(db: &Path) -> Value {
 }
 
 #[test]
-fn an_import_records_the_functions_only_where_keys_do_not() {
+fn hash_functions_are_recorded_for_digests() {
     for (key, expected) in [(Key::Digest, json!(MIXED)), (Key::Cid, Value::Null), (Key::Multihash, Value::Null)] {
         for args in [&["--plan", "memory"][..], &["--plan", "spill", "--memory", "16MiB"], &["--preset", "memtable"]] {
             let place = Place::new();
@@ -38,7 +38,7 @@ fn an_import_records_the_functions_only_where_keys_do_not() {
 }
 
 #[test]
-fn functions_that_were_met_before_a_crash_are_recorded_after_it() {
+fn hash_functions_survive_a_crash() {
     for (way, point) in
         [(Way::Spill, "read:2"), (Way::Spill, "read-done"), (Way::Memory, "held"), (Way::Memory, "built:2")]
     {
@@ -53,7 +53,7 @@ fn functions_that_were_met_before_a_crash_are_recorded_after_it() {
 }
 
 #[test]
-fn a_digest_of_another_function_is_a_fault() {
+fn unrecorded_hash_function_is_a_problem() {
     let place = Place::new();
     let blocks: Vec<_> = (0..50).map(|i| block(&noise(i, 100))).collect();
     let done = import(&place, place.file("x.car", &car(&[], &blocks))).key(Key::Digest).run();
@@ -75,7 +75,7 @@ fn a_digest_of_another_function_is_a_fault() {
 }
 
 #[test]
-fn what_was_added_to_others_records_no_functions() {
+fn added_blocks_record_no_hash_functions() {
     let place = Place::new();
     let done = import(&place, place.file("x.car", &car(&[], &[block(b"one")]))).key(Key::Digest).run();
     assert_eq!(recorded(&done.db), json!([0xb220]));

@@ -12,7 +12,7 @@ fn blocks() -> Vec<Block> {
 }
 
 #[test]
-fn only_the_places_of_its_blocks_are_written_before_the_database() {
+fn source_plan_writes_each_block_once() {
     let blocks = blocks();
     let (place, model) = (Place::new(), Model::new(&blocks, Key::Cid));
     let source = place.file("x.car", &car(&[], &blocks));
@@ -29,7 +29,7 @@ fn only_the_places_of_its_blocks_are_written_before_the_database() {
 }
 
 #[test]
-fn by_itself_an_import_does_so_where_the_page_cache_has_room() {
+fn cached_source_is_read_by_reference() {
     let blocks = blocks();
     let place = Place::new();
     let done = import(&place, place.file("x.car", &car(&[], &blocks))).args(&["--memory", "16MiB"]).run();
@@ -39,7 +39,7 @@ fn by_itself_an_import_does_so_where_the_page_cache_has_room() {
 }
 
 #[test]
-fn a_source_that_cannot_be_read_again_is_refused() {
+fn source_plan_refuses_a_pipe() {
     let place = Place::new();
     let done = import_pipe(&place, car(&[], &blocks())).args(&["--plan", "source", "--memory", "16MiB"]).run();
     done.refused(

@@ -107,7 +107,7 @@ fn at_sequence_zero(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_car_stands_past_sequence_zero_and_an_old_node_keeps_it() {
+fn old_node_keeps_an_imported_car() {
     let place = Place::in_memory();
     let db = import(&place.path(""), &generate(&place.path(""), "2MiB"), &["--preset", "ingest-compat"]);
     stands_well(&db, &["default"]);
@@ -115,7 +115,7 @@ fn a_car_stands_past_sequence_zero_and_an_old_node_keeps_it() {
 }
 
 #[test]
-fn another_column_family_stands_past_sequence_zero_and_an_old_node_keeps_it() {
+fn old_node_keeps_a_column_family() {
     let place = Place::in_memory();
     let car = generate(&place.path(""), "1MiB");
     let db = import(&place.path(""), &car, &["--preset", "ingest-compat", "--column-family", "chain"]);
@@ -124,7 +124,7 @@ fn another_column_family_stands_past_sequence_zero_and_an_old_node_keeps_it() {
 }
 
 #[test]
-fn a_block_log_stands_past_sequence_zero_and_an_old_node_keeps_all_families() {
+fn old_node_keeps_an_imported_block_log() {
     let place = Place::in_memory();
     let log = place.path("block_log");
     bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
@@ -134,7 +134,7 @@ fn a_block_log_stands_past_sequence_zero_and_an_old_node_keeps_all_families() {
 }
 
 #[test]
-fn an_empty_database_that_is_added_to_leaves_sequence_zero_and_an_old_node_keeps_it() {
+fn old_node_keeps_an_extended_empty_database() {
     let place = Place::in_memory();
     let db = place.path("db");
     let mut table = BlockBasedOptions::default();
@@ -185,7 +185,7 @@ fn loaded_by_rocksdict(db: &Path) -> Option<usize> {
 }
 
 #[test]
-fn an_old_node_loads_the_options_file_of_ingest_compat() {
+fn old_node_loads_options_of_ingest_compat() {
     let place = Place::in_memory();
     let db = import(&place.path(""), &generate(&place.path(""), "1MiB"), &["--preset", "ingest-compat"]);
     let stat = json(&["stat"], &db, &[], 0);
@@ -201,7 +201,7 @@ fn an_old_node_loads_the_options_file_of_ingest_compat() {
 }
 
 #[test]
-fn an_old_node_loads_the_options_file_of_several_families() {
+fn old_node_loads_options_of_several_families() {
     let place = Place::in_memory();
     let log = place.path("block_log");
     bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
@@ -214,7 +214,7 @@ fn an_old_node_loads_the_options_file_of_several_families() {
 }
 
 #[test]
-fn a_newer_node_loads_the_options_file_of_ingest() {
+fn newer_node_loads_options_of_ingest() {
     let place = Place::in_memory();
     let db = import(&place.path(""), &generate(&place.path(""), "1MiB"), &[]);
     // What the tests above are for: 7.8 does not read these files, and what it does not read is not taken for read.
@@ -248,7 +248,7 @@ fn rocksdict_reads_every_recommended_preset() {
 }
 
 #[test]
-fn stat_verify_and_doctor_name_a_database_at_sequence_zero_and_its_cure() {
+fn sequence_zero_is_reported_with_remedy() {
     let place = Place::in_memory();
     let db = at_sequence_zero(&place.path(""));
     let warned = |report: &Value| {

@@ -17,7 +17,7 @@ fn small(run: Import) -> Import {
 }
 
 #[test]
-fn the_records_of_every_key_layout_from_a_file_and_from_a_pipe() {
+fn every_key_layout_is_loaded() {
     let mut blocks = some(3000);
     blocks.extend((0..300).map(|i| v0(&noise(i, 100))));
     blocks.extend((0..300).map(|i| identity(RAW, &noise(i, i as usize))));
@@ -35,7 +35,7 @@ fn the_records_of_every_key_layout_from_a_file_and_from_a_pipe() {
 }
 
 #[test]
-fn two_values_of_one_key_are_refused() {
+fn conflicting_blocks_are_refused() {
     let mut blocks = some(500);
     let mut other = blocks[3].clone();
     other.1[50] ^= 1;
@@ -48,7 +48,7 @@ fn two_values_of_one_key_are_refused() {
 }
 
 #[test]
-fn a_block_that_does_not_match_its_hash_is_refused_at_its_place() {
+fn block_with_wrong_hash_is_refused() {
     let mut blocks = some(2000);
     blocks[1500].1[7] ^= 1;
     let bytes = rooted(&blocks);
@@ -58,7 +58,7 @@ fn a_block_that_does_not_match_its_hash_is_refused_at_its_place() {
 }
 
 #[test]
-fn without_the_final_compaction_the_files_stay_at_level_0_and_the_report_says_so() {
+fn skipped_compaction_leaves_files_at_level_0() {
     let blocks = some(8000);
     let place = Place::new();
     let source = place.file("x.car", &rooted(&blocks));
@@ -83,7 +83,7 @@ fn without_the_final_compaction_the_files_stay_at_level_0_and_the_report_says_so
 }
 
 #[test]
-fn a_database_that_is_there_is_added_to_and_compacted() {
+fn existing_database_is_extended() {
     let blocks = some(3000);
     let (old, new) = (&blocks[..2000], &blocks[1500..]);
     let place = Place::new();
@@ -100,7 +100,7 @@ fn a_database_that_is_there_is_added_to_and_compacted() {
 }
 
 #[test]
-fn writes_that_rocksdb_holds_back_are_counted_and_timed() {
+fn write_stalls_are_counted_and_timed() {
     let blocks = some(4000);
     let mut seen = Vec::new();
     // One file at level 0 stops writers until it is compacted. Whether one of them meets that moment is up to the machine;
@@ -129,7 +129,7 @@ fn writes_that_rocksdb_holds_back_are_counted_and_timed() {
 }
 
 #[test]
-fn samples_tell_what_lies_before_the_final_compaction() {
+fn samples_show_the_compaction_backlog() {
     let blocks = some(4000);
     let place = Place::new();
     let done = small(import(&place, place.file("x.car", &rooted(&blocks)))).run();
@@ -144,7 +144,7 @@ fn samples_tell_what_lies_before_the_final_compaction() {
 }
 
 #[test]
-fn too_few_descriptors_are_reported_before_the_start_with_the_number() {
+fn required_descriptors_are_reported() {
     let blocks = some(4000);
     let place = Place::new();
     let source = place.file("x.car", &rooted(&blocks));
@@ -164,7 +164,7 @@ fn too_few_descriptors_are_reported_before_the_start_with_the_number() {
 }
 
 #[test]
-fn write_buffers_beyond_a_budget_that_was_named_are_refused() {
+fn write_buffers_over_the_budget_are_refused() {
     let blocks = some(30_000);
     let place = Place::new();
     let source = place.file("x.car", &rooted(&blocks));
@@ -177,7 +177,7 @@ fn write_buffers_beyond_a_budget_that_was_named_are_refused() {
 }
 
 #[test]
-fn choices_without_effect_are_refused() {
+fn options_without_effect_are_refused() {
     let place = Place::new();
     let source = place.file("x.car", &rooted(&some(3)));
     let done = import(&place, &source).args(&["--preset", "memtable", "--plan", "spill"]).run();
@@ -185,7 +185,7 @@ fn choices_without_effect_are_refused() {
 }
 
 #[test]
-fn threads_on_the_command_line_go_before_the_preset() {
+fn threads_option_overrides_the_preset() {
     let place = Place::new();
     let source = place.file("x.car", &rooted(&some(3)));
     let threads = |args: &[&str]| {
@@ -210,7 +210,7 @@ impl bedload::progress::Observer for StopThere {
 }
 
 #[test]
-fn an_import_that_is_stopped_while_it_compacts_has_no_name_and_goes_on() {
+fn import_stopped_during_compaction_finishes() {
     let blocks = some(4000);
     let place = Place::new();
     let source = place.file("x.car", &rooted(&blocks));
@@ -239,7 +239,7 @@ fn python() -> Option<std::process::Command> {
 }
 
 #[test]
-fn another_programs_rocksdb_reads_what_was_loaded() {
+fn rocksdict_reads_the_loaded_blocks() {
     let Some(python) = python() else {
         crate::common::skipped(
             "no python3 with rocksdict (pip install rocksdict; BEDLOAD_PYTHON names another Python)",

@@ -31,7 +31,7 @@ fn many() -> Vec<Block> {
 }
 
 #[test]
-fn cids_of_both_versions_and_all_codecs() {
+fn every_cid_version_and_codec_is_imported() {
     let mut blocks: Vec<_> = (0..20).map(|i| v0(&noise(i, 100))).collect();
     for codec in [0x51, RAW, 0x70, DAG_CBOR, 0x72, 0x0129, 0xf101, 0x3f_ffff, u64::from(u32::MAX), u64::MAX] {
         blocks.push(sha256(codec, &noise(codec, 90)));
@@ -46,7 +46,7 @@ fn cids_of_both_versions_and_all_codecs() {
 }
 
 #[test]
-fn one_block_under_several_cids() {
+fn block_under_several_cids_is_stored() {
     let data = noise(1, 500);
     let blocks = [v0(&data), sha256(RAW, &data), sha256(DAG_CBOR, &data), sha256(0x70, &data), blake(RAW, &data)];
     for (key, records) in [(Key::Cid, 5), (Key::Multihash, 2), (Key::Digest, 2)] {
@@ -56,7 +56,7 @@ fn one_block_under_several_cids() {
 }
 
 #[test]
-fn every_hash_function_of_the_field() {
+fn every_hash_function_is_imported() {
     let data = noise(4, 777);
     let mut blocks = every_hash(&data);
     blocks.push(identity(RAW, &data));
@@ -70,7 +70,7 @@ fn every_hash_function_of_the_field() {
 }
 
 #[test]
-fn identity_cids_of_any_length() {
+fn long_identity_cids_are_imported() {
     let lengths = [0, 1, 2, 7, 8, 9, 31, 32, 63, 64, 65, 127, 128, 129, 1000, LONGEST_IDENTITY];
     let mut blocks: Vec<_> = lengths.iter().map(|&len| identity(RAW, &noise(len as u64, len))).collect();
     blocks.extend(lengths.iter().map(|&len| identity(DAG_CBOR, &vec![0; len])));
@@ -88,7 +88,7 @@ fn identity_cids_of_any_length() {
 }
 
 #[test]
-fn zero_one_and_many_roots_there_and_absent() {
+fn any_number_of_roots_is_recorded() {
     let blocks = some();
     let there: Vec<_> = blocks.iter().map(|(cid, _)| cid.clone()).collect();
     let absent: Vec<_> = (0..3000).map(|i| block(&noise(i + 1_000_000, 9)).0).collect();
@@ -103,7 +103,7 @@ fn zero_one_and_many_roots_there_and_absent() {
 }
 
 #[test]
-fn no_blocks_at_all() {
+fn snapshot_without_blocks_is_imported() {
     holds(&car(&[], &[]), &[]);
     holds(&car(&[block(b"absent").0], &[]), &[]);
     holds(&v2(&car(&[], &[]), 10, &[1, 2, 3]), &[]);
@@ -111,7 +111,7 @@ fn no_blocks_at_all() {
 }
 
 #[test]
-fn empty_blocks() {
+fn empty_blocks_are_imported() {
     let blocks = [block(b""), sha256(RAW, b""), v0(b""), identity(RAW, b""), blake(RAW, b""), block(b"last")];
     holds(&rooted(&blocks), &blocks);
     holds(&rooted(&blocks[..1]), &blocks[..1]);
@@ -122,7 +122,7 @@ fn empty_blocks() {
 }
 
 #[test]
-fn duplicates_near_and_far() {
+fn duplicates_are_stored_once() {
     let once = many();
     let mut blocks = once.clone();
     blocks.splice(5..5, [once[4].clone(), once[4].clone(), once[0].clone()]);
@@ -136,7 +136,7 @@ fn duplicates_near_and_far() {
 }
 
 #[test]
-fn a_block_of_300_mb() {
+fn block_of_300_mb_is_imported() {
     let mut data = vec![0; 300_000_000];
     for (index, byte) in data.iter_mut().enumerate().step_by(61) {
         *byte = index as u8;
@@ -151,7 +151,7 @@ fn a_block_of_300_mb() {
 }
 
 #[test]
-fn a_header_longer_than_one_read() {
+fn header_longer_than_one_read_is_imported() {
     // Two thousand roots: 80 KiB.
     let roots: Vec<_> = (0..2000).map(|i| block(&noise(i, 9)).0).collect();
     let blocks = many();
@@ -160,7 +160,7 @@ fn a_header_longer_than_one_read() {
 }
 
 #[test]
-fn roots_that_carry_a_block_longer_than_any_hash() {
+fn long_identity_root_is_found_again() {
     let root = identity(RAW, &noise(5, 300));
     let blocks = [block(b"one"), root.clone(), block(b"two")];
     let bytes = car(std::slice::from_ref(&root.0), &blocks);
@@ -180,7 +180,7 @@ fn roots_that_carry_a_block_longer_than_any_hash() {
 }
 
 #[test]
-fn a_carv2_padded_or_not_with_any_index_or_none() {
+fn carv2_padding_and_index_are_skipped() {
     let blocks = some();
     let inner = rooted(&blocks);
     let codecs = [varint(0x0400), varint(0x0401), vec![1], vec![0xff; 30]];
@@ -192,7 +192,7 @@ fn a_carv2_padded_or_not_with_any_index_or_none() {
 }
 
 #[test]
-fn a_carv2_ends_exactly_where_its_data_ends() {
+fn bytes_after_carv2_data_are_ignored() {
     let blocks = some();
     let inner = rooted(&blocks);
     // What follows the data looks like more blocks, with and without an index offset.
@@ -209,7 +209,7 @@ fn a_carv2_ends_exactly_where_its_data_ends() {
 }
 
 #[test]
-fn every_compression_of_both_versions() {
+fn every_compression_is_detected() {
     let blocks = many();
     let v1 = rooted(&blocks);
     let padded = v2(&v1, 333, &noise(2, 2000));
@@ -228,7 +228,7 @@ fn every_compression_of_both_versions() {
 }
 
 #[test]
-fn frames_one_after_another() {
+fn concatenated_frames_are_unpacked() {
     let blocks = many();
     let bytes = rooted(&blocks);
     for wrap in [zstd, gzip, lz4, xz] {
@@ -243,7 +243,7 @@ fn frames_one_after_another() {
 }
 
 #[test]
-fn frames_that_are_skipped() {
+fn skippable_frames_are_skipped() {
     let blocks = many();
     let bytes = rooted(&blocks);
     let (a, b) = bytes.split_at(50_001);
@@ -253,7 +253,7 @@ fn frames_that_are_skipped() {
 }
 
 #[test]
-fn a_name_says_nothing() {
+fn file_name_does_not_decide_the_format() {
     let blocks = some();
     let place = Place::new();
     for name in ["x.car.zst", "x.gz", "x", "x.forest.car.zst", "a name with spaces\n.car"] {

@@ -29,7 +29,7 @@ fn published(place: &Place, db: &Path) -> (Vec<Value>, u64) {
 }
 
 #[test]
-fn an_import_makes_the_same_files_whatever_its_threads_memory_and_form() {
+fn car_import_is_deterministic() {
     let place = Place::new();
     let car = rooted(&blocks());
     let plain = place.file("a.car", &car);
@@ -68,7 +68,7 @@ fn an_import_makes_the_same_files_whatever_its_threads_memory_and_form() {
 }
 
 #[test]
-fn a_block_log_makes_the_same_files_whatever_its_threads_and_memory() {
+fn block_log_import_is_deterministic() {
     let place = Place::new();
     let source = place.path("block_log");
     let mut generate = bedload();
@@ -94,7 +94,7 @@ fn a_block_log_makes_the_same_files_whatever_its_threads_and_memory() {
 }
 
 #[test]
-fn no_file_names_the_machine_that_made_it() {
+fn sst_files_contain_no_host_name() {
     let place = Place::new();
     let source = place.file("a.car", &rooted(&blocks()));
     let db = place.path("db");

@@ -85,7 +85,7 @@ fn says_what_its_preset_says(name: &str, db: &Path) {
 }
 
 #[test]
-fn a_generated_snapshot() {
+fn presets_load_equal_snapshots() {
     let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some();
     let place = Place::new();
     let source = generated(&place, "mainnet", if long { "256MiB" } else { "32MiB" });
@@ -112,7 +112,7 @@ fn families(done: &Done) -> Vec<[serde_json::Value; 4]> {
 }
 
 #[test]
-fn a_generated_block_log() {
+fn presets_load_equal_block_logs() {
     let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some();
     let place = Place::new();
     let source = generated(&place, "steem", if long { "128MiB" } else { "8MiB" });
@@ -148,7 +148,7 @@ fn a_generated_block_log() {
 }
 
 #[test]
-fn with_checksums_that_rocksdb_finds_right() {
+fn rocksdb_accepts_crc32c_checksums() {
     let place = Place::new();
     let source = generated(&place, "mainnet", "8MiB");
     let done = import(&place, &source).args(&["--set", "node.table.checksum=kCRC32c"]).run();
