@@ -22,7 +22,7 @@ enum Long {
 }
 
 #[test]
-fn a_signal_stops_every_long_command_and_a_hint_says_how_to_go_on() {
+fn signal_stops_every_command_with_a_hint() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "160MiB");
     import(dir.path(), &car, &[]);

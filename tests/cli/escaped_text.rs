@@ -61,7 +61,7 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn names_of_files_and_presets_are_shown_and_not_obeyed() {
+fn names_of_files_and_presets_are_escaped() {
     let Scene { place, car, db, preset, root } = scene();
     // The table breaks lines at spaces.
     let said = run(&[&"stat", &"--db", &db], 0).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -96,7 +96,7 @@ fn names_of_files_and_presets_are_shown_and_not_obeyed() {
 }
 
 #[test]
-fn doctor_and_bench_show_and_do_not_obey() {
+fn doctor_and_bench_escape_names() {
     let Scene { place, car, preset, .. } = scene();
     let dir = place.path(&format!("dir{HOSTILE}"));
     std::fs::create_dir(&dir).expect("a folder");
@@ -117,7 +117,7 @@ fn doctor_and_bench_show_and_do_not_obey() {
 }
 
 #[test]
-fn what_lies_in_a_database_is_shown_and_not_obeyed() {
+fn database_text_is_escaped() {
     let Scene { place, car, db, .. } = scene();
     let db = Path::new(&db);
     // The record.
@@ -180,7 +180,7 @@ fn what_lies_in_a_database_is_shown_and_not_obeyed() {
 }
 
 #[test]
-fn what_an_unfinished_import_says_is_shown_and_not_obeyed() {
+fn text_of_an_unfinished_import_is_escaped() {
     let Scene { place, car, preset, .. } = scene();
     let db = place.path(&format!("new{HOSTILE}"));
     let die = crate::common::run::bedload()

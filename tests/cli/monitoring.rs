@@ -50,7 +50,7 @@ fn stop(child: Child) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_metrics_file_says_how_a_command_has_ended_and_everybody_may_read_it() {
+fn metrics_file_shows_the_exit_code() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");
     let file = dir.path().join("main net.prom");
@@ -75,7 +75,7 @@ fn a_metrics_file_says_how_a_command_has_ended_and_everybody_may_read_it() {
 }
 
 #[test]
-fn a_running_import_is_seen_in_its_metrics_and_a_signal_ends_them() {
+fn metrics_file_shows_a_running_import() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "4MiB");
     let file = dir.path().join("a.prom");
@@ -111,7 +111,7 @@ fn piped_log_reports_progress_inside_a_range() {
 }
 
 #[test]
-fn a_metrics_file_that_cannot_be_written_or_is_anothers_is_refused_before_the_start() {
+fn unusable_metrics_file_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "1MiB");
     std::fs::write(dir.path().join("other.prom"), "other 1\n").expect("written");
@@ -133,7 +133,7 @@ fn a_metrics_file_that_cannot_be_written_or_is_anothers_is_refused_before_the_st
 }
 
 #[test]
-fn a_metrics_file_that_cannot_be_written_any_more_is_warned_of_once_and_the_work_goes_on() {
+fn lost_metrics_file_is_warned_of_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "4MiB");
     let folder = dir.path().join("text");
@@ -153,7 +153,7 @@ fn a_metrics_file_that_cannot_be_written_any_more_is_warned_of_once_and_the_work
 }
 
 #[test]
-fn systemd_learns_that_an_import_works_lives_and_stops() {
+fn systemd_is_notified_of_each_state() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "4MiB");
     let socket = dir.path().join("notify");
@@ -186,7 +186,7 @@ fn systemd_learns_that_an_import_works_lives_and_stops() {
 }
 
 #[test]
-fn a_command_that_is_refused_is_never_ready() {
+fn refused_command_never_notifies_readiness() {
     let dir = tempfile::tempdir().expect("a directory");
     let (path, name) = (dir.path().join("notify"), format!("bedload-{}", std::process::id()));
     let listeners = [
@@ -209,7 +209,7 @@ fn a_command_that_is_refused_is_never_ready() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_read_is_told() {
+fn unreadable_configuration_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::create_dir_all(dir.path().join("bedload/config.toml")).expect("made");
     let mut command = program();
@@ -226,7 +226,7 @@ fn lines(stderr: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn a_log_in_json_is_one_object_a_line_of_whatever_a_command_says() {
+fn json_log_has_one_object_per_line() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");
     import(dir.path(), &car, &[]);
@@ -276,7 +276,7 @@ fn a_log_in_json_is_one_object_a_line_of_whatever_a_command_says() {
 }
 
 #[test]
-fn an_interrupted_command_ends_its_log_in_json_with_how_to_go_on() {
+fn json_log_of_interrupted_command_has_hint() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "4MiB");
     let (child, pipe) = stalled(dir.path(), &car, &["--log-format", "json"], &[]);

@@ -59,7 +59,7 @@ fn missing_parents_are_not_created() {
 }
 
 #[test]
-fn path_below_a_file_is_named() {
+fn path_below_a_file_is_refused() {
     let dir = place();
     for args in [
         &["import", "snapshot.car", "--db", "snapshot.car/db"][..],
@@ -75,7 +75,7 @@ fn path_below_a_file_is_named() {
 }
 
 #[test]
-fn place_that_cannot_hold_a_database_is_refused() {
+fn unusable_database_path_is_refused() {
     let dir = place();
     for (args, code, words) in [
         (&["import", "snapshot.car", "--db", "s3://b/x"][..], 2, "--db s3://b/x: it is a URL: databases are local"),
@@ -149,7 +149,7 @@ fn bundle_in_a_work_directory_is_refused() {
 }
 
 #[test]
-fn memory_beyond_the_machine_is_warned_of() {
+fn memory_beyond_the_machine_gives_a_warning() {
     let dir = place();
     for args in [&["import", "snapshot.car", "--db", "e"][..], &["seed", "bundle", "--db", "f"]] {
         let (code, said) = run(dir.path(), &[args, &["--memory", "100TiB"]].concat());

@@ -30,7 +30,7 @@ fn snapshot() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn an_import_leaves_its_lines_and_its_summary_and_no_bar() {
+fn import_removes_its_progress_bar() {
     for columns in [80, 200, 50] {
         let (dir, car) = snapshot();
         let db = quoted(&dir.path().join("db"));
@@ -61,7 +61,7 @@ fn an_import_leaves_its_lines_and_its_summary_and_no_bar() {
 }
 
 #[test]
-fn a_bar_of_a_known_length_is_gone_in_the_end() {
+fn bar_of_known_length_is_removed() {
     let dir = tempfile::tempdir().expect("a folder");
     let car = generate(dir.path(), "192M");
     for (number, more) in ["--plan spill --memory 64M", "--preset memtable"].iter().enumerate() {
@@ -74,7 +74,7 @@ fn a_bar_of_a_known_length_is_gone_in_the_end() {
 }
 
 #[test]
-fn other_commands_keep_within_the_width_as_well() {
+fn every_command_fits_the_terminal_width() {
     let (dir, car) = snapshot();
     let db = quoted(&import(dir.path(), &car, &[]));
     let (car, program) = (quoted(&car), program());
@@ -104,7 +104,7 @@ fn other_commands_keep_within_the_width_as_well() {
 }
 
 #[test]
-fn ctrl_c_in_the_middle_leaves_a_clean_terminal() {
+fn ctrl_c_leaves_a_clean_terminal() {
     let (dir, car) = snapshot();
     let db = quoted(&dir.path().join("db"));
     let command = format!("{} | {} import - --db {db} --memory 64M", slowly(&car, "100"), program());
@@ -121,7 +121,7 @@ fn ctrl_c_in_the_middle_leaves_a_clean_terminal() {
 }
 
 #[test]
-fn colours_are_left_out_where_nobody_wants_them() {
+fn colors_obey_environment_and_option() {
     let (dir, car) = snapshot();
     let run = |number: u32, environment: &[(&str, &str)], more: &str| {
         let db = quoted(&dir.path().join(number.to_string()));
@@ -140,7 +140,7 @@ fn colours_are_left_out_where_nobody_wants_them() {
 }
 
 #[test]
-fn a_pipe_gets_whole_lines_and_no_escapes() {
+fn piped_output_has_no_escape_sequences() {
     let (dir, car) = snapshot();
     let output = crate::common::run::bedload()
         .arg("import")
@@ -158,7 +158,7 @@ fn a_pipe_gets_whole_lines_and_no_escapes() {
 }
 
 #[test]
-fn a_reader_who_goes_away_is_no_failure() {
+fn closed_reader_does_not_fail_an_import() {
     let (dir, car) = snapshot();
     for (number, tail) in ["| true", "2>&1 | true"].iter().enumerate() {
         let db = dir.path().join(number.to_string());

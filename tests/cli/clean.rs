@@ -58,7 +58,7 @@ fn files(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_killed_imports_have_left_goes_with_their_partitions_elsewhere() {
+fn clean_removes_killed_imports() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "4MiB");
     std::fs::create_dir(dir.path().join("work")).expect("made");
@@ -90,7 +90,7 @@ fn what_killed_imports_have_left_goes_with_their_partitions_elsewhere() {
 }
 
 #[test]
-fn one_import_is_named_by_its_database_or_by_its_directory() {
+fn clean_accepts_database_or_work_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "4MiB");
     for name in ["one", "one.partial"] {
@@ -109,7 +109,7 @@ fn one_import_is_named_by_its_database_or_by_its_directory() {
 }
 
 #[test]
-fn a_place_is_the_same_however_it_is_spelled() {
+fn clean_resolves_equivalent_paths() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "4MiB");
     std::fs::create_dir(dir.path().join("work")).expect("made");
@@ -123,7 +123,7 @@ fn a_place_is_the_same_however_it_is_spelled() {
 }
 
 #[test]
-fn what_an_import_works_on_stays_and_the_import_ends_well() {
+fn clean_keeps_a_running_import() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "4MiB");
     let (mut child, mut pipe) = begun(dir.path(), "one", &[]);
@@ -140,7 +140,7 @@ fn what_an_import_works_on_stays_and_the_import_ends_well() {
 }
 
 #[test]
-fn what_is_not_of_an_import_stays() {
+fn clean_keeps_foreign_files() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "4MiB");
     std::fs::create_dir(dir.path().join("work")).expect("made");
@@ -195,7 +195,7 @@ fn clean_removes_an_empty_partial_directory() {
 }
 
 #[test]
-fn what_a_database_was_before_an_unfinished_import_into_it_stays() {
+fn clean_keeps_the_checkpoint_of_a_database() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "4MiB");
     bedload().args(["import", "snapshot.car", "--db", "one", "--quiet"]).current_dir(dir.path()).assert().success();
