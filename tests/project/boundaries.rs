@@ -76,12 +76,12 @@ fn only(allowed: &str, wanted: &[&str]) {
 const NONE: Vec<String> = Vec::new();
 
 #[test]
-fn only_rocks_names_rocksdb() {
+fn only_rocks_uses_rocksdb_crates() {
     only("rocks/", &["rust_rocksdb", "rust_librocksdb_sys"]);
 }
 
 #[test]
-fn only_the_command_line_names_terminals() {
+fn only_cli_uses_terminal_crates() {
     only(
         "cli/",
         &[
@@ -100,7 +100,7 @@ fn only_the_command_line_names_terminals() {
 }
 
 #[test]
-fn nobody_prints_by_macro() {
+fn sources_use_no_print_macros() {
     // A broken pipe would be a panic, and the library has nothing to say to a terminal.
     let (_, printing) = naming(&["println!", "print!", "eprintln!", "eprint!", "dbg!"], "nowhere");
     assert_eq!(printing, NONE);
@@ -162,7 +162,7 @@ fn debug_texts(file: &syn::File) -> Vec<String> {
 }
 
 #[test]
-fn nothing_that_is_said_has_the_debug_form_of_a_value() {
+fn messages_contain_no_debug_formatting() {
     let seen =
         "#[error(\"{text:?} is bad\")] struct A; fn f() { format!(\"{} {:#?}\", 1, 2); g(format!(\"{x:>5?}\")) }";
     assert_eq!(debug_texts(&syn::parse_file(seen).expect("it compiles")).len(), 3, "the scan sees them");
@@ -227,7 +227,7 @@ fn named_behind_crate(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_module_uses_only_modules_of_lower_floors() {
+fn modules_import_only_from_lower_floors() {
     let floors = floors();
     let (mut arrows, mut wrong) = (BTreeSet::new(), Vec::new());
     for (name, path) in own_sources() {
@@ -251,7 +251,7 @@ fn every_module_uses_only_modules_of_lower_floors() {
 
 /// Every program that a test starts gets its environment from one function; what does not run is said by another.
 #[test]
-fn tests_start_the_program_and_skip_in_one_way() {
+fn tests_share_one_start_and_skip_function() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     sources(&root.join("src"), &mut files);
@@ -407,7 +407,7 @@ fn top(module: &str) -> &str {
 }
 
 #[test]
-fn a_planted_circle_is_found() {
+fn planted_import_cycle_is_found() {
     let through_a_folder = [
         ("load/import.rs", "use crate::load::car::{self, Held as Kept}; fn f() { super::commit::g() }"),
         ("load/commit.rs", "pub(in crate::load) fn g() {}"),
@@ -425,7 +425,7 @@ fn a_planted_circle_is_found() {
 }
 
 #[test]
-fn no_modules_use_each_other_in_a_circle() {
+fn modules_have_no_import_cycles() {
     let text = |(name, path): (PathBuf, PathBuf)| {
         (name.display().to_string(), std::fs::read_to_string(path).expect("a source file"))
     };
@@ -459,7 +459,7 @@ fn row(rows: &[BTreeSet<String>], module: &str) -> Option<usize> {
 }
 
 #[test]
-fn every_file_of_load_uses_only_files_of_its_row_or_lower_ones() {
+fn files_of_load_import_only_downwards() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md");
     let text = std::fs::read_to_string(path).expect("ARCHITECTURE.md");
     let rows = text.split("| file of `load` |").nth(1).expect("the table").split("\n\n").next().unwrap_or_default();

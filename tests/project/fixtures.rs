@@ -337,7 +337,7 @@ fn below(dir: &std::path::Path, prefix: &str, files: &mut BTreeMap<String, Vec<u
 }
 
 #[test]
-fn every_fixture_is_what_the_code_makes() {
+fn fixtures_match_the_generating_code() {
     let made = make().files;
     let room: usize = made.values().map(Vec::len).sum();
     assert!(room < ROOM, "the fixtures take {room} bytes");

@@ -4,9 +4,9 @@
 mod common;
 
 mod boundaries;
-mod errors_are_documented;
+mod documented_errors;
+mod documented_json;
 mod fixtures;
-mod json_is_documented;
 mod links;
 mod packaging;
 mod public_api;

@@ -1,7 +1,7 @@
 //! `docs/json.md` describes every document that `--json` prints: its tables are made from the source, and what the
 //! program really prints has no field that they lack.
 //!
-//! `BEDLOAD_WRITE_DOCS=1 cargo test --release --test project json_is_documented` writes the tables anew.
+//! `BEDLOAD_WRITE_DOCS=1 cargo test --release --test project documented_json` writes the tables anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -268,7 +268,7 @@ fn page() -> PathBuf {
 }
 
 #[test]
-fn the_tables_are_those_of_the_source() {
+fn json_tables_match_the_source() {
     let text = std::fs::read_to_string(page()).expect("docs/json.md");
     let (before, rest) = text.split_once(BEGIN).expect("where the tables begin");
     let (tables, after) = rest.split_once(END).expect("where they end");
@@ -312,7 +312,7 @@ fn fields(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn what_is_printed_has_only_documented_fields() {
+fn printed_json_has_only_documented_fields() {
     let text = std::fs::read_to_string(page()).expect("docs/json.md");
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");

@@ -205,7 +205,7 @@ fn rows() -> Vec<[String; 3]> {
 }
 
 #[test]
-fn every_error_is_listed_with_cause_and_remedy() {
+fn every_error_has_cause_and_remedy() {
     let messages = messages();
     let rows = rows();
     let listed: BTreeSet<&String> = rows.iter().map(|[message, ..]| message).collect();
@@ -222,7 +222,7 @@ fn every_error_is_listed_with_cause_and_remedy() {
 }
 
 #[test]
-fn the_scan_sees_what_it_must() {
+fn scan_finds_known_messages() {
     let messages = messages();
     for known in ["read …", "the snapshot ends inside …", "it exists", "…: … found"] {
         let found = messages.found.keys().any(|message| message.contains(known) || known.contains(message.as_str()));
