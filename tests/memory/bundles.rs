@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::budgets::{FIXED, MIB, snapshot, wait};
 use crate::common::run::{Place, bedload};
-use crate::memory_stays_in_the_budget::{FIXED, MIB, snapshot, wait};
 use bedload::testing::generate::Format;
 
 /// A web server of a directory that holds none of its files in memory.
@@ -73,7 +73,7 @@ fn measured(command: &mut Command) -> (Value, u64) {
 }
 
 #[test]
-fn a_bundle_and_its_seeds_stay_in_a_budget_of_a_quarter_of_the_database() {
+fn bundle_and_seed_stay_within_the_budget() {
     let place = Place::new();
     let budget = 64;
     let source = snapshot(&place, 4 * budget * MIB, Format::Car);

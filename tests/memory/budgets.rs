@@ -169,7 +169,7 @@ fn with_f3_data(place: &Place) -> PathBuf {
 }
 
 #[test]
-fn f3_data_longer_than_the_budget_that_are_not_stored() {
+fn long_f3_data_stay_within_the_budget() {
     let place = Place::new();
     let source = with_f3_data(&place);
     let file = place.path("f3.bin");
@@ -186,17 +186,17 @@ fn f3_data_longer_than_the_budget_that_are_not_stored() {
 }
 
 #[test]
-fn a_budget_of_64_mib() {
+fn imports_stay_within_64_mib() {
     four_times(64);
 }
 
 #[test]
-fn a_budget_of_256_mib() {
+fn imports_stay_within_256_mib() {
     four_times(256);
 }
 
 #[test]
-fn a_budget_of_1_gib() {
+fn imports_stay_within_1_gib() {
     if long() {
         four_times(1024);
     } else {
@@ -205,7 +205,7 @@ fn a_budget_of_1_gib() {
 }
 
 #[test]
-fn a_snapshot_that_just_fits_stays_in_memory_and_in_the_budget() {
+fn fitting_snapshot_stays_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 112 * MIB, Format::Car);
     assert!(!keeps(&place, &source, Way::File, 144, 2, &[]).spilled(), "it fits");
@@ -215,7 +215,7 @@ fn a_snapshot_that_just_fits_stays_in_memory_and_in_the_budget() {
 }
 
 #[test]
-fn hundreds_of_small_sources_stay_in_the_budget() {
+fn small_sources_stay_within_the_budget() {
     let place = Place::new();
     let dir = place.path("cars");
     std::fs::create_dir(&dir).expect("a folder");
@@ -239,7 +239,7 @@ fn hundreds_of_small_sources_stay_in_the_budget() {
 }
 
 #[test]
-fn links_are_compared_within_the_budget() {
+fn link_checks_stay_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 256 * MIB, Format::Car);
     let measured = keeps(&place, &source, Way::File, 64, 2, &["--links", "check"]);
@@ -261,7 +261,7 @@ fn made_up(place: &Place, count: u64, digest: impl Fn(u64) -> Vec<u8>, len: usiz
 }
 
 #[test]
-fn tiny_blocks_whose_entries_and_filters_outweigh_them() {
+fn tiny_blocks_stay_within_the_budget() {
     let place = Place::new();
     let source = made_up(&place, 2_000_000, |i| noise(i, 32), 16);
     for way in [Way::File, Way::Pipe] {
@@ -271,7 +271,7 @@ fn tiny_blocks_whose_entries_and_filters_outweigh_them() {
 }
 
 #[test]
-fn blocks_of_which_a_piece_of_memory_holds_one_and_not_two() {
+fn half_piece_blocks_stay_within_the_budget() {
     let place = Place::new();
     // Half a piece of 512 KiB, and a little more.
     let source = made_up(&place, 4600, |i| noise(i, 32), 264_000);
@@ -281,7 +281,7 @@ fn blocks_of_which_a_piece_of_memory_holds_one_and_not_two() {
 }
 
 #[test]
-fn one_partition_of_four_times_the_budget() {
+fn oversized_partition_stays_within_the_budget() {
     // Nothing routes digests that begin alike to different partitions.
     let digest = |i| [&[7; 24][..], &u64::to_be_bytes(i)].concat();
     let place = Place::new();
@@ -293,7 +293,7 @@ fn one_partition_of_four_times_the_budget() {
 }
 
 #[test]
-fn keys_of_six_kinds_that_make_six_times_as_many_partitions() {
+fn six_key_prefixes_stay_within_the_budget() {
     let place = Place::new();
     let mib = if long() { 1024 } else { 128 };
     let path = place.path("kinds");
@@ -314,7 +314,7 @@ fn keys_of_six_kinds_that_make_six_times_as_many_partitions() {
 }
 
 #[test]
-fn a_car_through_memtables() {
+fn memtable_car_import_stays_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 256 * MIB, Format::Car);
     let args = ["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"];
@@ -325,14 +325,14 @@ fn a_car_through_memtables() {
 }
 
 #[test]
-fn a_file_that_was_to_stay_in_memory_and_does_not_fit() {
+fn memory_plan_spills_an_oversized_file() {
     let place = Place::new();
     let source = snapshot(&place, 256 * MIB, Format::Car);
     assert!(keeps(&place, &source, Way::File, 64, 2, &["--plan", "memory"]).spilled(), "it cannot fit");
 }
 
 #[test]
-fn a_block_log_through_memtables() {
+fn memtable_log_import_stays_within_the_budget() {
     let place = Place::new();
     let source = place.path("block_log");
     let mut generate = crate::common::run::bedload();
@@ -376,7 +376,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn within_a_control_group_half_of_it_is_taken_and_nobody_is_killed() {
+fn import_stays_within_its_cgroup_limit() {
     let limit = 192 * MIB;
     let Some(group) = Group::new(limit) else { return };
     let place = Place::new();
