@@ -1,12 +1,12 @@
 //! An import that is killed at any moment goes on with the same command, to exactly the same records.
 //!
-//! `BEDLOAD_LONG_TESTS=1 cargo test --release --test crash nothing_is_lost` kills at 200 and more random moments and at
+//! `BEDLOAD_LONG_TESTS=1 cargo test --release --test crash kills` kills at 200 and more random moments and at
 //! every named point of every kind of import instead of a few.
 
 use std::path::Path;
 use std::time::Duration;
 
-use super::unfinished_work_is_checked::named;
+use super::damaged_work::named;
 use crate::common::crash::*;
 use crate::common::model::Key;
 use crate::common::run::Place;

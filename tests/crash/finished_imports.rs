@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::sources_that_change::{UNFINISHED, own_copy, own_copy_of, replace_and_put_times_back, with_another_block};
+use super::changed_sources::{UNFINISHED, own_copy, own_copy_of, replace_and_put_times_back, with_another_block};
 use crate::common::crash::*;
 use crate::common::run::Place;
 
