@@ -1,4 +1,4 @@
-//! `bedload clean`: what unfinished imports have left goes, and nothing else.
+//! `bedload clean` removes the files of unfinished imports and nothing else.
 
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -35,7 +35,7 @@ fn begun(dir: &Path, name: &str, more: &[&str]) -> (Child, std::process::ChildSt
     (child, pipe)
 }
 
-/// The same, killed.
+/// Begins an import, kills it, and returns its work directory.
 fn killed(dir: &Path, name: &str, more: &[&str]) -> PathBuf {
     let (mut child, pipe) = begun(dir, name, more);
     child.kill().expect("killed");

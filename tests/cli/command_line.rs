@@ -1,4 +1,4 @@
-//! What people meet first: results, pipes, colours, and what is refused before it does harm.
+//! The command line: results, pipes, colors, and refused arguments.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn database_is_named_by_position_or_option() {
     }
 }
 
-/// What a shell prints, and how the pipe's first command ended.
+/// The output of a shell, and the exit code of the pipe's first command.
 fn piped(line: &str) -> (String, String, Option<i32>) {
     let line = line.replace("bedload", crate::common::run::BEDLOAD);
     let output = crate::common::run::hermetic("bash").args(["-o", "pipefail", "-c", &line]).output().expect("run");

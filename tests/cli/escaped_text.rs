@@ -1,4 +1,4 @@
-//! What comes from outside, from names of files to the record of a database, is shown and not obeyed by a terminal.
+//! Text from outside, such as file names and the record of a database, is escaped before a terminal shows it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::common::run::Place;
 /// Sets a title, clears, colours, forges a line, and turns text around.
 const HOSTILE: &str = "x\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31m\r\nerror: forged\u{7f}\u{202e}\u{2066}\u{200b}\u{8}";
 
-/// The same as a string of JSON or TOML.
+/// [`HOSTILE`] as a string of JSON or TOML.
 const ESCAPED: &str = r"x\u001b]0;title\u0007\u001b[2J\u009b31m\r\nerror: forged\u007f\u202e\u2066\u200b\b";
 
 fn bedload(args: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
@@ -192,7 +192,7 @@ fn text_of_an_unfinished_import_is_escaped() {
     assert_eq!(die.status.code(), Some(137));
     let said = run(&[&"import", &car, &"--db", &db], 4);
     assert!(said.contains("holds an unfinished import of something else: preset was x\\u{1b}"), "{said}");
-    // Who holds the lock.
+    // The holder of the lock.
     let mut partial = db.clone().into_os_string();
     partial.push(".partial");
     let lock = std::fs::File::options().write(true).open(Path::new(&partial).join("lock")).expect("a lock");

@@ -188,7 +188,7 @@ fn completions_offer_presets_and_options() {
             assert!(text.contains(word), "{shell}: {word}");
         }
     }
-    // What is offered is no list that is enforced: a file is taken as well.
+    // Completions are only suggestions: a file is accepted as well.
     bedload().args(["presets", "show", "/nowhere/mine.toml"]).assert().code(1);
 }
 

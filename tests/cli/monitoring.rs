@@ -1,5 +1,4 @@
-//! What others learn of a command while it runs and when it has ended: the file of `--metrics`, systemd by `sd_notify`, and
-//! a journal by `--log-format json`.
+//! Monitoring of a command: the file of `--metrics`, systemd's `sd_notify`, and `--log-format json`.
 
 use std::io::Write;
 use std::os::linux::net::SocketAddrExt;
@@ -14,7 +13,7 @@ use crate::common::run::bedload as program;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The value of a metric; `labels` are those behind the name of the file.
+/// The value of a metric; `labels` are those after the name of the file.
 fn metric(text: &str, name: &str, labels: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.starts_with(&format!("bedload_{name}{{")) && line.contains(labels))?;
     line.rsplit_once(' ')?.1.parse().ok()

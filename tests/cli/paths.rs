@@ -1,4 +1,4 @@
-//! Where commands write: no chains of missing parents, and no bundle in the work of an import.
+//! Output paths: missing parents are not created, and no bundle is written into the work of an import.
 
 use std::path::Path;
 

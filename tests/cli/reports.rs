@@ -1,4 +1,4 @@
-//! Where results and reports go: files, pipes, a full disk, and what is there when a command fails.
+//! Destinations of results and reports: files, pipes and full disks, also after a failure.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A signal stops every command that may take long: exit code 130, and a hint that says how to go on.
+//! A signal stops every long command with exit code 130 and a hint on how to resume.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use crate::common::database::{generate, import};
 use crate::common::run::bedload as program;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What keeps a command at work until the signal comes.
+/// Input or output that keeps a command running until the signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Long {
     /// Standard input brings the beginning of a snapshot, and then nothing.

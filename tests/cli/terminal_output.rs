@@ -1,4 +1,4 @@
-//! What people see: in a terminal nothing wraps, and nothing of the progress is left; elsewhere there is nothing to leave.
+//! Output in a terminal: no line wraps, and the progress bar is removed. Output elsewhere has no bar.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ fn program() -> String {
     quoted(Path::new(crate::common::run::BEDLOAD))
 }
 
-/// A snapshot that comes through a pipe, with a rest in the middle that is long enough for a bar.
+/// A snapshot through a pipe, with a pause in the middle that is long enough for a bar.
 fn slowly(car: &Path, rest: &str) -> String {
     let car = quoted(car);
     format!("(head -c 3000000 {car}; sleep {rest}; tail -c +3000001 {car})")

@@ -31,7 +31,7 @@ enum Input {
     Tiny,
     /// Twenty blocks of a share of the budget, given as its reciprocal.
     Large(f64),
-    /// The same with digests that begin alike: they are one partition.
+    /// Large blocks whose digests begin alike: they are one partition.
     LargeAlike(f64),
     /// One block of a share of the budget among small ones.
     OneLarge(f64),
@@ -60,7 +60,7 @@ enum Way {
     Gzip,
 }
 
-/// What must come of it.
+/// The expected result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ends {
     Well,

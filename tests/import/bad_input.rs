@@ -68,7 +68,7 @@ fn claimed_length_allocates_no_memory() {
     }
 }
 
-/// What is cut when a CARv1 of these blocks ends after `len` bytes; nothing at the end of a section.
+/// The part that is truncated when a CARv1 of these blocks ends after `len` bytes; `None` at the end of a section.
 fn inside(header: &[u8], blocks: &[Block], len: usize) -> Option<&'static str> {
     let first = varint(header.len() as u64 - 2).len();
     if len < first {
@@ -181,7 +181,7 @@ fn truncated_carv2_in_a_pipe_is_refused() {
 #[test]
 fn carv2_data_ending_in_section_is_refused() {
     let inner = rooted(&blocks());
-    // The file goes on, the data does not.
+    // The file is longer than its data.
     let bytes = [v2_head(51, inner.len() as u64 - 5, 0), inner.clone()].concat();
     refused_both(&bytes, 51 + inner.len() as u64 - 5, "the snapshot ends inside a block");
     let bytes = [v2_head(51, 20, 0), inner].concat();
@@ -363,7 +363,7 @@ fn damaged_compressions_are_refused() {
         }
         let place = Place::new();
         let done = import(&place, place.file("corrupt", &corrupt)).run();
-        // Where it shows depends on the format; that it is refused, with its name, does not.
+        // The offset depends on the format; the refusal and the name do not.
         assert_eq!(done.code, Some(3), "{done:?}");
         assert!(done.stderr.starts_with("error: read ") && done.stderr.contains(" at byte "), "{}", done.stderr);
         assert!(!done.db.exists());

@@ -1,4 +1,4 @@
-//! Every kind of CAR that the specification and the field know becomes exactly its records.
+//! Every kind of CAR is imported as exactly its records.
 
 use crate::common::car::*;
 use crate::common::model::{Key, Model};
@@ -186,7 +186,7 @@ fn carv2_padding_and_index_are_skipped() {
     let codecs = [varint(0x0400), varint(0x0401), vec![1], vec![0xff; 30]];
     for (padding, codec) in [0, 1, 1413, 70_000].into_iter().zip(&codecs) {
         holds(&v2(&inner, padding, &[]), &blocks);
-        // The index is garbage behind its codec, and is not read.
+        // The index is garbage after its codec, and is not read.
         holds(&v2(&inner, padding, &[&codec[..], &noise(3, 5000)].concat()), &blocks);
     }
 }
@@ -195,13 +195,13 @@ fn carv2_padding_and_index_are_skipped() {
 fn bytes_after_carv2_data_are_ignored() {
     let blocks = some();
     let inner = rooted(&blocks);
-    // What follows the data looks like more blocks, with and without an index offset.
+    // The bytes after the data look like more blocks, with and without an index offset.
     let more = section(&block(b"not part of the data"));
     holds(&v2(&inner, 0, &more), &blocks);
     let end = 51 + inner.len() as u64;
     holds(&[&v2_head(51, inner.len() as u64, 0)[..], &inner, &more].concat(), &blocks);
     holds(&[&v2_head(51, inner.len() as u64, end + 7)[..], &inner, &[0; 7], &more].concat(), &blocks);
-    // An index that begins behind the end of the file: ignored like any other.
+    // An index that begins after the end of the file is ignored like any other.
     holds(&[&v2_head(51, inner.len() as u64, end + 7_000_000)[..], &inner].concat(), &blocks);
     // Also when the end lies in the middle of a long read.
     let many = many();

@@ -1,4 +1,4 @@
-//! The files of a database follow from the source, the keys and the options: not from threads, memory or the form of the source.
+//! The files of a database depend on the source, the keys and the options, but not on threads, memory or compression.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `--into-existing`: what a database held stays as it was, whatever becomes of the import.
+//! `--into-existing` keeps the records of the database, even if the import fails.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn conflict_after_a_kill_restores_the_database() {
 fn identity_cids_have_no_digest_key() {
     let place = Place::in_memory();
     let mut blocks = plain().blocks[..2000].to_vec();
-    // What it holds is the digest of another block.
+    // Its content is the digest of another block.
     let digest = Key::Digest.of(&blocks[3].0);
     let at = rooted(&blocks[..1500]).len();
     blocks.insert(1500, identity(RAW, &digest));
@@ -212,6 +212,7 @@ fn read_error_leaves_the_database_unchanged() {
     case.finishes();
 }
 
+/// The second run dies while it opens the database, and must not confuse the third.
 #[test]
 fn second_kill_during_open_is_restored() {
     let place = Place::in_memory();
@@ -223,6 +224,7 @@ fn second_kill_during_open_is_restored() {
     case.holds_the_old("two kills", true);
 }
 
+/// Without the journal nothing shows whether the import or another program wrote last.
 #[test]
 fn damaged_journal_restores_nothing() {
     let place = Place::in_memory();
@@ -298,6 +300,7 @@ fn exchanged_database_is_not_restored() {
     }
 }
 
+/// A killed restore may leave `CURRENT.bedload`.
 #[test]
 fn killed_restore_is_repeated() {
     let place = Place::in_memory();
@@ -309,6 +312,7 @@ fn killed_restore_is_repeated() {
     case.holds_the_old("a file in the making", true);
 }
 
+/// The database has sequence number 0 before the import.
 #[test]
 fn killed_import_leaves_an_openable_database() {
     let place = Place::in_memory();

@@ -5,7 +5,7 @@ use crate::common::car::*;
 use crate::common::model::{Key, Model};
 use crate::common::run::{Done, Place, import, import_pipe};
 
-/// What the process may take on top of its budget, in MiB.
+/// Memory of the process beyond its budget, in MiB.
 const FIXED: u64 = 64;
 
 const SPILL: &[&str] = &["--plan", "spill", "--memory", "16MiB"];
@@ -185,6 +185,7 @@ fn many_key_prefixes_stay_within_the_budget() {
     }
 }
 
+/// The first blocks of a source do not predict the key prefixes of the rest.
 #[test]
 fn later_key_prefixes_are_routed() {
     let mut blocks: Vec<_> = (0..10_000).map(|i| sha256(RAW, &noise(i, 500))).collect();

@@ -1,5 +1,5 @@
-//! A bare digest does not say which function it is of: the import writes down which there were, `verify` believes no
-//! other.
+//! A bare digest does not name its hash function. The import records the functions of the source, and `verify` accepts
+//! no other.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! A program that embeds the library finds itself unchanged after an import: nothing is written but the database, and no
-//! limit and no signal handler is another one unless the program asks for that.
+//! An import through the library writes only its database. It changes no limit and no signal handler of the process
+//! unless the program requests that.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

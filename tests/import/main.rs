@@ -1,4 +1,4 @@
-//! Imports of CARs: what becomes of every kind, what is refused, what a preset, a key or a loader changes.
+//! Imports of CARs: formats, refusals, and the effects of presets, key layouts and loaders.
 
 #[path = "../common/mod.rs"]
 mod common;

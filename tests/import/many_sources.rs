@@ -16,7 +16,7 @@ fn shares() -> Vec<Vec<Block>> {
     vec![some(0..400), some(200..700), Vec::new(), twice, some(650..1000)]
 }
 
-/// How many blocks of each share came before, in an earlier one or in it.
+/// Counts the blocks of each share that occur earlier, in this share or in one before it.
 fn repeats(shares: &[Vec<Block>]) -> Vec<u64> {
     let mut met = std::collections::HashSet::new();
     shares.iter().map(|blocks| blocks.iter().filter(|(cid, _)| !met.insert(cid.clone())).count() as u64).collect()
@@ -385,7 +385,7 @@ fn concatenated_cars_need_the_option() {
     let indexed = [v2(&cars[0], 0, b"an index"), cars[1].clone()].concat();
     let done = import(&place, place.file("indexed.car", &indexed)).args(&["--concatenated"]).run();
     done.refused(3, indexed.len() as u64 - cars[1].len() as u64 - 8, "what follows the data of this CARv2");
-    // What is no header is the fault that it always was.
+    // Bytes other than a header are reported as before.
     let mut version = cars[0].clone();
     version.extend([3, 0xa2, 0x65, b'r']);
     for args in [&[][..], &["--concatenated"]] {

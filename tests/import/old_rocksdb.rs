@@ -1,5 +1,5 @@
-//! What an import makes stands past sequence number 0, so that a node with an older RocksDB loses nothing of it; and
-//! `stat`, `verify` and `doctor` name a database that stands at 0.
+//! An imported database has a sequence number above 0, so that a node with an older RocksDB loses no record. `stat`,
+//! `verify` and `doctor` report a database at 0.
 //!
 //! RocksDB before its change 13155 drops every ingested key when it compacts while a snapshot lives that was taken before
 //! the first write. The nodes here are Debian's librocksdb 7.8 and the Python package rocksdict 0.3.24 with RocksDB 9.0:
@@ -24,7 +24,7 @@ const NODES: [(&str, &str, &str); 2] = [
 
 fn python() -> Command {
     let mut python = Command::new(std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into()));
-    // Where scripts/old-rocksdb puts it.
+    // scripts/old-rocksdb installs it there.
     python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("old-rocksdb"));
     python
 }
@@ -67,7 +67,7 @@ fn keeps_everything(db: &Path, families: &[&str]) {
 
 /// Past sequence number 0, with these families and no others, and everything at the last level.
 #[track_caller]
-fn stands_well(db: &Path, families: &[&str]) {
+fn has_nonzero_sequence(db: &Path, families: &[&str]) {
     let mut found = DB::list_cf(&Options::default(), db).expect("its families");
     found.sort();
     assert_eq!(found, families);
@@ -84,7 +84,7 @@ fn stands_well(db: &Path, families: &[&str]) {
     assert_eq!(Some(ssts), live.sum(), "a file of no family");
 }
 
-/// The records of a database, ingested into another as an import did before: it stands at sequence number 0.
+/// The records of a database, ingested into another at sequence number 0, as older versions of the import did.
 fn at_sequence_zero(dir: &Path) -> PathBuf {
     let made = import(dir, &generate(dir, "1MiB"), &["--preset", "ingest-compat"]);
     let mut table = BlockBasedOptions::default();
@@ -110,7 +110,7 @@ fn at_sequence_zero(dir: &Path) -> PathBuf {
 fn old_node_keeps_an_imported_car() {
     let place = Place::in_memory();
     let db = import(&place.path(""), &generate(&place.path(""), "2MiB"), &["--preset", "ingest-compat"]);
-    stands_well(&db, &["default"]);
+    has_nonzero_sequence(&db, &["default"]);
     keeps_everything(&db, &["default"]);
 }
 
@@ -119,7 +119,7 @@ fn old_node_keeps_a_column_family() {
     let place = Place::in_memory();
     let car = generate(&place.path(""), "1MiB");
     let db = import(&place.path(""), &car, &["--preset", "ingest-compat", "--column-family", "chain"]);
-    stands_well(&db, &["chain", "default"]);
+    has_nonzero_sequence(&db, &["chain", "default"]);
     keeps_everything(&db, &["chain"]);
 }
 
@@ -129,7 +129,7 @@ fn old_node_keeps_an_imported_block_log() {
     let log = place.path("block_log");
     bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
     let db = import(&place.path(""), &log, &["--preset", "ingest-compat", "--indexes", "ids,transactions"]);
-    stands_well(&db, &["block_ids", "default", "transactions"]);
+    has_nonzero_sequence(&db, &["block_ids", "default", "transactions"]);
     keeps_everything(&db, &["block_ids", "default", "transactions"]);
 }
 
@@ -144,7 +144,7 @@ fn old_node_keeps_an_extended_empty_database() {
     options.create_if_missing(true);
     assert_eq!(DB::open(&options, &db).expect("a new database").latest_sequence_number(), 0);
     import(&place.path(""), &generate(&place.path(""), "1MiB"), &["--into-existing"]);
-    stands_well(&db, &["default"]);
+    has_nonzero_sequence(&db, &["default"]);
     keeps_everything(&db, &["default"]);
 }
 
@@ -217,7 +217,7 @@ fn old_node_loads_options_of_several_families() {
 fn newer_node_loads_options_of_ingest() {
     let place = Place::in_memory();
     let db = import(&place.path(""), &generate(&place.path(""), "1MiB"), &[]);
-    // What the tests above are for: 7.8 does not read these files, and what it does not read is not taken for read.
+    // RocksDB 7.8 cannot read these files, which shows that the tests above can fail.
     if let Some(ldb) = old_ldb() {
         let said = scanned(ldb, &db, "default").expect_err("another format");
         assert!(said.contains("unsupported format_version"), "{said}");

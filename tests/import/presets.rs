@@ -1,4 +1,4 @@
-//! Every preset that ships loads the same records, and leaves a database that says in its OPTIONS what the preset says.
+//! Every built-in preset loads the same records, and the OPTIONS of the database match the preset.
 //!
 //! `BEDLOAD_LONG_TESTS=1` takes a snapshot of 256 MiB instead of 32, and block logs of 128 MiB instead of 8.
 
@@ -41,7 +41,7 @@ fn options(db: &Path) -> BTreeMap<String, String> {
     options
 }
 
-/// Whether RocksDB kept what was asked for: numbers by value, objects by how their description begins.
+/// True if RocksDB kept the requested value. Numbers are compared by value, objects by the start of their description.
 fn agrees(asked: &str, kept: &str) -> bool {
     match (asked.parse::<f64>(), kept.parse::<f64>()) {
         (Ok(asked), Ok(kept)) => (asked - kept).abs() < 1e-6,
@@ -51,7 +51,7 @@ fn agrees(asked: &str, kept: &str) -> bool {
 
 /// OPTIONS hold every value that the preset's `node` section names, and nothing of its `load` section's effects.
 #[track_caller]
-fn says_what_its_preset_says(name: &str, db: &Path) {
+fn options_match_preset(name: &str, db: &Path) {
     let kept = options(db);
     let resolved = resolve(&Preset::builtin(name).expect(name), &Overrides::default()).expect(name);
     let mut looked_at = 0;
@@ -98,11 +98,11 @@ fn presets_load_equal_snapshots() {
         for field in ["blocks", "payload_bytes", "digest"] {
             assert_eq!(done.json[field], first.json[field], "{field} of {name}");
         }
-        says_what_its_preset_says(name, &done.db);
+        options_match_preset(name, &done.db);
     });
 }
 
-/// What is in each column family of a log's database.
+/// The content of each column family of a log's database.
 fn families(done: &Done) -> Vec<[serde_json::Value; 4]> {
     let families = done.json["log"]["families"].as_array().expect("families");
     families
@@ -140,7 +140,7 @@ fn presets_load_equal_block_logs() {
             let levels = family["levels"].as_array().expect("levels");
             assert!(matches!(&levels[..], [only] if only["level"] == 6), "{name}: {family}");
         }
-        says_what_its_preset_says(name, &done.db);
+        options_match_preset(name, &done.db);
         if memtable {
             assert!(done.number("/memtable/flushes") > 3, "{name}: {}", done.json["memtable"]);
         }

@@ -1,4 +1,4 @@
-//! A plain source that does not fit the budget is not copied where the page cache holds it.
+//! A plain source that exceeds the budget is not copied if the page cache holds it.
 
 use crate::common::car::{Block, block, car, noise};
 use crate::common::model::{Key, Model};

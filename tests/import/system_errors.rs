@@ -1,4 +1,4 @@
-//! Sources that cannot be read and disks that are full: an error with a hint, and work that is kept.
+//! Unreadable sources and full disks give an error with a hint and keep the work.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Peak resident size stays within the budget plus a fixed 64 MiB, whatever the source, its compression and the threads.
 //!
 //! Snapshots are four times as large as the budget, so a loader that holds on to them fails. The size is asked of the
-//! kernel by two ways: the program's own report (`VmHWM`), and what the parent is told when it waits (`ru_maxrss`).
+//! kernel by two ways: the program's own report (`VmHWM`), and the `ru_maxrss` that the parent gets when it waits.
 //!
 //! `BEDLOAD_LONG_TESTS=1` adds a budget of 1 GiB and eight threads: some minutes, and 13 GiB of disk.
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub const MIB: u64 = 1 << 20;
 
-/// What may come on top of the budget: the program, RocksDB, the allocator's slack.
+/// Memory beyond the budget: the program, RocksDB, the allocator's slack.
 pub const FIXED: u64 = 64 * MIB;
 
 fn long() -> bool {
@@ -33,7 +33,7 @@ pub fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {
     path
 }
 
-/// How a snapshot reaches the program.
+/// The form in which a snapshot reaches the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     File,

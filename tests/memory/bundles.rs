@@ -1,4 +1,4 @@
-//! What a bundle and a seed take of memory does not grow with the database.
+//! The memory of `bundle` and `seed` does not grow with the database.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};

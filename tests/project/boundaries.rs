@@ -1,4 +1,4 @@
-//! Who may name which crate: RocksDB has one door, terminals another, and the library never prints.
+//! Boundaries between modules: one module uses RocksDB, one uses terminals, and the library never prints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -172,7 +172,7 @@ fn messages_contain_no_debug_formatting() {
     let mut found = Vec::new();
     for path in files {
         let name = path.strip_prefix(&src).expect("below src").display().to_string();
-        // What fuzzing finds is read by those who repair it.
+        // Developers read the messages of fuzzing.
         if name.contains("tests") || name.starts_with("testing") {
             continue;
         }
@@ -197,8 +197,8 @@ fn floors() -> BTreeMap<String, u32> {
     rows.flat_map(modules).collect()
 }
 
-/// The modules at the top of `src` that a source names behind `crate::`, unit tests left out.
-fn named_behind_crate(text: &str) -> BTreeSet<String> {
+/// The top-level modules that a source names after `crate::`, without its unit tests.
+fn used_modules(text: &str) -> BTreeSet<String> {
     fn collect(tokens: proc_macro2::TokenStream, named: &mut BTreeSet<String>) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         for (at, token) in tokens.iter().enumerate() {
@@ -237,7 +237,7 @@ fn modules_import_only_from_lower_floors() {
             continue;
         }
         let floor = *floors.get(&module).unwrap_or_else(|| panic!("{module} is on no floor of ARCHITECTURE.md"));
-        for used in named_behind_crate(&std::fs::read_to_string(&path).expect("a source file")) {
+        for used in used_modules(&std::fs::read_to_string(&path).expect("a source file")) {
             let Some(&below) = floors.get(&used).filter(|_| used != module) else { continue };
             arrows.insert((module.clone(), used.clone()));
             if below >= floor {
@@ -268,11 +268,11 @@ fn tests_share_one_start_and_skip_function() {
 /// The modules of a crate by their paths, e.g. `load::car::read`, with what their sources name. Unit tests are left out.
 struct Modules(BTreeMap<String, Names>);
 
-/// What a module names of its own crate.
+/// Paths within the crate that a module names.
 #[derive(Default)]
 struct Names {
     paths: Vec<String>,
-    /// What it only hands on, by the name it has then.
+    /// Reexports, by their new names.
     handed_on: BTreeMap<String, String>,
 }
 
@@ -311,7 +311,7 @@ impl Modules {
         }
     }
 
-    /// Which modules use which, where `of` says what stands for a module: its file, or all that is at the top.
+    /// Pairs of a module and a module that it uses. `of` maps a module to its file or its top-level module.
     fn arrows<'a>(&'a self, of: impl Fn(&'a str) -> Option<&'a str>) -> BTreeSet<(&'a str, &'a str)> {
         let arrows = self.0.iter().flat_map(|(user, names)| names.paths.iter().map(move |path| (user.as_str(), path)));
         let arrows = arrows.filter_map(|(user, path)| Some((of(user)?, of(self.defining(path)?)?)));
@@ -324,7 +324,7 @@ struct Scan<'a> {
     module: &'a str,
     children: BTreeSet<String>,
     names: Names,
-    /// Whether the `use` in hand is `pub`.
+    /// True if the current `use` is `pub`.
     hands_on: bool,
 }
 
@@ -401,7 +401,7 @@ fn on_circles<'a>(arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<String> {
     arrows.iter().filter(|(user, used)| reached(used).contains(user)).map(|(a, b)| format!("{a} -> {b}")).collect()
 }
 
-/// What is at the top of `src`.
+/// The top-level module of a path.
 fn top(module: &str) -> &str {
     module.split("::").next().unwrap_or(module)
 }

@@ -1,7 +1,7 @@
 //! `docs/errors.md` lists every error there is, and none that is not: the messages are taken from the source.
 //!
-//! What is listed: the message of every variant of an error enum, and the reason of every error that is made with words
-//! of its own (`State`, `Usage`). What changes from case to case stands as `…`.
+//! Each row is the message of a variant of an error enum, or the reason of an error that has its own text (`State`,
+//! `Usage`). Variable parts are written as `…`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const OWN_WORDS: [&str; 2] = ["State", "Usage"];
 #[derive(Default)]
 struct Messages {
     found: BTreeMap<String, BTreeSet<String>>,
-    /// Where the visitor is.
+    /// The current position of the visitor.
     file: String,
     /// Bodies of the functions around.
     bodies: Vec<syn::Block>,
@@ -62,7 +62,7 @@ fn words(expression: &syn::Expr) -> Vec<String> {
             }
         }
         fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
-            // What joins parts is no message.
+            // A format string that joins parts is no message.
             if call.method != "join" {
                 visit::visit_expr_method_call(self, call);
             }
@@ -195,7 +195,7 @@ fn rows() -> Vec<[String; 3]> {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/errors.md")).expect("docs/errors.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
     let parts = |row: &str| {
-        // A message with backticks stands between two of them.
+        // A message with backticks is written between double backticks.
         let (row, end) = row.strip_prefix('`').map_or((row, "` | "), |row| (row, "`` | "));
         let (message, rest) = row.split_once(end).unwrap_or_else(|| panic!("no message: {row}"));
         let (cause, remedy) = rest.split_once(" | ").unwrap_or_else(|| panic!("no remedy: {row}"));

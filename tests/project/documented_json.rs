@@ -10,7 +10,7 @@ use crate::common::database::{bedload, generate, import};
 use serde_json::Value;
 use syn::visit::{self, Visit};
 
-/// What stands between these is made from the source.
+/// Marks around the text that is generated from the source.
 const BEGIN: &str = "<!-- made from the source -->";
 const END: &str = "<!-- to here -->";
 
@@ -79,7 +79,7 @@ fn types() -> Types {
         }
     }
     let mut types = Types::default();
-    // What the command line and the journal write is no part of any document here.
+    // Structs of the command line and of the journal are in no document.
     for folder in [
         "report",
         "generate/mod.rs",
@@ -229,7 +229,7 @@ impl Types {
         for (heading, schema, name) in DOCUMENTS {
             let mut parts = Vec::new();
             let table = self.table(name, &mut parts);
-            // What is printed beside the struct's own fields.
+            // Fields that are printed in addition to those of the struct.
             let mut around = String::new();
             if !table.contains("| `schema` |") {
                 around.push_str("| `schema` | text | Name and version of this document. |\n");

@@ -1,4 +1,4 @@
-//! What the sources and the documents must keep to: boundaries between modules, documented errors and JSON, the public API.
+//! Rules for sources and documents: boundaries between modules, documented errors and JSON, the public API.
 
 #[path = "../common/mod.rs"]
 mod common;

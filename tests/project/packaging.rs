@@ -1,4 +1,4 @@
-//! What the workflows, the image and the package scripts promise, read from their files.
+//! Guarantees of the workflows, the image and the package scripts, read from their files.
 
 use std::path::{Path, PathBuf};
 

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Types of records in a file that is used again.
 const REUSED: [u8; 6] = [5, 6, 7, 8, 11, 131];
 
-/// What is said of such a record.
+/// The message about such a record.
 const WORDS: &str = "is of a type that cannot stand there";
 
 /// A database whose last writes are in its WAL only, and a key in it.
@@ -51,7 +51,7 @@ fn logs(db: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Where the types of the records of a log of one block stand.
+/// Offsets of the types of the records in a log of one block.
 fn types(log: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -1,10 +1,10 @@
-//! `bedload export`: what was imported comes back as a snapshot, which imports as the same records.
+//! `bedload export` writes a snapshot that imports as the same records.
 
 use std::path::{Path, PathBuf};
 
 use crate::common::car::sections;
 use crate::common::database::{bedload, generate, import, open, some_keys};
-use crate::common::export::{come_as_nodes_write_them, digest, export, index_finds_every_block};
+use crate::common::export::{digest, export, index_finds_every_block, is_in_node_order};
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
@@ -13,7 +13,7 @@ use serde_json::Value;
 #[test]
 fn export_orders_blocks_as_nodes_do() {
     let dir = tempfile::tempdir().expect("a directory");
-    come_as_nodes_write_them(&generate(dir.path(), "3MiB"));
+    is_in_node_order(&generate(dir.path(), "3MiB"));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn export_explains_a_missing_root_or_file() {
         "error: no root to export from: the database has no BEDLOAD.json that names one\n\
          hint: name one with --root CID, or the blocks to export with --cids FILE\n",
     );
-    // No database at all comes before that.
+    // A missing database is reported first.
     let nowhere = dir.path().join("nowhere");
     bedload().arg("export").arg(&nowhere).assert().code(2).stderr(
         "error: a file to write is needed\nhint: name the database and the file: bedload export chain chain.car; `-` is \

@@ -1,4 +1,4 @@
-//! What reads a finished database or a snapshot: verify, walk, get, stat, inspect, export.
+//! Commands that read a finished database or a snapshot: verify, walk, get, stat, inspect, export.
 
 #[path = "../common/mod.rs"]
 mod common;

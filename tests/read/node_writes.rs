@@ -1,4 +1,4 @@
-//! `bedload verify` on databases that a node has gone on with: what it added is distinguished from damage.
+//! `bedload verify` on databases that a node has used: added records are distinguished from damage.
 
 use std::path::Path;
 

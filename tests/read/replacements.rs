@@ -107,7 +107,7 @@ fn export_names_a_moved_database() {
     })));
     is_replaced(bedload::export(&ExportOptions::new(&case.db), &file, &moved));
     assert!(!file.exists());
-    // The same damage without a replacement is damage.
+    // Without a replacement this is damage.
     std::fs::rename(&from, &case.db).expect("moved back");
     let error = bedload::export(&ExportOptions::new(&case.db), &file, &bedload::progress::Silent);
     assert!(matches!(error, Err(Error::Rocks { .. })), "{error:?}");

@@ -63,7 +63,7 @@ fn possible_loss_of_records_fails() {
     assert_eq!(report["valid"], true);
     let error = format!("error: verify {}: intact but not confirmed: {reason}\nhint: --against SNAPSHOT", db.display());
     assert!(said.starts_with(&error), "{said}");
-    // Who knows of the node accepts it; the comparison shows the loss.
+    // --allow-extra accepts the added records; the comparison shows the loss.
     verdict(&db, &["--allow-extra"], 0);
     let (line, ..) = verdict(&db, &["--allow-extra", "--against", car.to_str().expect("text")], 3);
     assert!(line.starts_with("verdict   damaged: "), "{line}");

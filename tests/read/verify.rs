@@ -503,6 +503,7 @@ impl bedload::progress::Observer for Looking<'_> {
     }
 }
 
+/// With mapped reads, a truncated file must not end the process by SIGBUS.
 #[test]
 fn truncated_mapped_file_is_a_problem() {
     let dir = tempfile::tempdir().expect("a directory");

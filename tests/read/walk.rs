@@ -45,7 +45,7 @@ fn walk_lists_missing_and_unreachable_blocks() {
     let parent = Cid::try_from(missing["parent"].as_str().expect("a parent")).expect("a CID").to_bytes();
     let block = open(&db).get(parent).expect("read").expect("the parent is there");
     assert!(block.windows(lost.len()).any(|window| window == lost), "the parent has the link");
-    // What only the lost block led to is unreachable too; the count is that of the record, one for the other.
+    // Blocks that only the lost block links to are unreachable too. The unlinked block replaces it in the count.
     let listed = report["first_unreachable"].as_array().expect("a list");
     let text = Cid::try_from(&unlinked[..]).expect("a CID").to_string();
     assert!(listed.iter().any(|key| key == text.as_str()), "{report:#}");

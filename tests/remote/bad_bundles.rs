@@ -1,5 +1,4 @@
-//! Bundles that are not whole, were altered, or are of another form: nothing of them is ingested. Databases that are not as
-//! their import left them are not published.
+//! Incomplete, altered or foreign bundles are never ingested. Databases that changed since their import are not published.
 
 use std::path::Path;
 
@@ -90,7 +89,7 @@ fn seed_refuses_only_the_damaged_file() {
             seed(&from, &y).refused(3, words);
             nothing_is_ingested(&y);
             all.iter().zip(&sound).for_each(|(path, bytes)| {
-                // Whatever was linked into unfinished work stays as it was.
+                // Files linked into unfinished work stay unchanged.
                 let _ = std::fs::remove_file(path);
                 std::fs::write(path, bytes).expect("written");
             });
@@ -251,7 +250,7 @@ fn modified_database_is_not_published() {
         anew.set_bottommost_level_compaction(rust_rocksdb::BottommostLevelCompaction::Force);
         open(db).compact_range_opt(None::<&[u8]>, None::<&[u8]>, &anew);
     });
-    // In the records, and in the filter, index or properties behind them.
+    // In the records, and in the filter, index or properties after them.
     with(3, "is not what its import has made", &SMALL_FILES, &|db| drop(flip(&sst(db), 2000, 1)));
     for from_end in [1500, 4000, 20] {
         with(3, "is not what its import has made", &SMALL_FILES, &|db| {

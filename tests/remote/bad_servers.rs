@@ -1,4 +1,4 @@
-//! Servers that fail, stall and lie: an import gets through, or says what is wrong.
+//! Servers that fail, stall or send wrong answers: the import retries, or reports the fault.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

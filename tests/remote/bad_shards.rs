@@ -1,4 +1,4 @@
-//! Parts that do not come to a bundle, and shards of what has none.
+//! Parts that `bundle --join` refuses, and imports that cannot be sharded.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! A seeded database is brought up to date: what it has already is not fetched again, and what a node has written is not lost.
+//! Updates of seeded databases: existing files are not fetched again, and records of a node are kept.
 
 use std::path::Path;
 
@@ -48,7 +48,7 @@ fn update_fetches_only_changed_files() {
     }
     holds(&y, &newer);
     assert_eq!(bundle(&y, &to).succeeds().text("/id"), latest(&to));
-    // The same bundle again: nothing comes but its description.
+    // A second update to this bundle fetches only its description.
     store.served();
     seed(store.url(""), &y).arg(&["--update"]).succeeds();
     assert!(store.served() < 100_000);

@@ -51,13 +51,13 @@ fn seeded_database_equals_the_import() {
     for field in ["digest", "blocks", "key", "column_family", "payload_bytes", "preset", "options", "levels", "head"] {
         assert_eq!(report.json[field], imported[field], "{field}");
     }
-    // What is seeded is published as the same bundle.
+    // Publishing the seeded database gives the same bundle.
     let again = bundle(&y, &to).succeeds();
     assert_eq!(again.text("/id"), latest(&to));
     assert_eq!(again.number("/uploaded_files"), 0);
 }
 
-/// RocksDB tells the numbers of records of some twenty files when it opens a database, and none of the others.
+/// RocksDB reports the record counts of some twenty files when it opens a database, and of no others.
 fn seed_checks_record_counts_of_many_files() {
     let place = Place::new();
     let blocks: Vec<Block> = (0..9000).map(|i| block(&noise(i, 300 + (i * 37 % 400) as usize))).collect();
@@ -182,7 +182,7 @@ fn bundle_writes_no_file_twice() {
     assert_eq!((second.number("/uploaded_files"), second.number("/uploaded_bytes")), (0, 0));
     assert_eq!(second.text("/id"), first.text("/id"));
     assert_eq!(inodes(), before);
-    // The same records in other bytes: each SST has a random identity.
+    // This import has equal records in other bytes: each SST has a random identity.
     let other = Place::new();
     let again = imported(&other, plain());
     let third = bundle(&again, &to).succeeds();
@@ -224,6 +224,7 @@ fn bundle_rewrites_damaged_files() {
     names_only_what_is_there(&to);
 }
 
+/// Another user may have put links or pipes under the names of a bundle.
 fn bundle_writes_through_no_link_or_pipe() {
     use std::os::unix::fs::symlink;
     let place = Place::new();
@@ -270,7 +271,7 @@ fn seed_reads_from_a_web_server() {
     let seeded = seed(store.url(""), &y).succeeds();
     assert_eq!(seeded.text("/digest"), plain().digest);
     holds(&y, plain());
-    // What the network gives is told as for a snapshot.
+    // The report samples the network as for a snapshot.
     let samples = seeded.json["samples"].as_array().expect("samples");
     let received = samples.iter().filter_map(|sample| sample["network"]["received_bytes"].as_u64()).max();
     let total: u64 = files(&place.path("bundles")).iter().map(|file| file.metadata().expect("there").len()).sum();
@@ -326,7 +327,7 @@ fn failed_parts_of_uploads_are_retried() {
     let y = place.path("y");
     seed("s3://bucket/main", &y).at(&store.endpoint()).succeeds();
     holds(&y, &long);
-    // What a store refuses ends it, and nothing names what is not there.
+    // A refused upload ends the command, and no pointer is written.
     let other = Store::new();
     other.now(|method, _| if method == "PUT" { Answer::Status(403) } else { Answer::Right });
     bundle(&db, "s3://bucket/main").at(&other.endpoint()).refused(3, "refuses");
@@ -427,7 +428,7 @@ fn seed_copies_files_that_others_can_write() {
     let inodes: Vec<u64> =
         y.read_dir().expect("a folder").map(|entry| entry.expect("one").metadata().expect("there").ino()).collect();
     let linked = files(&to).iter().filter(|file| inodes.contains(&file.metadata().expect("there").ino())).count();
-    // Where the file system shares blocks, no file has two names.
+    // On a file system that shares blocks, no file is hard-linked.
     assert!(linked == 0 || linked == files(&to).len() - 1, "{linked}");
     assert!(!inodes.contains(&open.metadata().expect("there").ino()));
     holds(&y, plain());

@@ -1,4 +1,4 @@
-//! Comparisons and searches on a snapshot at a URL: it is fetched once, and nothing of it stays.
+//! `bench` and `tune` on a snapshot at a URL: it is fetched once and removed afterwards.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -90,7 +90,7 @@ fn bench_fetches_once_and_hides_secrets() {
         };
         let (said, noted) = ends(run("2"), 0);
         let (served, len) = (server.served(), snapshot.bytes.len() as u64);
-        // What is sent to a connection that is given up counts, though nobody reads it; twice the file is more than this.
+        // Bytes sent to an abandoned connection count, although nobody reads them. Fetching twice would exceed this.
         let given_up = (len / 2).max(1 << 20);
         assert!((len..len + given_up).contains(&served), "{served} bytes of {len}");
         assert!(server.requests().iter().any(|request| request.headers.contains_key("if-match")), "it is pinned");
@@ -107,7 +107,7 @@ fn bench_fetches_once_and_hides_secrets() {
         assert!(!said.contains("hidden") && !noted.contains("hidden"), "{said}{noted}");
         nothing_is_left(&place);
 
-        // What is done needs no snapshot; one more round does.
+        // Completed runs need no snapshot; an added round does.
         ends(run("2"), 0);
         assert!(server.served() < len / 2, "fetched for nothing");
         ends(run("3"), 0);
@@ -154,7 +154,7 @@ fn unusable_url_is_refused_before_benchmarking() {
 
 fn snapshot_changed_during_fetch_is_refused() {
     let (place, server) = (Place::new(), Server::new(forest().bytes.clone()));
-    // Behind what is looked at.
+    // After the bytes that the probe reads.
     let late = |request: &crate::common::server::Request, _| match request.range() {
         Some((first, _)) if (1 << 20..3 << 20).contains(&first) => Act::Status(412, "ETag: \"two\"\r\n"),
         _ => Act::Serve,

@@ -1,5 +1,4 @@
-//! Bundles whose description is not true: of its files, of its record, or of its own form. And whatever stands in a directory
-//! in place of a file.
+//! Bundles whose description contradicts their files, their record or its own format, and special files in a bundle.
 
 use std::path::Path;
 
@@ -60,7 +59,7 @@ fn description_is_compared_with_the_files() {
         let refused = seed(&to, &y).refused(3, words);
         assert!(refused.text("/error").contains(&name), "{refused:?} does not name {name}");
         nothing_is_ingested(&y);
-        // What was fetched is as the bundle says, for another description of it.
+        // The fetched files are valid under the original description.
         std::fs::write(to.join("latest"), &id).expect("written");
         seed(&to, &y).arg(&["--restart"]).succeeds();
         holds(&y, plain());
@@ -105,11 +104,11 @@ fn files_other_than_tables_are_refused() {
     let refused = seed(&to, &y).refused(3, "RocksDB does not ingest it");
     assert!(refused.text("/error").contains(&sum), "{refused:?}");
     nothing_is_ingested(&y);
-    // The same command finds the same.
+    // A second run reports the same error.
     seed(&to, &y).refused(3, "RocksDB does not ingest it");
 }
 
-/// Puts the SST that `write` makes of the records of a bundle's second file in place of that file.
+/// Replaces a bundle's second file with the SST that `write` makes of its records.
 fn replace_second_file(to: &Path, db: &Path, write: impl Fn(&mut rust_rocksdb::SstFileWriter, &[u8], &[u8])) -> String {
     let key = |end: &str| {
         let hex = described(to)["files"][1][end].as_str().expect("a key").to_owned();
@@ -323,7 +322,7 @@ fn special_files_in_a_bundle_are_refused() {
             make();
             seed(&to, &y).refused(3, &format!("it is no file: {what}"));
             nothing_is_ingested(&y);
-            // It goes on with the bundle that it began with, whatever the pointer is.
+            // An unfinished seed would resume with its first bundle.
             let _ = std::fs::remove_dir_all(partial(&y));
             let _ = std::fs::remove_file(&name).or_else(|_| std::fs::remove_dir(&name));
         }
@@ -374,7 +373,7 @@ fn bundle_reports_damaged_older_files() {
     let mut bytes = std::fs::read(&damaged).expect("a file");
     bytes[4000] ^= 1;
     std::fs::write(&damaged, bytes).expect("written");
-    // The same records, in other bytes.
+    // This import has equal records in other bytes.
     let other = Place::new();
     let done = bundle(&imported(&other, plain()), &to).succeeds();
     let name = damaged.file_name().expect("a name").to_string_lossy().into_owned();

@@ -23,7 +23,7 @@ tests! {
     ];
 }
 
-/// How long a daemon may take to be ready, or an array to end.
+/// Time in which a daemon must be ready, or an array must end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn is_there(mut command: Command) -> bool {
@@ -51,7 +51,7 @@ pub fn has_schemas() -> bool {
 
 fn python() -> Command {
     let mut python = hermetic(std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into()));
-    // Where scripts/fleet puts it.
+    // scripts/fleet installs it there.
     python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("fleet"));
     python
 }

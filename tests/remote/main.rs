@@ -1,5 +1,5 @@
-//! Snapshots at URLs: what is asked of servers, what becomes of servers that misbehave, what is never shown; and imports from
-//! nginx and from an S3 server, which `scripts/servers` installs; shards on engines that `scripts/fleet` installs.
+//! Snapshots at URLs: requests, faulty servers and hidden secrets. Imports from nginx and from an S3 server, which
+//! `scripts/servers` installs, and shards on engines that `scripts/fleet` installs.
 //!
 //! A test that needs a server that is not there is reported as ignored. Arguments are those of any test binary.
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-/// What a test needs beside this repository.
+/// Requirements of a test beyond this repository.
 #[derive(Clone, Copy)]
 enum Needs {
     Nothing,

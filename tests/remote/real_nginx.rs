@@ -178,8 +178,7 @@ fn published_checksum_is_compared() {
     done.refused(3, None, &format!("its SHA-256 is {sum}"));
 }
 
-/// Both give what is not signed to everybody as any web server does; which servers of their own these are, is named as their
-/// tools name it.
+/// Both serve unsigned requests like any web server. Variables of their own tools name the server.
 fn google_and_azure_imports_resume() {
     let nginx = Nginx::new("");
     std::fs::create_dir(nginx.dir().join("bucket")).expect("a folder");

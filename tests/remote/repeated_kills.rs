@@ -1,4 +1,4 @@
-//! Imports from nginx that are killed at random moments, again and again: the same records, and little comes twice.
+//! Imports from nginx that are killed at random moments hold the same records and read few bytes twice.
 //!
 //! A kill costs what has come since the last durable point, and the parts that follow the first incomplete one: two parts for
 //! each connection at most. One kill of an import of a small file costs less than a twentieth of the file. A hundred kills of one
@@ -38,7 +38,7 @@ fn digest_of(file: &Path) -> String {
     done.text("/digest").to_owned()
 }
 
-/// What an import with kills came to.
+/// The result of an import with kills.
 #[derive(Debug)]
 #[allow(dead_code, reason = "shown")]
 struct Killed {
@@ -56,7 +56,7 @@ impl Killed {
 }
 
 /// Imports `file` from a server that gives `rate` to each of `connections`, and kills it so often, each time after less
-/// than `most`; the same command goes on each time.
+/// than `most`; the same command resumes each time.
 fn killed(file: &Path, rate: &str, connections: &str, kills: u64, most: Duration) -> Killed {
     let nginx = Nginx::new(&format!("limit_rate {rate};"));
     let name = file.file_name().expect("a name").to_str().expect("text");

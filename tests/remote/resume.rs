@@ -1,4 +1,4 @@
-//! Imports from URLs that are killed: the same command asks only for what is missing.
+//! Killed imports from URLs: the same command requests only the missing bytes.
 
 use crate::common::car::gzip;
 use crate::common::crash::{Snapshot, forest, plain};
@@ -21,7 +21,7 @@ tests! {
     ];
 }
 
-/// What an import may ask for beyond what is missing: the probe, what was read ahead of the durable point.
+/// Bytes that a resumed import may request again: the probe and data read ahead of the durable point.
 const SLACK: u64 = 2 << 20;
 
 fn spilling(place: &Place, url: &str) -> Import {
@@ -39,7 +39,7 @@ fn durable(place: &Place) -> u64 {
     packed.next().expect("a durable place to begin at")
 }
 
-fn goes_on(snapshot: &'static Snapshot, args: &[&str]) {
+fn resumes(snapshot: &'static Snapshot, args: &[&str]) {
     let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
     let url = server.url(snapshot.name);
     dies(spilling(&place, &url).args(args), "read:5");
@@ -54,18 +54,18 @@ fn goes_on(snapshot: &'static Snapshot, args: &[&str]) {
 }
 
 fn plain_car_resumes_at_its_durable_offset() {
-    goes_on(plain(), &[]);
+    resumes(plain(), &[]);
 }
 
 fn frames_resume_at_the_durable_frame() {
-    goes_on(forest(), &[]);
+    resumes(forest(), &[]);
 }
 
 fn checksum_of_the_source_survives_a_resume() {
     use sha2::Digest;
     for snapshot in [plain(), forest()] {
         let sum = data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(&snapshot.bytes));
-        goes_on(snapshot, &["--checksum", &format!("sha256:{sum}")]);
+        resumes(snapshot, &["--checksum", &format!("sha256:{sum}")]);
         let wrong = format!("sha256:{}", "0".repeat(64));
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
         let url = server.url(snapshot.name);
@@ -86,7 +86,7 @@ fn in_memory_import_resumes() {
         let (served, missing) = (server.served(), snapshot.bytes.len() as u64 - at);
         assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
     }
-    // What is asked for from its beginning in any case is held.
+    // A source that cannot be resumed stays in memory.
     let (place, server) = (Place::new(), Server::new(gzip(&plain().bytes)));
     let done = import(&place, server.url("a.car.gz")).holds(&plain().blocks);
     assert_eq!(done.json.pointer("/plan/sort/spill"), Some(&false.into()));
@@ -128,6 +128,7 @@ fn resume_refuses_a_changed_file() {
     spilling(&place, &url).args(&["--restart"]).holds(&plain().blocks);
 }
 
+/// The journal stores long or non-ASCII tags as hashes.
 fn hashed_etag_is_compared() {
     for tags in [["1", "2"].map(|tag| tag.repeat(600)), ["\u{e9}", "\u{e8}"].map(str::to_owned)] {
         let [first, second] = tags.map(|tag| format!("\"{tag}\""));

@@ -1,4 +1,4 @@
-//! What is in a URL besides the file's name is never shown and never written.
+//! User, password and query of a URL are never shown or written.
 
 use std::path::Path;
 
@@ -147,7 +147,7 @@ fn malformed_urls_hide_secrets() {
         for sum in [url.clone(), format!("sha256:{url}")] {
             check(&["import", snapshot, "--db", "db", "--checksum", &sum, "--report", "report.json", "--json"]);
         }
-        // What the command line itself refuses.
+        // Errors of the command line parser.
         check(&["inspect", snapshot, url, "--json"]);
         check(&["import", snapshot, "--db", "db", &format!("--preset={url}")]);
     }

@@ -1,4 +1,4 @@
-//! Several sources of which some are URLs: what is known of each is of each.
+//! Several sources of which some are URLs.
 
 use sha2::{Digest, Sha256};
 
@@ -23,7 +23,7 @@ tests! {
     ];
 }
 
-/// What may come again beyond what is missing: what was read ahead of the durable point.
+/// Bytes that may be read twice: those read ahead of the durable point.
 const SLACK: u64 = 2 << 20;
 
 fn file(snapshot: &Snapshot) -> String {
@@ -70,7 +70,7 @@ fn resume_continues_at_the_killed_source() {
         let (served, missing) = (server.served(), snapshot.bytes.len() as u64 - at);
         assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
         assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
-        // What is known of the URL is in its row, and nowhere else.
+        // Only the row of the URL has fields of remote sources.
         assert_eq!(done.text("/sources/1/remote/url"), sources[1]);
         assert_eq!(done.text("/sources/1/remote/etag"), "\"one\"");
         assert!(done.number("/sources/1/remote/received_bytes") >= missing);
@@ -104,7 +104,7 @@ fn every_loader_reads_files_and_urls() {
     let place = Place::new();
     dies(import_all(&place, &sources).through_memtables(), "read:3");
     import_all(&place, &sources).through_memtables().holds(blocks.iter().copied());
-    // Killed in the file, behind the URL.
+    // Killed in the file after the URL.
     let place = Place::new();
     dies(import_all(&place, &sources).through_memtables(), "read-done");
     import_all(&place, &sources).through_memtables().holds(blocks);

@@ -70,7 +70,7 @@ fn joined(place: &Place, snapshot: &Snapshot, of: u32, args: &[&str]) -> PathBuf
     to
 }
 
-/// What a bundle says of its files, but for the names: RocksDB marks each with a random identity.
+/// The description of a bundle's files without their names, because RocksDB gives each file a random identity.
 fn contents(to: &Path) -> Vec<Value> {
     let mut files = described(to)["files"].as_array().expect("files").clone();
     for file in &mut files {
@@ -161,7 +161,7 @@ fn shard_verifies_only_its_own_blocks() {
     let place = Place::new();
     let mut blocks: Vec<_> = (0..40).map(|seed| block(&noise(seed, 300))).collect();
     blocks[20].1[100] ^= 1;
-    // The digest begins behind the six bytes that all of these CIDs begin with.
+    // The digest begins after the six bytes that these CIDs share.
     let own = blocks[20].0[6] >> 6;
     let file = place.file("bad.car", &car(&[blocks[0].0.clone()], &blocks));
     for number in 0..4u8 {
@@ -177,7 +177,7 @@ fn shard_verifies_only_its_own_blocks() {
             assert_eq!(done.number("/shard/classes/0/blocks"), 40);
         }
     }
-    // What cannot be read is damage to each.
+    // Every shard refuses a truncated source.
     let mut cut = car(&[blocks[0].0.clone()], &blocks[..10]);
     cut.truncate(cut.len() - 1);
     let file = place.file("cut.car", &cut);
@@ -229,7 +229,7 @@ fn join_counts_roots_missing_from_all_shards() {
     assert_eq!(record["missing_roots"], 40);
     assert_eq!(record["missing_roots"], whole.json["missing_roots"]);
     assert_eq!(record["first_missing_roots"], whole.json["first_missing_roots"]);
-    // One shard is told of its own.
+    // A shard checks only its own roots.
     let some = shard(&file, "3/8", &place.path("some")).arg(&["--links", "roots"]).refused(3, "roots");
     assert!(!some.text("/error").contains("40 of"), "{some:?}");
 }

@@ -140,7 +140,7 @@ fn signature_is_written_once_before_the_pointer() {
     trusting(&own.text).refused(3, "not by a trusted key");
     trusting(&other.text).succeeds();
     holds(&y, small());
-    // Whoever dies before has named nothing that is not signed.
+    // A run killed earlier has published no pointer to an unsigned bundle.
     let to = place.path("to");
     bundle(&db, &to).arg(&["--sign", text(&own.secret)]).dies_at("bundle-described");
     assert!(!to.join("latest").exists());
@@ -260,7 +260,7 @@ fn minisign_and_bedload_verify_each_other() {
     seed(&to, &place.path("z")).arg(&["--trust", text(&public)]).refused(3, "there is none");
     runs(&["-S", "-s", text(&secret), "-m", text(&described)]);
     seed(&to, &place.path("z")).arg(&["--trust", text(&public)]).succeeds();
-    // What minisign has signed is not signed again.
+    // A signature by minisign is kept.
     let before = std::fs::read(signature(&to)).expect("a signature");
     bundle(&db, &to).arg(&["--sign", text(&secret)]).succeeds();
     assert_eq!(std::fs::read(signature(&to)).expect("a signature"), before);

@@ -107,7 +107,7 @@ fn strongest_checksum_is_compared() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     server.says(&wrong);
     stored(import(&place, URL), &server).run().refused(3, None, "its CRC-64/NVME is");
-    // A SHA-256 is stronger, what the publisher has put beside it comes first, and what the caller says before that.
+    // A SHA-256 is stronger. A published checksum overrides it, and one given by the caller overrides both.
     server.says(&[wrong.clone(), right].concat());
     let done = stored(import(&place, URL), &server).holds(&plain().blocks);
     assert_eq!(done.text("/source/checksum/function"), "sha256");

@@ -138,7 +138,7 @@ fn invalid_store_settings_are_named() {
     done.refused(2, None, "`minio:9000`");
     assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
 
-    // The option comes before variables, and one that is empty is not set.
+    // The option overrides variables. An empty variable counts as unset.
     let server = Server::new(plain().bytes.clone());
     let endpoint = format!("http://{}/", server.address());
     for (variable, value) in [("AWS_ENDPOINT_URL_S3", "minio"), ("AWS_ENDPOINT_URL", ""), ("AWS_REGION", "")] {

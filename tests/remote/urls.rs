@@ -1,4 +1,4 @@
-//! What is imported, inspected and compared from a URL, and how much is asked for.
+//! Imports, inspections and comparisons of URLs, and the bytes that they request.
 
 use serde_json::Value;
 
