@@ -67,13 +67,13 @@ test: setup ## Run all tests, with overflow checks and debug assertions in bedlo
 test-long: setup ## Run the long crash and memory tests (45 minutes, 14 GiB of disk in TMPDIR)
 	@scripts/servers
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test crash --test import --test memory --test hostile --test bench -- \
-	  nothing_is_lost:: unfinished_work_is_checked:: synced_before_named:: failing_disks:: hard_times:: limits_are_reported:: \
-	  memory_stays_in_the_budget:: adding_to_a_database:: doctor_measures_before_the_start::
-	BEDLOAD_LONG_TESTS=1 $(TEST) --test remote -- they_go_on_after_many_kills::
+	  kills:: damaged_work:: sync_order:: failing_disks:: resource_errors:: system_limits:: \
+	  budgets:: existing_databases:: doctor::
+	BEDLOAD_LONG_TESTS=1 $(TEST) --test remote -- repeated_kills::
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make
 	@scripts/old-rocksdb
-	$(TEST) --test import old_nodes_lose_nothing::
+	$(TEST) --test import old_rocksdb::
 
 test-urls: setup ## Import from nginx (Debian's nginx-light) and an S3 server (moto)
 	@scripts/servers

@@ -1,5 +1,5 @@
-//! Every bit of a small source flipped, one at a time. What is not refused must be exactly what an independent reading
-//! of the changed file yields.
+//! Flips every bit of a small source, one at a time. The import refuses the changed file, or yields exactly the records
+//! of an independent reading.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct Small {
     pub bytes: Vec<u8>,
     args: &'static [&'static str],
     read: fn(&[u8]) -> Option<Families>,
-    /// Where a bit stands.
+    /// The part of the file that contains a bit.
     place: fn(&[u8], usize) -> &'static str,
 }
 
@@ -86,14 +86,14 @@ pub fn flips(small: &Small, _: &World, at: &Context, _: &mut Chance, tell: Tell<
         let Some(families) = (small.read)(&flipped) else {
             return fail(Harm::Wrong, "accepted, and cannot be read in another way");
         };
-        Wanted::new(at.dir.join("wanted"), &families, &Families::new()).stands_in(&case.db)?;
+        Wanted::new(at.dir.join("wanted"), &families, &Families::new()).check_database(&case.db)?;
         at.uncovered(small.name, place);
         Ok(Outcome::Uncovered)
     };
     tell(&what, judge());
 }
 
-/// A number in base 128, and what stands behind it.
+/// A number in base 128, and the bytes after it.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
     for (at, byte) in bytes.iter().enumerate().take(9) {
@@ -160,7 +160,7 @@ fn place_in_car(bytes: &[u8], byte: usize) -> &'static str {
     }
 }
 
-/// Where the blocks of a log lie.
+/// Ranges of the blocks of a log.
 fn frames(log: &[u8], from: usize) -> Option<Vec<&[u8]>> {
     let mut end = log.len();
     let mut frames = Vec::new();

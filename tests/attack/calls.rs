@@ -7,7 +7,7 @@ use super::imports::{Attempt, Fault, World};
 use super::judge::*;
 use super::{Context, Tell};
 
-/// Dies, dies again while it goes on, and finishes.
+/// Dies, dies again while it resumes, and finishes.
 pub fn kills(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     let attempt = Attempt::new(world.plan(at.index), at.dir);
     let fault = if chance.below(4) == 0 { Fault::DieHalfway } else { Fault::Die };
@@ -21,12 +21,12 @@ pub fn kills(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
             match ended.code {
                 Some(0) => return attempt.has_finished(&ended),
                 Some(4) => break,
-                _ => attempt.stands_meanwhile()?,
+                _ => attempt.check_between_runs()?,
             }
         }
         attempt.finishes()
     };
-    tell(&what, judge().map(|()| Outcome::WentOn));
+    tell(&what, judge().map(|()| Outcome::Resumed));
 }
 
 /// One call fails, or all from there on; then the disk is well.
@@ -40,16 +40,16 @@ pub fn disks(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     let judge = || {
         let ended = ends(attempt.with(Fault::Errno(errno), number, times).start(), &[0, 1, 4])?;
         if ended.code == Some(0) {
-            // What failed was not needed.
-            attempt.stands()?;
-            return Ok(Outcome::WentOn);
+            // The failed call was not needed.
+            attempt.check_final()?;
+            return Ok(Outcome::Resumed);
         }
         for word in ["error: ", "hint: "] {
             if !ended.stderr.contains(word) {
-                return fail(Harm::SaidWrongly, format!("no {word}in {}", ended.stderr));
+                return fail(Harm::WrongReport, format!("no {word}in {}", ended.stderr));
             }
         }
-        attempt.stands_meanwhile()?;
+        attempt.check_between_runs()?;
         attempt.finishes()?;
         Ok(Outcome::Refused)
     };

@@ -24,7 +24,7 @@ fn bedload(words: &[&str], db: &Path, codes: &[i32]) -> Judged<Ended> {
     })
 }
 
-/// Whether `verify` calls the database valid.
+/// True if `verify` reports a valid database.
 pub fn verify(db: &Path) -> Judged<bool> {
     Ok(bedload(&["verify"], db, &[0, 1, 3, 4])?.code == Some(0))
 }
@@ -70,7 +70,7 @@ pub fn flips(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
                 if !valid {
                     return Ok(Outcome::Found);
                 }
-                attempt.stands()?;
+                attempt.check_final()?;
                 Ok(Outcome::Unchanged)
             };
             tell(&format!("{kind}, {:?}: {name} byte {byte} ^ {mask:#04x}", attempt.plan.key), judge());

@@ -1,4 +1,4 @@
-//! Every kind of import, and what is true of each after any attack.
+//! Every kind of import, and the conditions that hold after any attack.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ pub fn blocks(count: u64, seed: u64, identities: bool) -> Vec<Block> {
     blocks
 }
 
-/// A snapshot that is imported, and what comes of it.
+/// A snapshot and the expected records.
 pub struct Source {
     pub snapshot: &'static Snapshot,
     pub families: Families,
@@ -118,21 +118,21 @@ pub fn car_of(name: &str, blocks: Vec<Block>, key: Key) -> Source {
     Source { snapshot: leak(name, rooted(&blocks), &model), families: of_car(&blocks, key), blocks }
 }
 
-/// What all attempts share of a kind with a key layout.
+/// The shared data of all attempts of a kind with a key layout.
 pub struct Plan {
     pub kind: &'static Kind,
     pub key: Key,
     pub source: &'static Source,
     /// A database that is added to.
     old: Option<PathBuf>,
-    /// What must stand in the end.
+    /// The expected final content.
     whole: Wanted,
-    /// What must stand before that, where something does.
+    /// The expected content before the import, if any.
     before: Option<Wanted>,
     changes: OnceLock<u64>,
 }
 
-/// Where all of that lies.
+/// The files and plans that all attempts share.
 pub struct World {
     pub dir: tempfile::TempDir,
     plans: Mutex<BTreeMap<(usize, usize), &'static Plan>>,
@@ -220,7 +220,7 @@ impl World {
 }
 
 impl Plan {
-    /// What `get` is asked for.
+    /// The key that is passed to `get`.
     pub fn any_key(&self, chance: &mut Chance) -> String {
         let records = &self.source.families["default"];
         let key = records.keys().nth(chance.below(records.len() as u64) as usize).expect("a key");
@@ -242,7 +242,7 @@ pub struct Attempt {
     pub case: Case,
 }
 
-/// What an injected fault does (see `fault.c`).
+/// The action of an injected fault (see `fault.c`).
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     Die,
@@ -287,7 +287,7 @@ impl Attempt {
         if times > 0 { case.env("BEDLOAD_FAULT_TIMES", &times.to_string()) } else { case }
     }
 
-    /// How many calls of this plan change anything.
+    /// Number of calls of this plan that change a file.
     pub fn changes(&self) -> u64 {
         *self.plan.changes.get_or_init(|| {
             let seen = tempfile::NamedTempFile::new().expect("a file");
@@ -306,43 +306,43 @@ impl Attempt {
         })
     }
 
-    /// A call of this plan, by chance; a run that goes on makes fewer of them.
+    /// A random call of this plan. A resumed run makes fewer calls.
     pub fn any_change(&self, chance: &mut Chance) -> u64 {
         1 + chance.below(self.changes())
     }
 
     /// The report and the database are right, and nothing is left over.
     pub fn has_finished(&self, ended: &Ended) -> Judged<()> {
-        self.stands()?;
+        self.check_final()?;
         let snapshot = self.plan.source.snapshot;
         let number = |path: &str| ended.json.pointer(path).and_then(Value::as_u64);
         if number("/blocks/read") != Some(snapshot.read) {
-            return fail(Harm::SaidWrongly, format!("read {:?} of {}", number("/blocks/read"), snapshot.read));
+            return fail(Harm::WrongReport, format!("read {:?} of {}", number("/blocks/read"), snapshot.read));
         }
         if !self.plan.kind.into_existing && ended.json["digest"] != snapshot.digest {
-            return fail(Harm::SaidWrongly, format!("digest {} for {}", ended.json["digest"], snapshot.digest));
+            return fail(Harm::WrongReport, format!("digest {} for {}", ended.json["digest"], snapshot.digest));
         }
         if self.case.partial().exists() {
-            return fail(Harm::SaidWrongly, "something is left of the work");
+            return fail(Harm::WrongReport, "something is left of the work");
         }
         Ok(())
     }
 
-    /// The database holds what it should.
-    pub fn stands(&self) -> Judged<()> {
-        self.plan.whole.stands_in(&self.case.db)
+    /// The database has the expected content.
+    pub fn check_final(&self) -> Judged<()> {
+        self.plan.whole.check_database(&self.case.db)
     }
 
-    /// Between two runs: what stands under the final name is complete, or what was there before.
-    pub fn stands_meanwhile(&self) -> Judged<()> {
+    /// Between two runs, the final name has the complete database or the one before the import.
+    pub fn check_between_runs(&self) -> Judged<()> {
         match &self.plan.before {
-            Some(before) => before.stands_in(&self.case.db),
-            None if self.case.db.symlink_metadata().is_ok() => self.stands(),
+            Some(before) => before.check_database(&self.case.db),
+            None if self.case.db.symlink_metadata().is_ok() => self.check_final(),
             None => Ok(()),
         }
     }
 
-    /// Runs the valid command after a crash or a disk error: it must go on.
+    /// Runs the valid command after a crash or a disk error: it must resume.
     pub fn finishes(&self) -> Judged<()> {
         let ended = ends(self.case.start(), &[0, 4])?;
         if ended.code == Some(0) {
@@ -350,22 +350,22 @@ impl Attempt {
         }
         let is_done = !self.plan.kind.into_existing && ended.stderr.contains("already exists");
         if !is_done {
-            return fail(Harm::SaidWrongly, format!("it does not go on: {}", ended.stderr));
+            return fail(Harm::WrongReport, format!("it does not go on: {}", ended.stderr));
         }
         // It was complete before it was killed.
-        self.stands()
+        self.check_final()
     }
 
-    /// Runs the same command after its work was damaged: right records, or a refusal that `--restart` cures.
+    /// Runs the same command after its work was damaged: right records, or a refusal that `--restart` fixes.
     pub fn finishes_or_refuses(&self) -> Judged<Outcome> {
         let ended = ends(self.case.start(), &[0, 4])?;
         if ended.code == Some(0) {
             self.has_finished(&ended)?;
-            return Ok(Outcome::WentOn);
+            return Ok(Outcome::Resumed);
         }
         if !self.plan.kind.into_existing && ended.stderr.contains("already exists") {
-            self.stands()?;
-            return Ok(Outcome::WentOn);
+            self.check_final()?;
+            return Ok(Outcome::Resumed);
         }
         self.starts_over(&ended)?;
         Ok(Outcome::Refused)
@@ -373,9 +373,9 @@ impl Attempt {
 
     /// The refusal names `--restart`, and that brings the right records.
     pub fn starts_over(&self, ended: &Ended) -> Judged<()> {
-        self.stands_meanwhile()?;
+        self.check_between_runs()?;
         if !ended.json["hint"].as_str().is_some_and(|hint| hint.contains("--restart")) {
-            return fail(Harm::SaidWrongly, format!("no hint at --restart: {}", ended.stderr));
+            return fail(Harm::WrongReport, format!("no hint at --restart: {}", ended.stderr));
         }
         let ended = ends(self.case.clone().arg(&["--restart"]).start(), &[0])?;
         self.has_finished(&ended)

@@ -1,4 +1,4 @@
-//! What came out of an attack, and how it is found out without the library under test.
+//! Results of an attack, checked without the library under test.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use super::common::crash::{Ended, ended_within};
 /// Records of column families.
 pub type Families = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// How long any run may take: hundreds of times what it takes on an idle machine.
+/// Time limit of a run: hundreds of times its time on an idle machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is allowed to come out.
+/// An acceptable result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// An error that says what is wrong; then the right records with `--restart`, or with a valid source or disk.
     Refused,
     /// The right records, without help.
-    WentOn,
-    /// What was changed is not read.
+    Resumed,
+    /// The changed bytes are not read.
     Unchanged,
     /// A finished database is damaged, and `verify` says so.
     Found,
-    /// Exactly what stands in the changed source, in which no hash covers these bits.
+    /// Exactly the content of the changed source, in which no hash covers these bits.
     Uncovered,
 }
 
-/// What must never come out.
+/// A result that must never occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Harm {
     Lost,
@@ -38,8 +38,8 @@ pub enum Harm {
     Hung,
     Signal,
     DoesNotOpen,
-    /// Another exit code or hint than documented, or work that cannot go on.
-    SaidWrongly,
+    /// An undocumented exit code or hint, or work that cannot be resumed.
+    WrongReport,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub fn ends(child: std::process::Child, codes: &[i32]) -> Judged<Ended> {
     }
     match ended.code {
         None => fail(Harm::Signal, format!("died by a signal: {ended:?}")),
-        Some(code) if !codes.contains(&code) => fail(Harm::SaidWrongly, format!("exit code {code}: {}", ended.stderr)),
+        Some(code) if !codes.contains(&code) => fail(Harm::WrongReport, format!("exit code {code}: {}", ended.stderr)),
         Some(_) => Ok(ended),
     }
 }
@@ -92,7 +92,7 @@ impl Wanted {
     }
 
     /// Opens the database with RocksDB, in a process that may hang or die, and compares every record.
-    pub fn stands_in(&self, db: &Path) -> Judged<()> {
+    pub fn check_database(&self, db: &Path) -> Judged<()> {
         let mut reader = Command::new(std::env::current_exe().expect("a name"));
         reader.arg("--compare").arg(db).arg(&self.file).stdin(Stdio::null());
         let ended = ends(reader.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"), &[0])?;

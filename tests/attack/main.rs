@@ -1,5 +1,5 @@
 //! A standing attack on the real binary: kills, failing disks, bytes that change in the work, in sources and in finished
-//! databases. What comes out is judged without the library under test, and counted.
+//! databases. The results are checked without the library under test, and counted.
 //!
 //! With all tests it runs in a short form whose size is always the same and whose seed is not; it is printed.
 //!
@@ -40,7 +40,7 @@ use judge::*;
 /// Attempts at a time. Each import has two threads of its own.
 const AT_ONCE: u64 = 2;
 
-/// What is known of an attempt.
+/// Receives the result of an attempt.
 type Tell<'a> = &'a (dyn Fn(&str, Judged<Outcome>) + 'a);
 
 /// One attempt among many.
@@ -60,7 +60,7 @@ impl Context<'_> {
         self.deadline.is_none_or(|deadline| Instant::now() < deadline)
     }
 
-    /// How many in the long form and in the short one.
+    /// Chooses a number for the long or the short form.
     fn few(&self, many: usize, few: usize) -> usize {
         if self.deadline.is_some() { many } else { few }
     }
@@ -73,12 +73,12 @@ impl Context<'_> {
 
 type Run = Box<dyn Fn(&World, &Context, &mut Chance, Tell<'_>) + Sync>;
 
-const KILLS: &str = "kills at the N-th call, and again while it goes on";
+const KILLS: &str = "kills at the N-th call, and again after resuming";
 const DISKS: &str = "EIO or ENOSPC at the N-th call";
 const BETWEEN_RUNS: &str = "a byte of `.partial` flipped between two runs";
-const UNDER_A_RUN: &str = "a byte of `.partial` flipped under a run";
+const UNDER_A_RUN: &str = "a byte of `.partial` flipped during a run";
 const SOURCE_BETWEEN_RUNS: &str = "a source changed between two runs";
-const SOURCE_UNDER_A_RUN: &str = "a source changed under a run";
+const SOURCE_UNDER_A_RUN: &str = "a source changed during a run";
 const FINISHED: &str = "a byte of a finished database flipped";
 
 /// A class of attacks.
@@ -116,7 +116,7 @@ fn classes() -> Vec<Class> {
     ]
 }
 
-/// What came out, by class.
+/// Results by class of attack.
 #[derive(Default)]
 struct Board {
     outcomes: Mutex<BTreeMap<(&'static str, Outcome), u64>>,
@@ -126,7 +126,7 @@ struct Board {
 
 const COLUMNS: [&str; 11] = [
     "refused",
-    "went on",
+    "resumed",
     "unchanged",
     "found by `verify`",
     "not covered",
@@ -135,11 +135,11 @@ const COLUMNS: [&str; 11] = [
     "hung",
     "signal",
     "does not open",
-    "said wrongly",
+    "wrong report",
 ];
 
 impl Board {
-    fn told(&self, class: &'static str, what: &str, judged: Judged<Outcome>) {
+    fn record(&self, class: &'static str, what: &str, judged: Judged<Outcome>) {
         match judged {
             Ok(outcome) => *self.outcomes.lock().expect("no panic").entry((class, outcome)).or_default() += 1,
             Err(Failure { harm, text }) => {
@@ -154,8 +154,8 @@ impl Board {
         use Harm::*;
         use Outcome::*;
         let (outcomes, harms) = (self.outcomes.lock().expect("no panic"), self.harms.lock().expect("no panic"));
-        let good = [Refused, WentOn, Unchanged, Found, Uncovered].map(|outcome| outcomes.get(&(class, outcome)));
-        let bad = [Lost, Wrong, Hung, Signal, DoesNotOpen, SaidWrongly].map(|harm| harms.get(&(class, harm)));
+        let good = [Refused, Resumed, Unchanged, Found, Uncovered].map(|outcome| outcomes.get(&(class, outcome)));
+        let bad = [Lost, Wrong, Hung, Signal, DoesNotOpen, WrongReport].map(|harm| harms.get(&(class, harm)));
         let mut counts = [0; COLUMNS.len()];
         counts.iter_mut().zip(good.into_iter().chain(bad)).for_each(|(to, count)| *to = count.copied().unwrap_or(0));
         counts
@@ -171,7 +171,7 @@ impl Board {
         table
     }
 
-    /// What no hash in a source covers.
+    /// Rows of the places that no hash in a source covers.
     fn places(&self) -> String {
         let places = self.uncovered.lock().expect("no panic");
         places.iter().map(|(place, count)| format!("| {place} | {count} |\n")).collect()
@@ -197,11 +197,11 @@ fn attack(class: &Class, world: &World, seed: u64, long: Option<Duration>, board
         std::fs::create_dir(&dir).expect("a folder");
         let context = Context { index, seed, dir: &dir, kept: kept.path(), deadline, board };
         let mut chance = Chance::of(seed ^ (index + 1).wrapping_mul(0xd6e8_feb8_6659_fd93));
-        let tell = |what: &str, judged| board.told(class.name, &format!("attempt {index}, {what}"), judged);
+        let tell = |what: &str, judged| board.record(class.name, &format!("attempt {index}, {what}"), judged);
         let run = || (class.run)(world, &context, &mut chance, &tell);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
             let text = panic.downcast_ref::<String>().cloned();
-            tell("the attack itself failed", fail(Harm::SaidWrongly, text.unwrap_or_default()));
+            tell("the attack itself failed", fail(Harm::WrongReport, text.unwrap_or_default()));
         }
     };
     std::thread::scope(|scope| {

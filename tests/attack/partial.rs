@@ -71,7 +71,7 @@ pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell
     let _ = std::fs::remove_dir_all(kept);
 }
 
-/// Whether a run stops, and does not end before that.
+/// True if a run stops and did not end earlier.
 pub fn stops(child: &std::process::Child) -> bool {
     let pid = Pid::from_child(child);
     let what = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -79,11 +79,11 @@ pub fn stops(child: &std::process::Child) -> bool {
     status.is_ok_and(|status| status.is_some_and(|status| status.stopped()))
 }
 
-pub fn goes_on(child: &std::process::Child) {
+pub fn continue_run(child: &std::process::Child) {
     kill_process(Pid::from_child(child), Signal::CONT).expect("it lives");
 }
 
-/// Stops somewhere, a byte of one file of the work changes, and it goes on.
+/// Stops a run somewhere, changes a byte of one file of the work, and continues the run.
 pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     let attempt = Attempt::new(world.plan(at.index), at.dir);
     let number = attempt.any_change(chance);
@@ -101,13 +101,13 @@ pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tel
         what = format!("{what}, {name} byte {byte} ^ {mask:#04x}");
     }
     if stopped {
-        goes_on(&child);
+        continue_run(&child);
     }
     let judge = || {
         let ended = ends(child, &[0, 1, 4])?;
         if ended.code == Some(0) {
             return match attempt.has_finished(&ended) {
-                Ok(()) => Ok(Outcome::WentOn),
+                Ok(()) => Ok(Outcome::Resumed),
                 // A disk that damages a finished file of RocksDB; its checksums tell.
                 Err(failure) if of_rocksdb => match super::finished::verify(&attempt.case.db)? {
                     true => Err(failure),
@@ -116,7 +116,7 @@ pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tel
                 Err(failure) => Err(failure),
             };
         }
-        attempt.stands_meanwhile()?;
+        attempt.check_between_runs()?;
         attempt.finishes_or_refuses()?;
         Ok(Outcome::Refused)
     };

@@ -1,5 +1,5 @@
-//! Sources that change: between a crash and the run that goes on, and under a run. The records are those of one source
-//! or those of the other, and never some of each.
+//! Sources that change between a crash and the resumed run, or during a run. The records are those of one of the two
+//! sources, never a mix.
 
 use crate::common::database::flip;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::common::crash::{Case, Chance, From, Snapshot};
 use super::common::model::{Key, Model};
 use super::imports::{Attempt, Fault, Plan, World, of_car};
 use super::judge::*;
-use super::partial::{goes_on, stops};
+use super::partial::{continue_run, stops};
 use super::{Context, Tell, logs};
 
 /// Bytes at both ends by which a file is known again.
@@ -60,7 +60,7 @@ impl Twins {
     }
 }
 
-/// What happens to the file.
+/// The change of the file.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     /// Its bytes are written over where it lies.
@@ -132,9 +132,9 @@ fn judge(attempt: &Attempt, twins: &Twins, ended: &super::common::crash::Ended) 
             Err(_) => Ok(Outcome::Refused),
         };
     }
-    let one = twins.wanted[0].stands_in(&attempt.case.db);
-    if one.is_ok() || twins.wanted[1].stands_in(&attempt.case.db).is_ok() {
-        return Ok(Outcome::WentOn);
+    let one = twins.wanted[0].check_database(&attempt.case.db);
+    if one.is_ok() || twins.wanted[1].check_database(&attempt.case.db).is_ok() {
+        return Ok(Outcome::Resumed);
     }
     let failure = one.expect_err("it is not");
     fail(Harm::Wrong, format!("neither one source nor the other: {}", failure.text))
@@ -170,14 +170,14 @@ pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tel
     if stops(&child) {
         let modified = file.metadata().and_then(|metadata| metadata.modified()).expect("a time");
         change(&file, how, twins, modified, chance);
-        goes_on(&child);
+        continue_run(&child);
     }
     let what = format!("{}, {:?}: stopped at call {number}, {how:?}", attempt.plan.kind.name, attempt.plan.key);
     let run = || {
         let ended = ends(child, &[0, 1, 3, 4])?;
         let outcome = judge(&attempt, twins, &ended)?;
         if outcome == Outcome::Refused {
-            // The next run must not make a mix of what was taken before and what stands there now.
+            // The next run must not mix blocks of the old and the new source.
             let ended = ends(attempt.case.start(), &[0, 1, 3, 4])?;
             judge(&attempt, twins, &ended)?;
         }

@@ -3,6 +3,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod bench_compares_presets;
-mod doctor_measures_before_the_start;
-mod tune_finds_options;
+mod bench;
+mod doctor;
+mod tune;

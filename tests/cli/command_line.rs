@@ -1,4 +1,4 @@
-//! What people meet first: results, pipes, colours, and what is refused before it does harm.
+//! The command line: results, pipes, colors, and refused arguments.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::common::database::{bedload, generate, import};
 use crate::common::run::bedload as program;
 
 #[test]
-fn a_database_is_named_by_its_place_or_by_an_option_and_quiet_hides_no_result() {
+fn database_is_named_by_position_or_option() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -51,7 +51,7 @@ fn a_database_is_named_by_its_place_or_by_an_option_and_quiet_hides_no_result() 
     }
 }
 
-/// What a shell prints, and how the pipe's first command ended.
+/// The output of a shell, and the exit code of the pipe's first command.
 fn piped(line: &str) -> (String, String, Option<i32>) {
     let line = line.replace("bedload", crate::common::run::BEDLOAD);
     let output = crate::common::run::hermetic("bash").args(["-o", "pipefail", "-c", &line]).output().expect("run");
@@ -60,7 +60,7 @@ fn piped(line: &str) -> (String, String, Option<i32>) {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_ends_it_quietly() {
+fn closed_pipe_ends_a_command_quietly() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "3MiB");
     let db = import(dir.path(), &car, &[]);
@@ -82,7 +82,7 @@ fn a_reader_who_has_seen_enough_ends_it_quietly() {
 }
 
 #[test]
-fn quiet_hides_narration_and_never_results() {
+fn quiet_hides_progress_but_not_results() {
     let dir = tempfile::tempdir().expect("a directory");
     let run = |args: &[&str]| {
         let output = program().args(args).current_dir(dir.path()).output().expect("run");
@@ -121,7 +121,7 @@ fn quiet_hides_narration_and_never_results() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_named_by_what_would_write_into_it() {
+fn missing_output_directory_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
     let made = ["generate", "gone/a.car", "--size", "1MiB"];
     let output = program().args(made).current_dir(dir.path()).output().expect("run");
@@ -135,7 +135,7 @@ fn a_folder_that_is_not_there_is_named_by_what_would_write_into_it() {
 }
 
 #[test]
-fn a_folder_that_may_not_be_written_to_is_named_by_what_would_write_into_it() {
+fn unwritable_output_directory_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o555)).expect("ours");
     // The superuser may write everywhere but to some file systems of the kernel.
@@ -161,7 +161,7 @@ fn a_folder_that_may_not_be_written_to_is_named_by_what_would_write_into_it() {
 }
 
 #[test]
-fn a_plan_says_what_may_be_spilled_and_the_record_when_it_was() {
+fn plan_and_record_report_spilling() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "4MiB");
     let packed = dir.path().join("packed.car.zst");
@@ -209,7 +209,7 @@ fn a_plan_says_what_may_be_spilled_and_the_record_when_it_was() {
 }
 
 #[test]
-fn tables_fit_a_usual_terminal_wherever_they_go() {
+fn tables_fit_80_columns() {
     let dir = tempfile::tempdir().expect("a directory");
     let run = |args: &[&str]| {
         let output = program().args(args).current_dir(dir.path()).output().expect("run");
@@ -229,7 +229,7 @@ fn tables_fit_a_usual_terminal_wherever_they_go() {
 }
 
 #[test]
-fn a_dry_run_prints_its_plan_once() {
+fn dry_run_prints_its_plan_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let output = program().args(["import", "--db", "db", "--dry-run"]).arg(&car).current_dir(dir.path()).output();
@@ -239,7 +239,7 @@ fn a_dry_run_prints_its_plan_once() {
 }
 
 #[test]
-fn a_source_that_is_something_else_is_named() {
+fn other_file_formats_are_recognized() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -281,7 +281,7 @@ fn a_source_that_is_something_else_is_named() {
 }
 
 #[test]
-fn no_file_of_a_database_is_ever_written_over() {
+fn output_never_overwrites_database_files() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);
@@ -323,7 +323,7 @@ fn no_file_of_a_database_is_ever_written_over() {
 }
 
 #[test]
-fn values_that_would_end_rocksdb_are_refused() {
+fn values_that_crash_rocksdb_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     for (set, words) in [
@@ -353,7 +353,7 @@ fn values_that_would_end_rocksdb_are_refused() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_failure_of_an_import() {
+fn closed_pipe_does_not_fail_an_import() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     for (db, more) in [("text", None), ("json", Some("--json"))] {
@@ -370,7 +370,7 @@ fn a_closed_pipe_is_no_failure_of_an_import() {
 }
 
 #[test]
-fn nothing_is_coloured_without_a_terminal_or_against_the_users_will() {
+fn colors_need_a_terminal_and_consent() {
     let failing = |args: &[&str], env: &[(&str, &str)]| {
         let mut command = program();
         command.args(["stat", "--db", "/nowhere"]).args(args).envs(env.iter().copied());
@@ -396,7 +396,7 @@ fn nothing_is_coloured_without_a_terminal_or_against_the_users_will() {
 }
 
 #[test]
-fn what_is_no_text_is_a_wrong_command_line() {
+fn invalid_utf8_is_a_usage_error() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let preset = dir.path().join("preset.toml");
@@ -412,7 +412,7 @@ fn what_is_no_text_is_a_wrong_command_line() {
 }
 
 #[test]
-fn a_dash_is_standard_input_whatever_the_folder_holds() {
+fn dash_is_always_standard_input() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(dir.path().join("-")).expect("made");
     let command = |args: &[&str]| {

@@ -37,7 +37,7 @@ const COMMANDS: [&str; 23] = [
 ];
 
 #[test]
-fn every_help_is_one_screen_with_an_example() {
+fn help_is_short_and_has_an_example() {
     let mut all = String::new();
     for command in COMMANDS {
         let help = |flag: &str| {
@@ -96,7 +96,7 @@ fn import_help_is_short_or_grouped() {
 }
 
 #[test]
-fn every_command_is_known_here() {
+fn every_command_has_a_help_snapshot() {
     let output = program().arg("--help").output().expect("run");
     let text = String::from_utf8(output.stdout).expect("text");
     let listed = text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
@@ -107,7 +107,7 @@ fn every_command_is_known_here() {
 }
 
 #[test]
-fn a_wrong_command_line_is_reported_in_two_lines_and_as_json() {
+fn usage_error_has_error_and_hint() {
     let output = program().args(["import", "a.car", "--db", "d", "--memry", "1G", "--json"]).output().expect("run");
     assert_eq!(output.status.code(), Some(2));
     let (error, hint) = ("unexpected argument '--memry' found", "a similar argument exists: '--memory'");
@@ -118,7 +118,7 @@ fn a_wrong_command_line_is_reported_in_two_lines_and_as_json() {
 }
 
 #[test]
-fn help_of_a_command_is_the_same_by_either_way() {
+fn help_command_equals_the_help_flag() {
     for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
         let by_flag = program().args(command.split(' ')).arg("--help").output().expect("run");
         let by_name = program().arg("help").args(command.split(' ')).output().expect("run");
@@ -188,19 +188,19 @@ fn completions_offer_presets_and_options() {
             assert!(text.contains(word), "{shell}: {word}");
         }
     }
-    // What is offered is no list that is enforced: a file is taken as well.
+    // Completions are only suggestions: a file is accepted as well.
     bedload().args(["presets", "show", "/nowhere/mine.toml"]).assert().code(1);
 }
 
 #[test]
-fn without_arguments_the_help_comes_and_no_success() {
+fn missing_arguments_print_help_and_fail() {
     let output = program().output().expect("run");
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: bedload"));
 }
 
 #[test]
-fn make_install_puts_program_completions_and_man_pages_in_their_places() {
+fn make_install_installs_every_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let output = crate::common::run::hermetic("make")
         .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -26,7 +26,7 @@ fn hint(stderr: &str) -> &str {
 }
 
 #[test]
-fn import_takes_the_database_by_place() {
+fn import_takes_the_database_by_position() {
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path();
     let car = "snapshot.car";
@@ -53,7 +53,7 @@ fn import_takes_the_database_by_place() {
 }
 
 #[test]
-fn hint_of_a_missing_db_can_be_run() {
+fn hint_of_missing_db_can_be_run() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "200K");
     std::fs::rename(&car, dir.path().join("it's a.car")).expect("renamed");
@@ -120,7 +120,7 @@ fn unknown_arguments_get_useful_hints() {
 }
 
 #[test]
-fn directory_of_cars_and_a_log_is_refused() {
+fn directory_with_cars_and_log_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let both = dir.path().join("both");
     std::fs::create_dir(&both).expect("created");
@@ -191,7 +191,7 @@ fn import_names_the_origin_of_its_preset() {
 }
 
 #[test]
-fn named_pipes_are_not_waited_for() {
+fn named_pipes_instead_of_files_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "200K");
     let pipe = |name: &str| {

@@ -3,16 +3,16 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod a_terminal_stays_clean;
+mod clean;
 mod command_line;
-mod every_command_stops;
+mod escaped_text;
 mod help;
 mod import_arguments;
-mod places_are_checked;
+mod monitoring;
+mod paths;
 mod presets;
 mod readme;
 mod reports;
+mod signals;
 mod sources_and_databases;
-mod terminals_are_not_steered;
-mod watched_from_outside;
-mod what_is_left_is_cleaned;
+mod terminal_output;

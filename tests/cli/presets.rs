@@ -94,7 +94,7 @@ fn options_file_as_preset_names_the_option() {
 }
 
 #[test]
-fn diff_compares_a_preset_with_an_options_file() {
+fn diff_compares_preset_with_options_file() {
     let (_dir, file) = options_file();
     for (a, b) in [("ingest", file.as_str()), (file.as_str(), "ingest")] {
         let document = json(&["presets", "diff", a, b, "--json"]);
@@ -112,13 +112,13 @@ fn diff_compares_a_preset_with_an_options_file() {
 }
 
 #[test]
-fn show_prints_the_file_as_it_is() {
+fn show_prints_the_preset_file() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/memtable.toml");
     assert_eq!(stdout(&["presets", "show", "memtable"]), fs::read_to_string(file).expect("the file"));
 }
 
 #[test]
-fn explain_says_where_an_override_came_from() {
+fn explain_shows_the_origin_of_an_override() {
     let document = json(&["presets", "explain", "ingest", "--set", "node.table.block_size=64K", "--json"]);
     assert_eq!(document["schema"], "bedload-preset-explanation-2");
     let options = document["options"].as_array().expect("a list");
@@ -128,7 +128,7 @@ fn explain_says_where_an_override_came_from() {
 }
 
 #[test]
-fn diff_lists_what_differs() {
+fn diff_lists_different_options() {
     // A value in brackets is RocksDB's default, on the side that says nothing.
     for (other, theirs) in [("ingest-compat", "5"), ("rocksdb-defaults", "(7)")] {
         let said = stdout(&["presets", "diff", "ingest", other]);
@@ -142,7 +142,7 @@ fn diff_lists_what_differs() {
 }
 
 #[test]
-fn a_misspelt_option_in_a_file_ends_with_code_2_file_line_and_the_nearest_name() {
+fn misspelt_option_names_line_and_suggestion() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("mine.toml");
     fs::write(&file, "loader = \"memtable\"\n\n[load.cf]\nwrite_bufer_size = [\"64M\", \"mine\"]\n").expect("written");
@@ -159,7 +159,7 @@ fn a_misspelt_option_in_a_file_ends_with_code_2_file_line_and_the_nearest_name()
 }
 
 #[test]
-fn an_option_without_its_scope_and_a_foreign_compression_end_with_code_2_and_what_to_write() {
+fn invalid_override_gets_a_hint() {
     for (set, error, hint) in [
         (
             "block_size=16K",
@@ -185,7 +185,7 @@ fn an_option_without_its_scope_and_a_foreign_compression_end_with_code_2_and_wha
 }
 
 #[test]
-fn the_list_says_which_rocksdb_reads_the_database() {
+fn list_shows_the_oldest_rocksdb_version() {
     let document = json(&["presets", "--json"]);
     let presets = document["presets"].as_array().expect("a list");
     let of = |name: &str| presets.iter().find(|it| it["name"] == name).expect(name)["oldest_rocksdb"].clone();
@@ -195,7 +195,7 @@ fn the_list_says_which_rocksdb_reads_the_database() {
 }
 
 #[test]
-fn an_unknown_preset_ends_with_code_2_and_the_nearest_name() {
+fn unknown_preset_suggests_the_nearest_name() {
     let output = bedload(&["presets", "show", "memtabel"]).assert().code(2).get_output().clone();
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),

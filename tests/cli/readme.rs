@@ -18,7 +18,7 @@ fn commands(readme: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_commands_of_the_readme_run_in_their_order_in_one_folder() {
+fn readme_commands_run_in_order() {
     let dir = tempfile::tempdir().expect("a directory");
     let commands = commands(include_str!("../../README.md"));
     assert!(commands.len() > 20, "{commands:#?}");

@@ -1,4 +1,4 @@
-//! Where results and reports go: files, pipes, a full disk, and what is there when a command fails.
+//! Destinations of results and reports: files, pipes and full disks, also after a failure.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn onto_a_full_disk(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_says_that_the_work_is_done() {
+fn unwritable_report_says_the_work_is_complete() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "1MiB");
     let completes = |args: &[&str], done: &str| {
@@ -46,7 +46,7 @@ fn a_report_that_cannot_be_written_says_that_the_work_is_done() {
 }
 
 #[test]
-fn a_report_is_on_standard_output_or_in_a_file_also_that_of_a_failure() {
+fn report_is_written_after_a_failure() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     std::fs::write(dir.path().join("bad.car"), b"nothing of the kind").expect("written");
@@ -78,7 +78,7 @@ fn a_report_is_on_standard_output_or_in_a_file_also_that_of_a_failure() {
 }
 
 #[test]
-fn a_report_goes_to_a_pipe_that_is_read_and_never_waits_for_a_reader() {
+fn report_to_a_pipe_needs_a_reader() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "1MiB");
     let pipe = dir.path().join("pipe");
@@ -111,7 +111,7 @@ fn a_report_goes_to_a_pipe_that_is_read_and_never_waits_for_a_reader() {
 }
 
 #[test]
-fn options_that_exclude_each_other_are_in_the_report_as_well() {
+fn report_records_refused_options() {
     let dir = tempfile::tempdir().expect("a directory");
     generate(dir.path(), "1MiB");
     let report = dir.path().join("report.json");
@@ -127,7 +127,7 @@ fn options_that_exclude_each_other_are_in_the_report_as_well() {
 }
 
 #[test]
-fn a_full_standard_output_is_named_and_no_success_of_any_command() {
+fn full_standard_output_fails_every_command() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
     let db = import(dir.path(), &car, &[]);

@@ -10,7 +10,7 @@ use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 
 #[test]
-fn database_as_a_source_is_named() {
+fn database_as_source_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "256KiB"), &[]);
     let shown = db.display();
@@ -55,7 +55,7 @@ fn inspect_reads_a_directory_of_cars() {
 }
 
 #[test]
-fn random_bytes_are_neither_car_nor_log() {
+fn random_bytes_are_refused_as_a_source() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("random");
     for seed in 0..40 {
@@ -77,7 +77,7 @@ fn random_bytes_are_neither_car_nor_log() {
 }
 
 #[test]
-fn bundle_of_nothing_is_a_missing_directory() {
+fn bundle_of_a_missing_directory_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let to = dir.path().join("to");
     let nosuch = dir.path().join("nosuch");
@@ -90,7 +90,7 @@ fn bundle_of_nothing_is_a_missing_directory() {
 }
 
 #[test]
-fn unfinished_import_is_named_by_readers() {
+fn readers_name_an_unfinished_import() {
     let place = crate::common::run::Place::new();
     let partial = place.path("db.partial");
     std::fs::create_dir(&partial).expect("created");
@@ -146,7 +146,7 @@ fn unreadable_directory_reports_the_permission() {
 }
 
 #[test]
-fn budgets_too_small_to_work_with_are_refused() {
+fn budgets_below_the_minimum_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "256KiB");
     let db = import(dir.path(), &car, &[]);

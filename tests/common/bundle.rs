@@ -1,4 +1,4 @@
-//! Bundles: published, seeded, and looked at.
+//! Helpers that publish, seed and read bundles.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -109,7 +109,7 @@ pub fn imported(place: &Place, snapshot: &Snapshot) -> PathBuf {
     done.db
 }
 
-/// The same, published in a directory.
+/// An import of `snapshot` that is published in a directory.
 pub fn published(place: &Place, snapshot: &Snapshot) -> PathBuf {
     let (db, to) = (imported(place, snapshot), place.path("bundles"));
     bundle(&db, &to).succeeds();
@@ -142,7 +142,7 @@ pub fn publish_text(to: &Path, text: &[u8]) {
     std::fs::write(to.join("latest"), id).expect("written");
 }
 
-/// The same, without the names and BLAKE3s of its files: RocksDB puts a random identity into each.
+/// [`described`] without names and BLAKE3s of the files, because RocksDB puts a random identity into each.
 pub fn content(to: &Path) -> Value {
     let mut described = described(to);
     for file in described["files"].as_array_mut().expect("files") {
@@ -152,14 +152,14 @@ pub fn content(to: &Path) -> Value {
     described
 }
 
-/// Where the files of the newest bundle are.
+/// Paths of the files of the newest bundle.
 pub fn files(to: &Path) -> Vec<PathBuf> {
     let described = described(to);
     let names = described["files"].as_array().expect("files").iter();
     names.map(|file| to.join("files").join(file["name"].as_str().expect("a name"))).collect()
 }
 
-/// Whatever a bundle of the directory names is there, and whatever the pointer names. Returns how many bundles there are.
+/// Checks that every file and bundle named in the directory exists. Returns the number of bundles.
 #[track_caller]
 pub fn names_only_what_is_there(to: &Path) -> usize {
     let (mut bundles, mut ids) = (0, BTreeSet::new());
@@ -199,7 +199,7 @@ pub fn is_valid(db: &Path) {
     assert_eq!(report["recorded"]["confirmed"], true, "{report}");
 }
 
-/// Nothing stands under the name, and nothing was ingested.
+/// Nothing exists under the name, and nothing was ingested.
 #[track_caller]
 pub fn nothing_is_ingested(db: &Path) {
     assert!(db.symlink_metadata().is_err(), "something stands under the final name");

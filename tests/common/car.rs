@@ -135,7 +135,7 @@ pub fn rooted(blocks: &[Block]) -> Vec<u8> {
     car(&blocks.iter().take(1).map(|(cid, _)| cid.clone()).collect::<Vec<_>>(), blocks)
 }
 
-/// How every CARv2 begins.
+/// The first bytes of every CARv2.
 pub const PRAGMA: &[u8] = b"\x0a\xa1\x67version\x02";
 
 /// Bytes of pragma and fixed header.
@@ -189,7 +189,7 @@ pub fn lz4(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("into memory")
 }
 
-/// What is inside any compression.
+/// Decompresses any supported compression.
 pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
     use std::io::Read;
     let mut reader: Box<dyn Read> = match bytes {
@@ -219,7 +219,7 @@ pub fn sections(car: &[u8]) -> Vec<Block> {
     found
 }
 
-/// The same data under every hash function of the field.
+/// One block of `data` for each hash function.
 pub fn every_hash(data: &[u8]) -> Vec<Block> {
     use sha2::Sha512;
     use sha3::{Keccak256, Sha3_224, Sha3_256, Sha3_384, Sha3_512};

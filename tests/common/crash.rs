@@ -1,4 +1,4 @@
-//! Imports that are killed, and what must be true before and after.
+//! Killed imports, and the conditions before and after.
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +13,7 @@ use super::car::*;
 use super::model::{Key, Model};
 use super::run::{BEDLOAD, hermetic, own_folder};
 
-/// How long a run may take before it counts as hanging.
+/// Time after which a run counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A snapshot that imports are killed over.
@@ -76,7 +76,7 @@ pub fn small() -> &'static Snapshot {
     })
 }
 
-/// Many frames with an index behind them, as Forest exports.
+/// Many frames with an index after them, as Forest exports.
 pub fn forest() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
@@ -168,7 +168,7 @@ pub fn ways(snapshot: &Snapshot) -> &'static [Way] {
     if snapshot.name == log().name { &[Way::Ranges, Way::Batches] } else { &[Way::Memory, Way::Spill, Way::Memtables] }
 }
 
-/// How blocks go.
+/// The path of the blocks into the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Memory,
@@ -183,7 +183,7 @@ pub enum Way {
     Batches,
 }
 
-/// Where they come from.
+/// The source of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
     File,
@@ -200,10 +200,10 @@ pub struct Case {
     pub db: PathBuf,
     pub args: Vec<std::ffi::OsString>,
     pub env: Vec<(String, String)>,
-    /// What runs the binary, e.g. `prlimit`.
+    /// The command that runs the binary, e.g. `prlimit`.
     pub through: Vec<std::ffi::OsString>,
     pub key: Key,
-    /// What is in the database before, where it is added to.
+    /// The content of the database before an import into it.
     pub old: Option<Model>,
 }
 
@@ -253,7 +253,7 @@ impl Case {
         Self { old: Some(old), ..self.arg(&["--into-existing"]) }
     }
 
-    /// Puts a database there that holds what it is to hold before, in place of what is there.
+    /// Replaces the database with one that has the content before the import.
     pub fn put_old(&self) {
         self.again();
         let Some(old) = &self.old else { return };
@@ -271,7 +271,7 @@ impl Case {
         old.records.iter().enumerate().for_each(put);
     }
 
-    /// Digest of what this import alone comes to.
+    /// Digest of the records of this import alone.
     pub fn digest(&self) -> String {
         if self.snapshot.blocks.is_empty() || self.key == Key::Cid {
             return self.snapshot.digest.clone();
@@ -322,7 +322,7 @@ impl Case {
         self.db.with_file_name(name)
     }
 
-    /// What is run.
+    /// The command of the run.
     pub fn command(&self) -> Command {
         let binary = std::ffi::OsString::from(BEDLOAD);
         let mut words = self.through.iter().chain([&binary]);
@@ -369,7 +369,7 @@ impl Case {
         (child, stdin)
     }
 
-    /// Starts it and stops it at a named point; `meanwhile` happens, then it goes on to whatever end.
+    /// Stops the import at a named point, runs `meanwhile`, and continues the import to its end.
     #[track_caller]
     pub fn stopped_at(&self, point: &str, meanwhile: impl FnOnce()) -> Ended {
         use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -404,7 +404,7 @@ impl Case {
         self.holds_the_old(point, false);
     }
 
-    /// Before an import is complete nothing stands under the final name.
+    /// Nothing exists under the final name before the import is complete.
     #[track_caller]
     pub fn nothing_under_the_name(&self, point: &str) {
         if !point.starts_with("renamed") && self.old.is_none() {
@@ -454,8 +454,8 @@ impl Case {
         ended.says(words);
     }
 
-    /// What a run must come to after its work was damaged: the right records, or exit code 4 with a hint and
-    /// then the right records after `--restart`. Returns whether it went on by itself.
+    /// Runs after the work was damaged, and expects the right records, or exit code 4 with a hint and then the right
+    /// records after `--restart`. Returns true if the run resumed without `--restart`.
     #[track_caller]
     pub fn finishes_or_says_why(&self, what: &str) -> bool {
         let ended = self.run();
@@ -558,7 +558,7 @@ impl Ended {
     }
 }
 
-/// How often to do what is random: a few times, or as often as the long tests ask for.
+/// Number of rounds of a random test: `few`, or `many` in the long tests.
 pub fn rounds(few: usize, many: usize) -> usize {
     if std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1") { many } else { few }
 }
@@ -587,7 +587,7 @@ impl Chance {
         Self(seed | 1)
     }
 
-    /// The same numbers for the same seed.
+    /// A generator with a fixed seed.
     pub fn of(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -601,7 +601,7 @@ impl Chance {
     }
 }
 
-/// What is in a folder.
+/// The entries of a folder.
 pub fn list(dir: &Path) -> Vec<std::path::PathBuf> {
     dir.read_dir().into_iter().flatten().map(|entry| entry.expect("an entry").path()).collect()
 }

@@ -69,7 +69,7 @@ pub fn some_keys(db: &Path, count: usize) -> Vec<Vec<u8>> {
     keys.iter().step_by((keys.len() / count).max(1)).take(count).cloned().collect()
 }
 
-/// What `inspect` says of a snapshot.
+/// The report of `inspect` on a snapshot.
 #[track_caller]
 pub fn inspect(car: &Path, more: &[&str], code: i32) -> Value {
     let output = bedload().arg("inspect").arg(car).args(more).arg("--json").output().expect("run");

@@ -1,4 +1,4 @@
-//! Exports of CARs, and what must come out.
+//! Exports of CARs and checks of the result.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn digest(snapshot: &Path, more: &[&str]) -> String {
     record["digest"].as_str().expect("a digest").to_owned()
 }
 
-/// What comes out when a stream is read to its end.
+/// The decompressed content of a file.
 pub fn unpack(path: &Path) -> Vec<u8> {
     unpacked(&std::fs::read(path).expect("read"))
 }
@@ -76,7 +76,7 @@ fn model(db: &Path, roots: &[Vec<u8>]) -> Vec<Vec<u8>> {
 }
 
 /// The blocks of an export come in the order in which nodes write them.
-pub fn come_as_nodes_write_them(snapshot: &Path) {
+pub fn is_in_node_order(snapshot: &Path) {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), snapshot, &[]);
     let to = dir.path().join("out.car");

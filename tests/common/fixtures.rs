@@ -22,7 +22,7 @@ pub fn own() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
-/// Where the real snapshots lie, if they do: the folder that `BEDLOAD_FIXTURES` names, or `../shared/fixtures`.
+/// The folder of the real snapshots: `BEDLOAD_FIXTURES`, or `../shared/fixtures`.
 pub fn real() -> PathBuf {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures");
     std::env::var_os("BEDLOAD_FIXTURES").map_or_else(beside, PathBuf::from)

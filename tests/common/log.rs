@@ -39,7 +39,7 @@ pub fn steem(first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
         .collect()
 }
 
-/// The block of Steem with this merkle root in its header, and `body` behind it.
+/// The block of Steem with this merkle root in its header, and `body` after it.
 pub fn steem_block(number: u32, previous: &[u8], root: &[u8], body: &[u8], seed: u64) -> LogBlock {
     let mut bytes = previous.to_vec();
     bytes.extend((1_458_835_500 + number * 3).to_le_bytes());
@@ -75,8 +75,8 @@ pub fn genesis() -> Vec<u8> {
     [&[1; 8][..], &[0], &[2; 33], &[3; 68]].concat()
 }
 
-/// What follows the signature in a block of Antelope whose only receipt holds `data` as its transaction, and the merkle
-/// root. In a log of version 4 it is another one.
+/// The bytes after the signature of an Antelope block whose only receipt holds `data` as its transaction, and the merkle
+/// root. Version 4 has its own format.
 fn receipt(version: u32, data: &[u8]) -> (Vec<u8>, [u8; 32]) {
     let usage = [0, 9, 0, 0, 0, 7];
     let mut with_length = Vec::new();
@@ -93,7 +93,7 @@ fn receipt(version: u32, data: &[u8]) -> (Vec<u8>, [u8; 32]) {
     (bytes, Sha256::new().chain_update(usage).chain_update(packed).finalize().into())
 }
 
-/// The block of Antelope with this merkle root in its header, and `body` behind the signature.
+/// The block of Antelope with this merkle root in its header, and `body` after the signature.
 pub fn antelope_block(number: u32, previous: &[u8], root: &[u8], body: &[u8], seed: u64) -> LogBlock {
     let mut bytes = (1_000_000 + number).to_le_bytes().to_vec();
     bytes.extend(0x5530_ea00_0000_0000u64.to_le_bytes());
@@ -112,7 +112,7 @@ pub fn antelope_block(number: u32, previous: &[u8], root: &[u8], body: &[u8], se
     LogBlock { number, id, bytes }
 }
 
-/// The same of an Antelope chain, as a log of this version has it.
+/// Blocks of an Antelope chain, as in a log of this version.
 pub fn antelope(version: u32, first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
     let mut previous = vec![0; 32];
     if first > 1 {
@@ -134,7 +134,7 @@ pub fn antelope(version: u32, first: u32, last: u32, seed: u64) -> Vec<LogBlock>
         .collect()
 }
 
-/// How one of Hive's blocks lies in the log.
+/// The compression of a Hive block in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packed {
     Raw,
@@ -165,7 +165,7 @@ pub fn raw(blocks: &[LogBlock]) -> Vec<u8> {
     log(blocks, |_| Packed::Raw)
 }
 
-/// Where each block of a log begins, from the words behind them.
+/// Offsets of the blocks of a log, from the words after them.
 pub fn words(log: &[u8]) -> Vec<u64> {
     let mut end = log.len();
     let mut words = Vec::new();
@@ -228,7 +228,7 @@ pub fn antelope_log(version: u32, blocks: &[LogBlock]) -> Vec<u8> {
     log
 }
 
-/// What a database of these blocks must hold.
+/// The expected records of a database of these blocks.
 pub fn model(blocks: &[LogBlock]) -> Model {
     let records: BTreeMap<Vec<u8>, Vec<u8>> =
         blocks.iter().map(|block| (block.number.to_be_bytes().to_vec(), block.bytes.clone())).collect();

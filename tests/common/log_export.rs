@@ -1,4 +1,4 @@
-//! Exports of block logs, and what must come back.
+//! Exports of block logs and checks of the result.
 
 use std::path::Path;
 

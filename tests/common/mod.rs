@@ -1,7 +1,7 @@
-//! What the behaviour tests share: CARs built byte by byte by code of their own, runs of the real binary, and a plain
-//! model of what a database must hold.
+//! Helpers of the behaviour tests: CARs built byte by byte, runs of the real binary, and a plain model of the expected
+//! database.
 //!
-//! Nothing here calls the library under test: what is compared was made another way.
+//! Nothing here calls the library under test: expected values are computed independently.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -28,7 +28,7 @@ use bedload::testing::blocks::chain::Family;
 
 pub use skipped::skipped;
 
-/// Whether this process may do everything.
+/// True if this process runs as root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

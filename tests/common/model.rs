@@ -1,11 +1,11 @@
-//! What a database must hold: a sorted map, and its content digest computed from the definition.
+//! The expected content of a database: a sorted map, and its digest computed from the definition.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::car::Block;
 
-/// What a block is stored under, worked out from the CID's bytes alone.
+/// The key of a block, computed from the bytes of its CID alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     Cid,

@@ -1,4 +1,4 @@
-//! Runs of the real binary, and what every run must keep to.
+//! Runs of the real binary, and the conditions that every run must meet.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
@@ -19,7 +19,7 @@ pub fn bedload() -> Command {
     hermetic(BEDLOAD)
 }
 
-/// The same, with what `assert_cmd` adds.
+/// [`bedload`] as a command of `assert_cmd`.
 pub fn program() -> assert_cmd::Command {
     assert_cmd::Command::from_std(bedload())
 }
@@ -37,7 +37,7 @@ pub fn hermetic(program: impl AsRef<OsStr>) -> Command {
             Ok(())
         });
     }
-    // Where other programs and libraries are, and which disk has room.
+    // Paths of other programs and libraries, and of a disk with room.
     let kept = ["PATH", "LD_LIBRARY_PATH", "TMPDIR"].map(|name| (name, std::env::var_os(name)));
     command.env_clear().envs(kept.into_iter().filter_map(|(name, value)| Some((name, value?))));
     command.env("HOME", own_folder());
@@ -324,7 +324,7 @@ impl Done {
         assert_eq!(self.number("/exit"), code as u64);
         assert!(self.db.symlink_metadata().is_err(), "something stands under the final name");
         if code == 3 {
-            // What the system refused goes on from what was done; bad input has nothing to go on from.
+            // After an error of the system an import can resume; after bad input nothing remains.
             assert!(self.partial().symlink_metadata().is_err(), "something is left of the work");
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// What was asked for.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub method: String,
@@ -25,7 +25,7 @@ impl Request {
     }
 }
 
-/// What the server does.
+/// An action of the server.
 #[derive(Debug, Clone)]
 pub enum Act {
     /// The range that is asked for, or all of it.
@@ -54,7 +54,7 @@ pub enum Act {
     Redirect(String),
 }
 
-/// What is done with the requests, which are counted.
+/// Chooses the action for each request by its number.
 type Acts = Box<dyn Fn(&Request, usize) -> Act + Send + Sync>;
 
 struct State {
@@ -114,13 +114,13 @@ impl Server {
         Self { address, state }
     }
 
-    /// What it does with requests for the file; they are counted from 0.
+    /// Sets the action for requests for the file, counted from 0.
     pub fn acts(self, act: impl Fn(&Request, usize) -> Act + Send + Sync + 'static) -> Self {
         self.now(act);
         self
     }
 
-    /// The same from now on; the count goes on.
+    /// Changes the action; the count continues.
     pub fn now(&self, act: impl Fn(&Request, usize) -> Act + Send + Sync + 'static) {
         *self.state.act.lock() = Box::new(act);
     }
@@ -131,7 +131,7 @@ impl Server {
         self
     }
 
-    /// What it does with requests for the file's sum: a status, or a stall.
+    /// Sets the action for requests for the file's checksum: a status, or a stall.
     pub fn beside(self, act: Act) -> Self {
         *self.state.beside.lock() = act;
         self
@@ -142,7 +142,7 @@ impl Server {
         *self.state.file.lock() = (bytes.into(), etag.into());
     }
 
-    /// What it says of the file, as S3 does, when it is asked for sums: headers.
+    /// Sets the checksum headers of the file, as S3 sends them.
     pub fn says(&self, sums: &[(&str, String)]) {
         *self.state.sums.lock() =
             sums.iter().map(|(name, value)| format!("x-amz-checksum-{name}: {value}\r\n")).collect();

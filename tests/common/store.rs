@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// What becomes of a request.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// What is right.
+    /// The correct answer.
     Right,
     /// A status.
     Status(u16),
@@ -20,7 +20,7 @@ pub enum Answer {
     Other,
     /// The bytes and the tag of another file.
     Replaced,
-    /// What is right, without saying how long the whole is.
+    /// The correct answer without the length of the whole.
     Endless,
 }
 
@@ -87,7 +87,7 @@ impl Store {
         }
     }
 
-    /// What becomes of requests from now on, by method and name.
+    /// Sets the answers to later requests, by method and name.
     pub fn now(&self, act: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) {
         *self.state.act.lock() = Box::new(act);
     }

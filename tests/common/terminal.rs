@@ -9,7 +9,7 @@ use super::run::hermetic;
 
 pub const ROWS: usize = 24;
 
-/// What a program wrote to its terminal, how it ended, and what is left on the screen.
+/// The output of a program in a terminal, its exit code, and the final screen.
 pub struct Session {
     pub raw: String,
     pub code: Option<i32>,
@@ -81,7 +81,7 @@ impl Screen {
         screen
     }
 
-    /// What programs send to move and to erase; anything else is a surprise.
+    /// Applies an escape sequence that moves or erases; any other is unexpected.
     fn escape(&mut self, characters: &mut std::str::Chars<'_>) {
         assert_eq!(characters.next(), Some('['), "an escape sequence");
         let mut number = String::new();

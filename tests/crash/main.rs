@@ -3,21 +3,21 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod another_source_for_what_is_finished;
 mod bundles;
 mod changed_machines;
+mod changed_sources;
+mod damaged_work;
 mod f3_data;
 mod failing_disks;
-mod hard_times;
-mod limits_are_reported;
-mod links_are_followed;
-mod mount_points_are_kept;
-mod nothing_is_lost;
-mod prepared_by_others;
+mod finished_imports;
+mod hostile_users;
+mod kills;
+mod link_checks;
+mod mount_points;
 mod replaced_databases;
+mod resource_errors;
 mod several_sources;
 mod shared_work_dirs;
 mod signals_and_second_runs;
-mod sources_that_change;
-mod synced_before_named;
-mod unfinished_work_is_checked;
+mod sync_order;
+mod system_limits;

@@ -31,7 +31,7 @@ enum Input {
     Tiny,
     /// Twenty blocks of a share of the budget, given as its reciprocal.
     Large(f64),
-    /// The same with digests that begin alike: they are one partition.
+    /// Large blocks whose digests begin alike: they are one partition.
     LargeAlike(f64),
     /// One block of a share of the budget among small ones.
     OneLarge(f64),
@@ -60,7 +60,7 @@ enum Way {
     Gzip,
 }
 
-/// What must come of it.
+/// The expected result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ends {
     Well,
@@ -373,7 +373,7 @@ fn problem(row: &Row, run: &Run, budget: u64, input: u64) -> Option<String> {
 }
 
 #[test]
-fn hostile_inputs_keep_the_budget() {
+fn hostile_inputs_stay_within_the_budget() {
     let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1");
     let budgets: &[u64] = if long { &[64, 256, 1024] } else { &[64] };
     let only = std::env::var("BEDLOAD_HOSTILE_ROW").unwrap_or_default();
@@ -413,7 +413,7 @@ fn hostile_inputs_keep_the_budget() {
 }
 
 #[test]
-fn too_many_sources_name_their_budget() {
+fn too_many_sources_name_the_required_budget() {
     let place = Place::new();
     let dir = Files(16_385).write(&place, 0);
     let import = |memory| {

@@ -84,7 +84,7 @@ fn other_families_than_recorded_are_refused() {
 }
 
 #[test]
-fn database_of_a_block_log_takes_nothing() {
+fn adding_to_a_block_log_is_refused() {
     let place = Place::new();
     let log = place.file("block_log", &log::raw(&log::steem(1, 30, 1)));
     import(&place, &log).run().succeeded();
@@ -236,7 +236,7 @@ fn without_heads_the_last_roots_are_recorded() {
 }
 
 #[test]
-fn export_says_what_it_leaves_out() {
+fn export_counts_omitted_records() {
     let place = Place::new();
     let generated = |size: &str, seed: &str| {
         let path = place.path(&format!("{size}.car"));
@@ -265,7 +265,7 @@ fn export_says_what_it_leaves_out() {
 }
 
 #[test]
-fn database_that_was_added_to_is_not_published() {
+fn extended_database_is_not_published() {
     let place = Place::new();
     let (old, new) = (place.file("old.car", &rooted(&some(0..5))), place.file("new.car", &rooted(&some(5..9))));
     import(&place, &old).run().succeeded();

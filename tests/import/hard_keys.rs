@@ -5,7 +5,7 @@ use crate::common::car::*;
 use crate::common::model::{Key, Model};
 use crate::common::run::{Done, Place, import, import_pipe};
 
-/// What the process may take on top of its budget, in MiB.
+/// Memory of the process beyond its budget, in MiB.
 const FIXED: u64 = 64;
 
 const SPILL: &[&str] = &["--plan", "spill", "--memory", "16MiB"];
@@ -38,7 +38,7 @@ fn within(done: &Done, budget: u64) {
 }
 
 #[test]
-fn a_short_pipe_takes_little_of_a_large_budget() {
+fn short_pipe_uses_little_of_the_budget() {
     // Its size is not known, so it may be long: there are many partitions, and each worker has pieces for each of them.
     let blocks: Vec<Block> = (0..3000).map(|seed| block(&noise(seed, 700))).collect();
     let place = Place::new();
@@ -65,14 +65,14 @@ fn equal_beginnings(count: u64, len: usize) -> Vec<Block> {
 }
 
 #[test]
-fn digests_that_are_equal_in_their_first_eight_bytes() {
+fn digests_with_equal_prefixes_are_sorted() {
     for key in [Key::Cid, Key::Multihash, Key::Digest] {
         holds(&equal_beginnings(20_000, 100), key, UNCHECKED);
     }
 }
 
 #[test]
-fn one_partition_much_larger_than_the_budget_is_merged_in_rounds() {
+fn oversized_partition_is_merged_in_rounds() {
     // Over 100 MiB in one partition that may take 6: runs of 3 MiB, more than are merged at once.
     let mut blocks = equal_beginnings(100_000, 1100);
     // Duplicates that meet only in the merge.
@@ -91,7 +91,7 @@ fn one_partition_much_larger_than_the_budget_is_merged_in_rounds() {
 }
 
 #[test]
-fn two_values_of_one_key_that_meet_only_in_the_merge() {
+fn conflict_found_during_merge_is_refused() {
     let mut blocks = equal_beginnings(20_000, 1100);
     let mut other = blocks[3].clone();
     other.1[500] ^= 1;
@@ -106,7 +106,7 @@ fn two_values_of_one_key_that_meet_only_in_the_merge() {
 }
 
 #[test]
-fn identity_cids_of_growing_length() {
+fn identity_cids_with_shared_prefixes_are_sorted() {
     // Each begins as all longer ones do.
     let lengths = || (0..=LONGEST_IDENTITY).flat_map(|len| [(b'a', len), (b'b', len)]);
     let blocks: Vec<_> = lengths().map(|(byte, len)| identity(RAW, &vec![byte; len])).collect();
@@ -131,7 +131,7 @@ fn long_keys_end_files_early() {
 }
 
 #[test]
-fn keys_that_are_the_beginning_of_others() {
+fn keys_that_are_prefixes_are_sorted() {
     let mut blocks = Vec::new();
     for len in 0..=12 {
         for byte in [0, 1, 0xff] {
@@ -149,7 +149,7 @@ fn keys_that_are_the_beginning_of_others() {
 }
 
 #[test]
-fn many_codecs_and_hash_functions() {
+fn many_codecs_and_functions_are_sorted() {
     let mut blocks = Vec::new();
     for i in 0..30_000u64 {
         let data = noise(i, 200);
@@ -170,7 +170,7 @@ fn many_codecs_and_hash_functions() {
 }
 
 #[test]
-fn many_kinds_of_keys_share_one_budget() {
+fn many_key_prefixes_stay_within_the_budget() {
     let codecs = [RAW, DAG_CBOR, 0x70, 0x72, 0x90, 0x91];
     let blocks: Vec<_> = (0..100_000).map(|i| blake(codecs[i as usize % 6], &noise(i, 1000))).collect();
     let model = Model::new(&blocks, Key::Cid);
@@ -185,8 +185,9 @@ fn many_kinds_of_keys_share_one_budget() {
     }
 }
 
+/// The first blocks of a source do not predict the key prefixes of the rest.
 #[test]
-fn the_beginning_of_the_file_says_nothing_about_the_rest() {
+fn later_key_prefixes_are_routed() {
     let mut blocks: Vec<_> = (0..10_000).map(|i| sha256(RAW, &noise(i, 500))).collect();
     blocks.extend((0..30_000).map(|i| block(&noise(i, 700))));
     blocks.extend((0..100).map(|i| v0(&noise(i, 100))));
@@ -194,7 +195,7 @@ fn the_beginning_of_the_file_says_nothing_about_the_rest() {
 }
 
 #[test]
-fn skewed_sizes() {
+fn blocks_of_skewed_sizes_are_sorted() {
     let mut blocks: Vec<_> = (0..20_000).map(|i| block(&u64::to_be_bytes(i))).collect();
     for (index, len) in [(0, 3 << 20), (10_000, 4 << 20), (15_000, 1 << 20), (19_000, 3 << 20)] {
         let len = len - 64; // with its CID a quarter of the budget
@@ -214,7 +215,7 @@ fn skewed_sizes() {
 }
 
 #[test]
-fn the_order_of_the_source_does_not_matter() {
+fn sorted_and_reversed_sources_are_imported() {
     let mut blocks: Vec<_> = (0..5000).map(|i| block(&noise(i, 400))).collect();
     blocks.extend((0..200).map(|len| identity(RAW, &noise(9, len))));
     blocks.sort_unstable();
@@ -226,7 +227,7 @@ fn the_order_of_the_source_does_not_matter() {
 }
 
 #[test]
-fn a_snapshot_that_does_not_fit_goes_on_through_files() {
+fn snapshot_over_the_budget_is_spilled() {
     let blocks: Vec<_> = (0..40_000).map(|i| block(&noise(i, 1000))).collect();
     let model = Model::new(&blocks, Key::Cid);
     let bytes = car(&[], &blocks);

@@ -16,7 +16,7 @@ fn shares() -> Vec<Vec<Block>> {
     vec![some(0..400), some(200..700), Vec::new(), twice, some(650..1000)]
 }
 
-/// How many blocks of each share came before, in an earlier one or in it.
+/// Counts the blocks of each share that occur earlier, in this share or in one before it.
 fn repeats(shares: &[Vec<Block>]) -> Vec<u64> {
     let mut met = std::collections::HashSet::new();
     shares.iter().map(|blocks| blocks.iter().filter(|(cid, _)| !met.insert(cid.clone())).count() as u64).collect()
@@ -71,7 +71,7 @@ fn key_of(args: &[&str]) -> crate::common::model::Key {
 }
 
 #[test]
-fn the_order_of_sources_changes_nothing_but_the_rows() {
+fn order_of_sources_does_not_change_records() {
     let place = Place::new();
     let shares = shares();
     let files = plain_files(&place, &shares);
@@ -99,7 +99,7 @@ fn the_order_of_sources_changes_nothing_but_the_rows() {
 }
 
 #[test]
-fn sources_of_every_form_come_together() {
+fn sources_of_every_format_are_merged() {
     let place = Place::new();
     let shares = shares();
     let cars: Vec<_> = shares.iter().map(|blocks| rooted(blocks)).collect();
@@ -128,7 +128,7 @@ fn sources_of_every_form_come_together() {
 }
 
 #[test]
-fn roots_of_all_sources_are_looked_for() {
+fn roots_are_found_across_sources() {
     let place = Place::new();
     let (a, b) = (some(0..10), some(10..20));
     let missing = block(b"not there");
@@ -147,7 +147,7 @@ fn roots_of_all_sources_are_looked_for() {
 }
 
 #[test]
-fn a_bad_source_in_the_middle_is_named_with_its_own_offset() {
+fn damaged_source_is_named_with_its_offset() {
     let place = Place::new();
     let shares = shares();
     let mut files = plain_files(&place, &shares);
@@ -183,7 +183,7 @@ fn a_bad_source_in_the_middle_is_named_with_its_own_offset() {
 }
 
 #[test]
-fn names_that_cannot_be_taken_are_refused_before_anything_is_read() {
+fn invalid_sources_are_refused_before_reading() {
     let place = Place::new();
     let a = place.file("a.car", &rooted(&some(0..10)));
     std::fs::hard_link(&a, place.path("b.car")).expect("linked");
@@ -209,7 +209,7 @@ fn names_that_cannot_be_taken_are_refused_before_anything_is_read() {
 }
 
 #[test]
-fn nothing_of_a_directory_is_left_out_in_silence() {
+fn directory_import_skips_only_hidden_files() {
     let place = Place::new();
     let dir = place.path("cars");
     std::fs::create_dir_all(dir.join("folder.car")).expect("a folder");
@@ -229,7 +229,7 @@ fn nothing_of_a_directory_is_left_out_in_silence() {
 }
 
 #[test]
-fn a_list_names_sources() {
+fn list_file_names_sources() {
     let place = Place::new();
     let shares = shares();
     let files = plain_files(&place, &shares);
@@ -250,7 +250,7 @@ fn a_list_names_sources() {
 }
 
 #[test]
-fn errors_of_a_list_name_list_and_line() {
+fn errors_in_a_list_name_the_line() {
     let place = Place::new();
     let a = place.file("a.car", &rooted(&some(0..10)));
     let a = a.display();
@@ -287,7 +287,7 @@ fn errors_of_a_list_name_list_and_line() {
 }
 
 #[test]
-fn names_of_any_length_are_cut_in_errors() {
+fn long_names_are_truncated_in_errors() {
     let place = Place::new();
     let done = import(&place, "x".repeat(100_000)).run();
     done.refused_by(3, "there is no such file");
@@ -295,7 +295,7 @@ fn names_of_any_length_are_cut_in_errors() {
 }
 
 #[test]
-fn a_pipe_is_named_once() {
+fn pipe_named_twice_is_refused() {
     let place = Place::new();
     let a = place.file("a.car", &rooted(&some(0..10)));
     let pipe = place.path("pipe");
@@ -304,7 +304,7 @@ fn a_pipe_is_named_once() {
 }
 
 #[test]
-fn links_in_a_circle_are_named() {
+fn circular_links_are_refused() {
     let place = Place::new();
     let a = place.file("a.car", &rooted(&some(0..10)));
     let link = place.path("loop.car");
@@ -362,7 +362,7 @@ fn ways_of_one(place: &Place, name: &str, bytes: &[u8]) -> Vec<Import> {
 }
 
 #[test]
-fn cars_that_were_joined_are_recognised_at_the_second_header() {
+fn concatenated_cars_need_the_option() {
     let place = Place::new();
     let shares = shares();
     let cars: Vec<_> = shares.iter().map(|blocks| rooted(blocks)).collect();
@@ -385,7 +385,7 @@ fn cars_that_were_joined_are_recognised_at_the_second_header() {
     let indexed = [v2(&cars[0], 0, b"an index"), cars[1].clone()].concat();
     let done = import(&place, place.file("indexed.car", &indexed)).args(&["--concatenated"]).run();
     done.refused(3, indexed.len() as u64 - cars[1].len() as u64 - 8, "what follows the data of this CARv2");
-    // What is no header is the fault that it always was.
+    // Bytes other than a header are reported as before.
     let mut version = cars[0].clone();
     version.extend([3, 0xa2, 0x65, b'r']);
     for args in [&[][..], &["--concatenated"]] {
@@ -398,7 +398,7 @@ fn cars_that_were_joined_are_recognised_at_the_second_header() {
 }
 
 #[test]
-fn several_sources_are_added_to_a_database() {
+fn several_sources_are_added_to_database() {
     let place = Place::new();
     let shares = shares();
     let files = plain_files(&place, &shares);
@@ -413,7 +413,7 @@ fn several_sources_are_added_to_a_database() {
 }
 
 #[test]
-fn a_dry_run_plans_for_all_sources() {
+fn dry_run_plans_for_all_sources() {
     let place = Place::new();
     let shares = shares();
     let files = plain_files(&place, &shares);

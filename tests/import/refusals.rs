@@ -6,14 +6,14 @@ use crate::common::run::{Import, Place, import, import_pipe};
 /// The address space a refusal may take, in MiB: room for threads and libraries, not for claimed lengths.
 pub const ADDRESS_SPACE: u64 = 2048;
 
-/// The import of a wrong snapshot from a file; its memory is held down.
+/// Imports a wrong snapshot from a file, with little memory.
 pub fn refused(bytes: &[u8], offset: impl Into<Option<u64>> + Copy, reason: &str) {
     let place = Place::new();
     let run = |run: Import| run.args(&["--memory", "64MiB", "--threads", "2"]).within(ADDRESS_SPACE).run();
     run(import(&place, place.file("wrong.car", bytes))).refused(3, offset, reason);
 }
 
-/// The same, from a pipe.
+/// Imports a wrong snapshot from a pipe.
 pub fn refused_piped(bytes: &[u8], offset: impl Into<Option<u64>> + Copy, reason: &str) {
     let place = Place::new();
     let run = import_pipe(&place, bytes).args(&["--memory", "64MiB", "--threads", "2"]).within(ADDRESS_SPACE);

@@ -4,5 +4,5 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod bundles_stay_in_the_budget;
-mod memory_stays_in_the_budget;
+mod budgets;
+mod bundles;

@@ -1,4 +1,4 @@
-//! Who may name which crate: RocksDB has one door, terminals another, and the library never prints.
+//! Boundaries between modules: one module uses RocksDB, one uses terminals, and the library never prints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -76,12 +76,12 @@ fn only(allowed: &str, wanted: &[&str]) {
 const NONE: Vec<String> = Vec::new();
 
 #[test]
-fn only_rocks_names_rocksdb() {
+fn only_rocks_uses_rocksdb_crates() {
     only("rocks/", &["rust_rocksdb", "rust_librocksdb_sys"]);
 }
 
 #[test]
-fn only_the_command_line_names_terminals() {
+fn only_cli_uses_terminal_crates() {
     only(
         "cli/",
         &[
@@ -100,7 +100,7 @@ fn only_the_command_line_names_terminals() {
 }
 
 #[test]
-fn nobody_prints_by_macro() {
+fn sources_use_no_print_macros() {
     // A broken pipe would be a panic, and the library has nothing to say to a terminal.
     let (_, printing) = naming(&["println!", "print!", "eprintln!", "eprint!", "dbg!"], "nowhere");
     assert_eq!(printing, NONE);
@@ -162,7 +162,7 @@ fn debug_texts(file: &syn::File) -> Vec<String> {
 }
 
 #[test]
-fn nothing_that_is_said_has_the_debug_form_of_a_value() {
+fn messages_contain_no_debug_formatting() {
     let seen =
         "#[error(\"{text:?} is bad\")] struct A; fn f() { format!(\"{} {:#?}\", 1, 2); g(format!(\"{x:>5?}\")) }";
     assert_eq!(debug_texts(&syn::parse_file(seen).expect("it compiles")).len(), 3, "the scan sees them");
@@ -172,7 +172,7 @@ fn nothing_that_is_said_has_the_debug_form_of_a_value() {
     let mut found = Vec::new();
     for path in files {
         let name = path.strip_prefix(&src).expect("below src").display().to_string();
-        // What fuzzing finds is read by those who repair it.
+        // Developers read the messages of fuzzing.
         if name.contains("tests") || name.starts_with("testing") {
             continue;
         }
@@ -197,8 +197,8 @@ fn floors() -> BTreeMap<String, u32> {
     rows.flat_map(modules).collect()
 }
 
-/// The modules at the top of `src` that a source names behind `crate::`, unit tests left out.
-fn named_behind_crate(text: &str) -> BTreeSet<String> {
+/// The top-level modules that a source names after `crate::`, without its unit tests.
+fn used_modules(text: &str) -> BTreeSet<String> {
     fn collect(tokens: proc_macro2::TokenStream, named: &mut BTreeSet<String>) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         for (at, token) in tokens.iter().enumerate() {
@@ -227,7 +227,7 @@ fn named_behind_crate(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_module_uses_only_modules_of_lower_floors() {
+fn modules_import_only_from_lower_floors() {
     let floors = floors();
     let (mut arrows, mut wrong) = (BTreeSet::new(), Vec::new());
     for (name, path) in own_sources() {
@@ -237,7 +237,7 @@ fn every_module_uses_only_modules_of_lower_floors() {
             continue;
         }
         let floor = *floors.get(&module).unwrap_or_else(|| panic!("{module} is on no floor of ARCHITECTURE.md"));
-        for used in named_behind_crate(&std::fs::read_to_string(&path).expect("a source file")) {
+        for used in used_modules(&std::fs::read_to_string(&path).expect("a source file")) {
             let Some(&below) = floors.get(&used).filter(|_| used != module) else { continue };
             arrows.insert((module.clone(), used.clone()));
             if below >= floor {
@@ -251,7 +251,7 @@ fn every_module_uses_only_modules_of_lower_floors() {
 
 /// Every program that a test starts gets its environment from one function; what does not run is said by another.
 #[test]
-fn tests_start_the_program_and_skip_in_one_way() {
+fn tests_share_one_start_and_skip_function() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     sources(&root.join("src"), &mut files);
@@ -268,11 +268,11 @@ fn tests_start_the_program_and_skip_in_one_way() {
 /// The modules of a crate by their paths, e.g. `load::car::read`, with what their sources name. Unit tests are left out.
 struct Modules(BTreeMap<String, Names>);
 
-/// What a module names of its own crate.
+/// Paths within the crate that a module names.
 #[derive(Default)]
 struct Names {
     paths: Vec<String>,
-    /// What it only hands on, by the name it has then.
+    /// Reexports, by their new names.
     handed_on: BTreeMap<String, String>,
 }
 
@@ -311,7 +311,7 @@ impl Modules {
         }
     }
 
-    /// Which modules use which, where `of` says what stands for a module: its file, or all that is at the top.
+    /// Pairs of a module and a module that it uses. `of` maps a module to its file or its top-level module.
     fn arrows<'a>(&'a self, of: impl Fn(&'a str) -> Option<&'a str>) -> BTreeSet<(&'a str, &'a str)> {
         let arrows = self.0.iter().flat_map(|(user, names)| names.paths.iter().map(move |path| (user.as_str(), path)));
         let arrows = arrows.filter_map(|(user, path)| Some((of(user)?, of(self.defining(path)?)?)));
@@ -324,7 +324,7 @@ struct Scan<'a> {
     module: &'a str,
     children: BTreeSet<String>,
     names: Names,
-    /// Whether the `use` in hand is `pub`.
+    /// True if the current `use` is `pub`.
     hands_on: bool,
 }
 
@@ -401,13 +401,13 @@ fn on_circles<'a>(arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<String> {
     arrows.iter().filter(|(user, used)| reached(used).contains(user)).map(|(a, b)| format!("{a} -> {b}")).collect()
 }
 
-/// What is at the top of `src`.
+/// The top-level module of a path.
 fn top(module: &str) -> &str {
     module.split("::").next().unwrap_or(module)
 }
 
 #[test]
-fn a_planted_circle_is_found() {
+fn planted_import_cycle_is_found() {
     let through_a_folder = [
         ("load/import.rs", "use crate::load::car::{self, Held as Kept}; fn f() { super::commit::g() }"),
         ("load/commit.rs", "pub(in crate::load) fn g() {}"),
@@ -425,7 +425,7 @@ fn a_planted_circle_is_found() {
 }
 
 #[test]
-fn no_modules_use_each_other_in_a_circle() {
+fn modules_have_no_import_cycles() {
     let text = |(name, path): (PathBuf, PathBuf)| {
         (name.display().to_string(), std::fs::read_to_string(path).expect("a source file"))
     };
@@ -459,7 +459,7 @@ fn row(rows: &[BTreeSet<String>], module: &str) -> Option<usize> {
 }
 
 #[test]
-fn every_file_of_load_uses_only_files_of_its_row_or_lower_ones() {
+fn files_of_load_import_only_downwards() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md");
     let text = std::fs::read_to_string(path).expect("ARCHITECTURE.md");
     let rows = text.split("| file of `load` |").nth(1).expect("the table").split("\n\n").next().unwrap_or_default();

@@ -22,7 +22,7 @@ use crate::common::log::{LogBlock, hex, model as model_of_log};
 use crate::common::log_blocks;
 use crate::common::model::{Key, Model};
 
-/// What all of them may take together.
+/// Largest size of all fixtures together.
 const ROOM: usize = 2 << 20;
 
 /// Files by their names, and what is known about the snapshots among them.
@@ -76,7 +76,7 @@ impl Made {
     }
 }
 
-/// What the roots lead to, by the links that an independent decoder finds.
+/// Counts the blocks reachable from the roots, by the links that an independent decoder finds.
 fn links(roots: &[Vec<u8>], blocks: &[Block]) -> Value {
     let blocks: BTreeMap<&[u8], &[u8]> = blocks.iter().map(|(cid, data)| (&cid[..], &data[..])).collect();
     let (mut seen, mut missing, mut next) = (BTreeSet::new(), BTreeSet::new(), roots.to_vec());
@@ -337,7 +337,7 @@ fn below(dir: &std::path::Path, prefix: &str, files: &mut BTreeMap<String, Vec<u
 }
 
 #[test]
-fn every_fixture_is_what_the_code_makes() {
+fn fixtures_match_the_generating_code() {
     let made = make().files;
     let room: usize = made.values().map(Vec::len).sum();
     assert!(room < ROOM, "the fixtures take {room} bytes");

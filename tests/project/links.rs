@@ -38,7 +38,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_link_of_the_documents_leads_somewhere() {
+fn links_in_documents_resolve() {
     let mut lost = Vec::new();
     for document in documents() {
         let text = read(&document);
@@ -55,7 +55,7 @@ fn every_link_of_the_documents_leads_somewhere() {
 }
 
 #[test]
-fn the_summary_has_every_page_once() {
+fn summary_lists_every_page_once() {
     let summary = read(&root().join("docs/SUMMARY.md"));
     let listed = targets(&summary);
     let pages: BTreeSet<_> = documents()

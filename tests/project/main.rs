@@ -1,12 +1,12 @@
-//! What the sources and the documents must keep to: boundaries between modules, documented errors and JSON, the public API.
+//! Rules for sources and documents: boundaries between modules, documented errors and JSON, the public API.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod boundaries;
-mod errors_are_documented;
+mod documented_errors;
+mod documented_json;
 mod fixtures;
-mod json_is_documented;
 mod links;
 mod packaging;
 mod public_api;

@@ -1,4 +1,4 @@
-//! What the workflows, the image and the package scripts promise, read from their files.
+//! Guarantees of the workflows, the image and the package scripts, read from their files.
 
 use std::path::{Path, PathBuf};
 
@@ -86,12 +86,12 @@ fn image_is_built_from_listed_files() {
 }
 
 #[test]
-fn portable_program_may_have_32_mib() {
+fn portable_program_is_at_most_32_mib() {
     assert!(read("scripts/portable").contains("LARGEST=$((32 << 20))"));
 }
 
 #[test]
-fn go_example_names_debians_go() {
+fn go_example_requires_debians_version() {
     assert!(read("examples/go/go.mod").lines().any(|line| line == "go 1.19"));
     let program = read("examples/go/read.go");
     assert!(program.contains("Go 1.19") && program.contains("golang-go"));

@@ -16,7 +16,7 @@ type At = Vec<String>;
 struct Crate {
     modules: BTreeMap<At, Vec<syn::Item>>,
     lines: BTreeSet<String>,
-    /// What has been printed: a path and an item.
+    /// Printed items, each with its path.
     done: BTreeSet<(At, String)>,
 }
 
@@ -76,7 +76,7 @@ impl Crate {
         self.modules.insert(at, items);
     }
 
-    /// Where a path leads that stands in the module `at`, and the name at its end.
+    /// Resolves a path used in the module `at`, and returns its target and last name.
     fn resolve(&self, at: &At, path: &[String]) -> Option<(At, String)> {
         let (name, path) = path.split_last()?;
         let mut here = at.clone();
@@ -91,7 +91,7 @@ impl Crate {
         self.modules.contains_key(&here).then(|| (here, name.clone()))
     }
 
-    /// The module that defines what `name` stands for in `at`.
+    /// The module that defines `name` as used in `at`.
     fn origin(&self, at: &At, name: &str, depth: usize) -> Option<At> {
         let items = self.modules.get(at)?;
         if items.iter().any(|item| name_of(item).is_some_and(|it| it == name)) {
@@ -216,7 +216,7 @@ impl Crate {
     }
 }
 
-/// What is derived and is no trait: a method for each field.
+/// A derive that adds a method for each field instead of a trait.
 const SETTERS: &str = "Setters";
 
 fn derived(attributes: &[syn::Attribute]) -> Vec<String> {
@@ -266,13 +266,13 @@ fn parse(file: &PathBuf) -> Vec<syn::Item> {
 }
 
 #[test]
-fn the_public_api_is_what_was_promised() {
+fn public_api_matches_the_snapshot() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut all = Crate::default();
     all.load(Vec::new(), parse(&src.join("lib.rs")), &src);
     all.print_module("bedload", &Vec::new());
     let text = all.lines.iter().cloned().collect::<Vec<_>>().join("\n");
-    // What must be seen for this to mean anything.
+    // The listing must contain these items.
     for known in [
         "fn bedload::import: fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcome>",
         "struct bedload::report::WalkReport.missing: u64",

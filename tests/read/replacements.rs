@@ -107,14 +107,14 @@ fn export_names_a_moved_database() {
     })));
     is_replaced(bedload::export(&ExportOptions::new(&case.db), &file, &moved));
     assert!(!file.exists());
-    // The same damage without a replacement is damage.
+    // Without a replacement this is damage.
     std::fs::rename(&from, &case.db).expect("moved back");
     let error = bedload::export(&ExportOptions::new(&case.db), &file, &bedload::progress::Silent);
     assert!(matches!(error, Err(Error::Rocks { .. })), "{error:?}");
 }
 
 #[test]
-fn a_replaced_database_ends_with_code_1() {
+fn replaced_database_exits_with_code_1() {
     let case = Case::new();
     let mut command = std::process::Command::new(bedload().get_program());
     command.args(["--progress", "off", "get", "--as", "hex"]).arg(&case.db).arg("-");

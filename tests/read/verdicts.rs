@@ -63,14 +63,14 @@ fn possible_loss_of_records_fails() {
     assert_eq!(report["valid"], true);
     let error = format!("error: verify {}: intact but not confirmed: {reason}\nhint: --against SNAPSHOT", db.display());
     assert!(said.starts_with(&error), "{said}");
-    // Who knows of the node accepts it; the comparison shows the loss.
+    // --allow-extra accepts the added records; the comparison shows the loss.
     verdict(&db, &["--allow-extra"], 0);
     let (line, ..) = verdict(&db, &["--allow-extra", "--against", car.to_str().expect("text")], 3);
     assert!(line.starts_with("verdict   damaged: "), "{line}");
 }
 
 #[test]
-fn damage_ends_with_its_verdict() {
+fn damaged_database_gets_the_damaged_verdict() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     flip(&ssts(&db)[0], 5000, 0x10);
@@ -82,7 +82,7 @@ fn damage_ends_with_its_verdict() {
 }
 
 #[test]
-fn other_snapshots_are_no_damage() {
+fn wrong_snapshot_is_not_reported_as_damage() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
     let other = dir.path().join("other.car");

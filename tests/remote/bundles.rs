@@ -14,29 +14,29 @@ use crate::common::store::{Answer, Store};
 
 tests! {
     Needs::Nothing => [
-        a_seeded_database_is_that_of_the_import,
-        a_bundle_of_many_files_is_seeded,
-        an_import_publishes_what_a_bundle_of_its_database_has,
-        an_import_through_memtables_publishes_nothing,
-        a_place_that_takes_no_bundle_is_refused_before_anything_is_read,
-        a_file_of_the_newest_bundle_that_is_damaged_is_told_of,
-        nothing_is_written_twice,
-        the_paths_of_the_publisher_are_not_published,
-        a_damaged_copy_in_a_directory_is_written_anew,
-        what_others_have_put_under_the_names_of_a_bundle_is_not_written_to,
-        a_web_server_is_enough,
-        a_store_takes_the_files_first_and_the_pointer_last,
-        long_files_are_sent_in_parts_and_again_where_a_store_fails,
-        a_web_server_takes_no_files,
-        mirrors_stand_in_for_each_other,
-        logs_with_their_indexes_are_seeded_too,
-        the_node_has_options_of_its_own,
-        a_database_takes_the_place_of_an_older_one,
-        what_others_may_write_to_is_copied_and_what_is_ours_is_not,
+        seeded_database_equals_the_import,
+        seed_checks_record_counts_of_many_files,
+        import_publishes_the_bundle_of_its_database,
+        memtable_import_cannot_publish,
+        unusable_bundle_directory_is_refused_early,
+        import_replaces_damaged_bundle_files,
+        bundle_writes_no_file_twice,
+        bundle_contains_no_local_paths,
+        bundle_rewrites_damaged_files,
+        bundle_writes_through_no_link_or_pipe,
+        seed_reads_from_a_web_server,
+        store_receives_the_pointer_last,
+        failed_parts_of_uploads_are_retried,
+        bundle_to_a_web_server_is_refused,
+        seed_falls_back_to_another_mirror,
+        block_log_with_indexes_is_seeded,
+        seed_applies_node_options,
+        seed_replaces_a_database_only_on_request,
+        seed_copies_files_that_others_can_write,
     ];
 }
 
-fn a_seeded_database_is_that_of_the_import() {
+fn seeded_database_equals_the_import() {
     let place = Place::new();
     let to = published(&place, plain());
     let (db, y) = (place.path("db"), place.path("y"));
@@ -51,14 +51,14 @@ fn a_seeded_database_is_that_of_the_import() {
     for field in ["digest", "blocks", "key", "column_family", "payload_bytes", "preset", "options", "levels", "head"] {
         assert_eq!(report.json[field], imported[field], "{field}");
     }
-    // What is seeded is published as the same bundle.
+    // Publishing the seeded database gives the same bundle.
     let again = bundle(&y, &to).succeeds();
     assert_eq!(again.text("/id"), latest(&to));
     assert_eq!(again.number("/uploaded_files"), 0);
 }
 
-/// RocksDB tells the numbers of records of some twenty files when it opens a database, and none of the others.
-fn a_bundle_of_many_files_is_seeded() {
+/// RocksDB reports the record counts of some twenty files when it opens a database, and of no others.
+fn seed_checks_record_counts_of_many_files() {
     let place = Place::new();
     let blocks: Vec<Block> = (0..9000).map(|i| block(&noise(i, 300 + (i * 37 % 400) as usize))).collect();
     let source = place.file("a.car", &rooted(&blocks));
@@ -80,7 +80,7 @@ fn a_bundle_of_many_files_is_seeded() {
     nothing_is_ingested(&place.path("z"));
 }
 
-fn an_import_publishes_what_a_bundle_of_its_database_has() {
+fn import_publishes_the_bundle_of_its_database() {
     let place = Place::new();
     let whole = content(&published(&place, plain()));
     let (to, work) = (place.path("to"), place.path("work"));
@@ -113,7 +113,7 @@ fn an_import_publishes_what_a_bundle_of_its_database_has() {
     holds(&y, plain());
 }
 
-fn an_import_through_memtables_publishes_nothing() {
+fn memtable_import_cannot_publish() {
     let place = Place::new();
     let to = place.path("to");
     let run = import_to(plain(), &to, Some(&place.path("x")), &place.path("work"));
@@ -122,7 +122,7 @@ fn an_import_through_memtables_publishes_nothing() {
     assert!(!to.join("latest").exists() && !place.path("x").exists());
 }
 
-fn a_place_that_takes_no_bundle_is_refused_before_anything_is_read() {
+fn unusable_bundle_directory_is_refused_early() {
     let place = Place::new();
     let (work, db, file) = (place.path("work"), place.path("x"), place.file("file", b"of a user"));
     std::fs::create_dir(&work).expect("a folder");
@@ -139,7 +139,7 @@ fn a_place_that_takes_no_bundle_is_refused_before_anything_is_read() {
     assert!(replaces.stderr.contains("--db"), "{}", replaces.stderr);
 }
 
-fn a_file_of_the_newest_bundle_that_is_damaged_is_told_of() {
+fn import_replaces_damaged_bundle_files() {
     let place = Place::new();
     let (to, work) = (published(&place, plain()), place.path("work"));
     std::fs::create_dir(&work).expect("a folder");
@@ -169,7 +169,7 @@ fn without_the_seal(mut record: Value, report: &Value) -> Value {
     record
 }
 
-fn nothing_is_written_twice() {
+fn bundle_writes_no_file_twice() {
     let place = Place::new();
     let (db, to) = (imported(&place, plain()), place.path("bundles"));
     let first = bundle(&db, &to).succeeds();
@@ -182,7 +182,7 @@ fn nothing_is_written_twice() {
     assert_eq!((second.number("/uploaded_files"), second.number("/uploaded_bytes")), (0, 0));
     assert_eq!(second.text("/id"), first.text("/id"));
     assert_eq!(inodes(), before);
-    // The same records in other bytes: each SST has a random identity.
+    // This import has equal records in other bytes: each SST has a random identity.
     let other = Place::new();
     let again = imported(&other, plain());
     let third = bundle(&again, &to).succeeds();
@@ -197,7 +197,7 @@ fn nothing_is_written_twice() {
     holds(&y, plain());
 }
 
-fn the_paths_of_the_publisher_are_not_published() {
+fn bundle_contains_no_local_paths() {
     let place = Place::new();
     let to = published(&place, plain());
     let text = std::fs::read_to_string(to.join(latest(&to)).join("bundle.json")).expect("text");
@@ -208,7 +208,7 @@ fn the_paths_of_the_publisher_are_not_published() {
     assert!(text.contains("plain.car"));
 }
 
-fn a_damaged_copy_in_a_directory_is_written_anew() {
+fn bundle_rewrites_damaged_files() {
     let place = Place::new();
     let to = published(&place, plain());
     let (cut, flipped) = (&files(&to)[0], &files(&to)[1]);
@@ -224,7 +224,8 @@ fn a_damaged_copy_in_a_directory_is_written_anew() {
     names_only_what_is_there(&to);
 }
 
-fn what_others_have_put_under_the_names_of_a_bundle_is_not_written_to() {
+/// Another user may have put links or pipes under the names of a bundle.
+fn bundle_writes_through_no_link_or_pipe() {
     use std::os::unix::fs::symlink;
     let place = Place::new();
     let to = published(&place, small());
@@ -263,14 +264,14 @@ fn what_others_have_put_under_the_names_of_a_bundle_is_not_written_to() {
     bundle(&db, &to).succeeds();
 }
 
-fn a_web_server_is_enough() {
+fn seed_reads_from_a_web_server() {
     let place = Place::new();
     let store = Store::of(&published(&place, plain()));
     let y = place.path("y");
     let seeded = seed(store.url(""), &y).succeeds();
     assert_eq!(seeded.text("/digest"), plain().digest);
     holds(&y, plain());
-    // What the network gives is told as for a snapshot.
+    // The report samples the network as for a snapshot.
     let samples = seeded.json["samples"].as_array().expect("samples");
     let received = samples.iter().filter_map(|sample| sample["network"]["received_bytes"].as_u64()).max();
     let total: u64 = files(&place.path("bundles")).iter().map(|file| file.metadata().expect("there").len()).sum();
@@ -280,7 +281,7 @@ fn a_web_server_is_enough() {
     assert_eq!(asked.len(), store.objects().len());
 }
 
-fn a_store_takes_the_files_first_and_the_pointer_last() {
+fn store_receives_the_pointer_last() {
     let (place, store) = (Place::new(), Store::new());
     let db = imported(&place, plain());
     let publish = || bundle(&db, "s3://bucket/main").at(&store.endpoint());
@@ -303,7 +304,7 @@ fn a_store_takes_the_files_first_and_the_pointer_last() {
     holds(&y, plain());
 }
 
-fn long_files_are_sent_in_parts_and_again_where_a_store_fails() {
+fn failed_parts_of_uploads_are_retried() {
     let (place, store) = (Place::new(), Store::new());
     let blocks: Vec<Block> = (0..3).map(|i| block(&noise(i, 9 << 20))).collect();
     let long = Snapshot::of_blocks("long.car", rooted(&blocks), &blocks);
@@ -326,21 +327,21 @@ fn long_files_are_sent_in_parts_and_again_where_a_store_fails() {
     let y = place.path("y");
     seed("s3://bucket/main", &y).at(&store.endpoint()).succeeds();
     holds(&y, &long);
-    // What a store refuses ends it, and nothing names what is not there.
+    // A refused upload ends the command, and no pointer is written.
     let other = Store::new();
     other.now(|method, _| if method == "PUT" { Answer::Status(403) } else { Answer::Right });
     bundle(&db, "s3://bucket/main").at(&other.endpoint()).refused(3, "refuses");
     assert!(other.objects().is_empty());
 }
 
-fn a_web_server_takes_no_files() {
+fn bundle_to_a_web_server_is_refused() {
     let place = Place::new();
     let db = imported(&place, small());
     bundle(&db, "http://127.0.0.1:1/x").refused(2, "is at a web server, which takes no files");
     bundle(&db, &db).refused(2, "is a database");
 }
 
-fn mirrors_stand_in_for_each_other() {
+fn seed_falls_back_to_another_mirror() {
     let place = Place::new();
     let to = published(&place, plain());
     let (one, two) = (Store::of(&to), Store::of(&to));
@@ -365,7 +366,7 @@ fn mirrors_stand_in_for_each_other() {
     }
 }
 
-fn logs_with_their_indexes_are_seeded_too() {
+fn block_log_with_indexes_is_seeded() {
     let place = Place::new();
     let log = place.path("block_log");
     let made =
@@ -383,7 +384,7 @@ fn logs_with_their_indexes_are_seeded_too() {
     }
 }
 
-fn the_node_has_options_of_its_own() {
+fn seed_applies_node_options() {
     let place = Place::new();
     let to = published(&place, small());
     let y = place.path("y");
@@ -406,7 +407,7 @@ fn newest_options(db: &std::path::Path) -> std::path::PathBuf {
     all.filter(|path| path.display().to_string().contains("OPTIONS-")).max().expect("options")
 }
 
-fn a_database_takes_the_place_of_an_older_one() {
+fn seed_replaces_a_database_only_on_request() {
     let place = Place::new();
     let to = published(&place, plain());
     let old = Place::new();
@@ -417,7 +418,7 @@ fn a_database_takes_the_place_of_an_older_one() {
     holds(&db, plain());
 }
 
-fn what_others_may_write_to_is_copied_and_what_is_ours_is_not() {
+fn seed_copies_files_that_others_can_write() {
     let place = Place::new();
     let to = published(&place, plain());
     let open = &files(&to)[0];
@@ -427,7 +428,7 @@ fn what_others_may_write_to_is_copied_and_what_is_ours_is_not() {
     let inodes: Vec<u64> =
         y.read_dir().expect("a folder").map(|entry| entry.expect("one").metadata().expect("there").ino()).collect();
     let linked = files(&to).iter().filter(|file| inodes.contains(&file.metadata().expect("there").ino())).count();
-    // Where the file system shares blocks, no file has two names.
+    // On a file system that shares blocks, no file is hard-linked.
     assert!(linked == 0 || linked == files(&to).len() - 1, "{linked}");
     assert!(!inodes.contains(&open.metadata().expect("there").ino()));
     holds(&y, plain());

@@ -1,4 +1,4 @@
-//! Comparisons and searches on a snapshot at a URL: it is fetched once, and nothing of it stays.
+//! `bench` and `tune` on a snapshot at a URL: it is fetched once and removed afterwards.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,12 +14,12 @@ use crate::common::server::{Act, Server};
 
 tests! {
     Needs::Nothing => [
-        it_is_fetched_once_for_all_runs_and_names_no_secrets,
-        what_is_not_the_published_file_is_not_measured,
-        what_cannot_be_fetched_is_refused_before_anything_is_made,
-        a_file_that_changes_while_it_is_fetched_is_not_measured,
-        what_is_fetched_goes_with_a_signal_and_what_a_kill_leaves_with_the_next_run,
-        a_search_takes_its_samples_from_what_was_fetched,
+        bench_fetches_once_and_hides_secrets,
+        wrong_checksum_stops_a_comparison,
+        unusable_url_is_refused_before_benchmarking,
+        snapshot_changed_during_fetch_is_refused,
+        interrupted_fetch_leaves_no_files,
+        tune_fetches_the_snapshot_once,
     ];
 }
 
@@ -77,7 +77,7 @@ fn is_fetching(child: &mut Child, place: &Place) {
     }
 }
 
-fn it_is_fetched_once_for_all_runs_and_names_no_secrets() {
+fn bench_fetches_once_and_hides_secrets() {
     for snapshot in [forest(), log()] {
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
         let server = server.with(&format!("{}.sha256sum", snapshot.name), sum(snapshot));
@@ -90,7 +90,7 @@ fn it_is_fetched_once_for_all_runs_and_names_no_secrets() {
         };
         let (said, noted) = ends(run("2"), 0);
         let (served, len) = (server.served(), snapshot.bytes.len() as u64);
-        // What is sent to a connection that is given up counts, though nobody reads it; twice the file is more than this.
+        // Bytes sent to an abandoned connection count, although nobody reads them. Fetching twice would exceed this.
         let given_up = (len / 2).max(1 << 20);
         assert!((len..len + given_up).contains(&served), "{served} bytes of {len}");
         assert!(server.requests().iter().any(|request| request.headers.contains_key("if-match")), "it is pinned");
@@ -107,7 +107,7 @@ fn it_is_fetched_once_for_all_runs_and_names_no_secrets() {
         assert!(!said.contains("hidden") && !noted.contains("hidden"), "{said}{noted}");
         nothing_is_left(&place);
 
-        // What is done needs no snapshot; one more round does.
+        // Completed runs need no snapshot; an added round does.
         ends(run("2"), 0);
         assert!(server.served() < len / 2, "fetched for nothing");
         ends(run("3"), 0);
@@ -122,7 +122,7 @@ fn it_is_fetched_once_for_all_runs_and_names_no_secrets() {
     }
 }
 
-fn what_is_not_the_published_file_is_not_measured() {
+fn wrong_checksum_stops_a_comparison() {
     let (place, server) = (Place::new(), Server::new(small().bytes.clone()));
     let server = server.with("small.car.sha256sum", sum(forest()));
     let (_, said) = ends(bench(&server.url("small.car"), &place), 3);
@@ -136,7 +136,7 @@ fn what_is_not_the_published_file_is_not_measured() {
     nothing_is_left(&place);
 }
 
-fn what_cannot_be_fetched_is_refused_before_anything_is_made() {
+fn unusable_url_is_refused_before_benchmarking() {
     let (place, server) = (Place::new(), Server::new(small().bytes.clone()).acts(|_, _| Act::WithoutLength));
     let (_, said) = ends(bench(&server.url("a.car"), &place), 2);
     assert!(said.contains("does not say how large it is"), "{said}");
@@ -152,9 +152,9 @@ fn what_cannot_be_fetched_is_refused_before_anything_is_made() {
     assert!(said.contains("--connections and --endpoint have no effect"), "{said}");
 }
 
-fn a_file_that_changes_while_it_is_fetched_is_not_measured() {
+fn snapshot_changed_during_fetch_is_refused() {
     let (place, server) = (Place::new(), Server::new(forest().bytes.clone()));
-    // Behind what is looked at.
+    // After the bytes that the probe reads.
     let late = |request: &crate::common::server::Request, _| match request.range() {
         Some((first, _)) if (1 << 20..3 << 20).contains(&first) => Act::Status(412, "ETag: \"two\"\r\n"),
         _ => Act::Serve,
@@ -165,7 +165,7 @@ fn a_file_that_changes_while_it_is_fetched_is_not_measured() {
     nothing_is_left(&place);
 }
 
-fn what_is_fetched_goes_with_a_signal_and_what_a_kill_leaves_with_the_next_run() {
+fn interrupted_fetch_leaves_no_files() {
     let (place, server) = (Place::new(), Server::new(forest().bytes.clone()).acts(|_, _| Act::Slow(1 << 20)));
     let url = server.url("a.car.zst");
     let start = || {
@@ -191,7 +191,7 @@ fn what_is_fetched_goes_with_a_signal_and_what_a_kill_leaves_with_the_next_run()
     nothing_is_left(&place);
 }
 
-fn a_search_takes_its_samples_from_what_was_fetched() {
+fn tune_fetches_the_snapshot_once() {
     let (place, server) = (Place::new(), Server::new(small().bytes.clone()));
     let mut tune = bedload();
     tune.args(["tune", &server.url("a.car"), "--json", "--budget", "2s", "--out"]).arg(place.path("tuned"));

@@ -12,18 +12,18 @@ use crate::servers::{Running, debian, free_port};
 
 tests! {
     Needs::SlurmAndTime => [
-        an_array_of_slurm_and_a_job_that_waits_for_it_make_a_bundle,
+        slurm_array_makes_a_bundle,
     ];
     Needs::Parallel => [
         gnu_parallel_makes_a_bundle,
     ];
     Needs::Schemas => [
-        kubernetes_takes_the_jobs,
-        aws_takes_the_job_definition_and_both_jobs,
+        kubernetes_schema_accepts_the_jobs,
+        aws_schema_accepts_the_jobs,
     ];
 }
 
-/// How long a daemon may take to be ready, or an array to end.
+/// Time in which a daemon must be ready, or an array must end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn is_there(mut command: Command) -> bool {
@@ -51,7 +51,7 @@ pub fn has_schemas() -> bool {
 
 fn python() -> Command {
     let mut python = hermetic(std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into()));
-    // Where scripts/fleet puts it.
+    // scripts/fleet installs it there.
     python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("fleet"));
     python
 }
@@ -152,7 +152,7 @@ impl Slurm {
     }
 }
 
-fn an_array_of_slurm_and_a_job_that_waits_for_it_make_a_bundle() {
+fn slurm_array_makes_a_bundle() {
     let slurm = Slurm::start();
     let (to, scratch) = (slurm.place.path("bundles"), slurm.place.path("scratch"));
     std::fs::create_dir(&scratch).expect("a folder");
@@ -192,7 +192,7 @@ fn gnu_parallel_makes_a_bundle() {
     holds(&place.path("y"), plain());
 }
 
-fn kubernetes_takes_the_jobs() {
+fn kubernetes_schema_accepts_the_jobs() {
     let check = |file: &Path| {
         let args = ["-m", "kubernetes_validate", "--kubernetes-version", "1.33", "--strict"];
         with(python(), &args).arg(file).output().expect("it runs")
@@ -222,7 +222,7 @@ open(sys.argv[0] + ".log", "a").write(json.dumps([operation, given]) + "\n")
 print("an-id")
 "#;
 
-fn aws_takes_the_job_definition_and_both_jobs() {
+fn aws_schema_accepts_the_jobs() {
     let place = Place::new();
     let aws = place.file("aws", AWS.as_bytes());
     std::fs::set_permissions(&aws, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");

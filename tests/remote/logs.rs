@@ -7,11 +7,11 @@ use crate::{Needs, dies};
 
 tests! {
     Needs::Nothing => [
-        a_log_goes_on_as_the_file_that_it_was,
-        a_log_behind_a_moving_name_goes_on_where_that_led,
-        a_log_that_is_finished_is_not_read_again,
-        a_log_and_a_car_are_not_taken_for_each_other,
-        the_sum_of_a_log_is_compared,
+        log_resumes_unless_it_changed,
+        log_resumes_at_the_redirect_target,
+        finished_log_is_not_read_again,
+        resume_refuses_another_source_format,
+        log_checksum_is_compared,
     ];
 }
 
@@ -19,7 +19,7 @@ fn of_log(place: &Place, url: &str) -> Import {
     import(place, url).args(&["--memory", "16MiB", "--threads", "2"]).env("BEDLOAD_DURABLE_BYTES", "1000000")
 }
 
-fn a_log_goes_on_as_the_file_that_it_was() {
+fn log_resumes_unless_it_changed() {
     let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
     let url = server.url("block_log");
     dies(of_log(&place, &url), "range:2");
@@ -41,7 +41,7 @@ fn a_log_goes_on_as_the_file_that_it_was() {
     assert_eq!(done.text("/sources/0/remote/etag"), "\"two\"");
 }
 
-fn a_log_behind_a_moving_name_goes_on_where_that_led() {
+fn log_resumes_at_the_redirect_target() {
     let server = Server::new(log().bytes.clone());
     let to = |name: &str| {
         let to = server.url(name);
@@ -60,7 +60,7 @@ fn a_log_behind_a_moving_name_goes_on_where_that_led() {
     assert_eq!(done.text("/sources/0/remote/url"), server.url("dated"));
 }
 
-fn a_log_that_is_finished_is_not_read_again() {
+fn finished_log_is_not_read_again() {
     let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
     let url = server.url("block_log");
     dies(of_log(&place, &url), "renamed");
@@ -76,7 +76,7 @@ fn a_log_that_is_finished_is_not_read_again() {
     assert_eq!(done.code, Some(4), "{}", done.stderr);
 }
 
-fn a_log_and_a_car_are_not_taken_for_each_other() {
+fn resume_refuses_another_source_format() {
     let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
     dies(of_log(&place, &server.url("a")), "range:2");
     server.replace(forest().bytes.clone(), "\"two\"");
@@ -84,7 +84,7 @@ fn a_log_and_a_car_are_not_taken_for_each_other() {
     assert_eq!(done.code, Some(4), "{}", done.stderr);
 }
 
-fn the_sum_of_a_log_is_compared() {
+fn log_checksum_is_compared() {
     use sha2::{Digest, Sha256};
     let sum = |bytes: &[u8]| data_encoding::HEXLOWER.encode(&Sha256::digest(bytes));
     let (place, server) = (Place::new(), Server::new(log().bytes.clone()));

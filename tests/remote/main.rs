@@ -1,5 +1,5 @@
-//! Snapshots at URLs: what is asked of servers, what becomes of servers that misbehave, what is never shown; and imports from
-//! nginx and from an S3 server, which `scripts/servers` installs; shards on engines that `scripts/fleet` installs.
+//! Snapshots at URLs: requests, faulty servers and hidden secrets. Imports from nginx and from an S3 server, which
+//! `scripts/servers` installs, and shards on engines that `scripts/fleet` installs.
 //!
 //! A test that needs a server that is not there is reported as ignored. Arguments are those of any test binary.
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-/// What a test needs beside this repository.
+/// Requirements of a test beyond this repository.
 #[derive(Clone, Copy)]
 enum Needs {
     Nothing,
@@ -43,28 +43,28 @@ macro_rules! tests {
 mod common;
 mod servers;
 
+mod bad_bundles;
+mod bad_servers;
+mod bad_shards;
+mod bundle_updates;
 mod bundles;
-mod bundles_are_refused;
-mod bundles_are_signed;
-mod bundles_are_updated;
-mod bundles_in_part;
-mod bundles_that_lie;
 mod comparisons;
+mod contradictory_bundles;
 mod fleet;
-mod imports_from_urls;
 mod logs;
-mod names_without_secrets;
+mod partial_bundles;
 mod real_nginx;
 mod real_s3;
-mod servers_that_misbehave;
+mod repeated_kills;
+mod resume;
+mod secrets;
 mod several_sources;
 mod shards;
-mod shards_are_refused;
+mod signatures;
+mod source_checksums;
+mod store_checksums;
 mod stores;
-mod sums_of_sources;
-mod sums_of_stores;
-mod they_go_on;
-mod they_go_on_after_many_kills;
+mod urls;
 
 /// Runs an import that ends as by `kill -9` when it reaches `point`.
 #[track_caller]
@@ -79,28 +79,28 @@ fn main() -> ExitCode {
     arguments.test_threads = arguments.test_threads.or(threads);
     // Those that wait longest begin first.
     let modules = [
-        they_go_on_after_many_kills::TESTS,
-        servers_that_misbehave::TESTS,
+        repeated_kills::TESTS,
+        bad_servers::TESTS,
         real_nginx::TESTS,
         real_s3::TESTS,
         bundles::TESTS,
-        bundles_are_refused::TESTS,
-        bundles_are_signed::TESTS,
-        bundles_are_updated::TESTS,
-        bundles_in_part::TESTS,
-        bundles_that_lie::TESTS,
+        bad_bundles::TESTS,
+        signatures::TESTS,
+        bundle_updates::TESTS,
+        partial_bundles::TESTS,
+        contradictory_bundles::TESTS,
         comparisons::TESTS,
         fleet::TESTS,
         shards::TESTS,
-        shards_are_refused::TESTS,
-        imports_from_urls::TESTS,
+        bad_shards::TESTS,
+        urls::TESTS,
         logs::TESTS,
-        names_without_secrets::TESTS,
+        secrets::TESTS,
         several_sources::TESTS,
         stores::TESTS,
-        sums_of_sources::TESTS,
-        sums_of_stores::TESTS,
-        they_go_on::TESTS,
+        source_checksums::TESTS,
+        store_checksums::TESTS,
+        resume::TESTS,
     ];
     let (has_nginx, has_moto) = (servers::has_nginx(), servers::has_moto());
     let (has_slurm, has_parallel, has_schemas) = (fleet::has_slurm(), fleet::has_parallel(), fleet::has_schemas());

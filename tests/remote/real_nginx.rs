@@ -14,18 +14,18 @@ use crate::servers::Nginx;
 
 tests! {
     Needs::Nginx => [
-        sixty_four_connections_stay_in_the_budget,
-        a_restart_in_the_middle_is_waited_for,
-        throttled_connections_give_ranges_that_come_once,
-        forests_frames_come_in_ranges_and_an_inspection_reads_little,
-        a_redirect_is_followed_once,
-        a_file_that_changes_between_two_runs_is_refused_with_both_sides,
-        ranges_that_are_switched_off_are_one_stream,
-        a_certificate_of_our_own_is_trusted_where_it_is_named_and_else_the_refusal_says_so,
-        a_password_is_sent_and_never_shown,
-        the_sum_beside_a_file_is_compared,
-        google_and_azure_are_asked_for_ranges,
-        a_bundle_is_fetched_and_goes_on_after_a_kill,
+        many_connections_stay_within_the_budget,
+        import_survives_a_server_restart,
+        throttled_import_requests_each_range_once,
+        forest_snapshot_is_imported_and_inspected,
+        redirect_is_followed_once,
+        resume_refuses_a_changed_file,
+        disabled_ranges_are_read_as_stream,
+        only_named_certificates_are_trusted,
+        password_is_sent_but_never_shown,
+        published_checksum_is_compared,
+        google_and_azure_imports_resume,
+        killed_seed_fetches_only_missing_files,
     ];
 }
 
@@ -35,7 +35,7 @@ fn spilling(place: &Place, url: &str) -> Import {
     import(place, url).args(&["--plan", "spill", "--memory", "16MiB"]).env("BEDLOAD_DURABLE_BYTES", "1000000")
 }
 
-fn throttled_connections_give_ranges_that_come_once() {
+fn throttled_import_requests_each_range_once() {
     let (place, nginx) = (Place::new(), Nginx::new(SLOW));
     nginx.put("a.car", &plain().bytes);
     let done = import(&place, nginx.url("a.car")).holds(&plain().blocks);
@@ -48,7 +48,7 @@ fn throttled_connections_give_ranges_that_come_once() {
     assert!(log.len() > 6, "{log:?}");
 }
 
-fn forests_frames_come_in_ranges_and_an_inspection_reads_little() {
+fn forest_snapshot_is_imported_and_inspected() {
     let (place, nginx) = (Place::new(), Nginx::new(""));
     nginx.put("a.forest.car.zst", &forest().bytes);
     import(&place, nginx.url("a.forest.car.zst")).holds(&forest().blocks);
@@ -58,7 +58,7 @@ fn forests_frames_come_in_ranges_and_an_inspection_reads_little() {
     assert!(nginx.sent() - before < 1 << 20);
 }
 
-fn a_redirect_is_followed_once() {
+fn redirect_is_followed_once() {
     let (place, nginx) = (Place::new(), Nginx::new("location = /latest { return 302 /dated.car; }"));
     nginx.put("dated.car", &plain().bytes);
     let done = import(&place, nginx.url("latest")).holds(&plain().blocks);
@@ -68,7 +68,7 @@ fn a_redirect_is_followed_once() {
     assert_eq!(done.text("/source/path"), nginx.url("latest"));
 }
 
-fn a_restart_in_the_middle_is_waited_for() {
+fn import_survives_a_server_restart() {
     let (place, mut nginx) = (Place::new(), Nginx::new(SLOW));
     nginx.put("a.car", &plain().bytes);
     let mut command = hermetic(BEDLOAD);
@@ -86,7 +86,7 @@ fn a_restart_in_the_middle_is_waited_for() {
     assert_eq!(done.text("/digest"), plain().digest);
 }
 
-fn a_file_that_changes_between_two_runs_is_refused_with_both_sides() {
+fn resume_refuses_a_changed_file() {
     let (place, nginx) = (Place::new(), Nginx::new(""));
     nginx.put("a.car", &plain().bytes);
     let url = nginx.url("a.car");
@@ -103,7 +103,7 @@ fn a_file_that_changes_between_two_runs_is_refused_with_both_sides() {
     spilling(&place, &url).args(&["--restart"]).holds(&plain().blocks);
 }
 
-fn ranges_that_are_switched_off_are_one_stream() {
+fn disabled_ranges_are_read_as_stream() {
     let nginx = Nginx::new("max_ranges 0;");
     nginx.put("a.car", &plain().bytes);
     nginx.put("a.car.zst", &zstd(&plain().bytes));
@@ -126,7 +126,7 @@ fn certificate(place: &Place) -> (String, String) {
     (certificate, key)
 }
 
-fn a_certificate_of_our_own_is_trusted_where_it_is_named_and_else_the_refusal_says_so() {
+fn only_named_certificates_are_trusted() {
     let place = Place::new();
     let (certificate, key) = certificate(&place);
     let nginx = Nginx::new(&format!("ssl_certificate {certificate}; ssl_certificate_key {key};"));
@@ -143,7 +143,7 @@ fn a_certificate_of_our_own_is_trusted_where_it_is_named_and_else_the_refusal_sa
     done.refused(3, None, "400");
 }
 
-fn a_password_is_sent_and_never_shown() {
+fn password_is_sent_but_never_shown() {
     let nginx = Nginx::new("auth_basic secret; auth_basic_user_file DIR/users;");
     nginx.write("users", b"hidden-user:{PLAIN}hidden-password\n");
     nginx.put("a.car", &plain().bytes);
@@ -165,7 +165,7 @@ fn a_password_is_sent_and_never_shown() {
     has_none(&format!("{}{}", done.json, done.stderr));
 }
 
-fn the_sum_beside_a_file_is_compared() {
+fn published_checksum_is_compared() {
     use sha2::Digest;
     let nginx = Nginx::new("");
     let sum = data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(&plain().bytes));
@@ -178,9 +178,8 @@ fn the_sum_beside_a_file_is_compared() {
     done.refused(3, None, &format!("its SHA-256 is {sum}"));
 }
 
-/// Both give what is not signed to everybody as any web server does; which servers of their own these are, is named as their
-/// tools name it.
-fn google_and_azure_are_asked_for_ranges() {
+/// Both serve unsigned requests like any web server. Variables of their own tools name the server.
+fn google_and_azure_imports_resume() {
     let nginx = Nginx::new("");
     std::fs::create_dir(nginx.dir().join("bucket")).expect("a folder");
     nginx.put("bucket/a.car", &plain().bytes);
@@ -209,7 +208,7 @@ fn google_and_azure_are_asked_for_ranges() {
 }
 
 /// Peak resident size stays within the budget and the 64 MiB that `tests/memory` allows beside it.
-fn sixty_four_connections_stay_in_the_budget() {
+fn many_connections_stay_within_the_budget() {
     let source = own_folder().join("connections.car");
     program().args(["generate", "--quiet", "--size", "64MiB"]).arg(&source).assert().success();
     let nginx = Nginx::new("limit_rate 3m;");
@@ -226,7 +225,7 @@ fn sixty_four_connections_stay_in_the_budget() {
     std::fs::remove_file(source).expect("it is ours");
 }
 
-fn a_bundle_is_fetched_and_goes_on_after_a_kill() {
+fn killed_seed_fetches_only_missing_files() {
     let (place, nginx) = (Place::new(), Nginx::new(""));
     let to = published(&place, plain());
     nginx.lend("mainnet", &to);

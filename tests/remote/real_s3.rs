@@ -8,10 +8,10 @@ use crate::{Needs, dies};
 
 tests! {
     Needs::Moto => [
-        objects_are_imported_and_go_on_after_a_kill,
-        wrong_buckets_and_keys_are_refused,
-        an_object_that_changes_between_two_runs_is_refused_with_both_sides,
-        a_bundle_and_shards_are_published_and_seeded,
+        killed_object_import_resumes,
+        missing_buckets_and_objects_are_refused,
+        resume_refuses_a_changed_object,
+        bundles_and_shards_pass_through_a_store,
     ];
 }
 
@@ -24,7 +24,7 @@ fn from(place: &Place, moto: &Moto, url: &str) -> Import {
         .env("BEDLOAD_DURABLE_BYTES", "1000000")
 }
 
-fn objects_are_imported_and_go_on_after_a_kill() {
+fn killed_object_import_resumes() {
     let moto = Moto::new();
     for snapshot in [plain(), forest()] {
         moto.put(snapshot.name, &snapshot.bytes);
@@ -43,7 +43,7 @@ fn objects_are_imported_and_go_on_after_a_kill() {
     }
 }
 
-fn wrong_buckets_and_keys_are_refused() {
+fn missing_buckets_and_objects_are_refused() {
     let moto = Moto::new();
     moto.put("plain.car", &plain().bytes);
     for url in ["s3://bucket/other.car", "s3://other-bucket/plain.car"] {
@@ -51,7 +51,7 @@ fn wrong_buckets_and_keys_are_refused() {
     }
 }
 
-fn an_object_that_changes_between_two_runs_is_refused_with_both_sides() {
+fn resume_refuses_a_changed_object() {
     let (moto, place) = (Moto::new(), Place::new());
     moto.put("a.car", &plain().bytes);
     dies(from(&place, &moto, "s3://bucket/a.car"), "read:4");
@@ -65,7 +65,7 @@ fn an_object_that_changes_between_two_runs_is_refused_with_both_sides() {
     from(&place, &moto, "s3://bucket/a.car").args(&["--restart"]).holds(&plain().blocks);
 }
 
-fn a_bundle_and_shards_are_published_and_seeded() {
+fn bundles_and_shards_pass_through_a_store() {
     let (moto, place) = (Moto::new(), Place::new());
     let (db, to, endpoint) = (imported(&place, plain()), "s3://bucket/mainnet", moto.endpoint());
     bundle(&db, to).at(&endpoint).dies_at("bundle-file:2");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::run::{Place, hermetic};
 
-/// How long a server may take to start, or to see that a client is gone.
+/// Time in which a server must start, or notice a closed connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn has_nginx() -> bool {
@@ -34,7 +34,7 @@ pub fn debian(program: &str) -> Command {
 
 fn python() -> Command {
     let mut python = hermetic(std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into()));
-    // Where scripts/servers puts it.
+    // scripts/servers installs it there.
     python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("servers"));
     python
 }
@@ -192,7 +192,7 @@ impl Nginx {
         self.place.file(name, bytes)
     }
 
-    /// What it has answered until now, as far as that is logged: at the end of each answer.
+    /// Answers so far. nginx logs each when it ends.
     pub fn log(&self) -> Vec<Answer> {
         let text = std::fs::read_to_string(self.place.path("log")).unwrap_or_default();
         let answer = |line: &str| {

@@ -1,4 +1,4 @@
-//! Several sources of which some are URLs: what is known of each is of each.
+//! Several sources of which some are URLs.
 
 use sha2::{Digest, Sha256};
 
@@ -10,20 +10,20 @@ use crate::{Needs, dies};
 
 tests! {
     Needs::Nothing => [
-        a_file_and_a_url_go_on_where_they_were_killed,
-        a_url_that_was_read_to_its_end_is_not_read_again,
-        memory_and_memtables_take_files_and_urls,
-        a_server_without_ranges_and_lengths_is_one_of_several,
-        one_that_is_another_one_by_then_is_named,
-        one_that_changes_before_it_is_reached_is_named,
-        another_sum_names_the_source,
-        what_cannot_be_of_several_is_refused,
-        each_url_is_asked_for_with_its_own_secrets,
-        many_urls_are_looked_at_at_once_and_the_first_fault_in_their_order_is_named,
+        resume_continues_at_the_killed_source,
+        resume_skips_a_finished_url,
+        every_loader_reads_files_and_urls,
+        stream_is_resumed_among_several_sources,
+        resume_names_the_changed_source,
+        changed_later_source_is_named,
+        wrong_checksum_names_its_source,
+        options_of_one_source_are_refused,
+        each_url_gets_its_own_credentials,
+        concurrent_probes_report_the_first_fault,
     ];
 }
 
-/// What may come again beyond what is missing: what was read ahead of the durable point.
+/// Bytes that may be read twice: those read ahead of the durable point.
 const SLACK: u64 = 2 << 20;
 
 fn file(snapshot: &Snapshot) -> String {
@@ -53,7 +53,7 @@ fn sum(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
-fn a_file_and_a_url_go_on_where_they_were_killed() {
+fn resume_continues_at_the_killed_source() {
     for snapshot in [plain(), forest()] {
         let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
         let line = format!("{}  {}\n", sum(&snapshot.bytes), snapshot.name);
@@ -70,7 +70,7 @@ fn a_file_and_a_url_go_on_where_they_were_killed() {
         let (served, missing) = (server.served(), snapshot.bytes.len() as u64 - at);
         assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
         assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
-        // What is known of the URL is in its row, and nowhere else.
+        // Only the row of the URL has fields of remote sources.
         assert_eq!(done.text("/sources/1/remote/url"), sources[1]);
         assert_eq!(done.text("/sources/1/remote/etag"), "\"one\"");
         assert!(done.number("/sources/1/remote/received_bytes") >= missing);
@@ -82,7 +82,7 @@ fn a_file_and_a_url_go_on_where_they_were_killed() {
     }
 }
 
-fn a_url_that_was_read_to_its_end_is_not_read_again() {
+fn resume_skips_a_finished_url() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let server = server.with("plain.car.sha256", sum(&plain().bytes));
     let sources = [server.url("plain.car"), file(forest())];
@@ -95,7 +95,7 @@ fn a_url_that_was_read_to_its_end_is_not_read_again() {
     assert_eq!(done.text("/sources/0/remote/etag"), "\"one\"");
 }
 
-fn memory_and_memtables_take_files_and_urls() {
+fn every_loader_reads_files_and_urls() {
     let server = Server::new(forest().bytes.clone());
     let blocks = all(&[forest(), older()]);
     let place = Place::new();
@@ -104,13 +104,13 @@ fn memory_and_memtables_take_files_and_urls() {
     let place = Place::new();
     dies(import_all(&place, &sources).through_memtables(), "batch:3");
     import_all(&place, &sources).through_memtables().holds(blocks.iter().copied());
-    // Killed in the file, behind the URL.
+    // Killed in the file after the URL.
     let place = Place::new();
     dies(import_all(&place, &sources).through_memtables(), "read-done");
     import_all(&place, &sources).through_memtables().holds(blocks);
 }
 
-fn a_server_without_ranges_and_lengths_is_one_of_several() {
+fn stream_is_resumed_among_several_sources() {
     for act in [Act::Whole, Act::WithoutLength] {
         let server = Server::new(plain().bytes.clone()).acts(move |_, _| act.clone());
         let sources = [file(small()), server.url("plain.car"), file(older())];
@@ -122,7 +122,7 @@ fn a_server_without_ranges_and_lengths_is_one_of_several() {
     }
 }
 
-fn one_that_is_another_one_by_then_is_named() {
+fn resume_names_the_changed_source() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let sources = [file(small()), server.url("plain.car")];
     dies(spilling(&place, &sources), "read:3");
@@ -135,7 +135,7 @@ fn one_that_is_another_one_by_then_is_named() {
     spilling(&place, &sources).args(&["--restart"]).holds(all(&[small(), plain()]));
 }
 
-fn one_that_changes_before_it_is_reached_is_named() {
+fn changed_later_source_is_named() {
     let server = Server::new(plain().bytes.clone());
     let other = Server::new(plain().bytes.clone());
     let (moved, first) = (other.url("plain.car"), std::sync::atomic::AtomicBool::new(true));
@@ -151,7 +151,7 @@ fn one_that_changes_before_it_is_reached_is_named() {
     assert!(done.stderr.contains(&sources[1]), "{}", done.stderr);
 }
 
-fn another_sum_names_the_source() {
+fn wrong_checksum_names_its_source() {
     let server = Server::new(plain().bytes.clone()).with("plain.car.sha256sum", sum(b"something else"));
     let sources = [file(small()), server.url("plain.car")];
     let place = Place::new();
@@ -160,7 +160,7 @@ fn another_sum_names_the_source() {
     assert!(done.stderr.contains(&format!("read {}: its SHA-256 is", sources[1])), "{}", done.stderr);
 }
 
-fn what_cannot_be_of_several_is_refused() {
+fn options_of_one_source_are_refused() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let url = server.url("plain.car");
     let sum = format!("sha256:{}", sum(&plain().bytes));
@@ -173,7 +173,7 @@ fn what_cannot_be_of_several_is_refused() {
     done.refused(2, None, "--connections and --endpoint have no effect");
 }
 
-fn many_urls_are_looked_at_at_once_and_the_first_fault_in_their_order_is_named() {
+fn concurrent_probes_report_the_first_fault() {
     let late = |_: &_, _| {
         std::thread::sleep(std::time::Duration::from_millis(20));
         Act::Serve
@@ -208,7 +208,7 @@ fn many_urls_are_looked_at_at_once_and_the_first_fault_in_their_order_is_named()
     assert!(done.stderr.contains("missing.car: there is no such file"), "{}", done.stderr);
 }
 
-fn each_url_is_asked_for_with_its_own_secrets() {
+fn each_url_gets_its_own_credentials() {
     let (place, one, two) = (Place::new(), Server::new(plain().bytes.clone()), Server::new(older().bytes.clone()));
     let url = |server: &Server, secret: &str| format!("http://user:{secret}@{}/a.car?{secret}", server.address());
     let sources = [url(&one, "hidden-one"), url(&two, "hidden-two")];

@@ -15,18 +15,18 @@ use crate::common::store::Store;
 
 tests! {
     Needs::Nothing => [
-        the_bundle_of_sixteen_shards_is_that_of_one_import,
-        every_kind_of_source_is_cut_into_shards,
-        every_key_layout_is_cut_into_shards,
-        shards_of_any_number_and_budget_come_to_the_same_records,
-        a_shard_checks_the_hashes_of_its_own_blocks_alone,
-        a_killed_shard_goes_on_and_another_one_does_not_take_it_up,
-        missing_roots_are_those_of_all_shards,
-        a_shard_that_is_run_again_changes_nothing,
-        a_join_that_is_killed_names_nothing_before_it_is_there,
-        a_shard_is_published_while_it_is_built,
-        an_object_store_is_all_that_shards_share,
-        the_number_of_a_task_is_that_of_its_shard,
+        sixteen_shards_equal_one_import,
+        every_source_format_is_sharded,
+        every_key_layout_is_sharded,
+        shards_of_any_number_hold_all_records,
+        shard_verifies_only_its_own_blocks,
+        killed_shard_resumes_only_as_itself,
+        join_counts_roots_missing_from_all_shards,
+        repeated_shard_changes_nothing,
+        killed_join_names_no_missing_file,
+        shard_is_published_during_its_import,
+        shards_join_through_an_object_store,
+        shard_number_comes_from_the_task,
     ];
 }
 
@@ -70,7 +70,7 @@ fn joined(place: &Place, snapshot: &Snapshot, of: u32, args: &[&str]) -> PathBuf
     to
 }
 
-/// What a bundle says of its files, but for the names: RocksDB marks each with a random identity.
+/// The description of a bundle's files without their names, because RocksDB gives each file a random identity.
 fn contents(to: &Path) -> Vec<Value> {
     let mut files = described(to)["files"].as_array().expect("files").clone();
     for file in &mut files {
@@ -80,7 +80,7 @@ fn contents(to: &Path) -> Vec<Value> {
     files
 }
 
-fn the_bundle_of_sixteen_shards_is_that_of_one_import() {
+fn sixteen_shards_equal_one_import() {
     let place = Place::new();
     let to = joined(&place, plain(), 16, &[]);
     holds(&place.path("y"), plain());
@@ -114,7 +114,7 @@ fn the_bundle_of_sixteen_shards_is_that_of_one_import() {
     assert!(first.len() >= 16);
 }
 
-fn every_kind_of_source_is_cut_into_shards() {
+fn every_source_format_is_sharded() {
     for snapshot in [mixed(), forest(), several()] {
         let place = Place::new();
         joined(&place, snapshot, 5, &[]);
@@ -130,7 +130,7 @@ fn every_kind_of_source_is_cut_into_shards() {
     }
 }
 
-fn every_key_layout_is_cut_into_shards() {
+fn every_key_layout_is_sharded() {
     for (name, key) in [("multihash", Key::Multihash), ("digest", Key::Digest)] {
         let place = Place::new();
         joined(&place, hashed(), 7, &["--key", name]);
@@ -144,7 +144,7 @@ fn every_key_layout_is_cut_into_shards() {
     }
 }
 
-fn shards_of_any_number_and_budget_come_to_the_same_records() {
+fn shards_of_any_number_hold_all_records() {
     for (of, args) in [
         (1, &["--memory", "64M"][..]),
         (2, &["--memory", "16M", "--plan", "spill"]),
@@ -157,11 +157,11 @@ fn shards_of_any_number_and_budget_come_to_the_same_records() {
     }
 }
 
-fn a_shard_checks_the_hashes_of_its_own_blocks_alone() {
+fn shard_verifies_only_its_own_blocks() {
     let place = Place::new();
     let mut blocks: Vec<_> = (0..40).map(|seed| block(&noise(seed, 300))).collect();
     blocks[20].1[100] ^= 1;
-    // The digest begins behind the six bytes that all of these CIDs begin with.
+    // The digest begins after the six bytes that these CIDs share.
     let own = blocks[20].0[6] >> 6;
     let file = place.file("bad.car", &car(&[blocks[0].0.clone()], &blocks));
     for number in 0..4u8 {
@@ -177,7 +177,7 @@ fn a_shard_checks_the_hashes_of_its_own_blocks_alone() {
             assert_eq!(done.number("/shard/classes/0/blocks"), 40);
         }
     }
-    // What cannot be read is damage to each.
+    // Every shard refuses a truncated source.
     let mut cut = car(&[blocks[0].0.clone()], &blocks[..10]);
     cut.truncate(cut.len() - 1);
     let file = place.file("cut.car", &cut);
@@ -186,7 +186,7 @@ fn a_shard_checks_the_hashes_of_its_own_blocks_alone() {
     }
 }
 
-fn a_killed_shard_goes_on_and_another_one_does_not_take_it_up() {
+fn killed_shard_resumes_only_as_itself() {
     for (args, point) in [
         (&["--memory", "16M"][..], "held"),
         (&["--memory", "16M"][..], "built"),
@@ -216,7 +216,7 @@ fn a_killed_shard_goes_on_and_another_one_does_not_take_it_up() {
     }
 }
 
-fn missing_roots_are_those_of_all_shards() {
+fn join_counts_roots_missing_from_all_shards() {
     let place = Place::new();
     let blocks: Vec<_> = (0..200).map(|seed| block(&noise(seed, 300))).collect();
     let absent: Vec<_> = (500..540).map(|seed| block(&noise(seed, 300)).0).collect();
@@ -229,12 +229,12 @@ fn missing_roots_are_those_of_all_shards() {
     assert_eq!(record["missing_roots"], 40);
     assert_eq!(record["missing_roots"], whole.json["missing_roots"]);
     assert_eq!(record["first_missing_roots"], whole.json["first_missing_roots"]);
-    // One shard is told of its own.
+    // A shard checks only its own roots.
     let some = shard(&file, "3/8", &place.path("some")).arg(&["--links", "roots"]).refused(3, "roots");
     assert!(!some.text("/error").contains("40 of"), "{some:?}");
 }
 
-fn a_shard_that_is_run_again_changes_nothing() {
+fn repeated_shard_changes_nothing() {
     let place = Place::new();
     let to = joined(&place, small(), 4, &[]);
     let before = (latest(&to), contents(&to));
@@ -246,7 +246,7 @@ fn a_shard_that_is_run_again_changes_nothing() {
     assert_eq!(bundle(&db, &to).succeeds().number("/uploaded_files"), 0);
 }
 
-fn a_join_that_is_killed_names_nothing_before_it_is_there() {
+fn killed_join_names_no_missing_file() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 3, 0..2, &[]);
     let db = imported_shard(&place, &small().file, "2/3", &[]);
@@ -264,7 +264,7 @@ fn a_join_that_is_killed_names_nothing_before_it_is_there() {
     holds(&place.path("y"), small());
 }
 
-fn a_shard_is_published_while_it_is_built() {
+fn shard_is_published_during_its_import() {
     let place = Place::new();
     let (to, work) = (place.path("bundles"), place.path("work"));
     std::fs::create_dir(&work).expect("a folder");
@@ -298,7 +298,7 @@ fn a_shard_is_published_while_it_is_built() {
     holds(&place.path("y"), plain());
 }
 
-fn an_object_store_is_all_that_shards_share() {
+fn shards_join_through_an_object_store() {
     let place = Place::new();
     let store = Store::new();
     let (to, endpoint) = ("s3://bucket/mainnet", store.endpoint());
@@ -316,7 +316,7 @@ fn an_object_store_is_all_that_shards_share() {
     holds(&place.path("y"), small());
 }
 
-fn the_number_of_a_task_is_that_of_its_shard() {
+fn shard_number_comes_from_the_task() {
     let place = Place::new();
     for (number, variable) in
         ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"].iter().enumerate()

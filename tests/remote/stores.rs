@@ -7,15 +7,15 @@ use crate::common::server::{Act, Request, Server};
 
 tests! {
     Needs::Nothing => [
-        s3_is_asked_for_ranges_with_signed_requests,
+        s3_requests_are_signed_ranges,
         credentials_stay_with_their_origin,
-        s3_takes_a_profile_and_fails_as_others_do,
-        settings_that_cannot_be_are_refused_by_their_names,
-        a_bucket_alone_is_no_file,
+        s3_reads_a_profile_and_retries,
+        invalid_store_settings_are_named,
+        bucket_without_an_object_is_refused,
     ];
 }
 
-fn s3_is_asked_for_ranges_with_signed_requests() {
+fn s3_requests_are_signed_ranges() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let done = import(&place, "s3://bucket/dir/a.car")
         .env("AWS_ACCESS_KEY_ID", "a-key")
@@ -76,7 +76,7 @@ fn credentials_stay_with_their_origin() {
     }
 }
 
-fn s3_takes_a_profile_and_fails_as_others_do() {
+fn s3_reads_a_profile_and_retries() {
     let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
     let credentials = "[other]\naws_access_key_id = profile-key\naws_secret_access_key = hidden\nregion = eu-north-1\n";
     let file = place.file("credentials", credentials.as_bytes());
@@ -107,7 +107,7 @@ fn with_keys(import: Import) -> Import {
         .env("BEDLOAD_NETWORK_PATIENCE_MS", "10")
 }
 
-fn settings_that_cannot_be_are_refused_by_their_names() {
+fn invalid_store_settings_are_named() {
     let place = Place::new();
     for url in ["s3://bucket/a.car", "az://bucket/a.car"] {
         for endpoint in ["localhost:9000", "minio", "http://", "http://h:99999", "file:///tmp", " ", ""] {
@@ -138,7 +138,7 @@ fn settings_that_cannot_be_are_refused_by_their_names() {
     done.refused(2, None, "`minio:9000`");
     assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
 
-    // The option comes before variables, and one that is empty is not set.
+    // The option overrides variables. An empty variable counts as unset.
     let server = Server::new(plain().bytes.clone());
     let endpoint = format!("http://{}/", server.address());
     for (variable, value) in [("AWS_ENDPOINT_URL_S3", "minio"), ("AWS_ENDPOINT_URL", ""), ("AWS_REGION", "")] {
@@ -155,7 +155,7 @@ fn settings_that_cannot_be_are_refused_by_their_names() {
     }
 }
 
-fn a_bucket_alone_is_no_file() {
+fn bucket_without_an_object_is_refused() {
     let place = Place::new();
     for url in ["s3://bucket", "s3://bucket/", "gs://bucket", "az://bucket"] {
         with_keys(import(&place, url)).run().refused(2, None, &format!("{url} names no file: it ends with the bucket"));

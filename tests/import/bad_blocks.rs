@@ -1,0 +1,205 @@
+//! Blocks that are too large, that do not match their hashes, or that share a key: refused, at their offset.
+
+use crate::common::car::*;
+use crate::common::model::Key;
+use crate::common::run::{Place, import};
+
+use super::refusals::*;
+
+#[test]
+fn block_over_the_limit_is_refused() {
+    let blocks = vec![block(&noise(1, 900)), block(&noise(2, 1500)), block(&noise(3, 900))];
+    let bytes = rooted(&blocks);
+    let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
+    let place = Place::new();
+    let source = place.file("x.car", &bytes);
+    let done = import(&place, &source).args(&["--max-block-size", "1KiB"]).run();
+    done.refused(3, at as u64, "a block of 1.5 KiB is over the limit of 1.0 KiB");
+    assert!(done.hint().contains("--max-block-size"), "{}", done.hint());
+    import(&place, &source).args(&["--max-block-size", "2KiB"]).holds(&blocks);
+}
+
+#[test]
+fn block_over_the_budget_names_required_memory() {
+    let blocks = vec![block(b"small"), blake(RAW, &noise(2, 6 << 20))];
+    let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
+    let place = Place::new();
+    let source = place.file("x.car", &rooted(&blocks));
+    let done = import(&place, &source).args(&["--memory", "16MiB"]).run();
+    done.refused(3, at as u64, "a block of 6.0 MiB does not fit a memory budget of 16.0 MiB");
+    let needs = done.hint().strip_prefix("run it again with --memory ").expect("the budget it needs");
+    let needs = needs.split(';').next().expect("some");
+    import(&place, &source).args(&["--memory", needs]).holds(&blocks);
+}
+
+#[test]
+fn block_with_wrong_hash_is_refused() {
+    let mut blocks = many();
+    let good = blocks[300].1.clone();
+    blocks[300].1[7] ^= 1;
+    let bytes = rooted(&blocks);
+    let at = header(&[blocks[0].0.clone()]).len() + blocks[..300].iter().map(|b| section(b).len()).sum::<usize>();
+    let hex = |data: &[u8]| blake2b_simd::Params::new().hash_length(32).hash(data).to_hex().to_string();
+    let cid = cid::Cid::try_from(&blocks[300].0[..]).expect("a CID").to_string();
+    for reason in [cid, hex(&good), hex(&blocks[300].1)] {
+        refused_both(&bytes, at as u64, &reason);
+    }
+    let place = Place::new();
+    let done = import(&place, place.file("x.car", &bytes)).args(&["--verify", "none"]).holds(&blocks);
+    assert_eq!(done.json["verified"], false);
+}
+
+#[test]
+fn every_hash_function_is_verified() {
+    let wrong = |(cid, mut data): Block| {
+        data.push(0);
+        (cid, data)
+    };
+    for bad in [wrong(block(b"a")), wrong(sha256(RAW, b"a")), wrong(v0(b"a")), wrong(identity(RAW, b"a"))] {
+        let (bytes, at) = followed_by(&section(&bad));
+        refused_both(&bytes, at, "does not match its hash");
+    }
+}
+
+#[test]
+fn unknown_hash_function_is_refused() {
+    let unknown = (cid(RAW, 0xb401, &[9; 48]), b"poseidon".to_vec());
+    let (bytes, at) = followed_by(&section(&unknown));
+    refused_both(&bytes, at, "0xb401");
+    let place = Place::new();
+    let source = place.file("x.car", &bytes);
+    let done = import(&place, &source).run();
+    assert!(done.hint().contains("--verify none"), "{}", done.hint());
+    import(&place, &source).args(&["--verify", "none"]).holds(blocks().iter().chain([&unknown]));
+}
+
+#[test]
+fn first_bad_block_is_reported() {
+    let mut blocks: Vec<Block> = (0..3000).map(|i| block(&noise(i, 3000))).collect();
+    for index in [700, 1500, 2900] {
+        blocks[index].1[0] ^= 1;
+    }
+    let at = header(&[blocks[0].0.clone()]).len() + blocks[..700].iter().map(|b| section(b).len()).sum::<usize>();
+    let bytes = rooted(&blocks);
+    blocks[710].0[0] = 2;
+    let place = Place::new();
+    let sources = [
+        place.file("whole.car", &bytes),
+        place.file("cut.car", &bytes[..bytes.len() - 1]),
+        place.file("no-cid.car", &rooted(&blocks)),
+        place.file("packed.car.zst", &zstd(&bytes)),
+    ];
+    // With the smallest budget the blocks that are held are spilled when all of it is taken.
+    for plan in [&["--plan", "memory"][..], &["--plan", "memory", "--memory", "16MiB"], &["--plan", "spill"]] {
+        for (source, threads) in sources.iter().flat_map(|source| ["1", "2", "5"].map(|threads| (source, threads))) {
+            let done = import(&place, source).args(plan).args(&["--threads", threads]).run();
+            done.refused(3, at as u64, "does not match its hash");
+        }
+    }
+}
+
+#[test]
+fn identity_cid_is_reported_before_later_faults() {
+    let first = block(&noise(0, 3000));
+    let no_digest = identity(RAW, b"hello");
+    let at = rooted(std::slice::from_ref(&first)).len() as u64;
+    let mut bad_hash = block(&noise(1, 300));
+    bad_hash.1[0] ^= 1;
+    let mut no_cid = block(&noise(2, 300));
+    no_cid.0[0] = 9;
+    for second in [bad_hash.clone(), no_cid] {
+        let place = Place::new();
+        let source = place.file("x.car", &rooted(&[first.clone(), no_digest.clone(), second]));
+        for plan in ["memory", "spill"] {
+            let done = import(&place, &source).key(Key::Digest).args(&["--plan", plan]).run();
+            done.refused(3, at, "the block is in its CID, which has no digest to be its key");
+        }
+    }
+    let place = Place::new();
+    let source = place.file("x.car", &rooted(&[first, bad_hash, no_digest]));
+    for plan in ["memory", "spill"] {
+        let done = import(&place, &source).key(Key::Digest).args(&["--plan", plan]).run();
+        done.refused(3, at, "does not match its hash");
+    }
+}
+
+#[test]
+fn first_bad_block_across_files_is_reported() {
+    let files = |packed: bool, bad: &[(usize, usize)], place: &Place| -> Vec<std::path::PathBuf> {
+        let file = |number: usize| {
+            let mut blocks: Vec<Block> = (0..500).map(|i| block(&noise(number as u64 * 1000 + i, 3000))).collect();
+            bad.iter().filter(|(file, _)| *file == number).for_each(|(_, index)| blocks[*index].1[0] ^= 1);
+            let bytes = rooted(&blocks);
+            place.file(&format!("{number}.car"), &if packed { zstd(&bytes) } else { bytes })
+        };
+        (0..3).map(file).collect()
+    };
+    let sections = |count: u64| (0..count).map(|i| section(&block(&noise(1000 + i, 3000))).len()).sum::<usize>();
+    let at = header(&[block(b"").0]).len() + sections(400);
+    for (threads, packed) in [("1", false), ("3", false), ("1", true), ("3", true)] {
+        let place = Place::new();
+        let [first, rest @ ..] = &files(packed, &[(1, 400), (1, 450), (2, 3)], &place)[..] else {
+            panic!("three files")
+        };
+        let rest: Vec<_> = rest.iter().map(|path| path.to_str().expect("text")).collect();
+        let done = import(&place, first).args(&rest).args(&["--threads", threads]).run();
+        done.refused_by(3, &format!("1.car at byte {at}: "));
+    }
+}
+
+#[test]
+fn wrong_hash_is_reported_before_conflicts() {
+    // Digests of one byte: both blocks of a key match it.
+    let one_byte = |data: &[u8]| blake2b_simd::Params::new().hash_length(1).hash(data).as_bytes().to_vec();
+    let short: Vec<Block> = (0..2000u64)
+        .map(|i| noise(i, 300))
+        .filter(|data| one_byte(data)[0] == 7)
+        .map(|data| (cid(RAW, 0xb201, &one_byte(&data)), data))
+        .collect();
+    assert!(short.len() > 1, "two blocks of one key");
+    let mut blocks: Vec<Block> = short.into_iter().chain((0..3000).map(|i| block(&noise(i, 2000)))).collect();
+    let conflict = rooted(&blocks);
+    let last = blocks.len() - 1;
+    blocks[last].1[0] ^= 1;
+    let at = rooted(&blocks[..last]).len() as u64;
+    let place = Place::new();
+    let sources = [place.file("x.car", &rooted(&blocks)), place.file("x.car.zst", &zstd(&rooted(&blocks)))];
+    let conflict = place.file("conflict.car", &conflict);
+    for plan in [&["--plan", "memory"][..], &["--plan", "memory", "--memory", "16MiB"], &["--plan", "spill"]] {
+        for threads in ["1", "3"] {
+            for source in &sources {
+                let done = import(&place, source).args(plan).args(&["--threads", threads]).run();
+                done.refused(3, at, "does not match its hash");
+            }
+            let done = import(&place, &conflict).args(plan).args(&["--threads", threads]).run();
+            done.refused(3, None, "stands for two different blocks");
+        }
+    }
+}
+
+#[test]
+fn conflicting_blocks_are_refused() {
+    let cid = cid(RAW, 0xb401, &[9; 48]);
+    let text = cid::Cid::try_from(&cid[..]).expect("a CID").to_string();
+    let blocks = [(cid.clone(), b"one".to_vec()), (cid, b"two".to_vec())];
+    for plan in ["memory", "spill"] {
+        let place = Place::new();
+        let done = import(&place, place.file("x.car", &rooted(&blocks))).args(&["--verify", "none", "--plan", plan]);
+        done.run().refused(3, None, &format!("the key {text} stands for two different blocks"));
+    }
+}
+
+#[test]
+fn identity_cid_has_no_digest_key() {
+    let hashed = sha256(RAW, b"hashed");
+    let digest = Key::Digest.of(&hashed.0);
+    // An identity CID whose block is the digest of the other one: both are right.
+    let blocks = [hashed, identity(RAW, &digest)];
+    let place = Place::new();
+    let source = place.file("x.car", &rooted(&blocks));
+    let done = import(&place, &source).key(Key::Digest).run();
+    let at = rooted(&blocks[..1]).len() as u64;
+    done.refused(3, at, "the block is in its CID, which has no digest to be its key");
+    assert!(done.hint().contains("--key cid"), "{}", done.hint());
+    import(&place, &source).key(Key::Multihash).holds(&blocks);
+}

@@ -1,0 +1,264 @@
+//! Every kind of CAR is imported as exactly its records.
+
+use crate::common::car::*;
+use crate::common::model::{Key, Model};
+use crate::common::run::{Import, Place, bedload, import, import_pipe};
+
+/// Imports from a file and from a pipe, through memory and through files; the records must be those of `blocks`.
+fn holds(bytes: &[u8], blocks: &[Block]) {
+    holds_as(bytes, blocks, Key::Cid);
+}
+
+fn holds_as(bytes: &[u8], blocks: &[Block], key: Key) {
+    let place = Place::new();
+    let source = place.file("snapshot", bytes);
+    let check = |run: Import, args: &[&str]| {
+        let done = run.key(key).args(args).holds(blocks);
+        std::fs::remove_dir_all(&done.db).expect("a database");
+    };
+    check(import(&place, &source), &["--plan", "memory"]);
+    check(import(&place, &source), &["--plan", "spill", "--memory", "64MiB"]);
+    check(import_pipe(&place, bytes), &[]);
+}
+
+fn some() -> Vec<Block> {
+    (0..40).map(|i| block(&noise(i, 50 + i as usize * 17))).collect()
+}
+
+/// More than fits one read.
+fn many() -> Vec<Block> {
+    (0..3000).map(|i| block(&noise(i, 300 + i as usize % 900))).collect()
+}
+
+#[test]
+fn every_cid_version_and_codec_is_imported() {
+    let mut blocks: Vec<_> = (0..20).map(|i| v0(&noise(i, 100))).collect();
+    for codec in [0x51, RAW, 0x70, DAG_CBOR, 0x72, 0x0129, 0xf101, 0x3f_ffff, u64::from(u32::MAX), u64::MAX] {
+        blocks.push(sha256(codec, &noise(codec, 90)));
+        blocks.push(blake(codec, &noise(codec, 91)));
+        blocks.push(identity(codec, &noise(codec, 17)));
+    }
+    for key in [Key::Cid, Key::Multihash] {
+        holds_as(&rooted(&blocks), &blocks, key);
+    }
+    let blocks = with_digests(&blocks);
+    holds_as(&rooted(&blocks), &blocks, Key::Digest);
+}
+
+#[test]
+fn block_under_several_cids_is_stored() {
+    let data = noise(1, 500);
+    let blocks = [v0(&data), sha256(RAW, &data), sha256(DAG_CBOR, &data), sha256(0x70, &data), blake(RAW, &data)];
+    for (key, records) in [(Key::Cid, 5), (Key::Multihash, 2), (Key::Digest, 2)] {
+        assert_eq!(Model::new(&blocks, key).records.len(), records);
+        holds_as(&rooted(&blocks), &blocks, key);
+    }
+}
+
+#[test]
+fn every_hash_function_is_imported() {
+    let data = noise(4, 777);
+    let mut blocks = every_hash(&data);
+    blocks.push(identity(RAW, &data));
+    holds(&rooted(&blocks), &blocks);
+    for block in &mut blocks {
+        block.1[0] ^= 1;
+        let place = Place::new();
+        let done = import(&place, place.file("wrong.car", &car(&[], std::slice::from_ref(block)))).run();
+        done.refused(3, header(&[]).len() as u64, "does not match its hash");
+    }
+}
+
+#[test]
+fn long_identity_cids_are_imported() {
+    let lengths = [0, 1, 2, 7, 8, 9, 31, 32, 63, 64, 65, 127, 128, 129, 1000, LONGEST_IDENTITY];
+    let mut blocks: Vec<_> = lengths.iter().map(|&len| identity(RAW, &noise(len as u64, len))).collect();
+    blocks.extend(lengths.iter().map(|&len| identity(DAG_CBOR, &vec![0; len])));
+    for key in [Key::Cid, Key::Multihash] {
+        holds_as(&car(&[], &blocks), &blocks, key);
+    }
+    let place = Place::new();
+    let too_long = car(&[], &[identity(RAW, &noise(1, LONGEST_IDENTITY + 1))]);
+    let mut command = bedload();
+    command.arg("import").arg(place.file("x.car", &too_long)).arg("--db").arg(place.path("refused"));
+    let refused = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(said.contains("a CID of 2049 bytes exceeds the limit of 2048 bytes"), "{said}");
+}
+
+#[test]
+fn any_number_of_roots_is_recorded() {
+    let blocks = some();
+    let there: Vec<_> = blocks.iter().map(|(cid, _)| cid.clone()).collect();
+    let absent: Vec<_> = (0..3000).map(|i| block(&noise(i + 1_000_000, 9)).0).collect();
+    let kinds = [v0(b"root").0, identity(RAW, b"root").0, sha256(RAW, b"root").0];
+    for roots in [&[][..], &there[..1], &there, &absent[..1], &absent, &kinds, &[there[0].clone(), there[0].clone()]] {
+        let bytes = car(roots, &blocks);
+        holds(&bytes, &blocks);
+        let place = Place::new();
+        let done = import(&place, place.file("x.car", &bytes)).run();
+        assert_eq!(done.roots(), roots, "the roots, in the order of the file");
+    }
+}
+
+#[test]
+fn snapshot_without_blocks_is_imported() {
+    holds(&car(&[], &[]), &[]);
+    holds(&car(&[block(b"absent").0], &[]), &[]);
+    holds(&v2(&car(&[], &[]), 10, &[1, 2, 3]), &[]);
+    holds(&zstd(&car(&[], &[])), &[]);
+}
+
+#[test]
+fn empty_blocks_are_imported() {
+    let blocks = [block(b""), sha256(RAW, b""), v0(b""), identity(RAW, b""), blake(RAW, b""), block(b"last")];
+    holds(&rooted(&blocks), &blocks);
+    holds(&rooted(&blocks[..1]), &blocks[..1]);
+    // Here one key has but two bytes.
+    holds_as(&rooted(&blocks), &blocks, Key::Multihash);
+    let blocks = with_digests(&blocks);
+    holds_as(&rooted(&blocks), &blocks, Key::Digest);
+}
+
+#[test]
+fn duplicates_are_stored_once() {
+    let once = many();
+    let mut blocks = once.clone();
+    blocks.splice(5..5, [once[4].clone(), once[4].clone(), once[0].clone()]);
+    blocks.extend(once[..700].to_vec());
+    blocks.extend([block(b"last"), block(b"last")]);
+    holds(&rooted(&blocks), &blocks);
+    holds(&zstd(&rooted(&blocks)), &blocks);
+    // Nothing but one block.
+    let same = vec![block(b"again"); 10_000];
+    holds(&rooted(&same), &same);
+}
+
+#[test]
+fn block_of_300_mb_is_imported() {
+    let mut data = vec![0; 300_000_000];
+    for (index, byte) in data.iter_mut().enumerate().step_by(61) {
+        *byte = index as u8;
+    }
+    let blocks = vec![block(b"before"), blake(RAW, &data), block(b"after")];
+    let bytes = rooted(&blocks);
+    let model = Model::new(&blocks, Key::Cid);
+    let place = Place::new();
+    let source = place.file("f3.car", &bytes);
+    drop((bytes, blocks, data));
+    import(&place, &source).args(&["--memory", "2GiB"]).run().holds(&model);
+}
+
+#[test]
+fn header_longer_than_one_read_is_imported() {
+    // Two thousand roots: 80 KiB.
+    let roots: Vec<_> = (0..2000).map(|i| block(&noise(i, 9)).0).collect();
+    let blocks = many();
+    holds(&car(&roots, &blocks), &blocks);
+    holds(&v2(&car(&roots, &blocks), 100_000, &noise(1, 1000)), &blocks);
+}
+
+#[test]
+fn long_identity_root_is_found_again() {
+    let root = identity(RAW, &noise(5, 300));
+    let blocks = [block(b"one"), root.clone(), block(b"two")];
+    let bytes = car(std::slice::from_ref(&root.0), &blocks);
+    holds(&bytes, &blocks);
+    // And what is written down of it leads to it again.
+    let place = Place::new();
+    let done = import(&place, place.file("snapshot.car", &bytes)).run();
+    let text = cid::multibase::encode(cid::multibase::Base::Base32Lower, &root.0);
+    assert_eq!(done.text("/source/roots/0"), text);
+    let bedload = |args: &[&str]| {
+        let mut command = crate::common::run::program();
+        command.args(args).arg("--db").arg(&done.db).output().expect("it runs")
+    };
+    let walk: serde_json::Value = serde_json::from_slice(&bedload(&["walk", "--json"]).stdout).expect("JSON");
+    assert_eq!((&walk["roots"][0], &walk["reachable"]), (&text.clone().into(), &1.into()));
+    assert_eq!(bedload(&["get", "--as", "raw", &text]).stdout, root.1);
+}
+
+#[test]
+fn carv2_padding_and_index_are_skipped() {
+    let blocks = some();
+    let inner = rooted(&blocks);
+    let codecs = [varint(0x0400), varint(0x0401), vec![1], vec![0xff; 30]];
+    for (padding, codec) in [0, 1, 1413, 70_000].into_iter().zip(&codecs) {
+        holds(&v2(&inner, padding, &[]), &blocks);
+        // The index is garbage after its codec, and is not read.
+        holds(&v2(&inner, padding, &[&codec[..], &noise(3, 5000)].concat()), &blocks);
+    }
+}
+
+#[test]
+fn bytes_after_carv2_data_are_ignored() {
+    let blocks = some();
+    let inner = rooted(&blocks);
+    // The bytes after the data look like more blocks, with and without an index offset.
+    let more = section(&block(b"not part of the data"));
+    holds(&v2(&inner, 0, &more), &blocks);
+    let end = 51 + inner.len() as u64;
+    holds(&[&v2_head(51, inner.len() as u64, 0)[..], &inner, &more].concat(), &blocks);
+    holds(&[&v2_head(51, inner.len() as u64, end + 7)[..], &inner, &[0; 7], &more].concat(), &blocks);
+    // An index that begins after the end of the file is ignored like any other.
+    holds(&[&v2_head(51, inner.len() as u64, end + 7_000_000)[..], &inner].concat(), &blocks);
+    // Also when the end lies in the middle of a long read.
+    let many = many();
+    holds(&v2(&rooted(&many), 77, &noise(8, 400_000)), &many);
+}
+
+#[test]
+fn every_compression_is_detected() {
+    let blocks = many();
+    let v1 = rooted(&blocks);
+    let padded = v2(&v1, 333, &noise(2, 2000));
+    for bytes in [v1, padded] {
+        for (name, wrapped) in
+            [("zstd", zstd(&bytes)), ("xz", xz(&bytes)), ("gzip", gzip(&bytes)), ("lz4", lz4(&bytes))]
+        {
+            holds(&wrapped, &blocks);
+            let place = Place::new();
+            // Detected by content: the name lies.
+            let done = import(&place, place.file("plain.car", &wrapped)).run();
+            assert_eq!(done.text("/source/compression"), name);
+            assert_eq!(done.number("/source/bytes"), wrapped.len() as u64, "the size on disk");
+        }
+    }
+}
+
+#[test]
+fn concatenated_frames_are_unpacked() {
+    let blocks = many();
+    let bytes = rooted(&blocks);
+    for wrap in [zstd, gzip, lz4, xz] {
+        for piece in [1000, 64 << 10, bytes.len() / 2] {
+            if piece == 1000 && wrap(b"x")[0] == 0xfd {
+                continue; // a thousand xz streams take long to pack
+            }
+            let wrapped: Vec<u8> = bytes.chunks(piece).flat_map(wrap).collect();
+            holds(&wrapped, &blocks);
+        }
+    }
+}
+
+#[test]
+fn skippable_frames_are_skipped() {
+    let blocks = many();
+    let bytes = rooted(&blocks);
+    let (a, b) = bytes.split_at(50_001);
+    let skip = |len| skippable(&noise(len, len as usize));
+    let wrapped = [skip(0), skip(9), zstd(a), skip(100_000), zstd(b""), zstd(b), skip(5), skip(0)].concat();
+    holds(&wrapped, &blocks);
+}
+
+#[test]
+fn file_name_does_not_decide_the_format() {
+    let blocks = some();
+    let place = Place::new();
+    for name in ["x.car.zst", "x.gz", "x", "x.forest.car.zst", "a name with spaces\n.car"] {
+        let done = import(&place, place.file(name, &rooted(&blocks))).holds(&blocks);
+        assert_eq!(done.text("/source/compression"), "none");
+        std::fs::remove_dir_all(&done.db).expect("a database");
+    }
+}

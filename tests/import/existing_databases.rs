@@ -1,0 +1,469 @@
+//! `--into-existing` keeps the records of the database, even if the import fails.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::common::car::*;
+use crate::common::crash::*;
+use crate::common::fault::{failing, killed_at_change};
+use crate::common::model::{Key, Model};
+use crate::common::run::{Place, program};
+
+const WAYS: [Way; 3] = [Way::Memory, Way::Spill, Way::Memtables];
+const KEYS: [Key; 3] = [Key::Cid, Key::Multihash, Key::Digest];
+
+/// Every file of a database but RocksDB's own log and lock, with its bytes.
+fn files(db: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = db.read_dir().expect("a folder").map(|entry| entry.expect("an entry"));
+    let name = |entry: &std::fs::DirEntry| entry.file_name().into_string().expect("text");
+    entries
+        .filter(|entry| !name(entry).starts_with("LO"))
+        .map(|entry| (name(&entry), std::fs::read(entry.path()).expect("a file")))
+        .collect()
+}
+
+/// A snapshot of these blocks; no two tests have the same name.
+fn of(name: &'static str, blocks: &[Block]) -> &'static Snapshot {
+    Box::leak(Box::new(Snapshot::of_blocks(name, rooted(blocks), blocks)))
+}
+
+#[test]
+fn conflicting_key_leaves_the_database_unchanged() {
+    let place = Place::in_memory();
+    let mut blocks = plain().blocks.clone();
+    blocks[7000] = older().blocks[900].clone();
+    blocks[7000].1[5] ^= 1;
+    let snapshot = of("another.car", &blocks);
+    for way in WAYS {
+        for key in KEYS {
+            let case = Case::new(&place.path(""), snapshot, way, From::File).key(key).arg(&["--verify", "none"]);
+            let case = case.into_existing(older());
+            case.put_old();
+            let before = files(&case.db);
+            let ended = case.run();
+            assert_eq!(ended.code, Some(3), "{way:?} {key:?}: {ended:?}");
+            let shown: String = match key {
+                Key::Cid => cid::Cid::try_from(&blocks[7000].0[..]).expect("a CID").to_string(),
+                _ => key.of(&blocks[7000].0).iter().map(|byte| format!("{byte:02x}")).collect(),
+            };
+            ended.says(&[&format!("the key {shown} stands for two different blocks"), "hint: "]);
+            assert!(files(&case.db) == before, "{way:?} {key:?}: {:?}", files(&case.db).keys());
+            case.holds_the_old("a conflict", true);
+            assert!(!case.partial().exists(), "{way:?} {key:?}: something is left of the work");
+        }
+    }
+}
+
+#[test]
+fn conflict_after_a_kill_restores_the_database() {
+    let place = Place::in_memory();
+    let mut blocks = plain().blocks.clone();
+    blocks[7900] = older().blocks[900].clone();
+    blocks[7900].1[5] ^= 1;
+    let case =
+        Case::new(&place.path(""), of("late.car", &blocks), Way::Memtables, From::File).arg(&["--verify", "none"]);
+    let case = case.into_existing(older());
+    case.put_old();
+    let before = files(&case.db);
+    case.dies_at("batch:48");
+    assert!(files(&case.db) != before, "nothing was written before the kill");
+    let ended = case.run();
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(files(&case.db) == before, "{:?}", files(&case.db).keys());
+}
+
+#[test]
+fn identity_cids_have_no_digest_key() {
+    let place = Place::in_memory();
+    let mut blocks = plain().blocks[..2000].to_vec();
+    // Its content is the digest of another block.
+    let digest = Key::Digest.of(&blocks[3].0);
+    let at = rooted(&blocks[..1500]).len();
+    blocks.insert(1500, identity(RAW, &digest));
+    let snapshot = of("identity.car", &blocks);
+    for way in WAYS {
+        for existing in [false, true] {
+            let case = Case::new(&place.path(""), snapshot, way, From::File).key(Key::Digest);
+            let case = if existing { case.into_existing(older()) } else { case };
+            case.put_old();
+            let ended = case.run();
+            assert_eq!(ended.code, Some(3), "{way:?}: {ended:?}");
+            ended.says(&[
+                &format!("at byte {at}: the block is in its CID, which has no digest to be its key"),
+                "hint: use `--key cid` or `--key multihash`",
+            ]);
+            case.holds_the_old("no key", true);
+            case.again();
+            // Under other keys it is a block like others.
+            Case::new(&place.path(""), snapshot, way, From::File).finishes();
+            case.again();
+        }
+    }
+}
+
+#[test]
+fn open_database_is_refused_before_reading() {
+    let place = Place::in_memory();
+    for way in WAYS {
+        let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+        case.put_old();
+        let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
+        let hint = format!("hint: stop the node (process {})", std::process::id());
+        case.is_refused(&["another process has the database open", &hint]);
+        assert!(!case.partial().exists(), "something is left of the work");
+        // Before the source is opened, which is not there.
+        let absent = ["import", "nosuch.car", "--into-existing", "--db"];
+        let refused = program().args(absent).arg(&case.db).assert().code(4);
+        assert!(String::from_utf8_lossy(&refused.get_output().stderr).contains(&hint), "{refused}");
+        drop(node);
+        case.finishes();
+    }
+}
+
+#[test]
+fn restart_removes_the_written_blocks() {
+    let place = Place::in_memory();
+    for (way, point) in [(Way::Memtables, "batch:48"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
+        let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+        case.put_old();
+        case.dies_at(point);
+        let other = Case::new(&place.path(""), small(), way, From::File).into_existing(older());
+        other.is_refused(&["holds an unfinished import of something else"]);
+        other.clone().arg(&["--restart"]).finishes();
+        other.again();
+    }
+}
+
+#[test]
+fn writes_between_runs_are_kept() {
+    let place = Place::in_memory();
+    for (way, point) in [(Way::Memtables, "batch:48"), (Way::Memtables, "compacted"), (Way::Spill, "ingested")] {
+        for restart in [false, true] {
+            let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+            case.put_old();
+            case.dies_at(point);
+            node_writes(&mut case);
+            if restart {
+                case.clone().arg(&["--restart"]).finishes()
+            } else {
+                case.finishes()
+            };
+            case.again();
+        }
+    }
+}
+
+/// Opens the database as a node does, which puts a record of its own.
+fn node_writes(case: &mut Case) {
+    let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
+    node.put(b"\x01\x55 of the node", b"its own").expect("written");
+    drop(node);
+    let old = case.old.as_mut().expect("there is one");
+    old.records.insert(b"\x01\x55 of the node".to_vec(), b"its own".to_vec());
+}
+
+/// Blocks of which the last one is not what its CID says.
+fn damaged() -> &'static Snapshot {
+    static DAMAGED: std::sync::OnceLock<&Snapshot> = std::sync::OnceLock::new();
+    DAMAGED.get_or_init(|| {
+        let mut blocks = plain().blocks.clone();
+        blocks.last_mut().expect("a block").1[0] ^= 1;
+        of("damaged.car", &blocks)
+    })
+}
+
+#[test]
+fn writes_during_a_restore_are_kept() {
+    let place = Place::in_memory();
+    for point in ["restoring", "restore", "restored"] {
+        for restart in [false, true] {
+            let mut case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
+            case.put_old();
+            case.dies_at(point);
+            node_writes(&mut case);
+            if restart {
+                Case { snapshot: plain(), ..case.clone() }.arg(&["--restart"]).finishes();
+            } else {
+                assert_eq!(case.run().code, Some(3), "{point}");
+                case.holds_the_old(point, false);
+            }
+            let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
+            assert_eq!(node.get(b"\x01\x55 of the node").expect("read").as_deref(), Some(&b"its own"[..]), "{point}");
+            drop(node);
+            case.again();
+        }
+    }
+}
+
+#[test]
+fn read_error_leaves_the_database_unchanged() {
+    let place = Place::in_memory();
+    let mut case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).into_existing(older());
+    case.put_old();
+    case.dies_at("batch:48");
+    node_writes(&mut case);
+    let manifest = std::fs::read_to_string(case.db.join("CURRENT")).expect("CURRENT");
+    let Some(failing) = failing(&case, "open", 1, rustix::io::Errno::IO, manifest.trim()) else { return };
+    let before = files(&case.db);
+    let ended = failing.run();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    ended.says(&["MANIFEST", "Input/output error"]);
+    assert!(files(&case.db) == before, "something was changed");
+    case.finishes();
+}
+
+/// The second run dies while it opens the database, and must not confuse the third.
+#[test]
+fn second_kill_during_open_is_restored() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
+    case.put_old();
+    case.dies_at("batch:48");
+    assert_eq!(case.dying_at("opening").run().code, Some(137));
+    assert_eq!(case.run().code, Some(3));
+    case.holds_the_old("two kills", true);
+}
+
+/// Without the journal nothing shows whether the import or another program wrote last.
+#[test]
+fn damaged_journal_restores_nothing() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
+    for line in [0, 1] {
+        case.put_old();
+        case.dies_at("batch:48");
+        let path = case.partial().join("journal");
+        let mut text = std::fs::read_to_string(&path).expect("a journal");
+        let opened = text.find("\"opened\"").expect("it says that the database was opened");
+        let at = if line == 0 { 20 } else { opened };
+        text.replace_range(at..at + 1, "#");
+        std::fs::write(&path, text).expect("written");
+        let before = files(&case.db);
+        for _ in 0..2 {
+            case.is_refused(&[
+                "nothing tells whether this import or another program changed ",
+                " last: the journal is damaged",
+                "hint: --restart starts over and keeps the database as it is now; to go back to what it was before the \
+                 import, put the files of ",
+            ]);
+            assert!(files(&case.db) == before, "something was changed");
+        }
+        Case { snapshot: plain(), ..case.clone() }.arg(&["--restart"]).finishes();
+    }
+}
+
+#[test]
+fn unopenable_database_keeps_foreign_writes() {
+    let place = Place::in_memory();
+    for (way, point) in [(Way::Spill, "checkpoint"), (Way::Spill, "opened"), (Way::Memtables, "batch:48")] {
+        let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+        case.put_old();
+        case.dies_at(point);
+        node_writes(&mut case);
+        drop(rust_rocksdb::DB::open_default(&case.db).expect("what the node wrote is in a file now"));
+        let checkpoint = case.partial().join("checkpoint");
+        let names: Vec<String> = files(&case.db).into_keys().collect();
+        let own = names.iter().rfind(|name| name.ends_with(".sst") && !checkpoint.join(name).exists());
+        let path = case.db.join(own.expect("a file of the node"));
+        let bytes = std::fs::read(&path).expect("a file");
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).expect("written");
+        let before = files(&case.db);
+        for args in [&[][..], &["--restart"]] {
+            let ended = case.clone().arg(args).run();
+            assert!(matches!(ended.code, Some(1 | 4)), "{way:?} {point} {args:?}: {ended:?}");
+            assert!(
+                before.iter().all(|(name, bytes)| files(&case.db).get(name) == Some(bytes) || !name.ends_with(".sst"))
+            );
+        }
+        // Once it is mended, nothing is lost.
+        std::fs::write(&path, &bytes).expect("written");
+        case.clone().arg(&["--restart"]).finishes();
+        case.again();
+    }
+}
+
+#[test]
+fn exchanged_database_is_not_restored() {
+    let place = Place::in_memory();
+    for (way, point) in [(Way::Spill, "ingested"), (Way::Memtables, "batch:48"), (Way::Memtables, "compacted")] {
+        let mut case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+        case.put_old();
+        let model = Model::new(&small().blocks, Key::Cid);
+        let other = Case::new(&place.path("other"), small(), way, From::File).into_existing(small());
+        other.put_old();
+        case.dies_at(point);
+        std::fs::remove_dir_all(&case.db).expect("removed");
+        std::fs::rename(&other.db, &case.db).expect("renamed");
+        case.old = Some(model);
+        case.finishes();
+        case.again();
+    }
+}
+
+/// A killed restore may leave `CURRENT.bedload`.
+#[test]
+fn killed_restore_is_repeated() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
+    case.put_old();
+    case.dies_at("restore");
+    std::fs::write(case.db.join("CURRENT.bedload"), "MANIFEST").expect("written");
+    assert_eq!(case.run().code, Some(3));
+    case.holds_the_old("a file in the making", true);
+}
+
+/// The database has sequence number 0 before the import.
+#[test]
+fn killed_import_leaves_an_openable_database() {
+    let place = Place::in_memory();
+    let mut died = 0;
+    for number in (1..).step_by(rounds(7, 1)) {
+        let mut case = Case::new(&place.path(""), small(), Way::Memory, From::File).into_existing(older());
+        case.old = None;
+        case.again();
+        drop(rust_rocksdb::DB::open_default(&case.db).expect("an empty database"));
+        let Some(killed) = killed_at_change(&case, number) else { return };
+        let ended = killed.run();
+        drop(rust_rocksdb::DB::open_default(&case.db).unwrap_or_else(|error| panic!("change {number}: {error}")));
+        if ended.code == Some(0) {
+            break;
+        }
+        died += 1;
+    }
+    assert!(died > 10, "only {died} runs died");
+}
+
+#[test]
+fn damaged_database_is_restored_by_resume() {
+    let place = Place::in_memory();
+    for (way, point) in [(Way::Memtables, "batch:48"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
+        for damage in ["MANIFEST-", "CURRENT", ".sst"] {
+            let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+            case.put_old();
+            case.dies_at(point);
+            let of_it = |name: &String| name.contains(damage) && !case.partial().join("checkpoint").join(name).exists();
+            let mut names: Vec<String> = files(&case.db).into_keys().collect();
+            names.retain(|name| of_it(name) || (damage == "CURRENT" && name == damage));
+            let name = names.last().expect("a file of the import");
+            match damage {
+                "CURRENT" => std::fs::write(case.db.join(name), "MANIFEST-000999\n").expect("written"),
+                // All of them: the last one may be of a compaction that the kill has cut, and not of the database.
+                _ => names.iter().for_each(|name| std::fs::remove_file(case.db.join(name)).expect("removed")),
+            }
+            // Once more a run dies, on its way back.
+            for point in ["restoring", "restore", "restored"] {
+                assert_eq!(case.dying_at(point).run().code, Some(137), "{way:?} {name} {point}");
+            }
+            case.finishes();
+            case.again();
+        }
+    }
+}
+
+#[test]
+fn changed_work_files_are_never_ingested() {
+    let place = Place::in_memory();
+    let mut chance = Chance::new();
+    let mut found = 0;
+    for (way, point, dir) in [(Way::Spill, "built:2", "sst"), (Way::Memory, "ingesting", "sst")] {
+        for round in 0..rounds(4, 60) {
+            let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+            case.put_old();
+            case.dies_at(point);
+            let entries = case.partial().join(dir).read_dir().expect("a folder");
+            let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+            // Another thread may have just begun a file.
+            paths.retain(|path| path.metadata().is_ok_and(|there| there.len() > 0));
+            paths.sort();
+            let path = &paths[chance.below(paths.len() as u64) as usize];
+            let mut bytes = std::fs::read(path).expect("a file");
+            let at = chance.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << chance.below(8);
+            std::fs::write(path, bytes).expect("written");
+            let what = format!("{way:?}, round {round}, byte {at} of {}", path.display());
+            found += u32::from(!case.finishes_or_says_why(&what));
+        }
+    }
+    assert!(found > 0, "none was found");
+}
+
+#[test]
+fn damaged_checkpoint_is_never_restored() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).into_existing(older());
+    for name in ["CURRENT", "MANIFEST-", ".log", "OPTIONS-", "sums"] {
+        case.put_old();
+        case.dies_at("batch:48");
+        let entries = case.partial().join("checkpoint").read_dir().expect("a folder");
+        let mut paths = entries.map(|entry| entry.expect("an entry").path());
+        let path = paths.find(|path| path.to_str().expect("text").contains(name)).expect("it is there");
+        let mut bytes = std::fs::read(&path).expect("a file");
+        let last = bytes.len() - 2;
+        bytes[last] ^= 1;
+        std::fs::write(&path, bytes).expect("written");
+        let ended = case.run();
+        assert_eq!(ended.code, Some(4), "{name}: {ended:?}");
+        ended.says(&["checkpoint: the unfinished import is damaged", "hint: --restart throws the rest away"]);
+        case.holds_the_old(name, false);
+        case.clone().arg(&["--restart"]).run();
+        case.holds_everything();
+    }
+}
+
+#[test]
+fn import_record_is_replaced_atomically() {
+    let place = Place::in_memory();
+    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File).into_existing(older());
+    case.put_old();
+    case.finishes();
+    let record = std::fs::read(case.db.join("BEDLOAD.json")).expect("a record");
+    let mut more = Case::new(&place.path(""), small(), Way::Spill, From::File).into_existing(older());
+    more.old = Some(Model::new(plain().blocks.iter().chain(&older().blocks), Key::Cid));
+    // It dies when the new record is there, and then fails: the old one is back.
+    assert_eq!(more.dying_at("recorded").run().code, Some(137));
+    assert!(std::fs::read(case.db.join("BEDLOAD.json")).expect("a record") != record);
+    more.finishes();
+    assert!(!more.db.join("BEDLOAD.json.bedload").exists());
+}
+
+#[test]
+fn damage_after_completion_keeps_the_checkpoint() {
+    for way in [Way::Spill, Way::Memtables] {
+        let place = Place::in_memory();
+        let case = Case::new(&place.path(""), plain(), way, From::File).into_existing(older());
+        case.put_old();
+        case.dies_at("complete");
+        let current = std::fs::read(case.db.join("CURRENT")).expect("a file");
+        let checkpoint = case.partial().join("checkpoint");
+        for damage in [b"" as &[u8], b"MANIFEST-999999\n"] {
+            std::fs::write(case.db.join("CURRENT"), damage).expect("written");
+            for case in [case.clone(), case.clone().arg(&["--restart"])] {
+                let ended = case.run();
+                assert_eq!(ended.code, Some(4), "{way:?}: {ended:?}");
+                ended.says(&[
+                    "does not open any more: it was damaged after the import was complete",
+                    "hint: to go back",
+                ]);
+                assert!(checkpoint.join("CURRENT").exists(), "{way:?}: the checkpoint is gone");
+            }
+        }
+        std::fs::remove_file(case.db.join("CURRENT")).expect("it goes");
+        let ended = case.run();
+        assert_eq!(ended.code, Some(4), "{way:?}: {ended:?}");
+        assert!(ended.stderr.contains(&*checkpoint.to_string_lossy()), "{way:?}: {ended:?}");
+        std::fs::write(case.db.join("CURRENT"), current).expect("written");
+        case.finishes();
+    }
+}
+
+#[test]
+fn leftover_work_of_complete_import_is_removed() {
+    let place = Place::in_memory();
+    for more in [&["--restart"][..], &[]] {
+        let case = Case::new(&place.path(""), plain(), Way::Spill, From::File).into_existing(older());
+        case.put_old();
+        case.dies_at("complete");
+        case.clone().arg(more).finishes();
+        assert!(!case.partial().exists(), "{more:?}: something is left of the work");
+    }
+}

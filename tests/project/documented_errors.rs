@@ -1,0 +1,234 @@
+//! `docs/errors.md` lists every error there is, and none that is not: the messages are taken from the source.
+//!
+//! Each row is the message of a variant of an error enum, or the reason of an error that has its own text (`State`,
+//! `Usage`). Variable parts are written as `…`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use syn::visit::{self, Visit};
+
+/// Variants whose message is words that are made where they arise.
+const OWN_WORDS: [&str; 2] = ["State", "Usage"];
+
+/// Messages by where they are made.
+#[derive(Default)]
+struct Messages {
+    found: BTreeMap<String, BTreeSet<String>>,
+    /// The current position of the visitor.
+    file: String,
+    /// Bodies of the functions around.
+    bodies: Vec<syn::Block>,
+    kinds: BTreeSet<String>,
+}
+
+impl Messages {
+    fn add(&mut self, text: &str) {
+        self.found.entry(shown(text)).or_default().insert(self.file.clone());
+    }
+}
+
+/// A format string with `…` for what it fills in.
+fn shown(format: &str) -> String {
+    let mut text = String::new();
+    let mut chars = format.chars().peekable();
+    while let Some(next) = chars.next() {
+        match next {
+            '{' if chars.peek() == Some(&'{') => text.extend(chars.next()),
+            '{' => {
+                chars.by_ref().find(|&it| it == '}');
+                if !text.ends_with('…') {
+                    text.push('…');
+                }
+            }
+            '}' => text.extend(chars.next()),
+            _ => text.push(next),
+        }
+    }
+    text.replace('|', "\\|")
+}
+
+/// The words in an expression: its literals, and those of format macros.
+fn words(expression: &syn::Expr) -> Vec<String> {
+    struct Words(Vec<String>);
+    impl<'ast> Visit<'ast> for Words {
+        fn visit_lit_str(&mut self, literal: &'ast syn::LitStr) {
+            self.0.push(literal.value());
+        }
+        fn visit_macro(&mut self, called: &'ast syn::Macro) {
+            let first = called.tokens.clone().into_iter().next();
+            if let Some(Ok(literal)) = first.map(|token| syn::parse2::<syn::LitStr>(token.into())) {
+                self.0.push(literal.value());
+            }
+        }
+        fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+            // A format string that joins parts is no message.
+            if call.method != "join" {
+                visit::visit_expr_method_call(self, call);
+            }
+        }
+    }
+    let mut words = Words(Vec::new());
+    words.visit_expr(expression);
+    words.0
+}
+
+/// The values that a function gives to a variable `reason`, and the first arguments of closures and functions that take
+/// one.
+fn words_of_reason(body: &syn::Block) -> Vec<String> {
+    struct Reasons {
+        words: Vec<String>,
+        makers: BTreeSet<String>,
+    }
+    impl<'ast> Visit<'ast> for Reasons {
+        fn visit_local(&mut self, local: &'ast syn::Local) {
+            let name = match &local.pat {
+                syn::Pat::Ident(name) => name.ident.to_string(),
+                _ => String::new(),
+            };
+            if let Some(init) = &local.init {
+                if name == "reason" {
+                    self.words.extend(words(&init.expr));
+                }
+                if matches!(&*init.expr, syn::Expr::Closure(_)) {
+                    self.makers.insert(name);
+                }
+            }
+            visit::visit_local(self, local);
+        }
+        fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
+            if let syn::Expr::Path(path) = &*call.func
+                && path.path.get_ident().is_some_and(|name| self.makers.contains(&name.to_string()))
+                && let Some(first) = call.args.first()
+            {
+                self.words.extend(words(first));
+            }
+            visit::visit_expr_call(self, call);
+        }
+    }
+    let mut reasons = Reasons { words: Vec::new(), makers: BTreeSet::new() };
+    reasons.visit_block(body);
+    reasons.words
+}
+
+impl<'ast> Visit<'ast> for Messages {
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        // Errors that tests make up are not the program's.
+        if module.ident != "tests" {
+            visit::visit_item_mod(self, module);
+        }
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        for variant in item.variants.iter().filter(|variant| !OWN_WORDS.contains(&variant.ident.to_string().as_str())) {
+            for attribute in variant.attrs.iter().filter(|attribute| attribute.path().is_ident("error")) {
+                let syn::Meta::List(list) = &attribute.meta else { continue };
+                let first = list.tokens.clone().into_iter().next();
+                if let Some(Ok(literal)) = first.map(|token| syn::parse2::<syn::LitStr>(token.into())) {
+                    self.add(&literal.value());
+                }
+            }
+            if item.ident == "ProblemKind" {
+                self.kinds.insert(variant.ident.to_string().to_lowercase());
+            }
+        }
+        visit::visit_item_enum(self, item);
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.bodies.push((*item.block).clone());
+        visit::visit_item_fn(self, item);
+        self.bodies.pop();
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.bodies.push(item.block.clone());
+        visit::visit_impl_item_fn(self, item);
+        self.bodies.pop();
+    }
+
+    fn visit_expr_struct(&mut self, made: &'ast syn::ExprStruct) {
+        let variant = made.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
+        if OWN_WORDS.contains(&variant.as_str()) {
+            for field in
+                made.fields.iter().filter(|field| matches!(&field.member, syn::Member::Named(name) if name == "reason"))
+            {
+                let mut found = words(&field.expr);
+                if found.is_empty() {
+                    found = self.bodies.last().map(words_of_reason).unwrap_or_default();
+                    assert!(!found.is_empty(), "{}: this scan cannot tell what this {variant} says", self.file);
+                }
+                found.iter().for_each(|text| self.add(text));
+            }
+        }
+        visit::visit_expr_struct(self, made);
+    }
+}
+
+fn sources(dir: &Path, files: &mut Vec<PathBuf>) {
+    for entry in dir.read_dir().expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+            files.push(path);
+        }
+    }
+}
+
+fn messages() -> Messages {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    sources(&root.join("src"), &mut files);
+    let mut messages = Messages::default();
+    for path in files {
+        let text = std::fs::read_to_string(&path).expect("a source file");
+        messages.file = path.strip_prefix(root).expect("below the root").display().to_string();
+        messages.visit_file(&syn::parse_file(&text).expect("it compiles"));
+    }
+    messages
+}
+
+/// The rows of all tables: the message, its cause, its remedy.
+fn rows() -> Vec<[String; 3]> {
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/errors.md")).expect("docs/errors.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
+    let parts = |row: &str| {
+        // A message with backticks is written between double backticks.
+        let (row, end) = row.strip_prefix('`').map_or((row, "` | "), |row| (row, "`` | "));
+        let (message, rest) = row.split_once(end).unwrap_or_else(|| panic!("no message: {row}"));
+        let (cause, remedy) = rest.split_once(" | ").unwrap_or_else(|| panic!("no remedy: {row}"));
+        [message, cause, remedy].map(|part| part.trim().to_owned())
+    };
+    rows.map(parts).collect()
+}
+
+#[test]
+fn every_error_has_cause_and_remedy() {
+    let messages = messages();
+    let rows = rows();
+    let listed: BTreeSet<&String> = rows.iter().map(|[message, ..]| message).collect();
+    let known: BTreeSet<&String> = messages.found.keys().chain(&messages.kinds).collect();
+    let missing: Vec<String> =
+        known.difference(&listed).map(|message| format!("{message}    ({:?})", messages.found.get(*message))).collect();
+    assert!(missing.is_empty(), "docs/errors.md lacks these errors:\n{}", missing.join("\n"));
+    let outdated: Vec<_> = listed.difference(&known).collect();
+    assert!(outdated.is_empty(), "docs/errors.md lists what no source says: {outdated:#?}");
+    assert_eq!(listed.len(), rows.len(), "docs/errors.md lists an error twice");
+    for [message, cause, remedy] in &rows {
+        assert!(cause.len() > 10 && remedy.len() > 5, "{message} has no cause or no remedy");
+    }
+}
+
+#[test]
+fn scan_finds_known_messages() {
+    let messages = messages();
+    for known in ["read …", "the snapshot ends inside …", "it exists", "…: … found"] {
+        let found = messages.found.keys().any(|message| message.contains(known) || known.contains(message.as_str()));
+        assert!(found, "{known} was not seen");
+    }
+    assert!(messages.found.len() > 60, "{} messages", messages.found.len());
+    assert!(messages.kinds.contains("checksum"));
+    assert_eq!(shown("a {b:?} {{c}} {d}{e}"), "a … {c} …");
+}

@@ -1,0 +1,396 @@
+//! `docs/json.md` describes every document that `--json` prints: its tables are made from the source, and what the
+//! program really prints has no field that they lack.
+//!
+//! `BEDLOAD_WRITE_DOCS=1 cargo test --release --test project documented_json` writes the tables anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::common::database::{bedload, generate, import};
+use serde_json::Value;
+use syn::visit::{self, Visit};
+
+/// Marks around the text that is generated from the source.
+const BEGIN: &str = "<!-- made from the source -->";
+const END: &str = "<!-- to here -->";
+
+/// Documents that are structs: heading, schema, struct.
+const DOCUMENTS: [(&str, &str, &str); 15] = [
+    ("`import`, `seed`, `BEDLOAD.json`, `import --report`", "bedload-import-6", "ImportReport"),
+    ("`import --dry-run`", "bedload-plan-2", "DryRun"),
+    ("`inspect`", "bedload-inspect-3", "InspectReport"),
+    ("`verify`", "bedload-verify-4", "VerifyReport"),
+    ("`walk`", "bedload-walk-1", "WalkReport"),
+    ("`stat`", "bedload-stat-1", "StatReport"),
+    ("`export`", "bedload-export-2", "ExportReport"),
+    ("`bundle`", "bedload-bundled-1", "BundleReport"),
+    ("`bundle.json`", "bedload-bundle-1", "Bundle"),
+    ("`generate`", "bedload-generate-1", "Summary"),
+    ("`clean`", "bedload-clean-1", "CleanReport"),
+    ("`doctor`", "bedload-doctor-4", "DoctorReport"),
+    ("`presets explain`", "bedload-preset-explanation-2", "Explanation"),
+    ("`--progress json`: samples", "bedload-progress-1", "Sample"),
+    ("`--progress json`: events", "bedload-progress-1", "Event"),
+];
+
+#[derive(Default)]
+struct Types {
+    structs: BTreeMap<String, syn::ItemStruct>,
+    enums: BTreeMap<String, syn::ItemEnum>,
+}
+
+impl<'ast> Visit<'ast> for Types {
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        if module.ident != "tests" {
+            visit::visit_item_mod(self, module);
+        }
+    }
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        if serializes(&item.attrs) {
+            let before = self.structs.insert(item.ident.to_string(), item.clone());
+            assert!(before.is_none() || before.as_ref() == Some(item), "two structs are called {}", item.ident);
+        }
+    }
+    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        if serializes(&item.attrs) {
+            self.enums.insert(item.ident.to_string(), item.clone());
+        }
+    }
+}
+
+fn serializes(attributes: &[syn::Attribute]) -> bool {
+    let derives = attributes.iter().filter(|attribute| attribute.path().is_ident("derive"));
+    let lists = derives.filter_map(|attribute| attribute.meta.require_list().ok());
+    lists.into_iter().any(|list| list.tokens.to_string().split([',', ':', ' ']).any(|word| word == "Serialize"))
+}
+
+fn types() -> Types {
+    fn walk(dir: &Path, types: &mut Types) {
+        let mut paths: Vec<PathBuf> =
+            dir.read_dir().expect("a folder").map(|entry| entry.expect("entry").path()).collect();
+        paths.sort();
+        for path in paths {
+            if path.is_dir() {
+                walk(&path, types);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("a source file");
+                types.visit_file(&syn::parse_file(&text).expect("it compiles"));
+            }
+        }
+    }
+    let mut types = Types::default();
+    // Structs of the command line and of the journal are in no document.
+    for folder in [
+        "report",
+        "generate/mod.rs",
+        "preset",
+        "progress",
+        "rocks/store.rs",
+        "source/block_log/index.rs",
+        "source/block_log/layout.rs",
+        "sort/key.rs",
+        "source/input/hashing.rs",
+        "bundle/document.rs",
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
+        if path.is_dir() {
+            walk(&path, &mut types);
+        } else {
+            let text = std::fs::read_to_string(&path).expect("a source file");
+            types.visit_file(&syn::parse_file(&text).expect("it compiles"));
+        }
+    }
+    types
+}
+
+/// The first paragraph of an item's documentation, without links.
+fn doc(attributes: &[syn::Attribute]) -> String {
+    let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
+        syn::Meta::NameValue(value) if value.path.is_ident("doc") => match &value.value {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value().trim().to_owned()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let first: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+    first.join(" ").replace('|', "\\|")
+}
+
+/// The words of `#[serde(..)]`.
+fn serde(attributes: &[syn::Attribute]) -> String {
+    let lists = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
+    lists.filter_map(|attribute| Some(attribute.meta.require_list().ok()?.tokens.to_string())).collect()
+}
+
+impl Types {
+    /// A type in words; structs that it names are added to `parts`.
+    fn words(&self, kind: &syn::Type, parts: &mut Vec<String>) -> String {
+        let syn::Type::Path(path) = kind else { return "text".into() };
+        let segment = path.path.segments.last().expect("a name");
+        let arguments: Vec<&syn::Type> = match &segment.arguments {
+            syn::PathArguments::AngleBracketed(list) => list
+                .args
+                .iter()
+                .filter_map(|argument| if let syn::GenericArgument::Type(kind) = argument { Some(kind) } else { None })
+                .collect(),
+            _ => Vec::new(),
+        };
+        let name = segment.ident.to_string();
+        match (name.as_str(), arguments.as_slice()) {
+            ("Option", [inner]) => format!("{} or null", self.words(inner, parts)),
+            ("Box", [inner]) => self.words(inner, parts),
+            ("Vec", [inner]) => format!("list of {}", self.words(inner, parts)),
+            ("BTreeMap", [key, value]) => {
+                let key = self.words(key, parts);
+                format!("object: {} for each {key}", self.words(value, parts))
+            }
+            ("u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64", _) => "integer".into(),
+            ("f64", _) => "number".into(),
+            ("bool", _) => "boolean".into(),
+            ("String" | "Key" | "Origin" | "Release", _) => "text".into(),
+            ("Cid", _) => "CID".into(),
+            ("ContentDigest", _) => "32 hex digits".into(),
+            ("Value", _) => "any".into(),
+            ("Map", _) => "object".into(),
+            ("ImportReport", _) => "object, as of `import`".into(),
+            _ if self.enums.contains_key(&name) => self.choices(&name),
+            _ => {
+                assert!(self.structs.contains_key(&name), "{name} is not known here");
+                if !parts.contains(&name) {
+                    parts.push(name.clone());
+                }
+                format!("{name}, below")
+            }
+        }
+    }
+
+    fn choices(&self, name: &str) -> String {
+        let item = &self.enums[name];
+        let renamed = serde(&item.attrs);
+        let name = |variant: &syn::Variant| {
+            let own = serde(&variant.attrs);
+            let own = own.split('"').nth(1).map(str::to_owned);
+            own.unwrap_or_else(|| cased(&variant.ident.to_string(), &renamed))
+        };
+        item.variants.iter().map(|variant| format!("`{}`", name(variant))).collect::<Vec<_>>().join(", ")
+    }
+
+    fn table(&self, name: &str, parts: &mut Vec<String>) -> String {
+        let mut text = "| field | type | meaning |\n|---|---|---|\n".to_owned();
+        if self.enums.contains_key(name) {
+            return text + &self.variants(name, parts);
+        }
+        for field in &self.structs[name].fields {
+            let how = serde(&field.attrs);
+            if how.contains("flatten")
+                && let syn::Type::Path(path) = &field.ty
+                && let Some(name) = path.path.get_ident().map(ToString::to_string)
+            {
+                match self.enums.contains_key(&name) {
+                    true => text += &self.variants(&name, parts),
+                    false => text += self.table(&name, parts).split_once("|---|---|---|\n").expect("a table").1,
+                }
+                continue;
+            }
+            let mut kind =
+                if how.contains("serialize_with") { "list of text".into() } else { self.words(&field.ty, parts) };
+            if how.contains("skip_serializing_if") {
+                kind = format!("{}; left out when there is none", kind.trim_end_matches(" or null"));
+            }
+            let name = field.ident.as_ref().expect("a name");
+            let meaning = doc(&field.attrs);
+            let meaning = if name == "schema" { "Name and version of this document.".into() } else { meaning };
+            text += &format!("| `{name}` | {kind} | {meaning} |\n");
+        }
+        text
+    }
+
+    /// The variants of an enum whose tag is a field, and what each has beside it.
+    fn variants(&self, name: &str, parts: &mut Vec<String>) -> String {
+        let item = &self.enums[name];
+        let how = serde(&item.attrs);
+        let tag = how.split_once("tag = \"").and_then(|(_, rest)| rest.split('"').next()).expect("a tag");
+        let mut text = String::new();
+        for variant in &item.variants {
+            let fields: Vec<String> = variant
+                .fields
+                .iter()
+                .map(|field| format!("`{}` ({})", field.ident.as_ref().expect("a name"), self.words(&field.ty, parts)))
+                .collect();
+            let with = if fields.is_empty() { "text".into() } else { format!("with {}", fields.join(", ")) };
+            let value = cased(&variant.ident.to_string(), &how);
+            text += &format!("| `{tag}`: `{value}` | {with} | {} |\n", doc(&variant.attrs));
+        }
+        text
+    }
+
+    fn document(&self) -> String {
+        let mut text = String::new();
+        for (heading, schema, name) in DOCUMENTS {
+            let mut parts = Vec::new();
+            let table = self.table(name, &mut parts);
+            // Fields that are printed in addition to those of the struct.
+            let mut around = String::new();
+            if !table.contains("| `schema` |") {
+                around.push_str("| `schema` | text | Name and version of this document. |\n");
+            }
+            if schema == "bedload-progress-1" {
+                around.push_str(&format!("| `type` | text | `{}`. |\n", name.to_lowercase()));
+            }
+            let table = table.replacen("|---|---|---|\n", &format!("|---|---|---|\n{around}"), 1);
+            text += &format!("\n## {heading}\n\n`schema`: `{schema}`\n\n{table}");
+            let mut at = 0;
+            while let Some(part) = parts.get(at).cloned() {
+                text +=
+                    &format!("\n**{part}**: {}\n\n{}", doc(&self.structs[&part].attrs), self.table(&part, &mut parts));
+                at += 1;
+            }
+        }
+        let link = text.lines().find(|line| line.contains("[`"));
+        assert_eq!(link, None, "a link to an item of the source leads nowhere here");
+        text
+    }
+}
+
+fn cased(name: &str, how: &str) -> String {
+    let mut text = String::new();
+    for (at, letter) in name.chars().enumerate() {
+        if at > 0 && letter.is_uppercase() && !how.contains("\"lowercase\"") {
+            text.push(if how.contains("kebab") { '-' } else { '_' });
+        }
+        text.extend(letter.to_lowercase());
+    }
+    text
+}
+
+fn page() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md")
+}
+
+#[test]
+fn json_tables_match_the_source() {
+    let text = std::fs::read_to_string(page()).expect("docs/json.md");
+    let (before, rest) = text.split_once(BEGIN).expect("where the tables begin");
+    let (tables, after) = rest.split_once(END).expect("where they end");
+    let made = format!("\n{}\n", types().document());
+    if std::env::var_os("BEDLOAD_WRITE_DOCS").is_some() {
+        std::fs::write(page(), format!("{before}{BEGIN}{made}{END}{after}")).expect("write docs/json.md");
+        return;
+    }
+    assert!(tables == made, "docs/json.md is not what the source says: BEDLOAD_WRITE_DOCS=1 writes it anew");
+}
+
+/// Names of fields in the section of a schema.
+fn documented(text: &str, schema: &str) -> BTreeSet<String> {
+    let sections = text.split("\n## ").filter(|section| section.contains(&format!("`{schema}`")));
+    let rows = sections.flat_map(|section| section.lines().filter_map(|line| line.strip_prefix("| `")));
+    let names = rows.flat_map(|row| {
+        // Fields of an event stand in its second column.
+        let own = row.split('`').next().map(str::to_owned);
+        let with = row.split(" | ").nth(1).filter(|column| column.starts_with("with ")).unwrap_or_default();
+        own.into_iter().chain(with.split('`').skip(1).step_by(2).map(str::to_owned)).collect::<Vec<_>>()
+    });
+    names.collect()
+}
+
+/// Fields whose content is another's.
+const FREE: [&str; 9] = ["event", "sample", "record", "seconds", "difference", "kinds", "block", "import", "dag-json"];
+
+fn fields(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                found.insert(name.clone());
+                if !FREE.contains(&name.as_str()) {
+                    fields(value, found);
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| fields(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn printed_json_has_only_documented_fields() {
+    let text = std::fs::read_to_string(page()).expect("docs/json.md");
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let (car, db) = (car.to_str().expect("text"), db.to_str().expect("text"));
+    let other = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    let (db2, db3, out, made) = (other("db2"), other("db3"), other("out.car"), other("made.car"));
+    let (here, bundles, db5) = (other(""), other("bundles"), other("db5"));
+    let absent = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
+    let mut seen = BTreeSet::new();
+    let mut check = |schema: &str, document: &Value| {
+        assert_eq!(document["schema"], schema, "{document}");
+        let known = documented(&text, schema);
+        let mut found = BTreeSet::new();
+        fields(document, &mut found);
+        let unknown: Vec<_> = found.difference(&known).collect();
+        assert!(unknown.is_empty(), "docs/json.md does not know these fields of {schema}: {unknown:?}");
+        seen.insert(schema.to_owned());
+    };
+    for (schema, code, args) in [
+        ("bedload-import-6", 0, &["import", car, "--db", &db2][..]),
+        ("bedload-import-6", 0, &["import", car, "--db", &db3, "--preset", "memtable", "--key", "digest"]),
+        ("bedload-plan-2", 0, &["import", car, "--db", "nowhere", "--dry-run", "--preset", "memtable"]),
+        ("bedload-inspect-3", 0, &["inspect", "--full", car]),
+        ("bedload-verify-4", 0, &["verify", "--db", db, "--against", car]),
+        ("bedload-walk-1", 3, &["walk", "--db", db, "--root", absent]),
+        ("bedload-get-1", 1, &["get", "--db", db, absent]),
+        ("bedload-stat-1", 0, &["stat", "--digest", "--db", db]),
+        ("bedload-export-2", 0, &["export", "--db", db, &out]),
+        ("bedload-bundled-1", 0, &["bundle", db, "--to", &bundles]),
+        ("bedload-import-6", 0, &["seed", &bundles, "--db", &db5]),
+        ("bedload-generate-1", 0, &["generate", "--size", "1MiB", &made]),
+        ("bedload-doctor-4", 0, &["doctor", "--dir", &here, car]),
+        ("bedload-clean-1", 0, &["clean", &here]),
+        ("bedload-presets-2", 0, &["presets", "list"]),
+        ("bedload-preset-1", 0, &["presets", "show", "ingest"]),
+        ("bedload-preset-explanation-2", 0, &["presets", "explain", "ingest", "--set", "node.table.block_size=32K"]),
+        ("bedload-preset-diff-1", 0, &["presets", "diff", "ingest", "memtable"]),
+        ("bedload-error-1", 4, &["stat", "--db", "/nowhere"]),
+    ] {
+        let output = bedload().args(args).arg("--json").output().expect("run");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("text");
+        let of_a_line = usize::from(text.starts_with("{\"schema\":"));
+        assert_eq!(text.matches("\n  \"schema\": ").count() + of_a_line, 1, "{args:?}: {text}");
+        check(schema, &serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}")));
+    }
+    let id = std::fs::read_to_string(Path::new(&bundles).join("latest")).expect("a pointer");
+    let described = std::fs::read(Path::new(&bundles).join(id.trim()).join("bundle.json")).expect("a bundle");
+    check("bedload-bundle-1", &serde_json::from_slice(&described).expect("JSON"));
+    let output = bedload().args(["inspect", "--list", car]).output().expect("run");
+    for line in String::from_utf8(output.stdout).expect("text").lines().take(5) {
+        check("bedload-list-1", &serde_json::from_str(line).expect("JSON"));
+    }
+    let db4 = other("db4");
+    let mut command = crate::common::run::program();
+    let output = command.args(["import", car, "--quiet", "--progress", "json", "--db", &db4]).output().expect("run");
+    assert!(!output.stderr.is_empty(), "an explicit --progress goes before --quiet");
+    for line in String::from_utf8(output.stderr).expect("text").lines() {
+        check("bedload-progress-1", &serde_json::from_str(line).expect("JSON"));
+    }
+    let mut command = crate::common::run::program();
+    let output = command.args(["verify", "--progress", "json", "--db", db]).output().expect("run");
+    for line in String::from_utf8(output.stderr).expect("text").lines() {
+        check("bedload-progress-1", &serde_json::from_str(line).expect("JSON"));
+    }
+    let mut command = crate::common::run::program();
+    let output = command.args(["verify", "--log-format", "json", "--db", db]).output().expect("run");
+    for line in String::from_utf8(output.stderr).expect("text").lines() {
+        check("bedload-log-1", &serde_json::from_str(line).expect("JSON"));
+    }
+    // Every schema that the page names has been seen.
+    let named: BTreeSet<String> = text
+        .split('`')
+        .filter(|word| {
+            word.starts_with("bedload-") && word.rsplit('-').next().is_some_and(|it| it.parse::<u32>().is_ok())
+        })
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(named, seen);
+}

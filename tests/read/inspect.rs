@@ -1,0 +1,152 @@
+//! `bedload inspect`: a quick look, a full one, and the list of blocks.
+
+use std::collections::BTreeMap;
+
+use crate::common::database::{bedload, flip, generate, inspect};
+use bedload::testing::hash::Function;
+use cid::Cid;
+use cid::multihash::Multihash;
+use ipld_core::ipld::Ipld;
+use predicates::str::contains;
+use serde_json::Value;
+
+#[test]
+fn quick_inspect_reads_only_a_part() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "40MiB");
+    let whole = inspect(&car, &["--full"], 0);
+    // Damage near the end shows only to whom it is read.
+    flip(&car, 39 << 20, 0x10);
+    let quick = inspect(&car, &[], 0);
+    // Generated roots come last: a quick look cannot say whether they are there.
+    let present = |report: &Value| {
+        report["roots"].as_array().expect("roots").iter().map(|root| root["present"].clone()).collect::<Vec<_>>()
+    };
+    assert!(present(&whole).iter().all(|present| present == true));
+    assert!(present(&quick).iter().all(Value::is_null));
+    inspect(&car, &["--full"], 3);
+}
+
+#[test]
+fn inspect_lists_the_first_ten_bad_blocks() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "5MiB");
+    let output = bedload().args(["inspect", "--list"]).arg(&car).output().expect("run");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let mut offsets = Vec::new();
+    for line in lines.iter().step_by(lines.len() / 20).take(13) {
+        let offset = line["offset"].as_u64().expect("an offset");
+        // Behind the length (at most 3 bytes) and the CID (38), inside the block.
+        flip(&car, (offset + 41 + line["bytes"].as_u64().expect("a size") / 2) as usize, 0x10);
+        offsets.push(offset);
+    }
+    let report = inspect(&car, &["--full"], 3);
+    assert_eq!(report["bad_blocks"], 13);
+    let first = report["first_bad"].as_array().expect("a list");
+    let listed: Vec<u64> = first.iter().filter_map(|bad| bad["offset"].as_u64()).collect();
+    assert_eq!(listed, offsets[..10]);
+    bedload()
+        .args(["inspect", "--full"])
+        .arg(&car)
+        .assert()
+        .code(3)
+        .stdout(contains("checked   13 blocks do not match their CIDs\n"))
+        .stderr(contains(format!("error: inspect {}: 13 bad blocks found\nhint: ", car.display())));
+}
+
+#[test]
+fn inspect_reports_where_a_snapshot_is_truncated() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "3MiB");
+    let bytes = std::fs::read(&car).expect("read");
+    std::fs::write(&car, &bytes[..2_000_000]).expect("cut");
+    for way in ["--full", "--list"] {
+        bedload()
+            .args(["inspect", way])
+            .arg(&car)
+            .assert()
+            .code(3)
+            .stderr(contains("at byte 2000000: the snapshot ends inside "));
+    }
+}
+
+fn block(codec: u64, data: Vec<u8>) -> (Cid, Vec<u8>) {
+    let digest = Function::Blake2b(32).digest(&data);
+    (Cid::new_v1(codec, Multihash::wrap(0xb220, &digest).expect("short")), data)
+}
+
+fn section(parts: &[&[u8]]) -> Vec<u8> {
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    let mut buffer = unsigned_varint::encode::usize_buffer();
+    [unsigned_varint::encode::usize(len, &mut buffer), &parts.concat()].concat()
+}
+
+fn map(fields: &[(&str, Ipld)]) -> Ipld {
+    Ipld::Map(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<BTreeMap<_, _>>())
+}
+
+#[test]
+fn inspect_shows_frc_0108_metadata() {
+    let bytes = Ipld::Bytes(vec![0, 1]);
+    let link = Ipld::Link(block(0x71, vec![0x80]).0);
+    let header = |ticket: u8| {
+        Ipld::List(vec![
+            bytes.clone(),
+            Ipld::List(vec![Ipld::Bytes(vec![ticket])]),
+            Ipld::List(vec![]),
+            Ipld::List(vec![]),
+            Ipld::List(vec![]),
+            Ipld::List(vec![link.clone()]),
+            bytes.clone(),
+            Ipld::Integer(5_100_000),
+            link.clone(),
+            link.clone(),
+            link.clone(),
+            Ipld::Null,
+            Ipld::Integer(1_751_310_000),
+            bytes.clone(),
+            Ipld::Integer(0),
+            bytes.clone(),
+        ])
+    };
+    let encode = |ipld: &Ipld| serde_ipld_dagcbor::to_vec(ipld).expect("encode");
+    let heads = [1, 2].map(|ticket| block(0x71, encode(&header(ticket))));
+    // Longer than what is read at once.
+    let f3 = block(0x55, vec![7; 3 << 20]);
+    let metadata = block(
+        0x71,
+        encode(&map(&[
+            ("F3Data", Ipld::Link(f3.0)),
+            ("Version", Ipld::Integer(2)),
+            ("HeadTipsetKey", Ipld::List(heads.iter().map(|head| Ipld::Link(head.0)).collect())),
+        ])),
+    );
+    let roots = map(&[("roots", Ipld::List(vec![Ipld::Link(metadata.0)])), ("version", Ipld::Integer(1))]);
+    let mut car = section(&[&encode(&roots)]);
+    for (cid, data) in [&metadata, &f3, &heads[0], &heads[1]] {
+        car.extend(section(&[&cid.to_bytes(), data]));
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("v2.car");
+    std::fs::write(&path, car).expect("write");
+    for more in [&[][..], &["--full"]] {
+        let report = inspect(&path, more, 0);
+        let found = &report["metadata"];
+        assert_eq!(found["version"], 2, "{more:?}");
+        assert_eq!(found["f3"], f3.0.to_string());
+        assert_eq!(found["f3_bytes"], 3 << 20);
+        assert_eq!(
+            found["head_tipset"],
+            serde_json::json!(heads.iter().map(|it| it.0.to_string()).collect::<Vec<_>>())
+        );
+        assert_eq!(report["head"], serde_json::json!({"epoch": 5_100_000, "timestamp": 1_751_310_000, "headers": 2}));
+    }
+    bedload()
+        .arg("inspect")
+        .arg(&path)
+        .assert()
+        .success()
+        .stdout(contains("metadata  FRC-0108 version 2, 3.0 MiB of F3 data\n"))
+        .stdout(contains("chain     Filecoin, epoch 5,100,000, 2025-06-30 19:00:00 UTC, 2 headers at the head\n"));
+}

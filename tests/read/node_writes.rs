@@ -1,0 +1,284 @@
+//! `bedload verify` on databases that a node has used: added records are distinguished from damage.
+
+use std::path::Path;
+
+use crate::common::car::noise;
+use crate::common::database::{bedload, generate, import, json, open, some_keys};
+use crate::common::log::{LogBlock, antelope_block, antelope_log};
+use predicates::str::contains;
+use rust_rocksdb::{BottommostLevelCompaction, CompactOptions, DB, IteratorMode, Options};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// Identity CIDs of small numbers in dag-cbor: valid records that no generated snapshot has.
+fn added(number: u8) -> ([u8; 5], [u8; 1]) {
+    ([1, 0x71, 0, 1, number], [number])
+}
+
+fn add(db: &Path, numbers: std::ops::Range<u8>) {
+    let node = open(db);
+    for (key, value) in numbers.map(added) {
+        node.put(key, value).expect("put");
+    }
+}
+
+fn verify(db: &Path, more: &[&str], code: i32) -> Value {
+    json(&["verify"], db, more, code)
+}
+
+fn kinds(report: &Value) -> Vec<&str> {
+    report["problems"]["kinds"].as_object().expect("kinds").keys().map(String::as_str).collect()
+}
+
+#[test]
+fn records_added_by_a_node_are_valid() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let car = car.to_str().expect("text");
+    let report = verify(&db, &[], 0);
+    assert_eq!(
+        (&report["recorded"]["more_than_recorded"], &report["recorded"]["confirmed"]),
+        (&json!(0), &json!(true))
+    );
+    add(&db, 0..3);
+    let report = verify(&db, &[], 0);
+    assert_eq!(report["recorded"]["more_than_recorded"], 3);
+    // The three are in the WAL only, the import's files are as they were.
+    assert_eq!(report["recorded"]["confirmed"], true);
+    bedload().args(["verify", "--db"]).arg(&db).assert().success().stdout(contains(
+        "since     written to since the import: 3 records more than recorded; every record of the import is there: its \
+         files are in use, and nothing hides a record in them\n",
+    ));
+    open(&db).flush().expect("flushed");
+    assert_eq!(verify(&db, &[], 0)["recorded"]["confirmed"], true, "in a file of their own");
+    // Nothing is left to tell from once a compaction has written the import's files anew.
+    let mut anew = CompactOptions::default();
+    anew.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+    open(&db).compact_range_opt(None::<&[u8]>, None::<&[u8]>, &anew);
+    let report = verify(&db, &[], 1);
+    assert_eq!(
+        (&report["recorded"]["more_than_recorded"], &report["recorded"]["confirmed"]),
+        (&json!(3), &json!(false))
+    );
+    bedload().args(["verify", "--allow-extra", "--db"]).arg(&db).assert().success().stdout(contains(
+        "since     written to since the import: 3 records more than recorded; each matches its key; that none of the \
+         import is missing is not confirmed: --against SNAPSHOT --allow-extra confirms it\n",
+    ));
+
+    let report = verify(&db, &["--against", car], 3);
+    assert_eq!(kinds(&report), ["extra"]);
+    assert_eq!(report["against"]["extra"], 3);
+    let mut command = bedload();
+    command.args(["verify", "--against", car, "--db"]).arg(&db);
+    command.assert().code(3).stderr(contains(
+        "3 problems found\nhint: a node that has used the database may have written these: --allow-extra accepts them\n",
+    ));
+
+    let report = verify(&db, &["--against", car, "--allow-extra"], 0);
+    assert_eq!(report["against"]["extra"], 3);
+    assert_eq!(report["against"]["imported"], true);
+    assert_eq!(report["against"]["digest"], report["recorded"]["digest"]);
+    assert_eq!(report["recorded"]["confirmed"], true);
+    let mut command = bedload();
+    command.args(["verify", "--allow-extra", "--against", car, "--db"]).arg(&db);
+    command
+        .assert()
+        .success()
+        .stdout(contains("3 records more than recorded; every record of the import is there, by comparison"));
+}
+
+#[test]
+fn lost_record_among_added_ones_is_unconfirmed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let lost = some_keys(&db, 3).pop().expect("a key");
+    open(&db).delete(lost).expect("deleted");
+    assert_eq!(kinds(&verify(&db, &[], 3)), ["count", "digest"]);
+    let told = |more: &[&str]| {
+        let said = bedload().arg("verify").arg(&db).args(more).assert().code(3).get_output().stderr.clone();
+        String::from_utf8(said).expect("text")
+    };
+    let hint = "hint: a program has deleted records (--against SNAPSHOT says which): no file is damaged, ";
+    assert!(told(&[]).contains(hint) && !told(&[]).contains("dmesg"), "{}", told(&[]));
+    assert!(told(&["--against", car.to_str().expect("text")]).contains("hint: a program has deleted records: no file"));
+    add(&db, 0..1);
+    assert_eq!(kinds(&verify(&db, &[], 3)), ["digest"]);
+    add(&db, 1..3);
+    let report = verify(&db, &[], 1);
+    // Two more than recorded are all that can be said, and nothing is confirmed: not while a deletion is in the WAL,
+    // nor in a file, nor when a compaction has dropped it.
+    assert_eq!(report["recorded"]["more_than_recorded"], 2);
+    assert_eq!(report["recorded"]["confirmed"], false);
+    open(&db).flush().expect("flushed");
+    assert_eq!(verify(&db, &[], 1)["recorded"]["confirmed"], false);
+    open(&db).compact_range(None::<&[u8]>, None::<&[u8]>);
+    assert_eq!(verify(&db, &[], 1)["recorded"]["confirmed"], false);
+    let report = verify(&db, &["--against", car.to_str().expect("text"), "--allow-extra"], 3);
+    assert_eq!(kinds(&report), ["count", "digest", "missing"]);
+    assert_eq!(report["recorded"]["confirmed"], false);
+}
+
+#[test]
+fn unexplained_extra_records_are_damage() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let options = |db: &Path| -> Vec<std::path::PathBuf> {
+        let files = db.read_dir().expect("list").map(|entry| entry.expect("entry").path());
+        let mut files: Vec<_> = files.filter(|file| file.to_string_lossy().contains("/OPTIONS-")).collect();
+        files.sort();
+        files
+    };
+    let imported = options(&db);
+    add(&db, 0..1);
+    let newer: Vec<_> = options(&db).into_iter().filter(|file| !imported.contains(file)).collect();
+    assert_eq!(newer.len(), 1);
+    verify(&db, &[], 0);
+    let text = std::fs::read(&newer[0]).expect("read");
+    std::fs::remove_file(&newer[0]).expect("removed");
+    assert_eq!(kinds(&verify(&db, &[], 3)), ["count", "digest"]);
+    std::fs::write(&newer[0], text).expect("restored");
+    open(&db).put(added(7).0, [8]).expect("put");
+    let report = verify(&db, &[], 3);
+    assert_eq!(kinds(&report), ["count", "digest", "hash"]);
+    assert_eq!(report["recorded"]["more_than_recorded"], 0);
+}
+
+#[test]
+fn verify_names_a_wrong_snapshot() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let other = dir.path().join("other.car");
+    bedload().arg("generate").arg(&other).args(["--size", "1MiB", "--seed", "9", "--quiet"]).assert().success();
+    let digest = verify(&db, &[], 0)["digest"].as_str().expect("a digest").to_owned();
+    let report = verify(&db, &["--against", other.to_str().expect("text"), "--allow-extra"], 3);
+    assert_eq!(kinds(&report), ["missing", "source"]);
+    let of_other = report["against"]["digest"].as_str().expect("a digest");
+    assert_eq!(
+        report["problems"]["first"][0]["message"],
+        format!(
+            "the database was imported from {}, digest {digest}, not from {}, digest {of_other}",
+            car.display(),
+            other.display()
+        )
+    );
+    let mut command = bedload();
+    command.args(["verify", "--against"]).arg(&other).arg("--db").arg(&db);
+    command.assert().code(3).stderr(contains(format!(
+        "hint: give --against the snapshot that the database was imported from: {}\n",
+        car.display()
+    )));
+}
+
+/// The column families of a block log's database, as a node opens them.
+fn open_all(db: &Path) -> (DB, Vec<String>) {
+    let families = DB::list_cf(&Options::default(), db).expect("families");
+    (DB::open_cf(&Options::default(), db, &families).expect("open"), families)
+}
+
+#[test]
+fn blocks_added_to_a_log_are_counted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let make = |name: &str, more: &[&str]| {
+        let db = dir.path().join(name);
+        let mut command = bedload();
+        command
+            .arg("import")
+            .arg(&log)
+            .arg("--db")
+            .arg(&db)
+            .args(["--indexes", "ids,transactions", "--quiet"])
+            .args(more);
+        command.assert().success();
+        db
+    };
+    let (whole, part) = (make("whole", &[]), make("part", &["--to", "50"]));
+    let (from, families) = open_all(&whole);
+    let (node, _) = open_all(&part);
+    for name in families {
+        let (from_family, to_family) =
+            (from.cf_handle(&name).expect("a family"), node.cf_handle(&name).expect("a family"));
+        for record in from.iterator_cf(from_family, IteratorMode::Start) {
+            let (key, value) = record.expect("read");
+            if node.get_cf(to_family, &key).expect("read").is_none() {
+                node.put_cf(to_family, key, value).expect("put");
+            }
+        }
+    }
+    drop(node);
+    let all = from.iterator(IteratorMode::Start).count();
+    let report = verify(&part, &[], 0);
+    assert_eq!(report["recorded"]["more_than_recorded"], all - 50);
+    assert_eq!(report["recorded"]["confirmed"], true);
+    // A block of the import that is gone stays a problem, however many were added.
+    let (node, _) = open_all(&part);
+    node.delete(20u32.to_be_bytes()).expect("deleted");
+    drop(node);
+    let report = verify(&part, &[], 3);
+    assert!(kinds(&report).contains(&"link") && kinds(&report).contains(&"digest"), "{report:#}");
+    assert_eq!(report["recorded"]["confirmed"], false);
+}
+
+/// Bytes of a block of an Antelope chain that names one transaction by its id alone, and the root of its transactions.
+fn naming(id: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    // Status, processor time, words of the net.
+    let usage = [0, 9, 0, 0, 0, 7];
+    let root = Sha256::new().chain_update(usage).chain_update(id).finalize().to_vec();
+    ([&[1][..], &usage, &[0], id, &[0]].concat(), root)
+}
+
+#[test]
+fn repeated_transaction_in_added_block_is_valid() {
+    let (imported, all, every) = (30u32, 60u32, 25);
+    let id = |number: u32| noise(u64::from(number % every), 32);
+    let mut previous = vec![0; 32];
+    let blocks: Vec<LogBlock> = (1..=all)
+        .map(|number| {
+            let (body, root) = naming(&id(number));
+            let block = antelope_block(number, &previous, &root, &body, 8);
+            previous.clone_from(&block.id);
+            block
+        })
+        .collect();
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("blocks.log");
+    std::fs::write(&log, antelope_log(2, &blocks[..imported as usize])).expect("written");
+    for overwrites in [false, true] {
+        let db = dir.path().join(format!("db-{overwrites}"));
+        let mut command = bedload();
+        command.arg("import").arg(&log).arg("--db").arg(&db).args(["--indexes", "ids,transactions", "--quiet"]);
+        command.assert().success();
+        let (node, _) = open_all(&db);
+        let (ids, transactions) =
+            (node.cf_handle("block_ids").expect("ids"), node.cf_handle("transactions").expect("transactions"));
+        for block in &blocks[imported as usize..] {
+            let number = block.number.to_be_bytes();
+            node.put(number, &block.bytes).expect("put");
+            node.put_cf(ids, &block.id, number).expect("put");
+            if overwrites || node.get_cf(transactions, id(block.number)).expect("read").is_none() {
+                node.put_cf(transactions, id(block.number), [number, [0; 4]].concat()).expect("put");
+            }
+        }
+        drop(node);
+        let report = verify(&db, &[], 0);
+        assert_eq!(report["recorded"]["more_than_recorded"], all - imported, "{overwrites}");
+        assert_eq!(report["recorded"]["confirmed"], true, "{overwrites}");
+        // A place where no block names it; then no place at all.
+        let (node, _) = open_all(&db);
+        let transactions = node.cf_handle("transactions").expect("transactions");
+        let right = node.get_cf(transactions, id(7)).expect("read").expect("there");
+        node.put_cf(transactions, id(7), [8u32.to_be_bytes(), [0; 4]].concat()).expect("put");
+        drop(node);
+        assert_eq!(kinds(&verify(&db, &[], 3)), ["index"], "{overwrites}");
+        let (node, _) = open_all(&db);
+        let transactions = node.cf_handle("transactions").expect("transactions");
+        node.put_cf(transactions, id(7), right).expect("put");
+        node.delete_cf(transactions, id(9)).expect("deleted");
+        drop(node);
+        assert_eq!(kinds(&verify(&db, &[], 3)), ["index"], "{overwrites}");
+    }
+}

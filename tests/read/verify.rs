@@ -1,0 +1,522 @@
+//! `bedload verify` on valid databases, and on databases with one known fault each.
+
+use std::path::Path;
+
+use crate::common::database::{bedload, flip, generate, import, json, open, some_keys, ssts};
+use cid::Cid;
+use predicates::str::contains;
+use serde_json::Value;
+
+fn verify(db: &Path, more: &[&str], code: i32) -> Value {
+    let report = json(&["verify"], db, more, code);
+    assert_eq!(report["schema"], "bedload-verify-4");
+    assert_eq!(report["valid"], code == 0, "{report:#}");
+    report
+}
+
+fn kinds(report: &Value) -> Vec<(String, u64)> {
+    let kinds = report["problems"]["kinds"].as_object().expect("kinds");
+    kinds.iter().map(|(kind, count)| (kind.clone(), count.as_u64().expect("a count"))).collect()
+}
+
+fn count(report: &Value, kind: &str) -> u64 {
+    report["problems"]["kinds"][kind].as_u64().unwrap_or(0)
+}
+
+fn text(cid: &[u8]) -> String {
+    Cid::try_from(cid).expect("a CID").to_string()
+}
+
+#[test]
+fn valid_database_passes_in_every_layout() {
+    for key in ["cid", "multihash", "digest"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let car = generate(dir.path(), "3MiB");
+        let db = import(dir.path(), &car, &["--key", key]);
+        let report = verify(&db, &["--against", car.to_str().expect("text")], 0);
+        assert_eq!(report["key"], key);
+        assert_eq!(report["key_from"], "record");
+        assert_eq!(report["digest"], report["recorded"]["digest"]);
+        assert_eq!(report["records"], report["against"]["same"]);
+        assert_eq!(report["against"]["blocks"], report["against"]["distinct"]);
+        assert!(report["records"].as_u64() > Some(1000), "{report:#}");
+    }
+}
+
+/// The bug: `verify` gave the decoder a quarter of the budget, `import` 20 MiB or more.
+#[test]
+fn small_budget_decodes_large_zstd_windows() {
+    use std::io::Write;
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = std::fs::read(generate(dir.path(), "3MiB")).expect("a snapshot");
+    let mut frame = zstd::stream::Encoder::new(Vec::new(), 3).expect("an encoder");
+    // Decoding keeps 8 MiB.
+    frame.window_log(23).expect("a window");
+    frame.write_all(&car).expect("memory");
+    let packed = dir.path().join("window.car.zst");
+    std::fs::write(&packed, frame.finish().expect("a frame")).expect("room");
+    let small = ["--memory", "16MiB", "--threads", "2"];
+    let db = import(dir.path(), &packed, &small);
+    let report = verify(&db, &[&["--against", packed.to_str().expect("text")], &small[..]].concat(), 0);
+    assert_eq!(report["records"], report["against"]["same"]);
+    let mut inspect = bedload();
+    inspect.args(["inspect", "--full", "--memory", "16MiB"]).arg(&packed).assert().success();
+}
+
+#[test]
+fn flipped_bit_in_a_file_is_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let total = verify(&db, &[], 0)["records"].as_u64().expect("records");
+    let file = ssts(&db).pop().expect("a file");
+    let size = file.metadata().expect("metadata").len();
+    let good = std::fs::read(&file).expect("read");
+    // The end has the filter, the properties, the index and the footer; the footer has 53 bytes, some unused.
+    let tail = (size - 6000..size).step_by(97);
+    for at in (0..size).step_by((size / 40) as usize).chain(tail) {
+        flip(&file, at as usize, 0x10);
+        let report = verify(&db, &[], 3);
+        assert!(count(&report, "checksum") > 0 || count(&report, "open") > 0, "byte {at} of {size}: {report:#}");
+        let first = &report["problems"]["first"];
+        let named = first
+            .as_array()
+            .expect("a list")
+            .iter()
+            .any(|problem| problem["file"].as_str().is_some_and(|it| it == file.to_str().expect("text")));
+        assert!(named, "byte {at} of {size}: {first:#}");
+        std::fs::write(&file, &good).expect("restore");
+    }
+    assert_eq!(verify(&db, &[], 0)["records"], total);
+}
+
+#[test]
+fn bad_block_hides_only_its_own_records() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "4MiB");
+    let db = import(dir.path(), &car, &[]);
+    let total = verify(&db, &[], 0)["records"].as_u64().expect("records");
+    for (number, file) in ssts(&db).iter().enumerate().take(3) {
+        flip(file, 40_000 * (number + 1), 0x10);
+    }
+    let faults = ssts(&db).len().min(3) as u64;
+    let report = verify(&db, &["--against", car.to_str().expect("text")], 3);
+    let read = report["records"].as_u64().expect("records");
+    // A block has 16 KiB or little more, a record about 1 KiB.
+    assert!(read < total && read > total - 40 * faults, "{read} of {total}");
+    assert_eq!(count(&report, "checksum"), faults, "{report:#}");
+    assert_eq!(count(&report, "count"), 1);
+    assert_eq!(count(&report, "digest"), 1);
+    assert_eq!(report["problems"]["total"], faults + 2);
+    assert_eq!(report["against"]["unreadable"], total - read);
+    assert_eq!(report["against"]["same"], read);
+}
+
+#[test]
+fn missing_or_truncated_file_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let file = ssts(&db).pop().expect("a file");
+    let good = std::fs::read(&file).expect("read");
+    std::fs::write(&file, &good[..good.len() - 1000]).expect("cut");
+    let report = verify(&db, &[], 3);
+    assert_eq!(count(&report, "file"), 1);
+    let message = report["problems"]["first"][0]["message"].as_str().expect("a message");
+    assert_eq!(message, format!("the file has {} bytes, the database says {}", good.len() - 1000, good.len()));
+    std::fs::remove_file(&file).expect("remove");
+    let report = verify(&db, &[], 3);
+    assert_eq!(count(&report, "file"), 1);
+    assert_eq!(report["problems"]["first"][0]["file"], file.to_str().expect("text"));
+    assert!(count(&report, "checksum") > 0, "{report:#}");
+}
+
+#[test]
+fn wrong_values_are_listed_with_their_keys() {
+    for key in ["cid", "multihash", "digest"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let car = generate(dir.path(), "2MiB");
+        let db = import(dir.path(), &car, &["--key", key]);
+        let keys = some_keys(&db, 25);
+        let store = open(&db);
+        for key in &keys {
+            store.put(key, b"not what was here").expect("put");
+        }
+        store.flush().expect("flush");
+        drop(store);
+        let report = verify(&db, &["--against", car.to_str().expect("text")], 3);
+        assert_eq!(
+            kinds(&report),
+            [("digest".into(), 1), ("hash".into(), 25), ("differs".into(), 25)],
+            "{key}: {report:#}"
+        );
+        assert_eq!(report["problems"]["total"], 51);
+        let first = report["problems"]["first"].as_array().expect("a list");
+        assert_eq!(first.len(), 10);
+        let newest = ssts(&db).pop().expect("a file");
+        assert_eq!(first[1]["kind"], "hash");
+        assert_eq!(first[1]["file"], newest.to_str().expect("text"));
+        if key == "cid" {
+            assert_eq!(first[1]["key"], text(&keys[0]));
+        }
+        let message = first[1]["message"].as_str().expect("a message");
+        assert!(message.contains("does not match its hash: the CID says "), "{message}");
+    }
+}
+
+#[test]
+fn missing_and_extra_records_are_distinguished() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let gone = some_keys(&db, 3).pop().expect("a key");
+    // dag-cbor, identity, an empty list: a valid record that the source does not have.
+    let extra = [1, 0x71, 0, 1, 0x80];
+    let store = open(&db);
+    store.delete(&gone).expect("delete");
+    store.put(extra, [0x80]).expect("put");
+    drop(store);
+    let report = verify(&db, &[], 3);
+    assert_eq!(kinds(&report), [("digest".into(), 1)], "the count is the same");
+    for memory in ["1GiB", "16MiB"] {
+        let report = verify(&db, &["--against", car.to_str().expect("text"), "--memory", memory], 3);
+        assert_eq!(kinds(&report), [("digest".into(), 1), ("missing".into(), 1), ("extra".into(), 1)]);
+        let first = &report["problems"]["first"];
+        let key_of = |kind: &str| {
+            let list = first.as_array().expect("a list");
+            list.iter().find(|problem| problem["kind"] == kind).expect("a problem")["key"].clone()
+        };
+        assert_eq!(key_of("missing"), text(&gone));
+        assert_eq!(key_of("extra"), text(&extra));
+    }
+}
+
+#[test]
+fn spilled_comparison_finds_the_same() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "8MiB");
+    let db = import(dir.path(), &car, &[]);
+    let work = dir.path().join("work");
+    std::fs::create_dir(&work).expect("create");
+    let more = ["--against", car.to_str().expect("text"), "--memory", "1M", "--work-dir", work.to_str().expect("text")];
+    let report = verify(&db, &more, 0);
+    assert_eq!(report["against"]["same"], report["records"]);
+    assert_eq!(std::fs::read_dir(&work).expect("list").count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn keys_without_a_record_are_assumed_cids() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
+    let report = verify(&db, &[], 0);
+    assert_eq!(report["key_from"], "assumed");
+    assert_eq!(report["recorded"], Value::Null);
+    bedload()
+        .args(["verify", "--db"])
+        .arg(&db)
+        .assert()
+        .success()
+        .stdout(contains("keys      cid (assumed: nothing says what they are)\n"))
+        .stdout(contains("problems  none\n"));
+    assert_eq!(verify(&db, &["--key", "cid"], 0)["key_from"], "caller");
+    // It reported every record as damaged. The keys tell what they are.
+    bedload()
+        .args(["verify", "--key", "digest"])
+        .arg(&db)
+        .assert()
+        .code(4)
+        .stderr(contains("the keys of this database are CIDs"));
+}
+
+#[test]
+fn damaged_record_is_a_problem() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    std::fs::write(db.join("BEDLOAD.json"), "{").expect("write");
+    let report = verify(&db, &[], 3);
+    assert_eq!(kinds(&report), [("record".into(), 1)]);
+}
+
+/// The bytes of a record with the checksum that belongs to them.
+fn resealed(record: &Value) -> Vec<u8> {
+    let mut record = record.clone();
+    record.as_object_mut().expect("fields").shift_remove("checksum").expect("a checksum");
+    let text = serde_json::to_string_pretty(&record).expect("JSON");
+    let body = text.strip_suffix("\n}").expect("an object");
+    let checksum = twox_hash::XxHash3_128::oneshot(body.as_bytes());
+    format!("{body},\n  \"checksum\": \"{checksum:032x}\"\n}}").into_bytes()
+}
+
+#[test]
+fn truncated_or_edited_record_is_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let path = db.join("BEDLOAD.json");
+    let good = std::fs::read(&path).expect("a record");
+    verify(&db, &[], 0);
+    let mut spoiled: Vec<Vec<u8>> = vec![good[..good.len() - 1].to_vec(), [&good[..], b"\n"].concat(), Vec::new()];
+    let ends = (0..60).step_by(7).map(|back| good.len() - 1 - back);
+    for at in (0..good.len()).step_by(good.len() / 12).chain(ends) {
+        let mut changed = good.clone();
+        changed[at] ^= 1;
+        spoiled.push(changed);
+    }
+    // Written anew, with the same fields but one.
+    let mut record: Value = serde_json::from_slice(&good).expect("JSON");
+    record["preset"] = "another".into();
+    spoiled.push(serde_json::to_vec_pretty(&record).expect("JSON"));
+    record.as_object_mut().expect("fields").shift_remove("checksum");
+    spoiled.push(serde_json::to_vec_pretty(&record).expect("JSON"));
+    for bytes in spoiled {
+        std::fs::write(&path, &bytes).expect("write");
+        let report = verify(&db, &[], 3);
+        assert_eq!(count(&report, "record"), 1, "{}\n{report:#}", String::from_utf8_lossy(&bytes));
+    }
+    record["checksum"] = "".into();
+    std::fs::write(&path, resealed(&record)).expect("write");
+    verify(&db, &[], 0);
+}
+
+#[test]
+fn contradictory_counts_are_a_problem() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let log = dir.path().join("log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let of_log = dir.path().join("of_log");
+    let mut command = bedload();
+    command.arg("import").arg(&log).arg("--db").arg(&of_log).args(["--indexes", "ids,transactions", "--quiet"]);
+    command.assert().success();
+    for (db, places) in [
+        (&db, &["/blocks/read", "/blocks/duplicate"][..]),
+        (&of_log, &["/log/families/1/duplicates", "/log/families/2/duplicates", "/log/transactions"]),
+    ] {
+        let path = db.join("BEDLOAD.json");
+        let good: Value = serde_json::from_slice(&std::fs::read(&path).expect("a record")).expect("JSON");
+        verify(db, &[], 0);
+        for place in places {
+            for by in [1, u64::MAX >> 1] {
+                let mut record = good.clone();
+                let number = record.pointer_mut(place).expect("a number");
+                *number = (number.as_u64().expect("a number") + by).into();
+                std::fs::write(&path, resealed(&record)).expect("write");
+                // The records of `transactions` are counted from the blocks as well.
+                let mut found = kinds(&verify(db, &[], 3));
+                found.retain(|(kind, _)| kind != "index" || !place.ends_with("2/duplicates"));
+                assert_eq!(found, [("tally".into(), 1)], "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn missing_or_changed_metadata_file_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    assert_eq!(verify(&db, &[], 0)["notes"], serde_json::json!([]));
+    let list = || std::fs::read_dir(&db).expect("list").map(|entry| entry.expect("entry").path());
+    let options = list().find(|path| path.to_string_lossy().contains("/OPTIONS-")).expect("an OPTIONS file");
+    for path in [&db.join("IDENTITY"), &options] {
+        let good = std::fs::read(path).expect("read");
+        let changed: [&dyn Fn(); 3] = [
+            &|| std::fs::remove_file(path).expect("remove"),
+            &|| std::fs::write(path, [&good[..], b"\n# more"].concat()).expect("write"),
+            &|| std::fs::write(path, &good[..good.len() / 2]).expect("write"),
+        ];
+        for change in changed {
+            change();
+            let report = verify(&db, &[], 3);
+            assert_eq!(count(&report, "file"), 1, "{report:#}");
+            let first = report["problems"]["first"].as_array().expect("a list");
+            assert!(first.iter().any(|problem| problem["file"] == path.to_str().expect("text")), "{report:#}");
+            std::fs::write(path, &good).expect("restore");
+        }
+    }
+    let current = db.join("CURRENT");
+    let good = std::fs::read(&current).expect("read");
+    std::fs::remove_file(&current).expect("remove");
+    assert_eq!(kinds(&verify(&db, &[], 3)), [("open".into(), 1)]);
+    std::fs::write(&current, good).expect("restore");
+    verify(&db, &[], 0);
+}
+
+#[test]
+fn newer_options_file_is_only_noted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    for times in 1..4 {
+        open(&db).put([&[1, 0x71, 0, 1][..], &[0x80]].concat(), [0x80]).expect("put");
+        // Overwritten records in the WAL may stand for deleted ones.
+        let report = verify(&db, if times == 1 { &[] } else { &["--allow-extra"] }, 0);
+        // The record that was put is one more than the import's; the files are what they should be.
+        assert_eq!(report["recorded"]["more_than_recorded"], 1, "opened {times} times");
+        let note = report["notes"][0].as_str().expect("a note");
+        assert!(note.starts_with("a node has opened it since the import: its options are those of OPTIONS-"), "{note}");
+    }
+    open(&db).flush().expect("flushed");
+    assert_eq!(verify(&db, &[], 0)["verdict"], "confirmed", "no file has a deletion");
+}
+
+#[test]
+fn sample_checks_the_requested_count() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let report = verify(&db, &["--sample", "300"], 0);
+    assert_eq!(report["records"], 300);
+    assert_eq!(report["digest"], Value::Null);
+    let store = open(&db);
+    for key in some_keys_of(&store) {
+        store.put(key, b"not what was here").expect("put");
+    }
+    drop(store);
+    let report = verify(&db, &["--sample", "300"], 3);
+    assert_eq!(kinds(&report), [("hash".into(), 300)]);
+}
+
+fn some_keys_of(store: &rust_rocksdb::DB) -> Vec<Vec<u8>> {
+    store.iterator(rust_rocksdb::IteratorMode::Start).map(|item| item.expect("read").0.to_vec()).collect()
+}
+
+#[test]
+fn problems_exit_with_code_3_and_hint() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    let key = some_keys(&db, 1).pop().expect("a key");
+    open(&db).put(key, b"wrong").expect("put");
+    bedload()
+        .args(["verify", "--db"])
+        .arg(&db)
+        .assert()
+        .code(3)
+        .stdout(contains("problems  2 (1 digest, 1 hash)\n"))
+        .stderr(contains(format!("error: verify {}: 2 problems found\nhint: ", db.display())));
+}
+
+#[test]
+fn directory_without_a_database_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    bedload()
+        .args(["verify", "--db"])
+        .arg(dir.path())
+        .assert()
+        .code(4)
+        .stderr(contains("is no RocksDB database\nhint: name the directory that an import made"));
+}
+
+#[test]
+fn every_reader_refuses_a_snapshot() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let packed = dir.path().join("packed.car.zst");
+    std::fs::write(&packed, crate::common::car::zstd(&std::fs::read(&car).expect("read"))).expect("written");
+    let (text, nothing, begun) = (dir.path().join("text"), dir.path().join("nothing"), dir.path().join("begun"));
+    std::fs::write(&text, "a text").expect("written");
+    std::fs::create_dir(dir.path().join("begun.partial")).expect("made");
+    let out = dir.path().join("out.car");
+    let takes = "`bedload inspect` looks into a snapshot, and `bedload import` makes a database of it";
+    for command in [&["verify"][..], &["stat"], &["walk"], &["export"], &["get"]] {
+        for (path, words, hint) in [
+            (&car, "is a snapshot, no database", takes),
+            (&packed, "is a snapshot, no database", takes),
+            (&text, "is a file, no database", takes),
+            (&nothing, "there is no such directory", "name the directory that an import made"),
+            (&begun, "there is no such directory", "its import is not finished: run the same `bedload import` command"),
+        ] {
+            let mut program = bedload();
+            program.args(command).arg("--db").arg(path);
+            match command[0] {
+                "export" => program.arg(&out),
+                "get" => program.arg("bafkqaaa"),
+                _ => &mut program,
+            };
+            let said = program.assert().code(4).get_output().stderr.clone();
+            let said = String::from_utf8(said).expect("text");
+            let told = format!("error: {}: {words}\nhint: {hint}", path.display());
+            assert!(said.starts_with(&told), "{command:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn foreign_column_families_are_verified() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let of_car = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let log = dir.path().join("log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let of_log = dir.path().join("of_log");
+    bedload().arg("import").arg(&log).arg("--db").arg(&of_log).arg("--quiet").assert().success();
+    for db in [of_car, of_log] {
+        let before = ssts(&db);
+        let options = rust_rocksdb::Options::default();
+        let families = rust_rocksdb::DB::list_cf(&options, &db).expect("families");
+        let mut node = rust_rocksdb::DB::open_cf(&options, &db, families).expect("open");
+        node.create_cf("node", &options).expect("a family");
+        let family = node.cf_handle("node").expect("the family");
+        (0..2000u32).for_each(|number| node.put_cf(family, number.to_be_bytes(), [7; 50]).expect("put"));
+        node.flush_cf(family).expect("flush");
+        drop(node);
+        verify(&db, &[], 0);
+        let file = ssts(&db).into_iter().find(|file| !before.contains(file)).expect("a new file");
+        flip(&file, 300, 0x10);
+        let report = verify(&db, &[], 3);
+        assert_eq!(kinds(&report), [("checksum".into(), 1)], "{report:#}");
+        assert_eq!(report["problems"]["first"][0]["file"], file.to_str().expect("text"));
+    }
+}
+
+#[test]
+fn fewer_records_than_added_are_a_problem() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "40KiB"), &[]);
+    let more = dir.path().join("more.car");
+    bedload().arg("generate").arg(&more).args(["--size", "2MiB", "--seed", "7", "--quiet"]).assert().success();
+    bedload().arg("import").arg(&more).arg("--db").arg(&db).args(["--into-existing", "--quiet"]).assert().success();
+    let added = verify(&db, &[], 0)["recorded"]["records"].as_u64().expect("a count");
+    let node = open(&db);
+    let keys = some_keys_of(&node);
+    assert!(keys.len() as u64 > added && added > 1000, "{} keys, {added} of them added", keys.len());
+    let excess = keys.len() - added as usize;
+    keys.iter().take(excess).for_each(|key| node.delete(key).expect("deleted"));
+    drop(node);
+    verify(&db, &[], 0);
+    open(&db).delete(&keys[excess]).expect("deleted");
+    let report = verify(&db, &[], 3);
+    assert_eq!(kinds(&report), [("count".into(), 1)]);
+    let grouped = |count: u64| format!("{},{:03}", count / 1000, count % 1000);
+    let message = format!("{} records can be read, the import added {}", grouped(added - 1), grouped(added));
+    assert_eq!(report["problems"]["first"][0]["message"], message);
+}
+
+/// Looks at a database while it is verified.
+struct Looking<'a>(Box<dyn Fn() + Sync + 'a>);
+
+impl bedload::progress::Observer for Looking<'_> {
+    fn event(&self, event: &bedload::progress::Event) {
+        if matches!(event, bedload::progress::Event::Phase { .. }) {
+            self.0();
+        }
+    }
+}
+
+/// With mapped reads, a truncated file must not end the process by SIGBUS.
+#[test]
+fn truncated_mapped_file_is_a_problem() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &["--set", "node.db.allow_mmap_reads=true"]);
+    let file = ssts(&db).pop().expect("a file");
+    let name = file.to_str().expect("text").to_owned();
+    let cut = Looking(Box::new(|| {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("text");
+        assert!(!maps.contains(&name), "{name} is mapped");
+        let open = std::fs::read_dir("/proc/self/fd").expect("a folder").flatten();
+        assert!(open.filter_map(|fd| fd.path().read_link().ok()).any(|path| path == file), "{name} is not open");
+        std::fs::File::options().write(true).open(&file).expect("open").set_len(20_000).expect("cut");
+    }));
+    let report = bedload::verify(&bedload::VerifyOptions::new(&db), &cut).expect("a report");
+    assert!(report.problems.kinds.contains_key(&bedload::report::ProblemKind::Checksum), "{report:?}");
+}

@@ -1,0 +1,113 @@
+//! `bedload walk`: which blocks the roots lead to, which are missing and which nothing leads to.
+
+use std::path::Path;
+
+use crate::common::car;
+use crate::common::database::{bedload, generate, import, json, open, some_keys};
+use cid::Cid;
+use serde_json::Value;
+
+fn walk(db: &Path, more: &[&str], code: i32) -> Value {
+    let report = json(&["walk"], db, more, code);
+    assert_eq!(report["schema"], "bedload-walk-1");
+    assert_eq!(report["complete"], code == 0);
+    report
+}
+
+#[test]
+fn generated_snapshot_is_fully_reachable() {
+    for key in ["cid", "multihash", "digest"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let car = generate(dir.path(), "5MiB");
+        let db = import(dir.path(), &car, &["--key", key]);
+        let report = walk(&db, &[], 0);
+        assert_eq!((&report["missing"], &report["unreachable"]), (&0.into(), &0.into()));
+        assert!(report["reachable"].as_u64() > Some(3000), "{report:#}");
+    }
+}
+
+#[test]
+fn walk_lists_missing_and_unreachable_blocks() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "2MiB");
+    let db = import(dir.path(), &car, &[]);
+    let whole = walk(&db, &[], 0);
+    let lost = some_keys(&db, 2).pop().expect("a key");
+    let unlinked = [1, 0x71, 0, 1, 0x80];
+    let store = open(&db);
+    store.delete(&lost).expect("delete");
+    store.put(unlinked, [0x80]).expect("put");
+    drop(store);
+    let report = walk(&db, &[], 3);
+    assert_eq!(report["missing"], 1);
+    let missing = &report["first_missing"][0];
+    assert_eq!(missing["cid"], Cid::try_from(lost.as_slice()).expect("a CID").to_string());
+    let parent = Cid::try_from(missing["parent"].as_str().expect("a parent")).expect("a CID").to_bytes();
+    let block = open(&db).get(parent).expect("read").expect("the parent is there");
+    assert!(block.windows(lost.len()).any(|window| window == lost), "the parent has the link");
+    // Blocks that only the lost block links to are unreachable too. The unlinked block replaces it in the count.
+    let listed = report["first_unreachable"].as_array().expect("a list");
+    let text = Cid::try_from(&unlinked[..]).expect("a CID").to_string();
+    assert!(listed.iter().any(|key| key == text.as_str()), "{report:#}");
+    let unreachable = report["unreachable"].as_u64().expect("a count");
+    let reachable = report["reachable"].as_u64().expect("a count");
+    assert_eq!(unreachable + reachable, whole["reachable"].as_u64().expect("a count"));
+}
+
+#[test]
+fn walk_without_a_root_gives_a_hint() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let car = generate(dir.path(), "1MiB");
+    let db = import(dir.path(), &car, &[]);
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
+    bedload()
+        .args(["walk", "--db"])
+        .arg(&db)
+        .assert()
+        .code(2)
+        .stderr(
+            "error: no root to walk from: the database has no BEDLOAD.json that names one\nhint: name one with --root CID\n",
+        );
+}
+
+#[test]
+fn walk_refuses_a_block_log() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "200K"]).assert().success();
+    let db = import(dir.path(), &log, &[]);
+    bedload().arg("walk").arg(&db).assert().code(4).stderr(format!(
+        "error: {}: holds the blocks of a block log, which have no links to follow but the one to the block before\n\
+         hint: bedload verify checks that each block follows the one before it\n",
+        db.display()
+    ));
+}
+
+/// A dag-cbor link.
+fn link(cid: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(cid.len() + 1).expect("a length");
+    [&[0xd8, 0x2a, 0x5a][..], &len.to_be_bytes(), &[0], cid].concat()
+}
+
+#[test]
+fn overlong_link_is_counted_as_malformed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let leaf = car::block(b"a block that only the long link leads to");
+    let inside = [&[0x82, 0x5a, 0, 1, 0x10, 0][..], &vec![7; 0x1_1000], &link(&leaf.0)].concat();
+    let (long, _) = car::identity(0x71, &inside);
+    let root = car::blake(0x71, &[&[0x81][..], &link(&long)].concat());
+    let path = dir.path().join("long.car");
+    std::fs::write(&path, car::car(std::slice::from_ref(&root.0), &[root.clone(), leaf])).expect("write");
+    let db = import(dir.path(), &path, &[]);
+    for memory in ["32MiB", "1GiB"] {
+        let report = json(&["walk"], &db, &["--memory", memory], 0);
+        assert_eq!(
+            (&report["malformed"], &report["reachable"], &report["unreachable"]),
+            (&1.into(), &1.into(), &1.into())
+        );
+        let out = dir.path().join(format!("{memory}.car"));
+        let file = out.to_str().expect("text");
+        let report = json(&["export", file], &db, &["--memory", memory], 0);
+        assert_eq!((&report["malformed"], &report["blocks"]), (&1.into(), &1.into()), "{report:#}");
+    }
+}

@@ -1,0 +1,172 @@
+//! User, password and query of a URL are never shown or written.
+
+use std::path::Path;
+
+use crate::Needs;
+use crate::common::crash::plain;
+use crate::common::run::{Place, import, program};
+use crate::common::server::{Act, Server};
+
+tests! {
+    Needs::Nothing => [
+        import_hides_url_secrets,
+        errors_hide_url_secrets,
+        credentials_are_not_sent_to_another_port,
+        malformed_urls_hide_secrets,
+        list_of_urls_hides_secrets,
+    ];
+}
+
+const SECRETS: [&str; 4] = ["hidden-user", "hidden-password", "hidden-signature", "X-Amz"];
+
+#[track_caller]
+fn has_none(what: &str, text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    for secret in SECRETS {
+        assert!(!text.contains(secret), "{what} has {secret}: {text}");
+    }
+}
+
+fn all_files(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = dir.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { all_files(&path) } else { vec![path] }).collect()
+}
+
+fn secret_url(server: &Server) -> String {
+    format!("http://hidden-user:hidden-password@{}/a.car?X-Amz-Signature=hidden-signature", server.address())
+}
+
+fn import_hides_url_secrets() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let url = secret_url(&server);
+    let args = ["--plan", "spill", "--memory", "16MiB"];
+    let crashed = import(&place, &url).args(&args).env("BEDLOAD_ABORT_AT", "read-done").run();
+    assert_eq!(crashed.code, Some(137), "{}", crashed.stderr);
+    let journal = place.path("db.partial").join("journal");
+    has_none("the journal", &std::fs::read(journal).expect("a journal"));
+    let report = place.path("report.json");
+    let done = import(&place, &url).args(&args).args(&["--report", report.to_str().expect("text")]).run();
+    done.succeeded();
+    assert_eq!(done.text("/source/path"), format!("http://{}/a.car?…", server.address()));
+    has_none("standard error", done.stderr.as_bytes());
+    has_none("standard output", done.json.to_string().as_bytes());
+    has_none("the report", &std::fs::read(&report).expect("a report"));
+    for file in all_files(&done.db) {
+        if file.extension().is_none_or(|it| it != "sst") {
+            has_none("the database", &std::fs::read(&file).expect("read"));
+        }
+    }
+    let requests = server.requests();
+    assert!(requests.iter().all(|request| request.headers.contains_key("authorization")), "they are sent");
+    assert!(requests.iter().all(|request| request.path.contains("hidden-signature")));
+}
+
+fn errors_hide_url_secrets() {
+    let place = Place::new();
+    let acts = [
+        Act::Status(404, ""),
+        Act::Status(500, ""),
+        Act::Status(403, ""),
+        Act::Cut(0),
+        Act::Redirect("/a?X-Amz=1".into()),
+    ];
+    for act in acts {
+        let server = Server::new(plain().bytes.clone());
+        server.now(move |_, _| act.clone());
+        let url = secret_url(&server);
+        let db = place.path("db");
+        let commands: [&[&str]; 6] = [
+            &["import", &url, "--db", db.to_str().expect("text"), "--json"],
+            &["import", &url, "--db", db.to_str().expect("text"), "--progress", "plain"],
+            &["inspect", &url],
+            &["inspect", "--list", &url, "--json"],
+            &["doctor", &url],
+            &["bench", &url],
+        ];
+        for command in commands {
+            let output =
+                program().args(command).env("BEDLOAD_NETWORK_PATIENCE_MS", "10").current_dir(place.path("")).output();
+            let output = output.expect("it runs");
+            assert!(!output.status.success(), "{command:?}");
+            has_none("standard error", &output.stderr);
+            has_none("standard output", &output.stdout);
+        }
+    }
+}
+
+fn credentials_are_not_sent_to_another_port() {
+    let (place, other) = (Place::new(), Server::new(plain().bytes.clone()));
+    let to = other.url("dated.car");
+    let server = Server::new(Vec::new()).acts(move |_, _| Act::Redirect(to.clone()));
+    import(&place, secret_url(&server)).holds(&plain().blocks);
+    let sent = |server: &Server| {
+        let both = [server.requests(), server.heads()].concat();
+        both.iter().filter(|request| request.headers.contains_key("authorization")).count()
+    };
+    assert!(sent(&server) > 0, "the one that is named has them");
+    assert_eq!(sent(&other), 0);
+}
+
+fn malformed_urls_hide_secrets() {
+    let place = Place::new();
+    let snapshot = place.file("a.car", &plain().bytes);
+    let snapshot = snapshot.to_str().expect("text");
+    let authority = "hidden-user:hidden-password@127.0.0.1:1/x.car?sig=hidden-signature";
+    let nearly = [
+        format!("ftp://{authority}"),
+        format!("sftp://{authority}"),
+        format!("http:/{authority}"),
+        format!(r"http:\\{authority}"),
+        format!("https:///{authority}"),
+        format!("  https://{authority}"),
+        format!("\u{feff}https://{authority}"),
+        format!("@https://{authority}"),
+        "https://hidden-user:hidden-pass#hidden-password@127.0.0.1:1/x.car".into(),
+        "https://hidden-user:hidden-pass?hidden-password@127.0.0.1:1/x.car".into(),
+        "https://hidden-user:hidden-pass word@127.0.0.1:1/x.car?hidden-signature".into(),
+    ];
+    let check = |args: &[&str]| {
+        let report = place.path("report.json");
+        let _ = std::fs::remove_file(&report);
+        let mut run = program();
+        run.args(args).env("BEDLOAD_NETWORK_PATIENCE_MS", "10").current_dir(place.path(""));
+        let output = run.output().expect("it runs");
+        assert!(!output.status.success(), "{args:?}");
+        assert!(output.status.code().is_some_and(|code| code < 5), "{args:?}: {output:?}");
+        has_none("standard error", &output.stderr);
+        has_none("standard output", &output.stdout);
+        has_none("the report", &std::fs::read(&report).unwrap_or_default());
+    };
+    for url in &nearly {
+        check(&["import", url, "--db", "db", "--json", "--report", "report.json"]);
+        check(&["import", snapshot, url, "--db", "db", "--report", "report.json"]);
+        check(&["import", url, "--db", "db", "--progress", "json"]);
+        for command in ["inspect", "doctor", "bench", "tune"] {
+            check(&[command, url]);
+        }
+        for sum in [url.clone(), format!("sha256:{url}")] {
+            check(&["import", snapshot, "--db", "db", "--checksum", &sum, "--report", "report.json", "--json"]);
+        }
+        // Errors of the command line parser.
+        check(&["inspect", snapshot, url, "--json"]);
+        check(&["import", snapshot, "--db", "db", &format!("--preset={url}")]);
+    }
+}
+
+fn list_of_urls_hides_secrets() {
+    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let url = secret_url(&server);
+    for line in [format!("  {url}  \n"), format!("\u{feff}{url}\r\n"), format!("\u{feff}# names\n\t{url}\n")] {
+        let list = place.file("list", line.as_bytes());
+        let done = import(&place, format!("@{}", list.display())).run();
+        done.succeeded();
+        assert_eq!(done.text("/source/path"), format!("http://{}/a.car?…", server.address()));
+        has_none("standard output", done.json.to_string().as_bytes());
+        std::fs::remove_dir_all(&done.db).expect("removed");
+    }
+    let list = place.file("list", b"\n ftp://hidden-user:hidden-password@127.0.0.1:1/x.car\n");
+    let done = import(&place, format!("@{}", list.display())).run();
+    assert_eq!(done.code, Some(3), "{}", done.stderr);
+    has_none("standard error", done.stderr.as_bytes());
+    assert!(done.stderr.contains(&format!("{}:2: read ftp://127.0.0.1:1/x.car", list.display())), "{}", done.stderr);
+}
