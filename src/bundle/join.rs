@@ -25,7 +25,8 @@ use crate::parallel;
 use crate::progress::{CancellationToken, Observer, Phase, Progress};
 use crate::report::record::{sealed, unsealed};
 use crate::report::{BUNDLED_SCHEMA, Blocks, BundleReport, ImportReport, ShardReport, SourceInfo};
-use crate::sort::router::{Count, Shard};
+use crate::sort::router::Count;
+use crate::sort::shard::Shard;
 use crate::source::remote::NetworkOptions;
 
 /// The directory of the parts.

@@ -1,7 +1,7 @@
 //! `--shard`: which shard of a source, by its number or by that of a task of an engine.
 
 use crate::Error;
-use crate::sort::router::{MAX_SHARDS, Shard};
+use crate::sort::shard::{MAX_SHARDS, Shard};
 
 /// What numbers the tasks of an array from 0.
 const ENGINES: [&str; 3] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"];

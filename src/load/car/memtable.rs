@@ -29,7 +29,7 @@ use crate::parallel::{self, Pull};
 use crate::progress::{Event, Phase};
 use crate::rocks::{Meter, Store, Writer, find_key};
 use crate::sort::key::Record;
-use crate::sort::router::Framed;
+use crate::sort::router::ClassCounts;
 use crate::sort::spill::LARGE;
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
@@ -232,7 +232,7 @@ impl Load<'_> {
             blocks: written.blocks,
             payload: written.payload,
             digest: written.digest,
-            framed: Framed::default(),
+            framed: ClassCounts::default(),
         };
         failpoint::reach("read-synced");
         if source.ended {
