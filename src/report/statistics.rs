@@ -1,12 +1,15 @@
-//! Few numbers, taken seriously: medians, spreads, outliers by a robust rule, and ratios with an interval.
+//! Statistics of few runs: medians, spreads, outliers by a robust rule, and ratios with an interval.
 //!
 //! Rounds are few and machines drift, so two things are never done here: means of raw seconds, which one slow run
 //! spoils, and ratios of medians, which come from different minutes. A ratio is taken within each round, where both
-//! sides saw the same machine; its interval is Student's t over the logarithms of the rounds' ratios (a ratio of two and
-//! a ratio of a half are equally far from one; Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, 2013). With
+//! sides saw the same machine; its interval is Student's t over the logarithms of the rounds' ratios (a ratio of two
+//! and
+//! a ratio of a half are equally far from one; Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, 2013).
+//! With
 //! three rounds that interval is wide, as it should be.
 //!
-//! That no difference is shown does not show that there is none. One side is shown to be no worse than the other when the
+//! That no difference is shown does not show that there is none. One side is shown to be no worse than the other when
+//! the
 //! whole interval lies below a limit that was fixed before (a test of non-inferiority; Schuirmann 1987).
 
 use super::bench::{Ratio, Spread, Verdict};
@@ -33,13 +36,15 @@ const Z_975: f64 = 1.960;
 /// Fewer pairs show nothing, however alike they are: the spread of two says too little about the spread of others.
 pub const LEAST_PAIRS: usize = 3;
 
-/// So many more pairs are worth a proposal; where more are needed, the machine is too uneven for the question.
+/// Most further pairs that are proposed. If more are needed, the machine is too uneven.
 pub const MOST_MORE_PAIRS: usize = 100;
 
 /// The middle value, or the mean of the two middle ones; `None` of nothing.
 ///
-/// Not `quantile` of a half, which of an even number of values is the lower middle one: runs are few, and taking that one
-/// would make every second comparison look faster; times of lookups are many, and their quantiles are times that were measured.
+/// Not `quantile` of a half, which of an even number of values is the lower middle one: runs are few, and taking that
+/// one
+/// would make every second comparison look faster; times of lookups are many, and their quantiles are times that were
+/// measured.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -81,20 +86,22 @@ pub fn spread(values: &[(u32, f64)]) -> Option<Spread> {
     })
 }
 
-/// The quantile of Student's t that leaves 2.5 % above; behind the table the first terms of its expansion (Abramowitz and
+/// The quantile of Student's t that leaves 2.5 % above; behind the table the first terms of its expansion (Abramowitz
+/// and
 /// Stegun 26.7.5), which are right to 0.1 %.
 fn t_975(degrees: usize) -> f64 {
     let known = degrees.checked_sub(1).and_then(|index| T_975.get(index)).copied();
     known.unwrap_or_else(|| Z_975 + (Z_975.powi(3) + Z_975) / (4.0 * degrees.max(1) as f64))
 }
 
-/// Whether a ratio is shown to be below `limit`: the whole interval is, and there are enough pairs.
+/// True if the whole interval is below `limit` and there are enough pairs.
 pub fn is_below(ratio: &Ratio, limit: f64) -> bool {
     ratio.pairs >= LEAST_PAIRS && ratio.high.is_some_and(|high| high < limit)
 }
 
-/// How many more pairs it takes to show that a ratio is below `limit`, if its mean and its spread stay as they are: until
-/// the upper end of the interval is there. `None` where the mean itself is not below, or where
+/// Returns the number of further pairs that show that a ratio is below `limit`, if its mean and spread stay the same
+/// and
+/// the upper end of the interval falls below it. `None` if the mean is not below, or if
 /// [`MOST_MORE_PAIRS`] are too few.
 pub fn more_pairs(ratio: &Ratio, limit: f64) -> Option<usize> {
     let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
@@ -209,7 +216,8 @@ mod tests {
     #[test]
     fn how_many_more_pairs_are_needed_follows_from_the_spread() {
         let of = |logs: &[f64]| ratio(&logs.iter().map(|log| (log.exp(), 1.0)).collect::<Vec<_>>()).expect("pairs");
-        // Deviation 0.1, limit ln 1.05 = 0.04879: t * 0.1 / sqrt(n) <= 0.04879 first holds for 19 pairs, with t = 2.101.
+        // Deviation 0.1, limit ln 1.05 = 0.04879: t * 0.1 / sqrt(n) <= 0.04879 first holds for 19 pairs, with t =
+        // 2.101.
         assert_eq!(more_pairs(&of(&[0.1, 0.0, -0.1]), 1.05), Some(16));
         // The interval of the complaint, 0.10 to 30.28, and the mean 0.55: deviation 0.318 around 1 / 1.74.
         let ratio = Ratio {

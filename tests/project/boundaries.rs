@@ -443,6 +443,7 @@ fn no_modules_use_each_other_in_a_circle() {
         ("preset", 20),
         ("report", 10),
         ("rocks", 10),
+        ("sort", 8),
         ("doctor", 4),
     ] {
         let arrows = modules.arrows(|module| Some(module).filter(|module| top(module) == folder));

@@ -1,4 +1,4 @@
-//! What an Antelope log begins with.
+//! The preamble of an Antelope log.
 //!
 //! ```text
 //! v1      u32 version | genesis state                                              begins with block 1
@@ -21,7 +21,7 @@ use crate::blocks::chain::Id;
 /// Marks a pruned log.
 const PRUNED: u32 = 1 << 31;
 
-/// What ends the head from version 2 on.
+/// Ends the preamble from version 2 on.
 const TOTEM: [u8; 8] = [0xff; 8];
 
 /// Bytes of the chain's configuration.
@@ -42,7 +42,7 @@ pub(crate) struct Preamble {
 }
 
 impl Preamble {
-    /// Where the first entry begins.
+    /// Start of the first entry.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -84,7 +84,7 @@ impl Preamble {
     }
 }
 
-/// Whether a log begins as one of Antelope does.
+/// True if a log begins as one of Antelope does.
 pub(crate) fn is_antelope(bytes: &[u8]) -> bool {
     u32_at(bytes, 0).is_some_and(|version| matches!(version & !PRUNED, 1..=4))
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a block log.
+//! Problems of block logs.
 
 use crate::error::Problem;
 use std::path::PathBuf;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use crate::blocks::chain::{ChainProblem, Id};
 use crate::text::size::human;
 
-/// Where Hive's dictionaries are published.
+/// The place where Hive publishes its dictionaries.
 const DICTIONARIES: &str =
     "https://gitlab.syncad.com/hive/hive, submodule libraries/chain/compression_dictionaries, files NNNM.dict.zst";
 
-/// What is wrong with a block log.
+/// A problem of a block log.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogProblem {
     /// It is no block log at all.
     #[error("this is not a block log: {reason}")]
     NotALog {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A directory that has none.
@@ -36,7 +36,7 @@ pub enum LogProblem {
         last: u32,
         /// Its id.
         id: Id,
-        /// Bytes behind it.
+        /// Bytes after it.
         rest: u64,
     },
     /// Not even one whole block.
@@ -53,7 +53,7 @@ pub enum LogProblem {
     Block {
         /// The block's number by its place.
         number: u32,
-        /// What is wrong with it.
+        /// The reason.
         problem: ChainProblem,
     },
     /// A block does not follow the one before it.
@@ -61,7 +61,7 @@ pub enum LogProblem {
     Link {
         /// The block.
         number: u32,
-        /// What it says about its parent.
+        /// The parent's id in the block.
         previous: Id,
         /// The id of the block before it.
         before: Id,
@@ -153,7 +153,7 @@ pub enum LogProblem {
         number: Option<u32>,
         /// The number of the dictionary.
         dictionary: u8,
-        /// Where it was searched for.
+        /// The directory that was searched.
         looked: Option<PathBuf>,
     },
     /// A file that should be a dictionary.

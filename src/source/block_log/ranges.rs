@@ -33,9 +33,9 @@ pub(crate) struct LogFiles {
 pub(crate) struct Range {
     /// Which file.
     pub part: usize,
-    /// Where the first entry begins in it.
+    /// Start of the first entry.
     pub start: u64,
-    /// Where the last one ends.
+    /// End of the last entry.
     pub end: u64,
     pub first: u32,
     pub last: u32,
@@ -97,7 +97,7 @@ impl LogFiles {
         Some((&self.parts.first()?.first, &self.parts.last()?.last))
     }
 
-    /// Whether the last block is packed.
+    /// True if the last block is compressed.
     pub fn ends_packed(&self) -> bool {
         self.parts.last().is_some_and(Part::ends_packed)
     }
@@ -163,12 +163,12 @@ pub(crate) struct Batch {
     pub bytes: Vec<u8>,
     /// The entries in `bytes`.
     pub spans: Vec<Span>,
-    /// Where in the log the piece begins.
+    /// Returns the offset of the piece in the log.
     pub at: u64,
 }
 
 impl Batch {
-    /// Where in the log an entry begins.
+    /// Returns the offset of an entry in the log.
     pub fn offset(&self, span: Span) -> u64 {
         self.at + (span.start - ROOM) as u64
     }
@@ -212,7 +212,8 @@ impl<'a> RangeReader<'a> {
         self.part
     }
 
-    /// Reads the next window into `batch`; `false` at the end of the range. The block that must come next is `expected`,
+    /// Reads the next window into `batch`; `false` at the end of the range. The block that must come next is
+    /// `expected`,
     /// and `before` the id of the one before it.
     pub fn next(
         &mut self,
@@ -268,7 +269,7 @@ impl<'a> RangeReader<'a> {
         }
     }
 
-    /// What an index says about the blocks of a batch; nothing where there is none that was right so far.
+    /// Reads the index entries of a batch. There are none without an index that has agreed so far.
     pub fn indexed(&mut self, first: u32, count: usize) -> &[Indexed] {
         self.indexed.clear();
         if let Some(index) = self.part.index.as_ref().filter(|index| index.is_right()) {

@@ -24,7 +24,7 @@ const DICTIONARIES: usize = 256;
 /// The most bytes of a dictionary file, packed or not; real ones have 220 KiB.
 const MAX_DICTIONARY: u64 = 16 << 20;
 
-/// What a trained dictionary begins with.
+/// Magic number of a trained dictionary.
 const DICTIONARY_MAGIC: [u8; 4] = [0x37, 0xa4, 0x30, 0xec];
 
 /// Bytes left free before an unpacked block, for its key.
@@ -48,7 +48,7 @@ pub(crate) enum UnpackProblem {
 }
 
 impl UnpackProblem {
-    /// The same as a problem of a block.
+    /// Converts it to a problem of a block.
     pub fn of(self, number: Option<u32>, packing: Packing) -> LogProblem {
         match self {
             Self::Missing { dictionary, looked } => LogProblem::MissingDictionary { number, dictionary, looked },
