@@ -38,8 +38,7 @@ pub struct ExportReport {
     /// True if these are all records that the import wrote, by count and digest; `null` when that is not known.
     pub all_records: Option<bool>,
     /// Records of the database that the roots do not lead to; at most so many in a database that was written to after
-    /// its
-    /// import. `null` unless links are followed.
+    /// its import. `null` unless links are followed.
     pub(crate) left_out: Option<u64>,
     /// Distinct blocks that should be in it and are not in the database.
     pub missing: u64,
@@ -48,8 +47,7 @@ pub struct ExportReport {
     /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,
     /// Blocks whose links cannot be read, because they are not what their codec says; and links that are no CIDs, or
-    /// longer
-    /// than 65,535 bytes.
+    /// longer than 65,535 bytes.
     pub malformed: u64,
     /// True if nothing is missing that may not be, or the database never held more than this.
     pub complete: bool,

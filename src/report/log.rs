@@ -63,8 +63,7 @@ pub enum LogVerified {
     None,
 }
 
-/// What is not covered where `verified` was checked in a log of `family` and `version` that begins with block `first`:
-/// `unknown` blocks have operations of unknown kinds, and the caller `expects` the last block's id or does not.
+/// Lists the parts of a log that checks of `verified` do not cover. `unknown` blocks have operations of unknown kinds.
 pub(crate) fn not_covered(
     (family, version): (Family, u32),
     verified: LogVerified,

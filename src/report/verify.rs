@@ -98,8 +98,7 @@ pub struct Recorded {
     /// Their content digest.
     pub digest: ContentDigest,
     /// Records beyond the recorded count, where a node has opened the database since and nothing is damaged: so many
-    /// were
-    /// written since the import, or more where some of the import are gone, which `confirmed` rules out.
+    /// were written since the import, or more where some of the import are gone, which `confirmed` rules out.
     pub more_than_recorded: u64,
     /// True if all records of the import are shown to be there as it wrote them: by their count and digest, or, beside
     /// records that were written since, by the comparison with the snapshot, or because its files are all in use and

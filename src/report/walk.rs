@@ -34,8 +34,7 @@ pub struct WalkReport {
     /// Distinct identity CIDs that occur only in links: they carry their block inside.
     pub identity: u64,
     /// Blocks whose links cannot be read, because they are not what their codec says; and links that are no CIDs, or
-    /// longer
-    /// than 65,535 bytes.
+    /// longer than 65,535 bytes.
     pub malformed: u64,
     /// How many links deep the walk went: along the chain of headers, and from there to the deepest block below them.
     pub depth: u64,

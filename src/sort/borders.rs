@@ -1,7 +1,7 @@
 //! Borders between files of sorted records.
 //!
-//! Borders depend only on the keys, their number and the size of a file, never on threads, memory or partitions. So every
-//! machine writes the same files for the same source, and a shard writes those of its range.
+//! Borders depend only on the keys, their number and the size of a file, never on threads, memory or partitions. So
+//! every machine writes the same files for the same source, and a shard writes those of its range.
 //!
 //! Records whose keys are a common prefix and a hash are cut into 2^bits *slices*: equal ranges of that hash.
 
@@ -29,8 +29,8 @@ pub(crate) struct Borders {
 }
 
 impl Borders {
-    /// Returns the borders within part number `part` of 2^`part_bits` equal parts of the keys of `class` and `shard`, which
-    /// have 2^`bits` slices. There are none if a slice is not smaller than the part.
+    /// Returns the borders within part number `part` of 2^`part_bits` equal parts of the keys of `class` and `shard`,
+    /// which have 2^`bits` slices. There are none if a slice is not smaller than the part.
     pub fn within(class: &[u8], shard: Shard, (part, part_bits): (u32, u32), bits: u32) -> Self {
         let each = bits.saturating_sub(part_bits);
         let (first, end) = (u64::from(part) << each, (u64::from(part) + 1) << each);

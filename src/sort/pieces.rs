@@ -45,7 +45,8 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        // No write may be in flight when the caller continues or removes the files. The caller's own error takes precedence.
+        // No write may be in flight when the caller continues or removes the files. The caller's own error takes
+        // precedence.
         let _ = self.wait();
     }
 }

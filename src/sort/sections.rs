@@ -19,8 +19,8 @@ use crate::source::car::chunk::ChunkBytes;
 const PIECE: usize = 1 << 20;
 
 impl Spill {
-    /// Returns the sections of a partition and their sources. `None` if they and an entry of `entry` bytes for each exceed
-    /// `memory` bytes or the range of an entry. `spare` is used memory, which is cheaper than new memory.
+    /// Returns the sections of a partition and their sources. `None` if they and an entry of `entry` bytes for each
+    /// exceed `memory` bytes or the range of an entry. `spare` is used memory, which is cheaper than new memory.
     pub fn load(
         &self,
         partition: u32,
@@ -77,8 +77,8 @@ impl Spill {
         if references.iter().all(exists) { Ok(references) } else { Err(damaged()) }
     }
 
-    /// Copies the sections that a partition refers to, of at most `max_section` bytes each, to a file of their own. `None`
-    /// if the partition file holds sections.
+    /// Copies the sections that a partition refers to, of at most `max_section` bytes each, to a file of their own.
+    /// `None` if the partition file holds sections.
     pub fn with_sections(&self, partition: u32, max_section: u64) -> Result<Option<Self>> {
         let Some(sources) = self.referenced() else { return Ok(None) };
         let extent = self.extent(partition);

@@ -27,8 +27,8 @@ use crate::sort::marks::{Mark, add_mark};
 use crate::sort::references::ReferencedSources;
 use crate::text::size::human;
 
-/// Smallest section, in bytes, whose memory is planned for separately. It exceeds a chunk, so such a section has a chunk
-/// of its own, and no other section costs a comparison.
+/// Smallest section, in bytes, whose memory is planned for separately. It exceeds a chunk, so such a section has a
+/// chunk of its own, and no other section costs a comparison.
 pub(crate) const LARGE: u64 = 1 << 20;
 
 /// Longest length prefix of a section, in bytes.
@@ -177,7 +177,8 @@ impl Spill {
         self.referenced.as_ref()
     }
 
-    /// Reopens the partition files of an earlier run, cuts off the bytes beyond `extents` and removes files without an extent.
+    /// Reopens the partition files of an earlier run, cuts off the bytes beyond `extents` and removes files without an
+    /// extent.
     pub fn resume(self, extents: &[(u32, Extent)], marks: &[(u32, Mark)]) -> Result<Self> {
         for (partition, mark) in marks {
             let slot = self.slot(*partition)?;

@@ -56,7 +56,7 @@ fn what_stays_wrong_is_an_error_that_keeps_what_was_done() {
         (Act::Cut(0), "end of file before"),
         (Act::Stall(0), "the connection stalled: no data for 0.3 s"),
         (Act::Status(503, ""), "503"),
-        (Act::Status(403, ""), "refuses to give it (403"),
+        (Act::Status(403, ""), "denies access (403"),
         (Act::WrongRange, "where"),
         (Act::Whole, "sends the whole file now"),
     ] {
@@ -104,7 +104,7 @@ fn a_file_that_changes_is_refused_with_both_sides() {
     let server = Server::new(plain().bytes.clone());
     server.now(|_, nth| if nth > 2 { Act::Status(412, "") } else { Act::Serve });
     let done = import(&Place::new(), server.url("a.car")).run();
-    done.refused(4, None, "is another one, of which the server says no more than 412 Precondition Failed");
+    done.refused(4, None, "is another file, for which the server only answers 412 Precondition Failed");
 }
 
 fn redirects_are_followed_once_and_those_without_an_end_refused() {

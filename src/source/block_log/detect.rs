@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_log_is_not_taken_for_one() {
+    fn other_bytes_are_no_log() {
         let nothing = vec![0; PEEK];
         for bytes in [
             &b""[..],

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_found_from_a_directory_and_from_one_of_them() {
+    fn parts_are_found_by_directory_or_part() {
         let names =
             ["block_log_part.0002", "block_log_part.0003", "block_log_part.0003.artifacts", "block_log_part.0010"];
         let hive = dir(&names[..3]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_found_in_the_order_of_their_blocks() {
+    fn partitions_are_found_in_block_order() {
         let names =
             ["blocks.log", "retained/blocks-101-200.log", "archive/blocks-1-100.log", "blocks.index", "blocks-x-1.log"];
         let antelope = dir(&names);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_a_log_is_reported() {
+    fn directory_without_a_log_is_reported() {
         let error = discover(dir(&["something"]).path()).expect_err("none");
         assert_eq!(error.exit(), crate::error::Exit::BadInput);
     }

@@ -1,9 +1,7 @@
-//! Reads a log front to back, from a pipe or a decompressor, in batches of whole entries.
+//! Reading a log front to back, from a pipe or a decompressor, in batches of whole entries.
 //!
-//! Where an entry ends is not written before it. It is found from its beginning: a frame of zstd says where it ends, an
-//! entry of Antelope's version 4 says its size, and a raw block ends where a word names its place and the block
-//! behind it
-//! names its id. One thread does this at a time, so it does the least.
+//! The end of an entry is found from its start: a zstd frame and an entry of Antelope's version 4 have a size, and a raw
+//! block ends at a word with its position if the next block names its id. One thread does this, so it does the least.
 
 use std::path::{Path, PathBuf};
 

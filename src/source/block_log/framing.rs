@@ -1,6 +1,6 @@
 //! How blocks are framed in a log, and how they are found in a piece of it.
 //!
-//! Every block is followed by a word of eight bytes (little-endian) that says where the block begins:
+//! A little-endian word of eight bytes with the position of the block follows every block:
 //!
 //! ```text
 //! Steem           block | u64 position
@@ -14,8 +14,7 @@
 //! ```
 //!
 //! From a true word all words before it follow. That a word is true is proved by the chain: what follows it names the
-//! id
-//! of the block before it. So a log is cut anywhere without an index, and read forward as well as backward.
+//! id of the block before it. So a log is cut anywhere without an index, and read forward as well as backward.
 
 use std::collections::HashSet;
 
@@ -297,8 +296,8 @@ impl Framing {
         }
     }
 
-    /// Where the entry ends that a piece begins with, at `position` of the log. `before` is the id of the block before
-    /// it, where that is known; `ends` says that the log ends with the piece.
+    /// Finds the end of the first entry of a piece at `position` of the log. `before` is the id of the previous block,
+    /// if known; `ends` is true if the log ends with the piece.
     pub fn end_of(self, bytes: &[u8], position: u64, before: Option<&Id>, ends: bool) -> End {
         if self.head() > 0 {
             return self.sized_end(bytes, position, ends);

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::blocks::chain::Header;
 
 /// The longest block, in bytes, as it is stored and unpacked. Hive's own limit is 2 MiB, Antelope's chains have 1 MiB
-/// by
-/// default.
+/// by default.
 pub(crate) const MAX_BLOCK: usize = 16 << 20;
 
 /// The treatment of a log that ends inside a block.
@@ -26,8 +25,7 @@ pub enum TornTail {
 #[non_exhaustive]
 pub struct LogLayout {
     /// Bytes from its beginning to the end of its last whole block; `null` where it was several files, was pruned, or
-    /// was
-    /// not imported as a whole.
+    /// was not imported as a whole.
     pub bytes: Option<u64>,
     /// True if it was pruned (Antelope).
     pub pruned: bool,

@@ -73,7 +73,7 @@ impl Part {
 
     /// Opens a part from an open file.
     pub fn of_file(path: &Path, file: File, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
-        let size = file.metadata().map_err(Error::io("look at", path))?.len();
+        let size = file.metadata().map_err(Error::io("read metadata of", path))?.len();
         let mut head = vec![0; PEEK.min(usize::try_from(size).unwrap_or(usize::MAX))];
         file.read_exact_at(&mut head, 0).map_err(|error| failed(path, error))?;
         let bad = |offset: u64, problem: LogProblem| Error::bad_input(path, offset, problem);

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_is_read_and_every_cut_is_reported() {
+    fn every_version_is_read_and_cuts_reported() {
         let id: [u8; 32] = Sha256::digest(genesis()).into();
         let logs = [
             (1, [&1u32.to_le_bytes()[..], &genesis()].concat(), 1, Id::from(id), 114),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_begins_elsewhere_is_one_of_the_same_chain() {
+    fn later_preamble_is_of_the_same_chain() {
         let later = [&[9, 0, 0, 0][..], &[7; 32], &TOTEM].concat();
         let heads = [
             [&1u32.to_le_bytes()[..], &genesis()].concat(),

@@ -30,7 +30,7 @@ pub enum LogProblem {
         reason: String,
     },
     /// It ends inside a block, as logs do after a crash.
-    #[error("the log is torn: block {last} ({id}) is the last whole one, and the {} after it are no block", human(*rest))]
+    #[error("the log is torn: block {last} ({id}) is the last complete one, and {} follow it", human(*rest))]
     Torn {
         /// The last whole block.
         last: u32,
@@ -40,10 +40,10 @@ pub enum LogProblem {
         rest: u64,
     },
     /// Not even one whole block.
-    #[error("the log has no whole block")]
+    #[error("the log contains no complete block")]
     Empty,
     /// The word behind a block does not say where the block begins.
-    #[error("block {number} does not end: no word within {} behind its start says that it begins here", human(super::MAX_BLOCK as u64))]
+    #[error("block {number} has no end: no word within {} after its start has its position", human(super::MAX_BLOCK as u64))]
     NoEnd {
         /// The block that should be here.
         number: u32,
@@ -67,7 +67,7 @@ pub enum LogProblem {
         before: Id,
     },
     /// A block with another number than its place.
-    #[error("block {found} stands where block {expected} must")]
+    #[error("expected block {expected}, found block {found}")]
     Number {
         /// The number that must be here.
         expected: u32,
@@ -83,7 +83,7 @@ pub enum LogProblem {
         named: Id,
     },
     /// The head of an Antelope log names another first block than the log has.
-    #[error("the head of the log says that it begins with block {head}, its first block is {found}")]
+    #[error("the head of the log declares block {head} as the first, but the first is block {found}")]
     HeadFirst {
         /// The number by the head.
         head: u32,
@@ -141,13 +141,13 @@ pub enum LogProblem {
         next: String,
     },
     /// Parts of different kinds or chains.
-    #[error("{next} is of another kind than the parts before it")]
+    #[error("{next} has another format than the parts before it")]
     OtherKind {
         /// The part.
         next: String,
     },
     /// A block is packed with a dictionary that the caller did not give.
-    #[error("{} is packed with the dictionary {dictionary:03}M, which is not {}", TheBlock(*number), Given(looked))]
+    #[error("{} is compressed with the dictionary {dictionary:03}M, which is not {}", TheBlock(*number), Given(looked))]
     MissingDictionary {
         /// The block, where its number is known.
         number: Option<u32>,
@@ -165,7 +165,7 @@ pub enum LogProblem {
         reason: String,
     },
     /// A packed block that cannot be unpacked.
-    #[error("{} cannot be unpacked{}: {reason}", TheBlock(*number), With(*dictionary))]
+    #[error("{} cannot be decompressed{}: {reason}", TheBlock(*number), With(*dictionary))]
     Unpack {
         /// The block, where its number is known.
         number: Option<u32>,
@@ -175,7 +175,7 @@ pub enum LogProblem {
         reason: String,
     },
     /// A block was unpacked with a dictionary and is no block, or another one.
-    #[error("{}, unpacked with the dictionary {dictionary:03}M, is not the block that must be here", TheBlock(*number))]
+    #[error("{}, decompressed with the dictionary {dictionary:03}M, is not the block that must be here", TheBlock(*number))]
     WrongDictionary {
         /// The block, where its number is known.
         number: Option<u32>,

@@ -213,8 +213,7 @@ impl<'a> RangeReader<'a> {
     }
 
     /// Reads the next window into `batch`; `false` at the end of the range. The block that must come next is
-    /// `expected`,
-    /// and `before` the id of the one before it.
+    /// `expected`, and `before` the id of the one before it.
     pub fn next(
         &mut self,
         batch: &mut Batch,

@@ -16,8 +16,7 @@ impl Lookup {
     }
 
     /// Adds a block to a batch that is checked as a whole. Returns whether it was added; [`of_block`](Self::of_block)
-    /// looks
-    /// at others, and at those that the batch finds wrong.
+    /// looks at others, and at those that the batch finds wrong.
     pub fn add_to<T>(&self, batch: &mut SteemBatch<T>, block: &[u8], header: &Header, packed: bool, known: T) -> bool {
         let (family, _) = self.families(packed);
         self.options.merkle && family != Family::Antelope && batch.add(family, block, header, known)
@@ -33,8 +32,7 @@ impl Lookup {
     }
 
     /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the
-    /// other
-    /// may.
+    /// other may.
     pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<Transactions, ChainProblem> {
         let (family, other) = self.families(packed);
         let first = self.check(family, block, header);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_without_magic_and_size_are_unpacked_whatever_their_size() {
+    fn frames_without_magic_decompress() {
         let dictionaries = Dictionaries::new(None);
         let mut unpacker = Unpacker::new(&dictionaries);
         for len in [0, 1, 5000, 3 << 20] {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unpacks_to_more_than_any_block_is_refused() {
+    fn oversized_block_is_refused() {
         let dictionaries = Dictionaries::new(None);
         let mut unpacker = Unpacker::new(&dictionaries);
         let bomb = pack(&vec![0; MAX_BLOCK + 1]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_that_is_none_is_reported_by_its_path() {
+    fn invalid_dictionary_names_its_path() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("007M.dict"), b"no dictionary").expect("written");
         let dictionaries = Dictionaries::new(Some(dir.path()));

@@ -30,8 +30,8 @@ pub struct Frame {
 
 /// Compresses sections into frames.
 ///
-/// Every batch begins and ends a frame. Batches may be packed by many threads: the bytes depend only on the batch and the
-/// version of zstd.
+/// Every batch begins and ends a frame. Batches may be packed by many threads: the bytes depend only on the batch and
+/// the version of zstd.
 pub struct Packer {
     zstd: Compressor<'static>,
 }
@@ -45,8 +45,8 @@ impl Packer {
         Ok(Self { zstd })
     }
 
-    /// Appends the frames of one batch to `packed` and their ends to `frames`. `ends` are the ascending ends of the sections
-    /// in `bytes`; the last one is the end of `bytes`.
+    /// Appends the frames of one batch to `packed` and their ends to `frames`. `ends` are the ascending ends of the
+    /// sections in `bytes`; the last one is the end of `bytes`.
     ///
     /// # Panics
     /// If `ends` does not ascend or is outside `bytes`.
@@ -59,8 +59,8 @@ impl Packer {
     ) -> io::Result<()> {
         let before = packed.len();
         let (mut start, mut sections) = (0, 0);
-        // The compressed size is known only afterwards, so the batch's ratio so far decides when to close a frame. The first
-        // frame expects one half.
+        // The compressed size is known only afterwards, so the batch's ratio so far decides when to close a frame. The
+        // first frame expects one half.
         let mut raw_target = FRAME_TARGET * 2;
         for end in ends {
             sections += 1;
@@ -85,8 +85,8 @@ impl Packer {
     }
 }
 
-/// Returns a zstd frame of uncompressed `content`. Its length depends only on that of the content, so a frame with a blank
-/// header can be overwritten once the roots are known.
+/// Returns a zstd frame of uncompressed `content`. Its length depends only on that of the content, so a frame with a
+/// blank header can be overwritten once the roots are known.
 ///
 /// ```text
 /// 28 b5 2f fd | flags (04: checksum) | window | block .. | checksum: low half of XXH64

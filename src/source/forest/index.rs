@@ -5,9 +5,9 @@
 //! slot: u64 hash | u64 offset of the frame            empty: ff .. ff, both
 //! ```
 //!
-//! An open-addressed table, sorted by hash. A hash belongs at slot `hash * buckets >> 64` and is stored in the first free
-//! slot from there. There are `entries / 0.8` buckets, then slots that were pushed beyond them, then an empty slot,
-//! which ends every lookup.
+//! An open-addressed table, sorted by hash. A hash belongs at slot `hash * buckets >> 64` and is stored in the first
+//! free slot from there. There are `entries / 0.8` buckets, then slots that were pushed beyond them, then an empty
+//! slot, which ends every lookup.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -32,8 +32,8 @@ type Slot = [u64; 2];
 #[derive(Debug)]
 pub struct Index(Sorter<Slot>);
 
-/// Returns the hash of a CID in the index: the exclusive or of its codec, the code of its hash function and the 8-byte words
-/// of its digest, less one (unless 0) because all ones mark an empty slot.
+/// Returns the hash of a CID in the index: the exclusive or of its codec, the code of its hash function and the 8-byte
+/// words of its digest, less one (unless 0) because all ones mark an empty slot.
 pub fn slot_hash(codec: u64, code: u64, digest: &[u8]) -> u64 {
     let (words, _) = digest.as_chunks::<8>();
     words.iter().fold(codec ^ code, |hash, word| hash ^ u64::from_le_bytes(*word)).saturating_sub(1)
@@ -55,8 +55,8 @@ impl Index {
         self.0.push([hash, offset])
     }
 
-    /// Writes index and footer at the end of an archive of `position` bytes and returns their length. Equal hashes in one
-    /// frame are one entry.
+    /// Writes index and footer at the end of an archive of `position` bytes and returns their length. Equal hashes in
+    /// one frame are one entry.
     pub fn write(self, out: &mut impl Write, position: u64) -> io::Result<u64> {
         self.write_in_frames(out, position, PAYLOAD_MAX)
     }

@@ -7,8 +7,8 @@
 //! skippable frame   50 2a 4d 18 | 08 00 00 00 | u64 offset of the index's content
 //! ```
 //!
-//! Integers are little-endian. No section spans two frames, so the index can name a frame, and frames can be decompressed
-//! in parallel. Readers that do not know the index skip it. The format is that of Forest
+//! Integers are little-endian. No section spans two frames, so the index can name a frame, and frames can be
+//! decompressed in parallel. Readers that do not know the index skip it. The format is that of Forest
 //! (<https://github.com/ChainSafe/forest>), checked byte by byte against one of its files.
 
 mod frames;

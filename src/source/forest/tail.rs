@@ -1,8 +1,8 @@
 //! Reading the number of blocks from the index and the footer of a `.forest.car.zst`; see `index` for their layout.
 //!
-//! An index has floor(blocks / 0.8) buckets and at least one slot more (`forest/src/db/car/forest/index`), so the buckets
-//! give the number of blocks. bedload takes nothing else from it: it finds frames by their own headers. A file whose
-//! footer or index does not fit is read as plain zstd.
+//! An index has floor(blocks / 0.8) buckets and at least one slot more (`forest/src/db/car/forest/index`), so the
+//! buckets give the number of blocks. bedload takes nothing else from it: it finds frames by their own headers. A file
+//! whose footer or index does not fit is read as plain zstd.
 
 use std::fs::File;
 use std::io;
@@ -28,7 +28,8 @@ pub struct IndexHeader {
 }
 
 impl IndexHeader {
-    /// Returns the number of blocks of an index of `index_bytes`. `None` if its load is not 0.8 or its length does not fit.
+    /// Returns the number of blocks of an index of `index_bytes`. `None` if its load is not 0.8 or its length does not
+    /// fit.
     pub fn blocks(&self, index_bytes: u64) -> Option<u64> {
         let slots = index_bytes.checked_sub(HEAD_LEN as u64)?;
         // An empty slot after the buckets ends the table.
@@ -52,8 +53,8 @@ fn word(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk().copied().map(u64::from_le_bytes)
 }
 
-/// Reads the offset of the index's content from the footer, the last [`FOOTER`] bytes of a file of `size` bytes. `None` if
-/// the bytes are no footer or no index can be at the offset.
+/// Reads the offset of the index's content from the footer, the last [`FOOTER`] bytes of a file of `size` bytes. `None`
+/// if the bytes are no footer or no index can be at the offset.
 fn footer(tail: &[u8], size: u64) -> Option<u64> {
     let rest = tail.strip_prefix(&FOOTER_START)?;
     let index = word(rest).filter(|_| rest.len() == 8)?;

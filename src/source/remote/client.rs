@@ -206,8 +206,7 @@ impl Client {
     }
 
     /// True if a refusal to give a file beside this one may mean that there is none: a store says so to whom may not
-    /// list
-    /// it, and a signature is of one file.
+    /// list it, and a signature is of one file.
     pub fn may_hide_missing_objects(&self) -> bool {
         match self {
             Self::Http { url, .. } => url.query().is_some(),
@@ -328,7 +327,7 @@ async fn http_get(
 fn refusal(status: StatusCode, headers: &HeaderMap, known: &RemotePin) -> Fault {
     let answer = status.to_string();
     let changed = |found: RemotePin| match found == RemotePin::default() {
-        true => Fault::Changed(format!("another one, of which the server says no more than {answer}")),
+        true => Fault::Changed(format!("another file, for which the server only answers {answer}")),
         false => Fault::Changed(found.describe()),
     };
     match status.as_u16() {
@@ -344,7 +343,7 @@ fn refusal(status: StatusCode, headers: &HeaderMap, known: &RemotePin) -> Fault 
         404 | 410 => Fault::Permanent(RemoteProblem::NotFound { answer }),
         401 | 403 | 407 => Fault::Permanent(RemoteProblem::Denied { answer }),
         408 | 425 | 429 | 500..=599 => {
-            Fault::Transient { what: format!("the server says {answer}"), pause: retry_after(headers) }
+            Fault::Transient { what: format!("the server answers {answer}"), pause: retry_after(headers) }
         }
         _ => Fault::Permanent(RemoteProblem::Refused { answer }),
     }
@@ -423,7 +422,7 @@ fn store_fault(error: object_store::Error, pause: Option<Duration>) -> Fault {
         object_store::Error::Unauthenticated { .. } => {
             Fault::Permanent(RemoteProblem::Denied { answer: "401 Unauthorized".into() })
         }
-        object_store::Error::Precondition { .. } => Fault::Changed("one with another ETag".into()),
+        object_store::Error::Precondition { .. } => Fault::Changed("a file with another ETag".into()),
         error => match classify(&error) {
             Fault::Transient { what, .. } => Fault::Transient { what, pause },
             fault => fault,

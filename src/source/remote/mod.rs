@@ -8,8 +8,7 @@
 //! ```
 //!
 //! Every request asks for the pinned file (`If-Match`), and every answer is compared with it. Nothing is written to a
-//! disk.
-//! Names in messages have no secrets (`name`).
+//! disk. Names in messages have no secrets (`name`).
 
 mod name;
 mod problem;

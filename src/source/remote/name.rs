@@ -1,8 +1,7 @@
 //! Names of snapshots on the network, and their form in messages.
 //!
 //! A URL may hold a password or a signature. What is printed, reported and journalled is its shown form, which has
-//! neither;
-//! [`take_secrets`] is called where options come in, so that nothing behind it has the other form by its name.
+//! neither; [`take_secrets`] is called where options come in, so that nothing behind it has the other form by its name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -84,9 +83,8 @@ fn is_remote_text(text: &str) -> bool {
     parts(text).is_some_and(|it| it.before.is_empty() && it.slashes.starts_with("//") && is_read(it.scheme))
 }
 
-/// A text in which no URL has user, password, query or fragment. This is the rule for all that is shown: also for
-/// what only
-/// looks like a URL, since that may be one with a slip in it.
+/// A text in which no URL has user, password, query or fragment. This is the rule for all that is shown: also for what
+/// only looks like a URL, since that may be one with a slip in it.
 pub(crate) fn shown(text: &str) -> String {
     let (mut out, mut rest, mut query) = (String::new(), text, "");
     while let Some(Parts { before, scheme, slashes, mut after }) = parts(rest) {

@@ -221,9 +221,8 @@ impl RemoteFile {
         error_of(&self.name, fault, &self.facts)
     }
 
-    /// A small file beside it, whose name is its own with `suffix` behind it: what it is called, and its bytes, or
-    /// why it
-    /// cannot be had until `end`. `None` where there is none.
+    /// A small file beside it, whose name is its own with `suffix` behind it: what it is called, and its bytes, or why
+    /// it cannot be had until `end`. `None` where there is none.
     pub fn beside(&self, suffix: &str, end: Instant) -> Option<(String, Result<Vec<u8>, String>)> {
         let pinned = self.pinned.lock().clone();
         let client = pinned.beside(suffix);
@@ -243,8 +242,7 @@ impl RemoteFile {
     }
 
     /// The sums that the store itself has of all its bytes: by which function, in the store's words, and their bytes.
-    /// None
-    /// where they cannot be had until `end`.
+    /// None where they cannot be had until `end`.
     pub fn stored_sums(&self, end: Instant) -> Vec<(String, Vec<u8>)> {
         let client = self.pinned.lock().clone();
         match client {
@@ -321,8 +319,7 @@ async fn probe_once(client: &Client, known: &RemotePin) -> Result<Probed, Fault>
     let client = match (client, answer.url) {
         (Client::Http { client, url: asked }, Some(mut url)) => {
             // The client takes user and password out of an address, and sends them to the same origin again. Another
-            // port may
-            // be another's server, and without TLS they would be seen by everybody.
+            // port may be another's server, and without TLS they would be seen by everybody.
             if url.origin() == asked.origin() && url.username().is_empty() {
                 let _ = url.set_username(asked.username());
                 let _ = url.set_password(asked.password());

@@ -19,7 +19,7 @@ pub enum RemoteProblem {
         answer: String,
     },
     /// The server denies access.
-    #[error("the server refuses to give it ({answer})")]
+    #[error("the server denies access ({answer})")]
     Denied {
         /// The server's answer.
         answer: String,
@@ -31,7 +31,7 @@ pub enum RemoteProblem {
         reason: String,
     },
     /// The server answers with something other than the file.
-    #[error("the server does not give it: {answer}")]
+    #[error("the server does not send the file: {answer}")]
     Refused {
         /// The server's answer.
         answer: String,
@@ -57,7 +57,7 @@ impl Problem for RemoteProblem {
                  trusted, in place of the system's"
                     .into()
             }
-            Self::Refused { .. } => "look at what the server says: curl -IL URL".into(),
+            Self::Refused { .. } => "check the answer of the server with curl -IL URL".into(),
             #[cfg(not(feature = "remote"))]
             Self::NotBuilt => "pipe it in: curl -fL URL | bedload import - --db DIR".into(),
         }

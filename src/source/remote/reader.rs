@@ -1,9 +1,9 @@
 //! A file on the network from some place to its end, in order: ranges on several connections at once.
 //!
 //! Tasks on the runtime each take the next part that has no task, as far as what is ahead of the consumer fits the
-//! memory.
-//! A part's bytes are handed out as they come. A part whose connection fails or stalls is asked for again from where it
-//! stopped, on another connection. A task that the server tells to wait gives its part to the other tasks, which go on.
+//! memory. A part's bytes are handed out as they come. A part whose connection fails or stalls is asked for again from
+//! where it stopped, on another connection. A task that the server tells to wait gives its part to the other tasks,
+//! which go on.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -132,9 +132,8 @@ impl Gate {
 }
 
 impl Ordered {
-    /// Reads `file` from `start`, with at most `memory` bytes ahead of the consumer. Before [`Gate::open`] it asks
-    /// only for what
-    /// the consumer waits for.
+    /// Reads `file` from `start`, with at most `memory` bytes ahead of the consumer. Before [`Gate::open`] it asks only
+    /// for what the consumer waits for.
     pub fn new(file: Arc<RemoteFile>, start: u64, end: u64, memory: u64) -> (Self, Gate) {
         let head = file.head.get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
         let head = file.head.slice_ref(head);
@@ -293,8 +292,7 @@ impl Shared {
     }
 
     /// Fetches a part, with as many requests as it takes. If the server tells it to wait, other tasks may take the
-    /// part, and
-    /// the delay is returned.
+    /// part, and the delay is returned.
     async fn fetch(&self, start: u64, len: u64, mut got: u64, mut backoff: Backoff) -> Result<Duration, Fault> {
         while got < len {
             let before = got;

@@ -62,7 +62,7 @@ pub(super) fn checked(key: &str, value: &str, from: impl Display) -> Result<Stri
             // A text without a scheme may still have a password.
             let shown = shown.rsplit('@').next().unwrap_or_default().to_owned();
             Error::Usage {
-                reason: format!("{from} is no address of a server: `{shown}`"),
+                reason: format!("{from} is not the address of a server: `{shown}`"),
                 hint: "write it with http:// or https://, as http://localhost:9000".into(),
             }
         })?;
@@ -72,7 +72,7 @@ pub(super) fn checked(key: &str, value: &str, from: impl Display) -> Result<Stri
     let is_region = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     if REGIONS.contains(&key) && !is_region(value) {
         return Err(Error::Usage {
-            reason: format!("{from} is no region: `{value}`"),
+            reason: format!("{from} is not a region: `{value}`"),
             hint: "write it as us-east-1".into(),
         });
     }

@@ -1,6 +1,5 @@
 //! A file of a server without ranges: one stream from its start. After a broken connection it is requested again from
-//! the
-//! start, and the bytes that were delivered before are skipped and compared.
+//! the start, and the bytes that were delivered before are skipped and compared.
 
 use std::hash::Hasher;
 use std::io::{self, Read};
