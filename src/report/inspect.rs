@@ -40,7 +40,7 @@ pub struct InspectReport {
     pub duplicates: Option<u64>,
     /// Bytes of all blocks, duplicates included.
     pub payload_bytes: Option<u64>,
-    /// Bytes of null padding behind the blocks.
+    /// Bytes of null padding after the blocks.
     pub null_padding: Option<u64>,
     /// The content digest, as of a database keyed by CID.
     pub digest: Option<ContentDigest>,

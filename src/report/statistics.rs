@@ -27,7 +27,7 @@ const T_975: [f64; 30] = [
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The quantile of the normal distribution that Student's t comes down to.
+/// The quantile of the normal distribution that Student's t converges to.
 const Z_975: f64 = 1.960;
 
 /// Fewer pairs show nothing, however alike they are: the spread of two says too little about the spread of others.

@@ -4,7 +4,7 @@
 //!   block_log.index, blocks.index   u64 position of each block
 //!   .artifacts 1.0   u32 head | git revision[41] | u8 1 | u8 0 | u8 dirty                            48 bytes
 //!              1.1   the same with u8 1 | u8 1 | .. | u32 first block | u32 interrupted at           56 bytes
-//!              entry u64 word, as behind the block | id[4..20]                                       24 bytes
+//!              entry u64 word, as after the block | id[4..20]                                        24 bytes
 //! ```
 
 use std::fs::File;

@@ -372,7 +372,7 @@ fn failed(path: &Path, error: std::io::Error) -> Error {
     }
 }
 
-/// The word behind an entry of a piece.
+/// Returns the word after an entry of a piece.
 pub(crate) fn raw_word(bytes: &[u8], span: Span) -> u64 {
     u64_at(bytes, span.end).unwrap_or_default()
 }

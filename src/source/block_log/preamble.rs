@@ -37,7 +37,7 @@ pub(crate) struct Preamble {
     pub pruned: bool,
     pub first_block: u32,
     pub chain_id: Id,
-    /// All of it; the first entry begins behind.
+    /// All bytes before the first entry.
     pub bytes: Vec<u8>,
 }
 

@@ -42,7 +42,7 @@ pub enum LogProblem {
     /// Not even one whole block.
     #[error("the log contains no complete block")]
     Empty,
-    /// The word behind a block does not say where the block begins.
+    /// The word after a block does not have its position.
     #[error("block {number} has no end: no word within {} after its start has its position", human(super::MAX_BLOCK as u64))]
     NoEnd {
         /// The block that should be here.
@@ -125,9 +125,9 @@ pub enum LogProblem {
     Gap {
         /// The last block before the gap.
         last: u32,
-        /// The first one behind it.
+        /// The first block after the gap.
         first: u32,
-        /// The part behind the gap.
+        /// The part after the gap.
         next: String,
     },
     /// Two parts that hold the same blocks.
@@ -202,7 +202,7 @@ pub enum LogProblem {
         /// Its id.
         id: Id,
     },
-    /// A pruned log comes through a pipe.
+    /// A pruned log in a pipe.
     #[error("a pruned log can only be read from its end")]
     PrunedStream,
 }

@@ -1,4 +1,4 @@
-//! The files of a log, cut into ranges of consecutive blocks that threads work on beside each other.
+//! The files of a log, cut into ranges of consecutive blocks that threads read in parallel.
 //!
 //! A range is read in windows. What a window holds is found from its last whole entry backward, word by word; the entry
 //! it ends with is proved by the block that follows it. So nothing needs to be known about a log before it is read but
@@ -41,7 +41,7 @@ pub(crate) struct Range {
     pub last: u32,
     /// The id of the block before the first one; `None` when that is not in the log.
     pub before: Option<Id>,
-    /// The id that the block behind the last one names; `None` when that is not in the log.
+    /// The id named by the block after the last one, if that is in the log.
     pub head: Option<Id>,
 }
 
@@ -156,7 +156,7 @@ impl LogFiles {
     }
 }
 
-/// Whole entries, one behind the other, and room before the first one.
+/// Complete consecutive entries, and room before the first one.
 #[derive(Default)]
 pub(crate) struct Batch {
     /// [`ROOM`] bytes, then a piece of the log.
@@ -173,7 +173,7 @@ impl Batch {
         self.at + (span.start - ROOM) as u64
     }
 
-    /// The word behind an entry.
+    /// The word after an entry.
     pub fn word(&self, span: Span) -> u64 {
         raw_word(&self.bytes, span)
     }

@@ -1,7 +1,7 @@
 //! Unpacking blocks, and the dictionaries that some are packed with.
 //!
 //! A packed block is a zstd frame without its first four bytes, without a checksum and without the number of its
-//! dictionary: the word behind the block says which one. Dictionaries are published as `NNNM.dict.zst`, zstd files of
+//! dictionary: the word after the block has its number. Dictionaries are published as `NNNM.dict.zst`, zstd files of
 //! 225,280 bytes unpacked, one for each million blocks; they are never changed.
 
 use std::io::Read;

@@ -24,6 +24,7 @@ pub struct IndexHeader {
     pub longest_distance: u64,
     /// Entries that share their hash with another.
     pub collisions: u64,
+    /// Buckets of the table.
     pub buckets: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The bytes of an answer, as they come.
+//! The bytes of an answer.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// How a body ends whose pieces of `bytes` come after `every`.
+    /// Returns the end of a body whose pieces of `bytes` arrive after `every`.
     fn end_of(every: Duration, bytes: usize) -> String {
         let pieces = stream::unfold((), move |()| async move {
             tokio::time::sleep(every).await;

@@ -1,7 +1,7 @@
 //! Snapshots on the network: `http`, `https`, and, through `object_store`, `s3`, `gs` and `az`.
 //!
 //! ```text
-//!   URL ──► probe: a range of the first bytes ──► pinned: address behind redirects, length, ETag, time
+//!   URL ──► probe: a range of the first bytes ──► pinned: address after redirects, length, ETag, time
 //!             │ ranges                               │ none
 //!             ▼                                      ▼
 //!           Ordered: parts on many connections     Single: one stream
@@ -23,6 +23,8 @@ mod client;
 mod disabled;
 #[cfg(feature = "remote")]
 mod fault;
+#[cfg(feature = "remote")]
+mod headers;
 #[cfg(feature = "remote")]
 mod net;
 #[cfg(feature = "remote")]
@@ -49,11 +51,13 @@ pub(crate) use disabled::{RemoteFile, RemoteGate, small};
 pub use name::NetworkOptions;
 pub(crate) use name::{below, is_remote, is_url, shown, shown_path, take_secrets};
 #[cfg(feature = "remote")]
-pub(crate) use open::{RemoteFile, RemoteGate, small};
+pub(crate) use open::{RemoteFile, small};
 #[cfg(feature = "remote")]
 pub(crate) use problem::RemoteProblem;
 #[cfg(feature = "remote")]
 pub(crate) use put::RemoteStore;
+#[cfg(feature = "remote")]
+pub(crate) use reader::Gate as RemoteGate;
 
 /// The identity of a file on the network.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

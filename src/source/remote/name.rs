@@ -1,7 +1,7 @@
 //! Names of snapshots on the network, and their form in messages.
 //!
 //! A URL may hold a password or a signature. What is printed, reported and journalled is its shown form, which has
-//! neither; [`take_secrets`] is called where options come in, so that nothing behind it has the other form by its name.
+//! neither; [`take_secrets`] is called where options come in, so that no later code has the other form by its name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -175,7 +175,7 @@ mod tests {
             ("s3://key:secret@bucket/a.car", "s3://bucket/a.car"),
             ("az://container@account/a.car?sig=x", "az://container@account/a.car?…"),
             ("snapshot.car", "snapshot.car"),
-            // Schemes that are not read, other slashes, and what stands before.
+            // Schemes that are not read, other slashes, and text before the URL.
             ("ftp://user:pw@host/a.car", "ftp://host/a.car"),
             ("sftp://user@host/a?sig=x", "sftp://host/a?…"),
             ("git+ssh://u:p@host/a", "git+ssh://host/a"),
@@ -198,7 +198,7 @@ mod tests {
         ] {
             assert_eq!(shown(url), expected, "{url}");
         }
-        // A file that is there has its own name.
+        // An existing file keeps its name.
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("ftp:/a@b");
         assert_ne!(shown_path(&file), file);

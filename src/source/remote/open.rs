@@ -1,6 +1,6 @@
 //! Opening a file on the network, and requests for its bytes.
 
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,9 +18,6 @@ use super::fault::Fault;
 use super::name::{self, NetworkOptions};
 use super::net::Net;
 use super::problem::RemoteProblem;
-pub(crate) use super::reader::Gate as RemoteGate;
-use super::reader::Ordered;
-use super::single::Single;
 use crate::error::{Error, Result};
 
 /// Bytes of the first request, which are kept. Headers of snapshots are shorter.
@@ -37,8 +34,8 @@ pub(crate) struct RemoteFile {
     original: Client,
     /// The client for the address after redirects.
     pinned: Mutex<Client>,
-    facts: RemotePin,
-    is_ranged: bool,
+    pub(super) facts: RemotePin,
+    pub(super) is_ranged: bool,
     pub(super) head: Bytes,
     pub(super) network: NetworkOptions,
     pub(super) net: Net,
@@ -129,18 +126,6 @@ impl RemoteFile {
         (self.net.waited().as_secs_f64(), self.net.connections())
     }
 
-    /// Reads it from `start` to its end with so many bytes of memory; and what opens the gate for all of it, see
-    /// [`Ordered::new`]. Without ranges it is read from the beginning only.
-    pub fn read_from(self: &Arc<Self>, start: u64, memory: u64) -> (Box<dyn Read + Send>, Option<RemoteGate>) {
-        match self.facts.bytes.filter(|_| self.is_ranged) {
-            Some(bytes) => {
-                let (reader, gate) = Ordered::new(Arc::clone(self), start, bytes, memory);
-                (Box::new(reader), Some(gate))
-            }
-            None => (Box::new(Single::new(Arc::clone(self))), None),
-        }
-    }
-
     /// Fills `into` from `offset`. False if the file is shorter.
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<bool> {
         let Some(end) = offset.checked_add(into.len() as u64) else { return Ok(false) };
@@ -200,10 +185,6 @@ impl RemoteFile {
         Ok(client.get(None, &self.facts).await?.body)
     }
 
-    pub(super) fn facts(&self) -> &RemotePin {
-        &self.facts
-    }
-
     /// Follows the redirects again after the pinned address failed.
     pub(super) async fn resolve_again(&self, problem: RemoteProblem) -> Result<Fault, Fault> {
         match probe(&self.original, &self.facts, &self.net).await {
@@ -221,8 +202,8 @@ impl RemoteFile {
         error_of(&self.name, fault, &self.facts)
     }
 
-    /// A small file beside it, whose name is its own with `suffix` behind it: what it is called, and its bytes, or why
-    /// it cannot be had until `end`. `None` where there is none.
+    /// Reads the small file whose name is this one plus `suffix`. Returns its name, and its bytes or the reason of a failure
+    /// by `end`. `None` if the file does not exist.
     pub fn beside(&self, suffix: &str, end: Instant) -> Option<(String, Result<Vec<u8>, String>)> {
         let pinned = self.pinned.lock().clone();
         let client = pinned.beside(suffix);

@@ -2,7 +2,7 @@
 //!
 //! The number grows while that brings more throughput. If requests fail, it follows the share of failed requests: one
 //! more connection, and less by half of that share, each time as many requests as there are connections have ended. So
-//! the number settles, and comes to one only if all requests fail.
+//! the number settles, and falls to one only if all requests fail.
 
 /// Connections to begin with, and at most.
 const FIRST: usize = 4;

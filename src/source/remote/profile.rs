@@ -1,5 +1,5 @@
-//! Credentials of S3 in the files that its other tools read: `~/.aws/credentials` and `~/.aws/config`. The environment
-//! comes first, as it does with them.
+//! Credentials of S3 in the files of its other tools, `~/.aws/credentials` and `~/.aws/config`. The environment takes
+//! precedence, as with those tools.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! A file on the network from some place to its end, in order: ranges on several connections at once.
 //!
 //! Tasks on the runtime each take the next part that has no task, as far as what is ahead of the consumer fits the
-//! memory. A part's bytes are handed out as they come. A part whose connection fails or stalls is asked for again from
+//! memory. A part's bytes are passed on as they arrive. A part whose connection fails or stalls is asked for again from
 //! where it stopped, on another connection. A task that the server tells to wait gives its part to the other tasks,
 //! which go on.
 
@@ -19,6 +19,7 @@ use super::RemoteFile;
 use super::backoff::Backoff;
 use super::fault::Fault;
 use super::pace::{Measured, Pace};
+use super::single::Single;
 use crate::error::Error;
 
 /// Time for which a connection may be much slower than the others.
@@ -127,6 +128,20 @@ impl Gate {
         state.wanted = wanted;
         if wanted && !state.flows {
             self.0.wake.notify_waiters();
+        }
+    }
+}
+
+impl RemoteFile {
+    /// Reads the file from `start` to its end with `memory` bytes, and returns the gate if it has ranges; see
+    /// [`Ordered::new`]. Without ranges it is read from its start.
+    pub fn read_from(self: &Arc<Self>, start: u64, memory: u64) -> (Box<dyn Read + Send>, Option<Gate>) {
+        match self.facts.bytes.filter(|_| self.is_ranged) {
+            Some(bytes) => {
+                let (reader, gate) = Ordered::new(Arc::clone(self), start, bytes, memory);
+                (Box::new(reader), Some(gate))
+            }
+            None => (Box::new(Single::new(Arc::clone(self))), None),
         }
     }
 }
@@ -365,7 +380,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Measures what comes, and sets connections and parts by it.
+    /// Measures throughput, and sets connections and parts by it.
     async fn measure(self: Arc<Self>) {
         let (mut before, mut waited, mut last) = (0, Duration::ZERO, Instant::now());
         loop {

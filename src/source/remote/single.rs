@@ -59,7 +59,7 @@ impl Single {
         };
         let next = body.next().await?;
         self.file.net.add_received(next.as_ref().map_or(0, |piece| piece.len() as u64));
-        match (&next, self.file.facts().bytes) {
+        match (&next, self.file.facts.bytes) {
             (None, Some(bytes)) if self.delivered < bytes => {
                 Err(Fault::transient(format!("the connection ended {} bytes too early", bytes - self.delivered)))
             }
