@@ -1,7 +1,7 @@
 //! Any bytes as the tail of a Forest snapshot: what is found lies inside the file.
 #![no_main]
 
-use bedload::testing::source::input::forest;
+use bedload::testing::source::forest;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

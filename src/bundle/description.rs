@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::report::record::{sealed, unsealed};
 use crate::report::{BUNDLED_SCHEMA, Blocks, BundleReport, ImportReport, ShardReport};
-use crate::sort::router::Shard;
+use crate::sort::shard::Shard;
 
 /// Directory of the parts.
 pub(super) const PARTS: &str = "parts";

@@ -15,7 +15,8 @@ use crate::hash::content_digest::Content;
 use crate::parallel;
 use crate::progress::{CancellationToken, Observer, Phase, Progress};
 use crate::report::{Blocks, BundleReport, ImportReport, ShardReport, SourceInfo};
-use crate::sort::router::{Count, Shard};
+use crate::sort::router::Count;
+use crate::sort::shard::Shard;
 use crate::source::remote::NetworkOptions;
 
 /// Longest content of `parts/latest`, in bytes.

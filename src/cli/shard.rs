@@ -1,7 +1,7 @@
 //! `--shard`: a shard of a source, by number or by the task number of an array.
 
 use crate::Error;
-use crate::sort::router::{MAX_SHARDS, Shard};
+use crate::sort::shard::{MAX_SHARDS, Shard};
 
 /// Environment variables with a task number that counts from 0.
 const ENGINES: [&str; 3] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"];

@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::report::{F3Report, Head, LinkReport, LogReport, MemtableReport, Plan};
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{DataFile, FamilyScan, Level, Reader};
-use crate::sort::router::{Framed, Router};
+use crate::sort::router::{ClassCounts, Router};
 use crate::source::car::chunks::Tail;
 use crate::source::car::sources::SourceRead;
 
@@ -75,7 +75,7 @@ pub(super) struct Loaded {
     /// What was read of each source of CARs, and its duplicates.
     pub sources: Vec<(SourceRead, u64)>,
     /// How its keys were routed, and what the whole source has; only where blocks were sorted.
-    pub routed: Option<(Router, Framed)>,
+    pub routed: Option<(Router, ClassCounts)>,
 }
 
 /// What is found out about a snapshot once all its blocks are in the database.

@@ -27,8 +27,9 @@ use crate::load::identity::{Identity, SpillPlace};
 use crate::load::source_identity::Inode;
 use crate::os::files::sync_dir;
 use crate::os::private;
-use crate::sort::router::{Framed, Router};
-use crate::sort::spill::{Extent, Mark};
+use crate::sort::marks::Mark;
+use crate::sort::router::{ClassCounts, Router};
+use crate::sort::spill::Extent;
 use crate::source::car::sources::SourceRead;
 use crate::source::input::Restart;
 use crate::text::size::{counted, grouped, human};
@@ -147,7 +148,7 @@ pub(super) struct Checkpoint {
     pub digest: ContentDigest,
     /// All blocks before `offset`, those of other shards included, by their classes; none where they were not routed.
     #[serde(default)]
-    pub framed: Framed,
+    pub framed: ClassCounts,
 }
 
 impl SourceNews {
@@ -557,7 +558,7 @@ impl JournalBench {
             payload: offset,
             digest: ContentDigest::default(),
             source: 0,
-            framed: Framed::default(),
+            framed: ClassCounts::default(),
         };
         let extent =
             Extent { bytes: offset / u64::from(partitions.max(1)), blocks: offset / 1000, ..Extent::default() };

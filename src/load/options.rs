@@ -12,7 +12,7 @@ use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;
 use crate::sort::key::KeyLayout;
-use crate::sort::router::Shard;
+use crate::sort::shard::Shard;
 use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 use crate::source::remote::{NetworkOptions, take_secrets};

@@ -1,18 +1,18 @@
-//! What was published.
+//! The result of publishing a bundle.
 
 use serde::Serialize;
 
-/// The version of this document; it changes when a field changes its meaning or goes.
+/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const BUNDLED_SCHEMA: &str = "bedload-bundled-1";
 
-/// What was published.
+/// The result of publishing a bundle.
 #[derive(Debug, Clone, Serialize)]
 pub struct BundleReport {
     /// Name and version of this document.
     pub schema: String,
     /// The database's path as the user gave it; empty where parts were joined.
     pub db: String,
-    /// Where the bundle is.
+    /// The place of the bundle.
     pub place: String,
     /// Its id: the BLAKE3 of its `bundle.json`. Of a part, the name of the set that it belongs to.
     pub id: String,
@@ -32,6 +32,6 @@ pub struct BundleReport {
     pub uploaded_files: u64,
     /// Their size in bytes.
     pub uploaded_bytes: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }

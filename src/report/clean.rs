@@ -1,26 +1,26 @@
-//! What unfinished imports have left.
+//! Leftovers of unfinished imports.
 
 use serde::Serialize;
 
-/// The version of this document; it changes when a field changes its meaning or goes.
+/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const CLEAN_SCHEMA: &str = "bedload-clean-1";
 
-/// What unfinished imports have left, and what was removed of it.
+/// Leftovers of unfinished imports, and those of them that were removed.
 #[derive(Debug, Clone, Serialize)]
 pub struct CleanReport {
     /// Name and version of this document.
     pub schema: String,
     /// The directory as the user gave it.
     pub dir: String,
-    /// Whether nothing was to be removed.
+    /// True if nothing may be removed.
     pub dry_run: bool,
-    /// What was found, in the order of paths.
+    /// The leftovers, in the order of paths.
     pub found: Vec<Leftover>,
     /// Bytes that were removed.
     pub removed_bytes: u64,
 }
 
-/// What one import has left.
+/// The leftovers of one import.
 #[derive(Debug, Clone, Serialize)]
 pub struct Leftover {
     /// Its directory.
@@ -29,10 +29,10 @@ pub struct Leftover {
     pub work: Vec<String>,
     /// The size of all files in them.
     pub bytes: u64,
-    /// Whether the import was complete, and had only to give the database its name or to clean up.
+    /// True if the import was complete, and had only to give the database its name or to clean up.
     pub complete: bool,
-    /// Whether it was removed.
+    /// True if it was removed.
     pub removed: bool,
-    /// Why it was not, or would not be; none where nothing stands against it.
+    /// The reason why it is kept; `null` if it can be removed.
     pub kept: Option<String>,
 }

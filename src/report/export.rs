@@ -1,14 +1,14 @@
-//! What an export wrote.
+//! The result of an export.
 
 use serde::Serialize;
 
 use super::{BlockRef, MissingBlock};
 use crate::hash::content_digest::ContentDigest;
 
-/// The version of this document; it changes when a field changes its meaning or goes.
+/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const EXPORT_SCHEMA: &str = "bedload-export-2";
 
-/// What an export wrote.
+/// The result of an export.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ExportReport {
@@ -35,10 +35,10 @@ pub struct ExportReport {
     pub bytes: u64,
     /// The content digest of the blocks written, under the database's own keys.
     pub digest: ContentDigest,
-    /// Whether these are all records that the import wrote, by count and digest; `null` when that is not known.
+    /// True if these are all records that the import wrote, by count and digest; `null` when that is not known.
     pub all_records: Option<bool>,
-    /// Records of the database that the roots do not lead to; at most so many in a database that was written to after its
-    /// import. `null` unless links are followed.
+    /// Records of the database that the roots do not lead to; at most so many in a database that was written to after
+    /// its import. `null` unless links are followed.
     pub(crate) left_out: Option<u64>,
     /// Distinct blocks that should be in it and are not in the database.
     pub missing: u64,
@@ -46,17 +46,17 @@ pub struct ExportReport {
     pub missing_allowed: u64,
     /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,
-    /// Blocks whose links cannot be read, because they are not what their codec says; and links that are no CIDs, or longer
-    /// than 65,535 bytes.
+    /// Blocks whose links cannot be read, because they are not what their codec says; and links that are no CIDs, or
+    /// longer than 65,535 bytes.
     pub malformed: u64,
-    /// Whether nothing is missing that may not be, or the database never held more than this.
+    /// True if nothing is missing that may not be, or the database never held more than this.
     pub complete: bool,
-    /// Whether the file was committed under its name: an incomplete one only when that was allowed.
+    /// True if the file was committed under its name: an incomplete one only when that was allowed.
     pub committed: bool,
-    /// What only a block log has.
+    /// Facts of a block log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<ExportedLog>,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -66,13 +66,13 @@ pub struct ExportReport {
 pub struct ExportedLog {
     /// `steem`, `hive` or `antelope`.
     pub family: String,
-    /// Version of an Antelope log; 0 for others.
+    /// Version of an Antelope log, 0 for others.
     pub version: u32,
     /// The first block.
     pub first: BlockRef,
-    /// The last one.
+    /// The last block.
     pub last: BlockRef,
-    /// Whether it is, before compression, byte for byte the log that was imported.
+    /// True if it is, before compression, byte for byte the log that was imported.
     pub identical: bool,
     /// Why it is not: what was different in the log that was imported.
     pub differs: Vec<String>,

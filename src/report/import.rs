@@ -12,7 +12,8 @@ use crate::preset::EffectiveOption;
 use crate::progress::{ReadStep, Sample, Throughput};
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
-use crate::sort::router::{Count, Framed, Router, Shard};
+use crate::sort::router::{ClassCounts, Count, Router};
+use crate::sort::shard::Shard;
 use crate::source::input::{Expected, SumFunction};
 
 use super::{BundleReport, LogReport};
@@ -393,7 +394,7 @@ pub(crate) struct ShardClass {
 }
 
 impl ShardReport {
-    pub(crate) fn of(shard: Shard, router: &Router, framed: &Framed, network: Option<String>) -> Self {
+    pub(crate) fn of(shard: Shard, router: &Router, framed: &ClassCounts, network: Option<String>) -> Self {
         let class = |(prefix, count): (Option<&[u8]>, Count)| ShardClass {
             prefix: prefix.map(|prefix| HEXLOWER.encode(prefix)),
             blocks: count.blocks,

@@ -1,32 +1,32 @@
-//! What is in a snapshot.
+//! The contents of a snapshot.
 
 use serde::Serialize;
 
 use super::LogInfo;
 use crate::hash::content_digest::ContentDigest;
 
-/// The version of this document; it changes when a field changes its meaning or goes.
+/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const INSPECT_SCHEMA: &str = "bedload-inspect-3";
 
-/// What is in a snapshot. What a quick inspection does not find is `null`.
+/// The contents of a snapshot. Fields that a quick inspection does not find are `null`.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct InspectReport {
     /// Name and version of this document.
     pub schema: String,
-    /// The path as the user gave it; `-` for a pipe.
+    /// The path as given by the user; `-` for a pipe.
     pub source: String,
     /// `car` or `block-log`.
     pub format: String,
     /// Version of the format.
     pub version: u64,
-    /// How it is compressed: `none`, `zstd`, ...
+    /// Its compression: `none`, `zstd`, ...
     pub compression: String,
-    /// Size on disk, or what a pipe delivered.
+    /// Size on disk, or bytes read from a pipe.
     pub bytes: Option<u64>,
-    /// Whether everything was read and hashed, or head and tail only.
+    /// True if everything was read and hashed, or head and tail only.
     pub full: bool,
-    /// Whether nothing is wrong with it, as far as was inspected.
+    /// True if nothing is wrong with it, as far as was inspected.
     pub valid: bool,
     /// The roots.
     pub roots: Vec<RootInfo>,
@@ -40,7 +40,7 @@ pub struct InspectReport {
     pub duplicates: Option<u64>,
     /// Bytes of all blocks, duplicates included.
     pub payload_bytes: Option<u64>,
-    /// Bytes of null padding behind the blocks.
+    /// Bytes of null padding after the blocks.
     pub null_padding: Option<u64>,
     /// The content digest, as of a database keyed by CID.
     pub digest: Option<ContentDigest>,
@@ -52,18 +52,18 @@ pub struct InspectReport {
     pub hashes: Option<Vec<CodeCount>>,
     /// The zstd frames around it.
     pub zstd: Option<ZstdInfo>,
-    /// What an FRC-0108 snapshot says of itself.
+    /// The metadata of an FRC-0108 snapshot.
     pub metadata: Option<Metadata>,
     /// The chain's head, when the roots are Filecoin headers.
     pub head: Option<HeadInfo>,
-    /// What only a block log has.
+    /// Facts of a block log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogInfo>,
     /// Blocks that do not match their CIDs.
     pub bad_blocks: Option<u64>,
     /// The first ten of them, in the order of the file.
     pub first_bad: Vec<BadBlock>,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -73,7 +73,7 @@ pub struct InspectReport {
 pub struct RootInfo {
     /// Its CID in the usual text form.
     pub cid: String,
-    /// Whether its block is in the snapshot; `null` when a quick inspection did not find it.
+    /// True if its block is in the snapshot; `null` when a quick inspection did not find it.
     pub present: Option<bool>,
 }
 
@@ -81,13 +81,13 @@ pub struct RootInfo {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct V2Info {
-    /// Where the inner CARv1 begins.
+    /// Start of the inner CARv1.
     pub data_offset: u64,
-    /// How many bytes it has.
+    /// Length of the inner CARv1 in bytes.
     pub data_bytes: u64,
-    /// Where the index begins; 0 means none.
+    /// Start of the index; 0 if there is none.
     pub index_offset: u64,
-    /// Whether the index claims to hold all blocks.
+    /// True if the index claims to hold all blocks.
     pub fully_indexed: bool,
 }
 
@@ -97,9 +97,9 @@ pub struct V2Info {
 pub struct SizeClass {
     /// The largest size in it, in bytes: 0, 1, 3, 7, .. ; the smallest is one more than that of the class before.
     pub up_to: u64,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub bytes: u64,
 }
 
@@ -111,9 +111,9 @@ pub struct CodeCount {
     pub code: u64,
     /// Its name, where it is known here.
     pub name: Option<String>,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub bytes: u64,
 }
 
@@ -133,7 +133,7 @@ pub struct ZstdInfo {
     pub window: u64,
 }
 
-/// What an FRC-0108 snapshot says of itself.
+/// The metadata of an FRC-0108 snapshot.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Metadata {
@@ -163,8 +163,8 @@ pub struct HeadInfo {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct BadBlock {
-    /// Where its section begins, in bytes from the start of the decompressed snapshot.
+    /// Offset of its section in the decompressed snapshot.
     pub offset: u64,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
 }

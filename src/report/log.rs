@@ -1,4 +1,4 @@
-//! What an import reports about a block log.
+//! Reports of an import about a block log.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,23 +25,23 @@ pub struct LogReport {
     pub layout: Option<LogLayout>,
     /// The first block that was imported.
     pub first: BlockRef,
-    /// The last one; no block behind it confirms its id.
+    /// The last block that was imported. No later block confirms its id.
     pub last: BlockRef,
-    /// What was checked.
+    /// The checks.
     pub verified: LogVerified,
-    /// What was not checked, and what nothing in a log confirms: damage there is not found.
+    /// Parts that were not checked or that nothing in a log confirms: damage there is not found.
     pub not_covered: Vec<String>,
     /// How the blocks are packed in the log.
     pub packings: Packings,
     /// Index files beside the log.
     pub indexes: Vec<IndexUse>,
-    /// Bytes behind the last whole block that were left out.
+    /// Bytes after the last complete block, which were left out.
     pub trimmed_bytes: u64,
     /// Blocks that were compared with a checkpoint.
     pub checkpoints: u64,
     /// Transactions; `null` when they were not counted.
     pub transactions: Option<u64>,
-    /// Operations of unknown kinds that were passed over, one a block: the merkle roots of these blocks were not checked.
+    /// Blocks with operations of unknown kinds, whose merkle roots were not checked.
     pub unknown_operations: u64,
     /// The column families.
     pub families: Vec<FamilyReport>,
@@ -49,7 +49,7 @@ pub struct LogReport {
     pub speed: Vec<Speed>,
 }
 
-/// What an import checked in a block log.
+/// The checks of an import in a block log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -63,8 +63,7 @@ pub enum LogVerified {
     None,
 }
 
-/// What is not covered where `verified` was checked in a log of `family` and `version` that begins with block `first`:
-/// `unknown` blocks have operations of unknown kinds, and the caller `expects` the last block's id or does not.
+/// Lists the parts of a log that checks of `verified` do not cover. `unknown` blocks have operations of unknown kinds.
 pub(crate) fn not_covered(
     (family, version): (Family, u32),
     verified: LogVerified,
@@ -102,7 +101,7 @@ pub(crate) fn not_covered(
     all
 }
 
-/// What an inspection finds in a block log.
+/// The result of inspecting a block log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogInfo {
@@ -114,13 +113,13 @@ pub struct LogInfo {
     pub parts: u64,
     /// The first block.
     pub first: Option<BlockRef>,
-    /// The last whole one.
+    /// The last complete block.
     pub last: Option<BlockRef>,
     /// How the blocks are packed; `null` when not all of them were read.
     pub packings: Option<Packings>,
     /// Index files beside it, and whether they agree with it as far as was inspected.
     pub indexes: Vec<IndexUse>,
-    /// Bytes behind the last whole block.
+    /// Bytes after the last complete block.
     pub rest_bytes: u64,
 }
 

@@ -6,7 +6,7 @@ use crate::hash::content_digest::ContentDigest;
 use crate::report::Advice;
 use crate::rocks::Level;
 
-/// The version of this document; it changes when a field changes its meaning or goes.
+/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const STAT_SCHEMA: &str = "bedload-stat-1";
 
 /// The statistics of a database.
@@ -21,11 +21,11 @@ pub struct StatReport {
     pub rocksdb: Option<String>,
     /// The number of the last change to it. It is 0 where files were ingested and nothing was ever written.
     pub last_sequence: u64,
-    /// What is worth knowing about it, and what to do about it.
+    /// Warnings about it, with advice.
     pub warnings: Vec<Advice>,
     /// Its column families.
     pub column_families: Vec<FamilyStat>,
-    /// What the import recorded (`BEDLOAD.json` as it is); `null` when there is none.
+    /// The record of the import (`BEDLOAD.json`, unchanged); `null` if there is none.
     pub import: Option<serde_json::Value>,
 }
 

@@ -1,13 +1,13 @@
-//! Few numbers, taken seriously: medians, spreads, outliers by a robust rule, and ratios with an interval.
+//! Statistics of few runs: medians, spreads, outliers by a robust rule, and ratios with an interval.
 //!
 //! Rounds are few and machines drift, so two things are never done here: means of raw seconds, which one slow run
 //! spoils, and ratios of medians, which come from different minutes. A ratio is taken within each round, where both
-//! sides saw the same machine; its interval is Student's t over the logarithms of the rounds' ratios (a ratio of two and
-//! a ratio of a half are equally far from one; Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, 2013). With
-//! three rounds that interval is wide, as it should be.
+//! sides saw the same machine; its interval is Student's t over the logarithms of the rounds' ratios (a ratio of two
+//! and a ratio of a half are equally far from one; Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, 2013).
+//! With three rounds that interval is wide, as it should be.
 //!
-//! That no difference is shown does not show that there is none. One side is shown to be no worse than the other when the
-//! whole interval lies below a limit that was fixed before (a test of non-inferiority; Schuirmann 1987).
+//! That no difference is shown does not show that there is none. One side is shown to be no worse than the other when
+//! the whole interval lies below a limit that was fixed before (a test of non-inferiority; Schuirmann 1987).
 
 use super::bench::{Ratio, Spread, Verdict};
 
@@ -27,19 +27,20 @@ const T_975: [f64; 30] = [
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The quantile of the normal distribution that Student's t comes down to.
+/// The quantile of the normal distribution that Student's t converges to.
 const Z_975: f64 = 1.960;
 
 /// Fewer pairs show nothing, however alike they are: the spread of two says too little about the spread of others.
 pub const LEAST_PAIRS: usize = 3;
 
-/// So many more pairs are worth a proposal; where more are needed, the machine is too uneven for the question.
+/// Most further pairs that are proposed. If more are needed, the machine is too uneven.
 pub const MOST_MORE_PAIRS: usize = 100;
 
 /// The middle value, or the mean of the two middle ones; `None` of nothing.
 ///
-/// Not `quantile` of a half, which of an even number of values is the lower middle one: runs are few, and taking that one
-/// would make every second comparison look faster; times of lookups are many, and their quantiles are times that were measured.
+/// Not `quantile` of a half, which of an even number of values is the lower middle one: runs are few, and taking that
+/// one would make every second comparison look faster; times of lookups are many, and their quantiles are times that
+/// were measured.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -81,21 +82,21 @@ pub fn spread(values: &[(u32, f64)]) -> Option<Spread> {
     })
 }
 
-/// The quantile of Student's t that leaves 2.5 % above; behind the table the first terms of its expansion (Abramowitz and
-/// Stegun 26.7.5), which are right to 0.1 %.
+/// The quantile of Student's t that leaves 2.5 % above; behind the table the first terms of its expansion (Abramowitz
+/// and Stegun 26.7.5), which are right to 0.1 %.
 fn t_975(degrees: usize) -> f64 {
     let known = degrees.checked_sub(1).and_then(|index| T_975.get(index)).copied();
     known.unwrap_or_else(|| Z_975 + (Z_975.powi(3) + Z_975) / (4.0 * degrees.max(1) as f64))
 }
 
-/// Whether a ratio is shown to be below `limit`: the whole interval is, and there are enough pairs.
+/// True if the whole interval is below `limit` and there are enough pairs.
 pub fn is_below(ratio: &Ratio, limit: f64) -> bool {
     ratio.pairs >= LEAST_PAIRS && ratio.high.is_some_and(|high| high < limit)
 }
 
-/// How many more pairs it takes to show that a ratio is below `limit`, if its mean and its spread stay as they are: until
-/// the upper end of the interval is there. `None` where the mean itself is not below, or where
-/// [`MOST_MORE_PAIRS`] are too few.
+/// Returns the number of further pairs that show that a ratio is below `limit`, if its mean and spread stay the same
+/// and the upper end of the interval falls below it. `None` if the mean is not below, or if [`MOST_MORE_PAIRS`] are too
+/// few.
 pub fn more_pairs(ratio: &Ratio, limit: f64) -> Option<usize> {
     let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
         // A single pair has no spread that could tell.
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_and_deviations_are_those_of_the_books() {
+    fn medians_and_deviations_match_textbooks() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_far_out_is_named_and_a_slow_one_is_not() {
+    fn only_far_runs_are_outliers() {
         assert_eq!(outliers(&[5.0, 5.1, 4.9, 5.2, 9.0]), [4]);
         assert_eq!(outliers(&[5.0, 5.1, 4.9, 5.2, 5.4]), Vec::<usize>::new());
         assert_eq!(outliers(&[5.0, 5.1, 50.0]), Vec::<usize>::new(), "three runs are too few to tell");
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_needs_rounds_that_agree() {
+    fn difference_needs_agreeing_rounds() {
         let verdict = |pairs: &[(f64, f64)]| ratio(pairs).map(|ratio| ratio.verdict);
         assert_eq!(verdict(&[(2.0, 1.0), (4.1, 2.0), (1.0, 0.5)]), Some(Verdict::Higher));
         assert_eq!(verdict(&[(1.0, 2.0), (2.0, 4.1), (0.5, 1.0)]), Some(Verdict::Lower));
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_a_limit_must_be_shown() {
+    fn below_a_limit_needs_enough_pairs() {
         let of = |logs: &[f64]| ratio(&logs.iter().map(|log| (log.exp(), 1.0)).collect::<Vec<_>>()).expect("pairs");
         assert!(is_below(&of(&[0.01, 0.0, -0.01]), 1.05), "an interval of 0.975 to 1.025");
         assert!(!is_below(&of(&[0.0, 0.0]), 1.05), "two pairs show nothing");
@@ -207,9 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn how_many_more_pairs_are_needed_follows_from_the_spread() {
+    fn more_pairs_follow_from_the_spread() {
         let of = |logs: &[f64]| ratio(&logs.iter().map(|log| (log.exp(), 1.0)).collect::<Vec<_>>()).expect("pairs");
-        // Deviation 0.1, limit ln 1.05 = 0.04879: t * 0.1 / sqrt(n) <= 0.04879 first holds for 19 pairs, with t = 2.101.
+        // Deviation 0.1, limit ln 1.05 = 0.04879: t * 0.1 / sqrt(n) <= 0.04879 first holds for 19 pairs, with t =
+        // 2.101.
         assert_eq!(more_pairs(&of(&[0.1, 0.0, -0.1]), 1.05), Some(16));
         // The interval of the complaint, 0.10 to 30.28, and the mean 0.55: deviation 0.318 around 1 / 1.74.
         let ratio = Ratio {
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quantile_behind_the_table_goes_on_where_it_ends() {
+    fn quantile_continues_after_the_table() {
         // Tables have 2.040 for 31 and 2.000 for 60 degrees of freedom.
         assert!((t_975(31) - 2.040).abs() < 0.004 && (t_975(60) - 2.000).abs() < 0.002);
     }
@@ -245,14 +247,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn half_of_the_values_lie_on_either_side_of_the_median(values in prop::collection::vec(-1e6_f64..1e6, 1..50)) {
+        fn median_halves_the_values(values in prop::collection::vec(-1e6_f64..1e6, 1..50)) {
             let middle = median(&values).expect("some");
             prop_assert!(values.iter().filter(|&&value| value <= middle).count() * 2 >= values.len());
             prop_assert!(values.iter().filter(|&&value| value >= middle).count() * 2 >= values.len());
         }
 
         #[test]
-        fn outliers_are_few_and_do_not_depend_on_unit_or_order(values in prop::collection::vec(0.1_f64..1e3, 1..40)) {
+        fn outliers_ignore_unit_and_order(values in prop::collection::vec(0.1_f64..1e3, 1..40)) {
             let found = outliers(&values);
             prop_assert!(found.len() * 2 <= values.len());
             let scaled: Vec<f64> = values.iter().map(|value| value * 1024.0).collect();
@@ -264,7 +266,7 @@ mod tests {
         }
 
         #[test]
-        fn a_ratio_lies_in_its_interval_and_turns_over(
+        fn ratio_lies_in_its_interval(
             pairs in prop::collection::vec((0.1_f64..1e3, 0.1_f64..1e3), 2..30)
         ) {
             let this = ratio(&pairs).expect("pairs");
@@ -282,7 +284,7 @@ mod tests {
         }
 
         #[test]
-        fn a_quantile_is_one_of_the_values_and_grows(mut values in prop::collection::vec(any::<u64>(), 1..100)) {
+        fn quantile_is_a_value_and_grows(mut values in prop::collection::vec(any::<u64>(), 1..100)) {
             values.sort_unstable();
             let found: Vec<u64> = [0.0, 0.5, 0.9, 0.99, 1.0].iter().filter_map(|&it| quantile(&values, it)).collect();
             prop_assert!(found.is_sorted());

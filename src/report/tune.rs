@@ -1,4 +1,4 @@
-//! What a search for better options found.
+//! The result of a search for better options.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,10 +15,10 @@ pub struct Change {
     pub value: String,
 }
 
-/// The version of this document; it changes when a field changes its meaning or goes.
+/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const TUNE_SCHEMA: &str = "bedload-tune-3";
 
-/// What is to get better.
+/// The goal of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Goal {
@@ -43,7 +43,7 @@ impl Goal {
         }
     }
 
-    /// What there is to be less of.
+    /// Names the quantity that shrinks.
     pub fn what(self) -> &'static str {
         match self {
             Self::Import => "time of import",
@@ -54,7 +54,7 @@ impl Goal {
     }
 }
 
-/// How a search ended.
+/// The outcome of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
@@ -75,21 +75,21 @@ pub enum Outcome {
     OutOfTime,
     /// The winner failed on the whole snapshot.
     Failed {
-        /// Its own words.
+        /// The error message.
         why: String,
     },
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TuneReport {
     /// Name and version of this document.
     pub schema: String,
-    /// Where it was measured.
+    /// The machine.
     pub machine: BenchMachine,
-    /// On what.
+    /// The snapshot.
     pub snapshot: SnapshotInfo,
-    /// What was to get better.
+    /// The goal.
     pub goal: Goal,
     /// The preset it started from.
     pub start: String,
@@ -103,14 +103,14 @@ pub struct TuneReport {
     pub changes: Vec<Change>,
     /// The winner against the start on the whole snapshot.
     pub confirmation: Option<Confirmation>,
-    /// How it ended.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The preset file; `null` unless the winner is better.
     pub preset: Option<String>,
 }
 
-/// What candidates cost on one sample.
+/// The costs of candidates on one sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RungReport {
     /// The size of the sample in bytes.

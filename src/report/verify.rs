@@ -1,4 +1,4 @@
-//! What a verification found.
+//! The result of a verification.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::hash::content_digest::ContentDigest;
 use crate::report::{Advice, LogVerified};
 use crate::sort::key::KeyLayout;
 
-/// The version of this document; it changes when a field changes its meaning or goes.
+/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const VERIFY_SCHEMA: &str = "bedload-verify-4";
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct VerifyReport {
@@ -19,7 +19,7 @@ pub struct VerifyReport {
     pub schema: String,
     /// The database's path as the user gave it.
     pub db: String,
-    /// Whether nothing is wrong with it, as far as was verified.
+    /// True if nothing is wrong with it, as far as was verified.
     pub valid: bool,
     /// The conclusion.
     pub(crate) verdict: VerifyVerdict,
@@ -27,9 +27,9 @@ pub struct VerifyReport {
     pub(crate) not_confirmed: Option<String>,
     /// The column family that holds the blocks.
     pub column_family: String,
-    /// What a block is stored under.
+    /// The kind of key of a block.
     pub key: KeyLayout,
-    /// Where that is known from.
+    /// The source of that knowledge.
     pub key_from: KeyFrom,
     /// SST files of all column families.
     pub files: u64,
@@ -43,20 +43,20 @@ pub struct VerifyReport {
     pub payload_bytes: u64,
     /// The content digest; `null` for a sample.
     pub digest: Option<ContentDigest>,
-    /// What `BEDLOAD.json` says; `null` when there is none.
+    /// The contents of `BEDLOAD.json`; `null` if there is none.
     pub recorded: Option<Recorded>,
     /// The comparison with the source; `null` when none was requested.
     pub against: Option<Against>,
-    /// What is no problem and worth knowing, in words.
+    /// Notes that are not problems.
     pub notes: Vec<String>,
-    /// What only a database made from a block log has.
+    /// Facts of a database made from a block log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<VerifiedLog>,
-    /// What is wrong.
+    /// The problem.
     pub problems: Problems,
-    /// What is worth knowing about a database all the same, and what to do about it.
+    /// Warnings about the database, with advice.
     pub warnings: Vec<Advice>,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -72,35 +72,35 @@ pub(crate) enum VerifyVerdict {
     Damaged,
 }
 
-/// Where the key layout is known from.
+/// The source of the key layout.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum KeyFrom {
     /// `BEDLOAD.json`.
     Record,
-    /// The caller said so.
+    /// The caller.
     Caller,
-    /// Nothing says otherwise.
+    /// An assumption.
     Assumed,
 }
 
-/// What `BEDLOAD.json` says about the records.
+/// The records according to `BEDLOAD.json`.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Recorded {
     /// The source's path as the user gave it then.
     pub source: String,
-    /// Whether that is all the database holds; `false` after an import into an existing database.
+    /// True if that is all the database holds; `false` after an import into an existing database.
     pub whole: bool,
-    /// How many records.
+    /// Number of records.
     pub records: u64,
     /// Their content digest.
     pub digest: ContentDigest,
-    /// Records beyond the recorded count, where a node has opened the database since and nothing is damaged: so many were
-    /// written since the import, or more where some of the import are gone, which `confirmed` rules out.
+    /// Records beyond the recorded count, where a node has opened the database since and nothing is damaged: so many
+    /// were written since the import, or more where some of the import are gone, which `confirmed` rules out.
     pub more_than_recorded: u64,
-    /// Whether all records of the import are shown to be there as it wrote them: by their count and digest, or, beside
+    /// True if all records of the import are shown to be there as it wrote them: by their count and digest, or, beside
     /// records that were written since, by the comparison with the snapshot, or because its files are all in use and
     /// nothing that was written hides a record in them. `false` where nothing shows that.
     pub confirmed: bool,
@@ -118,7 +118,7 @@ pub struct Against {
     pub distinct: u64,
     /// The content digest of these.
     pub digest: ContentDigest,
-    /// Whether that is the digest of what the database was imported from; `null` when nothing is recorded of the whole.
+    /// True if that is the digest of what the database was imported from; `null` when nothing is recorded of the whole.
     pub imported: Option<bool>,
     /// Records that are the same in both.
     pub same: u64,
@@ -128,13 +128,13 @@ pub struct Against {
     pub unreadable: u64,
 }
 
-/// What only the verification of a database made from a block log has.
+/// Results for a database made from a block log.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct VerifiedLog {
-    /// What the import had checked.
+    /// The checks of the import.
     pub import_verified: LogVerified,
-    /// What the import could not cover: damage that the log had there is in the database, and is not found.
+    /// Parts that the import could not check: damage of the log there is in the database and is not found.
     pub not_covered: Vec<String>,
     /// Blocks whose merkle root was computed from their transactions and compared.
     pub roots: u64,
@@ -142,13 +142,13 @@ pub struct VerifiedLog {
     pub unknown_operations: u64,
 }
 
-/// What is wrong: all of it counted, the first of it listed.
+/// Problems: all are counted, the first are listed.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct Problems {
-    /// How many.
+    /// Total number.
     pub total: u64,
-    /// How many of each kind.
+    /// Number of each kind.
     pub kinds: BTreeMap<ProblemKind, u64>,
     /// The first ten: of files, of the record, then in the order of keys.
     pub first: Vec<Problem>,
@@ -230,6 +230,6 @@ pub struct Problem {
     pub key: Option<String>,
     /// The file it is in.
     pub file: Option<String>,
-    /// What it is.
+    /// The description.
     pub message: String,
 }

@@ -1,11 +1,11 @@
-//! What a walk found.
+//! The result of a walk.
 
 use serde::{Deserialize, Serialize};
 
-/// The version of this document; it changes when a field changes its meaning or goes.
+/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const WALK_SCHEMA: &str = "bedload-walk-1";
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WalkReport {
@@ -13,9 +13,9 @@ pub struct WalkReport {
     pub schema: String,
     /// The database's path as the user gave it.
     pub db: String,
-    /// Where the walk began: CIDs in their usual text form.
+    /// The roots of the walk: CIDs in their usual text form.
     pub roots: Vec<String>,
-    /// Whether no link leads to a block that is missing and must not be.
+    /// True if no link leads to a block that is missing and must not be.
     pub complete: bool,
     /// Tipsets the walk was limited to; `null` for all.
     pub tipsets: Option<u32>,
@@ -33,8 +33,8 @@ pub struct WalkReport {
     pub commitments: u64,
     /// Distinct identity CIDs that occur only in links: they carry their block inside.
     pub identity: u64,
-    /// Blocks whose links cannot be read, because they are not what their codec says; and links that are no CIDs, or longer
-    /// than 65,535 bytes.
+    /// Blocks whose links cannot be read, because they are not what their codec says; and links that are no CIDs, or
+    /// longer than 65,535 bytes.
     pub malformed: u64,
     /// How many links deep the walk went: along the chain of headers, and from there to the deepest block below them.
     pub depth: u64,
@@ -42,7 +42,7 @@ pub struct WalkReport {
     pub first_missing: Vec<MissingBlock>,
     /// The first ten unreachable records, in the order of their keys.
     pub first_unreachable: Vec<String>,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -56,6 +56,6 @@ pub struct MissingBlock {
     pub parent: Option<String>,
     /// The epoch of the header it was found below; `null` where there is none.
     pub epoch: Option<u64>,
-    /// Whether it may be missing.
+    /// True if it may be missing.
     pub allowed: bool,
 }

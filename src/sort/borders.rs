@@ -1,26 +1,26 @@
-//! Where one file of sorted records ends and the next begins.
+//! Borders between files of sorted records.
 //!
-//! Borders follow from the keys, how many there are and how large a file may be, and from nothing else: not from threads,
-//! memory or partitions. So each machine makes the same files of the same source, and a shard makes those of its part.
+//! Borders depend only on the keys, their number and the size of a file, never on threads, memory or partitions. So
+//! every machine writes the same files for the same source, and a shard writes those of its range.
 //!
-//! Records whose keys begin alike, and go on with a hash, are cut into 2^bits *slices* of equal ranges of that hash.
+//! Records whose keys are a common prefix and a hash are cut into 2^bits *slices*: equal ranges of that hash.
 
-use crate::sort::router::Shard;
+use crate::sort::shard::Shard;
 
-/// The most bits of a hash that tell a slice.
-const MOST: u32 = 24;
+/// The most bits of a hash that choose a slice.
+const MAX_BITS: u32 = 24;
 
-/// The bits that tell the slices of `bytes` of records: a slice is no larger than `target`, even if it has somewhat more
-/// than its share.
+/// Returns the bits that choose a slice of `bytes` of records, so that a slice stays within `target` even if it has an
+/// eighth more than its share.
 pub(crate) fn slice_bits(bytes: u64, target: u64) -> u32 {
     let share = (target - target / 8).max(1);
-    (0..MOST).find(|bits| bytes >> bits <= share).unwrap_or(MOST)
+    (0..MAX_BITS).find(|bits| bytes >> bits <= share).unwrap_or(MAX_BITS)
 }
 
-/// The least keys of the slices within a part of the keys, ascending, without the first.
+/// The first keys of the slices within a part of the keys, ascending, without the first slice.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Borders {
-    /// What the keys begin with.
+    /// The common prefix of the keys.
     class: Vec<u8>,
     shard: Shard,
     bits: u32,
@@ -29,8 +29,8 @@ pub(crate) struct Borders {
 }
 
 impl Borders {
-    /// The borders within the part that has the number `part` of 2^`part_bits` equal parts of the keys that begin with `class`
-    /// and are of `shard`, if there are 2^`bits` slices of all these; none where a slice is no smaller than the part.
+    /// Returns the borders within part number `part` of 2^`part_bits` equal parts of the keys of `class` and `shard`,
+    /// which have 2^`bits` slices. There are none if a slice is not smaller than the part.
     pub fn within(class: &[u8], shard: Shard, (part, part_bits): (u32, u32), bits: u32) -> Self {
         let each = bits.saturating_sub(part_bits);
         let (first, end) = (u64::from(part) << each, (u64::from(part) + 1) << each);
@@ -47,7 +47,7 @@ impl Iterator for Borders {
         }
         let hash = self.shard.prefix_at(self.next << (64 - self.bits)).to_be_bytes();
         self.next += 1;
-        // A short hash that was filled with zeros to compare it is not before its border.
+        // A short hash, compared as if filled with zeros, must not sort before its border.
         let len = hash.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         Some([&self.class, &hash[..len]].concat())
     }
@@ -58,19 +58,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slice_is_at_most_as_large_as_a_file_and_more_than_a_third_of_it() {
+    fn slices_have_a_third_to_all_of_a_file() {
         for (bytes, target) in
             [(1, 1 << 20), (900 << 10, 1 << 20), (1 << 20, 1 << 20), (3 << 30, 96 << 20), (1 << 45, 1 << 28)]
         {
             let slice = bytes >> slice_bits(bytes, target);
             assert!(slice <= target && (slice > target / 3 || bytes < target), "{bytes}: {slice} of {target}");
         }
-        assert_eq!(slice_bits(u64::MAX, 1), MOST);
+        assert_eq!(slice_bits(u64::MAX, 1), MAX_BITS);
         assert_eq!(slice_bits(0, 0), 0);
     }
 
     #[test]
-    fn borders_of_parts_and_those_between_parts_are_those_of_all() {
+    fn borders_of_parts_join_to_those_of_all() {
         let all: Vec<_> = Borders::within(b"ab", Shard::default(), (0, 0), 4).collect();
         assert_eq!(all.len(), 15);
         assert!(all.is_sorted());
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_of_a_power_of_two_have_the_borders_of_all() {
+    fn shards_share_the_borders_of_all() {
         let all: Vec<_> = Borders::within(b"k", Shard::default(), (0, 0), 5).collect();
         let mut found = Vec::new();
         for number in 0..8 {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_hash_is_on_the_same_side_of_a_border_as_its_number() {
+    fn short_hash_sorts_like_its_number() {
         let border = Borders::within(b"k", Shard::default(), (0, 0), 1).next().expect("one");
         assert!([b"k\x80".as_slice(), b"k\x80\0"].iter().all(|key| **key >= *border));
         assert!(b"k\x7f\xff".as_slice() < border.as_slice());

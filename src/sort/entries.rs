@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use parking_lot::Mutex;
 
 use super::key::{KeyLayout, Record};
-use super::spill::{Mark, source_at};
+use super::marks::{Mark, source_at};
 use crate::error::Result;
 use crate::os::resources::prefetch;
 use crate::source::car::chunk::ChunkBytes;

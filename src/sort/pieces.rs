@@ -1,4 +1,4 @@
-//! What workers collect for partitions, and append to them in large pieces.
+//! Buffers in which workers collect sections, and which they append to partition files in large pieces.
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,10 @@ use crossbeam_channel::{Receiver, bounded};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::direct;
-use crate::sort::spill::{IN_FLIGHT, Mark, Spill, mark, no_partition};
+use crate::sort::marks::{Mark, add_mark};
+use crate::sort::spill::{IN_FLIGHT, Spill, no_partition};
 
-/// What one worker has collected for each partition and not yet appended.
+/// The sections that one worker has not yet appended, by partition.
 pub(crate) struct PartitionBuffers {
     pieces: Vec<Piece>,
     limit: usize,
@@ -17,7 +18,7 @@ pub(crate) struct PartitionBuffers {
     in_flight: InFlight,
 }
 
-/// The memory of a piece that was written, or why it was not.
+/// The memory of a written piece, or the reason for the failure.
 type Written = Result<Vec<u8>>;
 
 /// Pieces that I/O threads are writing, the oldest first. Each job owns the only sender of its answer, so a job that
@@ -44,7 +45,8 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        // The caller may remove the files next. Its own error comes before this one.
+        // No write may be in flight when the caller continues or removes the files. The caller's own error takes
+        // precedence.
         let _ = self.wait();
     }
 }
@@ -52,8 +54,7 @@ impl Drop for InFlight {
 /// Sections for one partition.
 #[derive(Default)]
 struct Piece {
-    /// The first `skipped` bytes are nobody's: where pieces bypass the page cache, what is behind them begins where a block
-    /// may.
+    /// The first `skipped` bytes are alignment padding for pieces that bypass the page cache.
     bytes: Vec<u8>,
     skipped: usize,
     content: Content,
@@ -61,11 +62,11 @@ struct Piece {
 }
 
 impl Piece {
-    fn held(&self) -> &[u8] {
+    fn sections(&self) -> &[u8] {
         self.bytes.get(self.skipped..).unwrap_or_default()
     }
 
-    /// Takes the memory for `limit` bytes, unless it has it.
+    /// Allocates `limit` bytes if the piece has no memory.
     fn reserve(&mut self, limit: usize, spill: &Spill) {
         if self.bytes.capacity() > 0 {
             return;
@@ -77,8 +78,8 @@ impl Piece {
     }
 
     fn append(&mut self, spill: &Spill, partition: u32, in_flight: &mut InFlight) -> Result<()> {
-        let (len, content) = (self.held().len(), std::mem::take(&mut self.content));
-        let place = spill.place(partition, len as u64, content, &self.marks)?;
+        let (len, content) = (self.sections().len(), std::mem::take(&mut self.content));
+        let slot = spill.reserve(partition, len as u64, content, &self.marks)?;
         if let Some(threads) = spill.direct() {
             self.bytes.resize(self.skipped + direct::whole_blocks(len as u64) as usize, 0);
             let spare = if in_flight.0.len() < IN_FLIGHT { Vec::new() } else { in_flight.next()? };
@@ -87,12 +88,12 @@ impl Piece {
             let (sender, written) = bounded(1);
             in_flight.0.push_back(written);
             threads.run(move || {
-                let outcome = place.write(bytes.get(skipped..).unwrap_or_default());
+                let outcome = slot.write(bytes.get(skipped..).unwrap_or_default());
                 // The waiter drops its receiver only after an answer.
                 let _ = sender.send(outcome.map(|()| bytes));
             });
         } else {
-            place.write(self.held())?;
+            slot.write(self.sections())?;
         }
         self.bytes.truncate(self.skipped);
         self.marks.clear();
@@ -107,19 +108,15 @@ impl PartitionBuffers {
         Self { pieces, limit, source: 0, in_flight: InFlight::default() }
     }
 
-    /// What is added from now on is of this source.
-    pub fn are_of(&mut self, source: u32) {
+    /// Sets the source of the sections added from now on.
+    pub fn set_source(&mut self, source: u32) {
         self.source = source;
     }
 
-    /// Adds one section with its record of `digest`, appending the partition's piece when it is full.
-    ///
-    /// # Errors
-    /// [`Error::Io`](crate::Error::Io): the disk is full or fails; of a piece that was appended before, where others write
-    /// them.
+    /// Adds one section whose record has `digest`. Appends the piece of the partition first if it is full.
     pub fn add(&mut self, spill: &Spill, partition: u32, section: &[u8], digest: ContentDigest) -> Result<()> {
         let Some(piece) = self.pieces.get_mut(partition as usize) else { return Err(no_partition(partition)) };
-        if piece.held().len() + section.len() > self.limit && !piece.held().is_empty() {
+        if piece.sections().len() + section.len() > self.limit && !piece.sections().is_empty() {
             piece.append(spill, partition, &mut self.in_flight)?;
         }
         let one = Content { records: 1, digest };
@@ -127,20 +124,17 @@ impl PartitionBuffers {
             return spill.append(partition, section, one, &[Mark { at: 0, source: self.source }]);
         }
         piece.reserve(self.limit, spill);
-        let held = piece.held().len() as u64;
-        mark(&mut piece.marks, held, self.source);
+        let at = piece.sections().len() as u64;
+        add_mark(&mut piece.marks, at, self.source);
         piece.bytes.extend_from_slice(section);
         piece.content.merge(one);
         Ok(())
     }
 
-    /// Appends everything that is left, and waits until all is written.
-    ///
-    /// # Errors
-    /// As [`PartitionBuffers::add`].
+    /// Appends all remaining pieces and waits until they are written.
     pub fn flush(&mut self, spill: &Spill) -> Result<()> {
         for (partition, piece) in (0..).zip(&mut self.pieces) {
-            if !piece.held().is_empty() {
+            if !piece.sections().is_empty() {
                 piece.append(spill, partition, &mut self.in_flight)?;
             }
         }
@@ -153,7 +147,7 @@ mod tests {
     use super::*;
     use crate::sort::spill::Extent;
 
-    /// A section of the length format is not needed here: partitions hold bytes.
+    /// Returns bytes with their length and `index` at the start; partitions do not look at the contents.
     fn piece(worker: u8, index: u32, len: usize) -> Vec<u8> {
         let mut bytes = vec![worker; len.max(12)];
         bytes[..8].copy_from_slice(&u64::from(len.max(12) as u32).to_le_bytes());
@@ -161,13 +155,13 @@ mod tests {
         bytes
     }
 
-    /// The pieces in a partition, as (worker, index, length).
+    /// Reads the pieces of a partition as (worker, index, length).
     fn read_back(spill: &Spill, partition: u32) -> Vec<(u8, u32, usize)> {
         crate::handle_sigbus();
         let buffer = spill.read_all(partition, None).expect("readable");
         let mut rest = &buffer[..];
         let mut found = Vec::new();
-        while let Some((head, _)) = behind_padding(buffer.len(), &mut rest) {
+        while let Some((head, _)) = after_padding(buffer.len(), &mut rest) {
             let len = u64::from_le_bytes(*head.first_chunk().expect("8 of 12")) as usize;
             let index = u32::from_le_bytes(*head.last_chunk().expect("4 of 12"));
             let worker = rest.get(12).copied().unwrap_or(u8::MAX);
@@ -178,8 +172,8 @@ mod tests {
         found
     }
 
-    /// The next piece of a partition of `len` bytes; the rest of a block holds none.
-    fn behind_padding<'b>(len: usize, rest: &mut &'b [u8]) -> Option<(&'b [u8; 12], &'b [u8])> {
+    /// Skips padding and returns the next piece of a partition of `len` bytes.
+    fn after_padding<'b>(len: usize, rest: &mut &'b [u8]) -> Option<(&'b [u8; 12], &'b [u8])> {
         if !rest.is_empty() && rest.iter().take(8).all(|&byte| byte == 0) {
             let at = len - rest.len();
             *rest = &rest[at.next_multiple_of(direct::BLOCK) - at..];
@@ -188,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panicking_write_is_an_error() {
+    fn panicking_write_is_an_error() {
         let threads = crate::parallel::IoThreads::start(1).expect("a thread");
         let mut in_flight = InFlight::default();
         for _ in 0..2 {
@@ -206,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_without_partition_is_an_error() {
+    fn unknown_partition_is_an_error() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let spill = Spill::new(dir.path().to_owned(), 1);
         let mut pieces = PartitionBuffers::new(1, 10);
@@ -215,7 +209,19 @@ mod tests {
     }
 
     #[test]
-    fn what_several_workers_add_comes_back_whole_and_once() {
+    fn failed_write_names_the_partition() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("00000.part");
+        let spill = Spill::new(dir.path().to_owned(), 1).cached(false, 1 << 20, 1).expect("threads");
+        spill.set_file(0, std::fs::File::create(&path).and_then(|_| std::fs::File::open(&path)).expect("made"));
+        let mut pieces = PartitionBuffers::new(1, 1000);
+        pieces.add(&spill, 0, b"something", ContentDigest::default()).expect("memory");
+        let error = pieces.flush(&spill).expect_err("it is open for reading only");
+        assert_eq!(error.to_string(), format!("write {}", path.display()));
+    }
+
+    #[test]
+    fn sections_of_several_workers_are_kept() {
         for cached in [true, false] {
             several_workers_add(cached);
         }
@@ -250,7 +256,7 @@ mod tests {
             let mut content = Content::default();
             let buffer = spill.read_all(partition, None).expect("readable");
             let mut rest = &buffer[..];
-            while let Some((head, _)) = behind_padding(buffer.len(), &mut rest) {
+            while let Some((head, _)) = after_padding(buffer.len(), &mut rest) {
                 let len = u64::from_le_bytes(*head.first_chunk().expect("8 of 12")) as usize;
                 content.add(ContentDigest::of_section(&rest[..len], 12));
                 rest = &rest[len..];

@@ -16,13 +16,13 @@
 //! digest in common, are the first shard's: so the keys of two shards never lie between each other within a class or a gap.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 use crate::sort::borders::{Borders, slice_bits};
 use crate::sort::key::{KeyLayout, Record};
+use crate::sort::shard::Shard;
 use crate::source::car::Section;
 
 /// The most classes that get partitions of their own.
@@ -45,59 +45,6 @@ pub(crate) struct Group {
     pub borders: Borders,
 }
 
-/// The most shards of a source.
-pub(crate) const MAX_SHARDS: u32 = 1 << 16;
-
-/// One of equal ranges of the digest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Shard {
-    /// Which one, counted from 0.
-    pub number: u32,
-    /// How many there are.
-    pub of: u32,
-}
-
-impl fmt::Display for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.number, self.of)
-    }
-}
-
-impl Default for Shard {
-    /// All of it.
-    fn default() -> Self {
-        Self { number: 0, of: 1 }
-    }
-}
-
-impl Shard {
-    /// Shard `number` of `of`; `None` where there is no such one.
-    pub fn new(number: u32, of: u32) -> Option<Self> {
-        (number < of && of <= MAX_SHARDS).then_some(Self { number, of })
-    }
-
-    fn is_all(&self) -> bool {
-        self.of == 1
-    }
-
-    /// The bits of a digest that tell as many shards.
-    fn bits(self) -> u32 {
-        self.of.next_power_of_two().ilog2()
-    }
-
-    /// The least first eight bytes of a digest at this place, a share of 2^64, in the range of the shard.
-    pub fn prefix_at(self, place: u64) -> u64 {
-        let prefix = ((u128::from(self.number) << 64) | u128::from(place)).div_ceil(u128::from(self.of.max(1)));
-        u64::try_from(prefix).unwrap_or(u64::MAX)
-    }
-
-    /// The shard of a digest, and where the digest lies in the range of that, as a share of 2^64.
-    fn place(self, prefix: u64) -> (u32, u64) {
-        let place = u128::from(prefix) * u128::from(self.of);
-        ((place >> 64) as u32, place as u64)
-    }
-}
-
 /// Blocks, and bytes of their values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Count {
@@ -108,9 +55,9 @@ pub(crate) struct Count {
 /// What the source has, shards that are not read included, of each class of the router in its order; the last is what has
 /// none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Framed([Count; MAX_CLASSES + 1]);
+pub(crate) struct ClassCounts([Count; MAX_CLASSES + 1]);
 
-impl Framed {
+impl ClassCounts {
     /// Adds a block, whose value has `bytes`.
     pub fn add(&mut self, route: Route, bytes: u64) {
         if let Some(count) = self.0.get_mut(route.class as usize) {
@@ -183,7 +130,7 @@ impl Router {
     }
 
     /// The beginnings of keys, in their order, with what the source has of each; and of all other keys.
-    pub fn classes<'a>(&'a self, framed: &'a Framed) -> impl Iterator<Item = (Option<&'a [u8]>, Count)> + 'a {
+    pub fn classes<'a>(&'a self, framed: &'a ClassCounts) -> impl Iterator<Item = (Option<&'a [u8]>, Count)> + 'a {
         let known = self.classes.iter().zip(&framed.0).map(|(class, count)| (Some(class.as_slice()), *count));
         known.chain(framed.0.last().map(|count| (None, *count)))
     }
@@ -204,7 +151,7 @@ impl Router {
 
     /// All partitions, grouped by the files of about `target` bytes that they become. The whole source is as `framed` says. A
     /// group has all of one slice or more.
-    pub fn groups(&self, framed: &Framed, target: u64) -> Vec<Group> {
+    pub fn groups(&self, framed: &ClassCounts, target: u64) -> Vec<Group> {
         let counts = framed.0.get(..self.classes.len()).unwrap_or_default();
         let bits = |count: &Count| slice_bits(count.bytes, target);
         let least = counts.iter().map(bits).max().unwrap_or_default().min(SHARED_BITS);
@@ -318,7 +265,7 @@ mod tests {
                 prop_assert!(own.is_sorted_by_key(|(_, key)| *key), "order broken in shard {number} of {of}: {own:?}");
                 prop_assert!(own.iter().all(|(route, _)| route.partition < shard.partitions()));
                 found += own.len();
-                let groups = shard.groups(&Framed::default(), 1);
+                let groups = shard.groups(&ClassCounts::default(), 1);
                 prop_assert_eq!(groups.last().map(|group| group.partitions.end), Some(shard.partitions()));
                 let group = |route: &Route| groups.partition_point(|group| group.partitions.end <= route.partition);
                 for range in own.chunk_by(|(a, _), (b, _)| group(a) == group(b)) {

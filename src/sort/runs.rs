@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use super::entries::{BlockArena, Entry};
 use super::key::{KeyLayout, Record};
-use super::spill::{Spill, source_at};
+use super::marks::source_at;
+use super::spill::Spill;
 use crate::error::{Error, Result};
 use crate::external_sort::{Cursor, FAN_IN, Merge};
 use crate::hash::content_digest::Content;

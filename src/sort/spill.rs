@@ -1,19 +1,13 @@
-//! Partitions on disk: what does not fit the memory budget, written in large pieces and read back one partition at a
-//! time.
+//! Partition files of the sections that exceed the memory budget.
 //!
-//! A partition's file holds sections exactly as the CAR has them (length, CID, block), in no order, so the same code
-//! reads them back. Every worker collects pieces of its own and appends them whole; the file's length is the only
-//! thing they share.
+//! A partition file holds sections exactly as the CAR has them (length, CID, block), in no order, so the same code
+//! reads them. Every worker collects pieces and appends them whole; the workers share only the length of the file.
 //!
-//! Where memory is scarce, pieces bypass the page cache ([`direct`]). Such a piece begins at a multiple of
-//! [`direct::BLOCK`], and zeros fill the rest of its last block: a section with a length of zero, which no CAR has before
-//! its end.
+//! If memory is scarce, pieces bypass the page cache ([`direct`]). Such a piece begins at a multiple of
+//! [`direct::BLOCK`], and zeros fill its last block: a section of length zero, which a CAR has only at its end.
 //!
-//! Where the machine has memory beyond the budget for plain sources, their sections are in the page cache already, and a
-//! partition's file holds [`Reference`]s to them instead.
-//!
-//! Of which source a section is follows from its place: where the pieces that are appended pass from one source to another,
-//! a partition has a [`Mark`]. A reference names its source itself.
+//! If the page cache can hold plain sources beside the budget, a partition file holds a
+//! [`Reference`](crate::sort::references::Reference) for each section instead.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -23,59 +17,29 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
-use zerocopy::{FromZeros, IntoBytes};
 
 use crate::error::{Error, Result};
-use crate::external_sort::{Fixed, Sorter};
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::os::buffer::Buffer;
 use crate::os::direct;
-use crate::os::mmap::Mapped;
 use crate::os::private;
 use crate::parallel::IoThreads;
-use crate::sort::pieces::PartitionBuffers;
-use crate::sort::referred::{Reference, Referred};
-use crate::source::car::chunk::ChunkBytes;
+use crate::sort::marks::{Mark, add_mark};
+use crate::sort::references::ReferencedSources;
 use crate::text::size::human;
 
-/// Bytes of a partition of fixed-size records that are read at once.
-const READ: usize = 1 << 20;
-
-/// The least length of a section that memory is planned for by itself, in bytes. It is longer than a chunk, so such a section has
-/// a chunk of its own, and no other section costs a comparison.
+/// Smallest section, in bytes, whose memory is planned for separately. It exceeds a chunk, so such a section has a
+/// chunk of its own, and no other section costs a comparison.
 pub(crate) const LARGE: u64 = 1 << 20;
 
-/// The most bytes of the length before a section.
+/// Longest length prefix of a section, in bytes.
 const MAX_LENGTH: u64 = 10;
 
-/// The least limit of a piece that bypasses the page cache, in bytes: smaller ones are better gathered by the system.
-const LEAST_DIRECT: u64 = 128 << 10;
+/// Smallest piece that bypasses the page cache, in bytes. The system gathers smaller writes better.
+pub(super) const LEAST_DIRECT: u64 = 128 << 10;
 
-/// Pieces of each worker that are being written at once: a disk is fast when it has many requests; and threads that wait for
-/// it, at the most.
+/// Concurrent writes of each worker, and the most threads for them: a disk is fast with many requests.
 pub(crate) const IN_FLIGHT: usize = 4;
 const MOST_IN_FLIGHT: usize = 16;
-
-/// From byte `at` of a partition on, or of what was loaded of it, sections are of this source; those before the first mark
-/// are of the first one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Mark {
-    pub at: u64,
-    pub source: u32,
-}
-
-/// The source of the section at `at`.
-pub(crate) fn source_at(marks: &[Mark], at: u64) -> u32 {
-    let behind = marks.partition_point(|mark| mark.at <= at);
-    behind.checked_sub(1).and_then(|last| marks.get(last)).map_or(0, |mark| mark.source)
-}
-
-/// Notes that sections from `at` on are of `source`.
-pub(crate) fn mark(marks: &mut Vec<Mark>, at: u64, source: u32) {
-    if marks.last().map_or(0, |mark| mark.source) != source {
-        marks.push(Mark { at, source });
-    }
-}
 
 /// One partition's file.
 #[derive(Default)]
@@ -83,11 +47,11 @@ struct Partition {
     file: OnceLock<Arc<File>>,
     bytes: AtomicU64,
     content: Mutex<Content>,
-    /// Where it passes from one source to another, and how many of these marks are in the journal.
+    /// The marks, and how many of them are in the journal.
     marks: Mutex<(Vec<Mark>, usize)>,
-    /// Bytes that are known to be on the disk.
+    /// Bytes that are synced.
     synced: AtomicU64,
-    /// Length of the longest section of [`LARGE`] bytes or more.
+    /// Length of the longest section of at least [`LARGE`] bytes.
     largest: AtomicU64,
 }
 
@@ -97,19 +61,15 @@ impl Partition {
     }
 }
 
-/// Where a piece is to be written.
-pub(super) struct Place {
+/// The reserved range of a partition file for one piece.
+pub(super) struct PieceSlot {
     file: Arc<File>,
     path: PathBuf,
     at: u64,
     is_direct: bool,
 }
 
-impl Place {
-    /// Writes the piece there.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk is full or fails.
+impl PieceSlot {
     pub fn write(&self, piece: &[u8]) -> Result<()> {
         let Self { file, path, at, is_direct } = self;
         let written = if *is_direct { direct::write_all_at(file, piece, *at) } else { file.write_all_at(piece, *at) };
@@ -117,26 +77,26 @@ impl Place {
     }
 }
 
-/// All partitions of an import.
+/// The partition files of an import.
 pub(crate) struct Spill {
     dir: PathBuf,
     partitions: Vec<Partition>,
-    /// The source, where partitions refer to it.
-    referred: Option<Referred>,
-    /// Where pieces bypass the page cache: what writes them.
+    /// The sources that partition files refer to.
+    referenced: Option<ReferencedSources>,
+    /// The threads that write pieces past the page cache.
     direct: Option<IoThreads>,
-    /// The memory of this run in bytes, and the share of it, as its reciprocal, that one section may take.
+    /// The memory of this run in bytes, and the divisor that gives the largest section.
     budget: Option<(u64, u64)>,
 }
 
-/// What one partition holds.
+/// The size and contents of one partition file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Extent {
     pub bytes: u64,
     pub blocks: u64,
-    /// Content digest of the records, each summed before it was written: what is read back must come to the same.
+    /// Content digest of the records, summed before they were written and compared when they are read.
     pub digest: ContentDigest,
-    /// Length of the longest section of [`LARGE`] bytes or more.
+    /// Length of the longest section of at least [`LARGE`] bytes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub largest: u64,
 }
@@ -146,13 +106,12 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Extent {
-    /// The records that went in.
     pub fn content(&self) -> Content {
         Content { records: self.blocks, digest: self.digest }
     }
 }
 
-/// Whether a file of that name is a partition, or a sorted run of one.
+/// True if the name is that of a partition file or of a sorted run.
 pub(crate) fn is_partition(name: &str) -> bool {
     let parts = name.split_once('.').map(|(stem, kind)| (stem, kind.strip_prefix("run").unwrap_or(kind)));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -160,29 +119,26 @@ pub(crate) fn is_partition(name: &str) -> bool {
 }
 
 impl Spill {
-    /// Prepares `partitions` files in `dir`; a file is made when its first piece comes.
+    /// Prepares `partitions` files in `dir`. The first piece of a partition creates its file.
     pub fn new(dir: PathBuf, partitions: u32) -> Self {
         let partitions = (0..partitions).map(|_| Partition::default()).collect();
-        Self { dir, partitions, referred: None, direct: None, budget: None }
+        Self { dir, partitions, referenced: None, direct: None, budget: None }
     }
 
-    /// The same with partitions that refer to a source, if one is given.
-    pub fn refer_to(self, referred: Option<Referred>) -> Self {
-        Self { referred, ..self }
+    /// Makes the partition files refer to sources, if some are given.
+    pub fn refer_to(self, referenced: Option<ReferencedSources>) -> Self {
+        Self { referenced, ..self }
     }
 
-    /// The same where a section may take a `share`-th of `memory` bytes.
+    /// Limits a section to `memory / share` bytes.
     pub fn within(self, memory: u64, share: u64) -> Self {
         Self { budget: Some((memory, share)), ..self }
     }
 
-    /// Checks that the memory of this run has room for a section, which a run with more memory has accepted.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it has not.
+    /// Checks that a section that a run with more memory accepted fits the memory of this run.
     pub fn check_room(&self, section: u64) -> Result<()> {
         match self.budget {
-            // The length before the section was not counted when it was accepted.
+            // That run did not count the length prefix.
             Some((memory, share)) if section > (memory / share).saturating_add(MAX_LENGTH) => Err(Error::State {
                 path: self.dir.clone(),
                 reason: format!(
@@ -199,54 +155,47 @@ impl Spill {
         }
     }
 
-    /// The same for `workers` with pieces of `piece` bytes, which bypass the page cache where they are not to be `cached`.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the system refuses a thread.
+    /// Lets pieces of `piece` bytes of `workers` bypass the page cache, unless they are to be `cached`.
     pub fn cached(self, cached: bool, piece: u64, workers: usize) -> Result<Self> {
-        let is_direct = !cached && piece >= LEAST_DIRECT && self.referred.is_none();
+        let is_direct = !cached && piece >= LEAST_DIRECT && self.referenced.is_none();
         let direct = is_direct.then(|| IoThreads::start((workers * IN_FLIGHT).min(MOST_IN_FLIGHT))).transpose()?;
         Ok(Self { direct, ..self })
     }
 
-    /// Where pieces bypass the page cache: what writes them beside the workers.
+    /// The threads that write pieces past the page cache.
     pub(super) fn direct(&self) -> Option<&IoThreads> {
         self.direct.as_ref()
     }
 
-    /// Whether pieces bypass the page cache: they are on the disk when they are written.
+    /// True if pieces bypass the page cache.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()
     }
 
-    /// The source that partitions refer to.
-    pub fn referred(&self) -> Option<&Referred> {
-        self.referred.as_ref()
+    /// The sources that partition files refer to.
+    pub fn referenced(&self) -> Option<&ReferencedSources> {
+        self.referenced.as_ref()
     }
 
-    /// Reopens the partitions of an earlier run: bytes beyond `extents` are cut off, files without an extent are removed.
-    ///
-    /// # Errors
-    /// [`Error::State`]: a file is missing or shorter than it was: another program changed it; [`Error::Io`]: the system
-    /// refuses it.
+    /// Reopens the partition files of an earlier run, cuts off the bytes beyond `extents` and removes files without an
+    /// extent.
     pub fn resume(self, extents: &[(u32, Extent)], marks: &[(u32, Mark)]) -> Result<Self> {
-        let spill = self;
         for (partition, mark) in marks {
-            let Some(slot) = spill.partitions.get(*partition as usize) else { return Err(no_partition(*partition)) };
+            let slot = self.slot(*partition)?;
             let (all, noted) = &mut *slot.marks.lock();
             all.push(*mark);
             *noted = all.len();
         }
-        for entry in spill.dir.read_dir().map_err(Error::io("list", &spill.dir))? {
-            let path = entry.map_err(Error::io("list", &spill.dir))?.path();
+        for entry in self.dir.read_dir().map_err(Error::io("list", &self.dir))? {
+            let path = entry.map_err(Error::io("list", &self.dir))?.path();
             let is_ours = path.file_name().and_then(|name| name.to_str()).is_some_and(is_partition);
-            if is_ours && extents.iter().all(|(partition, _)| spill.path(*partition) != path) {
+            if is_ours && extents.iter().all(|(partition, _)| self.path(*partition) != path) {
                 private::remove(&path)?;
             }
         }
         for &(partition, extent) in extents {
-            let path = spill.path(partition);
-            let Some(slot) = spill.partitions.get(partition as usize) else { return Err(no_partition(partition)) };
+            let path = self.path(partition);
+            let slot = self.slot(partition)?;
             let lacks = |what: String| Error::work_lacks(&path, what);
             let file = match private::open_file(&path, false) {
                 Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -254,31 +203,28 @@ impl Spill {
                 }
                 opened => opened?,
             };
-            let len = file.metadata().map_err(Error::io("look at", &path))?.len();
+            let len = file.metadata().map_err(Error::io("read metadata of", &path))?.len();
             if len < extent.bytes {
                 return Err(lacks(format!("a part of this file: it had {} bytes and has {len}", extent.bytes)));
             }
-            // The run before may have had more memory, and pieces of any length: zeros fill up the last block.
-            let whole = if spill.is_direct() { direct::whole_blocks(extent.bytes) } else { extent.bytes };
+            // An earlier run may have had more memory and pieces of any length: zeros fill the last block.
+            let whole = if self.is_direct() { direct::whole_blocks(extent.bytes) } else { extent.bytes };
             file.set_len(extent.bytes).and_then(|()| file.set_len(whole)).map_err(Error::io("cut", &path))?;
             slot.bytes.store(whole, Ordering::Relaxed);
             slot.synced.store(extent.bytes, Ordering::Relaxed);
             slot.largest.store(extent.largest, Ordering::Relaxed);
             *slot.content() = extent.content();
-            direct::set(&file, spill.is_direct());
+            direct::set(&file, self.is_direct());
             let _ = slot.file.set(Arc::new(file));
         }
-        Ok(spill)
+        Ok(self)
     }
 
-    /// Waits until all that `extents` name is on the disk.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk is full or fails.
+    /// Syncs the partition files up to `extents`.
     pub fn sync(&self, extents: &[(u32, Extent)]) -> Result<()> {
         let mut new_files = false;
         for &(partition, extent) in extents {
-            let Some(slot) = self.partitions.get(partition as usize) else { return Err(no_partition(partition)) };
+            let slot = self.slot(partition)?;
             let synced = slot.synced.load(Ordering::Relaxed);
             if synced >= extent.bytes {
                 continue;
@@ -295,14 +241,14 @@ impl Spill {
         Ok(())
     }
 
-    /// What every partition that has anything holds now.
+    /// The extents of the partitions that are not empty.
     pub fn extents(&self) -> Vec<(u32, Extent)> {
         let all = (0..self.partitions()).map(|partition| (partition, self.extent(partition)));
         all.filter(|(_, extent)| extent.bytes > 0).collect()
     }
 
-    /// The marks that were not asked for before.
-    pub fn new_marks(&self) -> Vec<(u32, Mark)> {
+    /// Returns the marks added since the last call.
+    pub fn take_new_marks(&self) -> Vec<(u32, Mark)> {
         let mut new = Vec::new();
         for (partition, slot) in (0..).zip(&self.partitions) {
             let (all, noted) = &mut *slot.marks.lock();
@@ -312,21 +258,39 @@ impl Spill {
         new
     }
 
-    /// Where a partition passes from one source to another.
     pub fn marks(&self, partition: u32) -> Vec<Mark> {
         self.partitions.get(partition as usize).map(|slot| slot.marks.lock().0.clone()).unwrap_or_default()
     }
 
-    fn path(&self, partition: u32) -> PathBuf {
-        self.dir.join(format!("{partition:05}.{}", if self.referred.is_some() { "refs" } else { "part" }))
+    fn slot(&self, partition: u32) -> Result<&Partition> {
+        self.partitions.get(partition as usize).ok_or_else(|| no_partition(partition))
     }
 
-    /// The directory of the partitions.
+    /// The open file of a partition that is not empty.
+    pub(super) fn file(&self, partition: u32) -> Option<&File> {
+        self.partitions.get(partition as usize)?.file.get().map(Arc::as_ref)
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_file(&self, partition: u32, file: File) {
+        let _ = self.partitions[partition as usize].file.set(Arc::new(file));
+    }
+
+    /// Replaces the expected records of a partition.
+    pub(super) fn set_content(&self, partition: u32, content: Content) -> Result<()> {
+        *self.slot(partition)?.content() = content;
+        Ok(())
+    }
+
+    pub(super) fn path(&self, partition: u32) -> PathBuf {
+        self.dir.join(format!("{partition:05}.{}", if self.referenced.is_some() { "refs" } else { "part" }))
+    }
+
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What all partitions hold together.
+    /// The records of all partitions.
     pub fn content(&self) -> Content {
         self.partitions.iter().fold(Content::default(), |mut all, slot| {
             all.merge(*slot.content());
@@ -334,7 +298,7 @@ impl Spill {
         })
     }
 
-    /// The error for a partition whose records are not those that went in.
+    /// Returns the error for a partition whose records do not match those that were written.
     pub fn damaged(&self, partition: u32, found: Content) -> Error {
         let written = self.extent(partition).content();
         Error::damaged_work(
@@ -346,24 +310,21 @@ impl Spill {
         )
     }
 
-    /// Appends `piece`, which holds whole sections with the records of `content`, of the sources that `from` says.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk is full or fails.
+    /// Appends `piece`: complete sections with the records of `content`, of the sources in `from`.
     pub fn append(&self, partition: u32, piece: &[u8], content: Content, from: &[Mark]) -> Result<()> {
-        self.place(partition, piece.len() as u64, content, from)?.write(piece)
+        self.reserve(partition, piece.len() as u64, content, from)?.write(piece)
     }
 
-    /// Where a piece of `len` bytes is to be written, which counts as appended from now on.
-    pub(super) fn place(&self, partition: u32, len: u64, content: Content, from: &[Mark]) -> Result<Place> {
-        let Some(slot) = self.partitions.get(partition as usize) else { return Err(no_partition(partition)) };
+    /// Reserves a range for a piece of `len` bytes, which counts as appended from now on.
+    pub(super) fn reserve(&self, partition: u32, len: u64, content: Content, from: &[Mark]) -> Result<PieceSlot> {
+        let slot = self.slot(partition)?;
         let path = self.path(partition);
         let file = match slot.file.get() {
             Some(file) => file,
             None => {
                 let made = private::open_file(&path, true)?;
                 direct::set(&made, self.is_direct());
-                // Two workers may open the same file at once; either handle will do.
+                // Two workers may open the file at once; either handle will do.
                 slot.file.get_or_init(|| Arc::new(made))
             }
         };
@@ -372,21 +333,20 @@ impl Spill {
             let (marks, _) = &mut *slot.marks.lock();
             let at = slot.bytes.fetch_add(len, Ordering::Relaxed);
             if from.first().is_none_or(|first| first.at > 0) {
-                mark(marks, at, 0);
+                add_mark(marks, at, 0);
             }
-            from.iter().for_each(|next| mark(marks, at + next.at, next.source));
+            from.iter().for_each(|next| add_mark(marks, at + next.at, next.source));
             at
         };
         slot.content().merge(content);
-        Ok(Place { file: Arc::clone(file), path, at, is_direct: self.is_direct() })
+        Ok(PieceSlot { file: Arc::clone(file), path, at, is_direct: self.is_direct() })
     }
 
-    /// How many partitions there are.
+    /// The number of partitions.
     pub fn partitions(&self) -> u32 {
         self.partitions.len() as u32
     }
 
-    /// How much a partition holds.
     pub fn extent(&self, partition: u32) -> Extent {
         self.partitions.get(partition as usize).map_or_else(Extent::default, |slot| {
             let Content { records, digest } = *slot.content();
@@ -395,7 +355,7 @@ impl Spill {
         })
     }
 
-    /// Notes the length of a section of [`LARGE`] bytes or more, which is in this partition or stays in memory.
+    /// Notes the length of a section of at least [`LARGE`] bytes, spilled or in memory.
     pub fn note_large(&self, partition: u32, len: u64) {
         if let Some(slot) = self.partitions.get(partition as usize) {
             slot.largest.fetch_max(len, Ordering::Relaxed);
@@ -407,162 +367,23 @@ impl Spill {
         self.partitions.iter().map(|slot| slot.largest.load(Ordering::Relaxed)).collect()
     }
 
-    /// Reads bytes of a partition, which must be within its [`Spill::extent`].
+    /// Reads bytes of a partition within its [`Spill::extent`].
     pub fn read(&self, partition: u32, at: u64, into: &mut [u8]) -> Result<()> {
         if into.is_empty() {
             return Ok(());
         }
-        let slot = self.partitions.get(partition as usize).ok_or_else(|| no_partition(partition))?;
+        let slot = self.slot(partition)?;
         let Some(file) = slot.file.get() else { return Err(self.damaged(partition, Content::default())) };
         if self.is_direct() {
-            // Bytes of any place and length.
+            // O_DIRECT reads only whole blocks.
             direct::set(file, false);
         }
         file.read_exact_at(into, at).map_err(Error::io("read", self.path(partition)))
     }
 
-    /// The sections of a partition, and of which sources they are; `None` where these, and an entry of `entry` bytes for each, exceed `memory` bytes, or
-    /// what an entry can point to. `spare` is memory that was used before, which is cheaper than new.
-    ///
-    /// # Errors
-    /// [`Error::State`]: a reference is not one that was written; [`Error::Io`]: the system refuses it.
-    pub fn load(
-        &self,
-        partition: u32,
-        entry: usize,
-        memory: u64,
-        spare: Option<Buffer>,
-    ) -> Result<Option<(ChunkBytes, Vec<Mark>)>> {
-        let extent = self.extent(partition);
-        let rest = memory.saturating_sub(extent.blocks.saturating_mul(entry as u64)).min(u64::from(u32::MAX));
-        if extent.bytes > rest {
-            return Ok(None);
-        }
-        let Some(referred) = &self.referred else {
-            return Ok(Some((self.read_all(partition, spare)?, self.marks(partition))));
-        };
-        let mut references = self.references(referred, partition, 0, extent.blocks)?;
-        let len = references.iter().fold(0u64, |sum, reference| sum.saturating_add(reference.len.into()));
-        if len > rest - extent.bytes {
-            return Ok(None);
-        }
-        // In the order of the sources, which is the way that the system reads ahead.
-        references.sort_unstable_by_key(|reference| (reference.source, reference.at));
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let mut buffer = room(len, spare)?;
-        let (mut filled, mut marks, mut open) = (0, Vec::new(), None);
-        for reference in references {
-            let end = filled + reference.len as usize;
-            referred.read(reference, &mut buffer[filled..end], &mut open)?;
-            mark(&mut marks, filled as u64, reference.source);
-            filled = end;
-        }
-        Ok(Some((ChunkBytes::Read { buffer, len }, marks)))
-    }
-
-    /// `count` references of a partition from number `first`, each to bytes that the source has.
-    fn references(&self, referred: &Referred, partition: u32, first: u64, count: u64) -> Result<Vec<Reference>> {
-        let extent = self.extent(partition);
-        let damaged = || self.damaged(partition, Content::default());
-        if extent.blocks.checked_mul(size_of::<Reference>() as u64) != Some(extent.bytes) {
-            return Err(damaged());
-        }
-        let mut references = vec![Reference::new_zeroed(); usize::try_from(count).unwrap_or(usize::MAX)];
-        self.read(partition, first * size_of::<Reference>() as u64, references.as_mut_bytes())?;
-        let exists = |Reference { at, len, source }: &Reference| {
-            let source = referred.sources.get(*source as usize);
-            source.is_some_and(|source| at.checked_add(u64::from(*len)).is_some_and(|end| end <= source.bytes))
-        };
-        if references.iter().all(exists) { Ok(references) } else { Err(damaged()) }
-    }
-
-    /// A partition that refers to its source, with its sections, of `max_section` bytes at the most, in a file of its own;
-    /// `None` where they are in one.
-    ///
-    /// # Errors
-    /// [`Error::State`]: the references are not those that were written; [`Error::Io`]: the disk is full, or the system
-    /// refuses it.
-    pub fn with_sections(&self, partition: u32, max_section: u64) -> Result<Option<Self>> {
-        let Some(referred) = &self.referred else { return Ok(None) };
-        let extent = self.extent(partition);
-        let whole = Self::new(self.dir.clone(), self.partitions());
-        let mut pieces = PartitionBuffers::new(self.partitions(), READ);
-        let (mut section, mut open) = (Vec::new(), None);
-        for first in (0..extent.blocks).step_by(READ / size_of::<Reference>()) {
-            let count = (extent.blocks - first).min((READ / size_of::<Reference>()) as u64);
-            for reference in self.references(referred, partition, first, count)? {
-                if u64::from(reference.len) > max_section {
-                    return Err(self.damaged(partition, Content::default()));
-                }
-                self.check_room(reference.len.into())?;
-                section.resize(reference.len as usize, 0);
-                referred.read(reference, &mut section, &mut open)?;
-                pieces.are_of(reference.source);
-                pieces.add(&whole, partition, &section, ContentDigest::default())?;
-            }
-        }
-        pieces.flush(&whole)?;
-        *whole.partitions.get(partition as usize).ok_or_else(|| no_partition(partition))?.content() = extent.content();
-        Ok(Some(whole))
-    }
-
-    /// A whole partition: mapped where the page cache may have it, or else read into `spare` if that is large enough.
-    pub fn read_all(&self, partition: u32, spare: Option<Buffer>) -> Result<ChunkBytes> {
-        let len = usize::try_from(self.extent(partition).bytes).unwrap_or(usize::MAX);
-        let file = self.partitions.get(partition as usize).and_then(|slot| slot.file.get());
-        if let Some(file) = file.filter(|_| self.is_direct()) {
-            let mut buffer = room(len.saturating_add(direct::BLOCK), spare)?;
-            direct::read_exact(file, &mut buffer, len).map_err(Error::io("read", self.path(partition)))?;
-            return Ok(ChunkBytes::Read { buffer, len });
-        }
-        if let Some(map) = file.and_then(|file| Mapped::new(file, len, &self.path(partition))) {
-            map.advise(memmap2::Advice::PopulateRead);
-            return Ok(ChunkBytes::Mapped { map: Arc::new(map), at: 0, len });
-        }
-        let mut buffer = room(len, spare)?;
-        self.read(partition, 0, &mut buffer[..len])?;
-        Ok(ChunkBytes::Read { buffer, len })
-    }
-
-    /// Hands the records of a partition whose records have one size to `take` in order, equal ones included. They sort
-    /// as `numbers` makes them of their bytes, within `memory` bytes; the first `key_len` bytes of a record are its key.
-    ///
-    /// # Errors
-    /// [`Error::State`]: what is read is not what was written; [`Error::Io`]: the system refuses it; and what `take`
-    /// returns.
-    pub fn sorted<T: Fixed>(
-        &self,
-        partition: u32,
-        key_len: usize,
-        memory: usize,
-        numbers: impl Fn(T) -> T,
-        mut take: impl FnMut(T) -> Result<()>,
-    ) -> Result<()> {
-        let extent = self.extent(partition);
-        let failed = || Error::io("sort a partition in", &self.dir);
-        let mut sorter = Sorter::new(&self.dir, memory, usize::try_from(extent.blocks).unwrap_or(usize::MAX));
-        let mut content = Content::default();
-        let mut piece = vec![T::new_zeroed(); READ / size_of::<T>()];
-        let (mut at, records) = (0, extent.bytes / size_of::<T>() as u64);
-        while at < records {
-            piece.truncate(usize::try_from(records - at).unwrap_or(usize::MAX));
-            self.read(partition, at * size_of::<T>() as u64, piece.as_mut_bytes())?;
-            for record in &piece {
-                content.add(ContentDigest::of_section(record.as_bytes(), key_len));
-                sorter.push(numbers(*record)).map_err(failed())?;
-            }
-            at += piece.len() as u64;
-        }
-        if content != extent.content() {
-            return Err(self.damaged(partition, content));
-        }
-        let sorted = sorter.sorted().map_err(failed())?;
-        sorted.iter().map_err(failed())?.try_for_each(|record| take(record.map_err(failed())?))
-    }
-
-    /// Deletes a partition's file, whose blocks are durable elsewhere.
+    /// Deletes a partition file whose blocks are durable elsewhere.
     pub fn delete(&self, partition: u32) -> Result<()> {
-        let Some(slot) = self.partitions.get(partition as usize) else { return Err(no_partition(partition)) };
+        let slot = self.slot(partition)?;
         if slot.file.get().is_some() {
             // The handle stays open until the spill is dropped; the space is freed now.
             let _ = slot.file.get().map(|file| file.set_len(0));
@@ -572,18 +393,9 @@ impl Spill {
     }
 }
 
-/// The error for a partition number that no router gives out.
+/// Returns the error for a partition number that no router gives out.
 pub(crate) fn no_partition(partition: u32) -> Error {
     Error::broken_invariant(format_args!("partition {partition} does not exist"))
-}
-
-/// A buffer of `len` bytes at least: `spare`, if that is large enough.
-fn room(len: usize, spare: Option<Buffer>) -> Result<Buffer> {
-    match spare {
-        Some(spare) if spare.len() >= len => Ok(spare),
-        // Partitions differ by a few percent; pages beyond the longest are never touched.
-        _ => Buffer::new(len.saturating_add(len / 4)),
-    }
 }
 
 #[cfg(test)]
@@ -591,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_without_partition_is_an_error() {
+    fn unknown_partition_is_an_error() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let extent = Extent { bytes: 1, ..Extent::default() };
         let new = || Spill::new(dir.path().to_owned(), 1);
@@ -613,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_partition_takes_no_space() {
+    fn deleted_partition_takes_no_space() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let spill = Spill::new(dir.path().to_owned(), 2);
         spill.append(0, b"something", Content::default(), &[]).expect("room");
@@ -624,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_cannot_be_deleted_is_an_error_that_names_it() {
+    fn failed_delete_names_the_partition() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let spill = Spill::new(dir.path().to_owned(), 1);
         spill.append(0, b"something", Content::default(), &[]).expect("room");
@@ -634,86 +446,8 @@ mod tests {
         assert_eq!(error.to_string(), format!("delete {}", path.display()));
     }
 
-    /// A spill whose pieces bypass the page cache, unless they are `cached`.
-    fn spill(dir: &Path, cached: bool) -> Spill {
-        Spill::new(dir.to_owned(), 1).cached(cached, LEAST_DIRECT, 1).expect("threads")
-    }
-
     #[test]
-    fn pieces_that_pass_the_page_cache_by_come_back_as_the_others_do() {
-        crate::handle_sigbus();
-        for cached in [false, true] {
-            let dir = tempfile::tempdir().expect("a temporary folder");
-            let one = spill(dir.path(), cached);
-            assert_eq!(one.is_direct(), !cached);
-            let mut expected = Vec::new();
-            for byte in 0..100u8 {
-                let piece = vec![byte; 50_001 + usize::from(byte == 7) * (3 << 20)];
-                one.append(0, &piece, Content::default(), &[]).expect("room");
-                expected.extend_from_slice(&piece);
-                if !cached {
-                    expected.resize(expected.len().next_multiple_of(direct::BLOCK), 0);
-                }
-                if byte == 50 {
-                    one.sync(&one.extents()).expect("a disk");
-                }
-            }
-            assert_eq!(one.extent(0).bytes, expected.len() as u64);
-            assert!(one.read_all(0, None).expect("readable")[..] == expected, "cached: {cached}");
-            let mut found = vec![0; expected.len() - 5];
-            one.read(0, 5, &mut found).expect("readable");
-            assert!(found == expected[5..], "cached: {cached}");
-        }
-    }
-
-    #[test]
-    fn a_run_that_passes_the_page_cache_by_goes_on_after_one_that_did_not_and_the_other_way_round() {
-        crate::handle_sigbus();
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let mut extents = Vec::new();
-        let mut expected = Vec::new();
-        for (byte, cached) in [(1u8, true), (2, false), (3, true)] {
-            let one = spill(dir.path(), cached).resume(&extents, &[]).expect("as it was");
-            one.append(0, &[byte; 5000], Content::default(), &[]).expect("room");
-            one.sync(&one.extents()).expect("a disk");
-            // What came behind it was not synced.
-            extents = one.extents();
-            one.append(0, &[9; 5000], Content::default(), &[]).expect("room");
-            let whole = |expected: &mut Vec<u8>| {
-                let len = if cached { expected.len() } else { expected.len().next_multiple_of(direct::BLOCK) };
-                expected.resize(len, 0);
-            };
-            whole(&mut expected);
-            expected.extend_from_slice(&[byte; 5000]);
-            whole(&mut expected);
-        }
-        // Nothing comes behind what the last of them had read; and what is noted of it holds for the next one as well.
-        for cached in [true, false, true, false] {
-            let one = spill(dir.path(), cached).resume(&extents, &[]).expect("as it was");
-            if !cached {
-                expected.resize(expected.len().next_multiple_of(direct::BLOCK), 0);
-            }
-            one.sync(&one.extents()).expect("a disk");
-            extents = one.extents();
-            assert!(one.read_all(0, None).expect("readable")[..] == expected, "cached: {cached}");
-        }
-    }
-
-    #[test]
-    fn a_piece_that_others_cannot_write_is_an_error_that_names_its_partition() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let one = spill(dir.path(), false);
-        let path = dir.path().join("00000.part");
-        std::fs::write(&path, b"").expect("made");
-        let _ = one.partitions[0].file.set(Arc::new(File::open(&path).expect("it is there")));
-        let mut pieces = PartitionBuffers::new(1, 1000);
-        pieces.add(&one, 0, b"something", ContentDigest::default()).expect("memory");
-        let error = pieces.flush(&one).expect_err("it is open for reading only");
-        assert_eq!(error.to_string(), format!("write {}", path.display()));
-    }
-
-    #[test]
-    fn a_partition_that_cannot_be_written_is_an_error_that_names_it() {
+    fn failed_write_names_the_partition() {
         let spill = Spill::new("/nonexistent/place".into(), 1);
         let error = spill.append(0, b"something", Content::default(), &[]).expect_err("there is no such folder");
         assert_eq!(error.to_string(), "open /nonexistent/place/00000.part");

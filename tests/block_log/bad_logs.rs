@@ -21,7 +21,7 @@ fn refused(log: &[u8], args: &[&str], offset: impl Into<Option<u64>>, reason: &s
 #[test]
 fn a_torn_tail_names_the_last_whole_block() {
     let blocks = steem(1, 500, 1);
-    let reason = format!("the log is torn: block 499 ({}) is the last whole one", hex(&blocks[498].id));
+    let reason = format!("the log is torn: block 499 ({}) is the last complete one", hex(&blocks[498].id));
     for packed in [Packed::Raw, Packed::Zstd] {
         let whole = log(&blocks, |_| packed);
         let last = starts(&whole)[499];
@@ -35,7 +35,7 @@ fn a_torn_tail_names_the_last_whole_block() {
         let blocks = antelope(version, 1, 300, 2);
         let whole = antelope_log(version, &blocks);
         let last = u64::from_le_bytes(whole[whole.len() - 8..].try_into().expect("8 bytes"));
-        let reason = format!("the log is torn: block 299 ({}) is the last whole one", hex(&blocks[298].id));
+        let reason = format!("the log is torn: block 299 ({}) is the last complete one", hex(&blocks[298].id));
         refused(&whole[..whole.len() - 1], &[], last, &reason);
     }
 }
@@ -81,7 +81,7 @@ fn the_last_word_may_not_name_an_earlier_block() {
         let starts = starts(&log);
         let (last, len) = (starts[299], log.len());
         log[len - 8..len - 2].copy_from_slice(&(starts[200] as u64).to_le_bytes()[..6]);
-        let reason = format!("the log is torn: block 299 ({}) is the last whole one", hex(&blocks[298].id));
+        let reason = format!("the log is torn: block 299 ({}) is the last complete one", hex(&blocks[298].id));
         refused(&log, &[], last as u64, &reason);
     }
 }

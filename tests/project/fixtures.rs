@@ -303,7 +303,7 @@ fn broken(made: &mut Made) {
         bytes[at] ^= 4;
         bytes
     };
-    let torn = format!("the log is torn: block 29 ({}) is the last whole one", hex(&blocks[28].id));
+    let torn = format!("the log is torn: block 29 ({}) is the last complete one", hex(&blocks[28].id));
     made.refused("torn.block_log", whole[..whole.len() - 1].to_vec(), Some(starts[29]), &torn);
     made.refused("link.block_log", changed(starts[15] + 21), Some(starts[16]), "block 17 says that it follows");
     let with = blocks.iter().rposition(|block| block.bytes.len() > 300).expect("a block with a transaction");

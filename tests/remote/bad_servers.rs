@@ -56,7 +56,7 @@ fn persistent_failure_keeps_unfinished_work() {
         (Act::Cut(0), "end of file before"),
         (Act::Stall(0), "the connection stalled: no data for 0.3 s"),
         (Act::Status(503, ""), "503"),
-        (Act::Status(403, ""), "refuses to give it (403"),
+        (Act::Status(403, ""), "denies access (403"),
         (Act::WrongRange, "where"),
         (Act::Whole, "sends the whole file now"),
     ] {
@@ -104,7 +104,7 @@ fn file_changed_during_import_is_refused() {
     let server = Server::new(plain().bytes.clone());
     server.now(|_, nth| if nth > 2 { Act::Status(412, "") } else { Act::Serve });
     let done = import(&Place::new(), server.url("a.car")).run();
-    done.refused(4, None, "is another one, of which the server says no more than 412 Precondition Failed");
+    done.refused(4, None, "is another file, for which the server only answers 412 Precondition Failed");
 }
 
 fn endless_redirects_are_refused() {

@@ -93,9 +93,9 @@ fn unusable_published_checksum_is_reported() {
         assert_eq!(warnings(&done.stderr), 1, "{}", done.stderr);
     }
     for (act, words) in [
-        (Act::Status(503, ""), Some("the server says 503")),
+        (Act::Status(503, ""), Some("the server answers 503")),
         (Act::Status(429, "Retry-After: 100\r\n"), Some("the server takes too long to give it")),
-        (Act::Status(403, ""), Some("the server refuses to give it (403 Forbidden)")),
+        (Act::Status(403, ""), Some("the server denies access (403 Forbidden)")),
         (Act::Stall(10), Some("the server takes too long to give it")),
         (Act::Status(404, ""), None),
         (Act::Status(410, ""), None),

@@ -112,7 +112,7 @@ fn invalid_store_settings_are_named() {
     for url in ["s3://bucket/a.car", "az://bucket/a.car"] {
         for endpoint in ["localhost:9000", "minio", "http://", "http://h:99999", "file:///tmp", " ", ""] {
             let done = with_keys(import(&place, url)).args(&["--endpoint", endpoint]).run();
-            done.refused(2, None, &format!("--endpoint is no address of a server: `{endpoint}`"));
+            done.refused(2, None, &format!("--endpoint is not the address of a server: `{endpoint}`"));
             assert!(done.hint().contains("http://localhost:9000"), "{}", done.hint());
         }
     }
@@ -124,11 +124,11 @@ fn invalid_store_settings_are_named() {
         ("gs://bucket/a.car", "GOOGLE_BASE_URL", "minio"),
     ] {
         let done = with_keys(import(&place, url)).env(variable, value).run();
-        done.refused(2, None, &format!("the variable {variable} is no address of a server: `{value}`"));
+        done.refused(2, None, &format!("the variable {variable} is not the address of a server: `{value}`"));
     }
     for variable in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
         let done = with_keys(import(&place, "s3://bucket/a.car")).env(variable, "a b").run();
-        done.refused(2, None, &format!("the variable {variable} is no region: `a b`"));
+        done.refused(2, None, &format!("the variable {variable} is not a region: `a b`"));
     }
     let config = place.file("config", b"[default]\nendpoint_url = minio\n");
     let config = config.to_str().expect("text");

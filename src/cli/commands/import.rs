@@ -8,7 +8,7 @@ use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions, PlanChoice};
 use crate::preset::Overrides;
 use crate::report::DryRun;
 use crate::sort::key::KeyLayout;
-use crate::sort::router::Shard;
+use crate::sort::shard::Shard;
 use crate::source::block_log::TornTail;
 use crate::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
 use crate::text::size::human;

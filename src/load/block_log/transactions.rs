@@ -32,7 +32,8 @@ use crate::report::PartitionPlan;
 use crate::schema::{PLACE, TRANSACTIONS};
 use crate::sort::borders::{Borders, slice_bits};
 use crate::sort::pieces::PartitionBuffers;
-use crate::sort::router::{Group, Shard};
+use crate::sort::router::Group;
+use crate::sort::shard::Shard;
 use crate::sort::spill::{Extent, Spill};
 use crate::source::block_log::Lookup;
 use crate::source::block_log::{Log, LogProblem};
@@ -248,7 +249,7 @@ impl Index<'_> {
         let key_len = self.record - PLACE;
         let mut again = Content::default();
         let (mut previous, mut kept) = (None, [[0; 4]; WORDS]);
-        self.spill.sorted(
+        self.spill.for_each_sorted(
             partition,
             key_len,
             memory,

@@ -186,7 +186,7 @@ impl Builder<'_> {
         let (in_memory, outside) = self.sort_bytes(partition);
         let Extent { bytes, blocks, .. } = spill.extent(partition);
         // References are small; their sections fill what there is.
-        let bytes = if spill.referred().is_some() { in_memory } else { bytes };
+        let bytes = if spill.referenced().is_some() { in_memory } else { bytes };
         let whole = bytes + blocks * size_of::<SortEntry>() as u64;
         WORKER_FIXED + copies + if whole <= in_memory { whole } else { outside + largest }
     }
@@ -240,7 +240,7 @@ impl Builder<'_> {
 
     /// What is to blame for partitions that are not what was verified: the source, where they refer to it and it changed.
     fn blame(&self, spill: &Spill, error: Error) -> Error {
-        let source = self.resumed.identity.as_ref().filter(|_| spill.referred().is_some());
+        let source = self.resumed.identity.as_ref().filter(|_| spill.referenced().is_some());
         source.and_then(|identity| identity.still_holds(self.options).err()).unwrap_or(error)
     }
 

@@ -103,7 +103,7 @@ impl Fingerprints {
         let mut sum = Sum::default();
         let mut previous = None;
         let numbers = |entry: [u128; 2]| entry.map(u128::from_le);
-        self.spill.sorted(partition, KEY, memory, numbers, |entry| {
+        self.spill.for_each_sorted(partition, KEY, memory, numbers, |entry| {
             let [key, content] = entry;
             let content = ContentDigest::from_value(content);
             sum.read.add(content);

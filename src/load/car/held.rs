@@ -8,8 +8,9 @@ use crate::load::car::blocks::Block;
 use crate::os::buffer::{Buffer, Slab};
 use crate::sort::entries::{BlockArena, Entry, Unsorted};
 use crate::sort::key::KeyLayout;
+use crate::sort::marks::{Mark, add_mark};
 use crate::sort::router::{Route, Router};
-use crate::sort::spill::{Mark, Spill, mark, no_partition};
+use crate::sort::spill::{Spill, no_partition};
 use crate::source::car::chunk::{Chunk, ChunkBytes};
 
 /// The least bytes of a piece that blocks are copied to, a page, and the most full ones that the memory is divided into: each
@@ -107,7 +108,7 @@ impl Piece {
         let at = *len;
         buffer.get_mut(at..at + section.len()).ok_or_else(no_room)?.copy_from_slice(section);
         *len += section.len();
-        mark(marks, at as u64, source);
+        add_mark(marks, at as u64, source);
         Ok((nth, at as u32))
     }
 

@@ -30,7 +30,7 @@ use crate::progress::{Event, Phase};
 use crate::rocks::{Meter, Store, find_key};
 use crate::sort::borders::Borders;
 use crate::sort::key::Record;
-use crate::sort::router::Framed;
+use crate::sort::router::ClassCounts;
 use crate::sort::spill::LARGE;
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
@@ -167,7 +167,7 @@ impl Load<'_> {
             blocks: written.blocks,
             payload: written.payload,
             digest: written.digest,
-            framed: Framed::default(),
+            framed: ClassCounts::default(),
         };
         let news = SourceNews { sources: self.counts.take_delta(&mut chunks, &mut 0), marks: Vec::new() };
         written.sources = self.counts.take(&mut chunks);

@@ -32,10 +32,11 @@ use crate::progress::{Event, Progress};
 use crate::report::{Plan, SortPlan};
 use crate::sort::entries::Entry as SortEntry;
 use crate::sort::key::KeyLayout;
+use crate::sort::marks::source_at;
 use crate::sort::pieces::PartitionBuffers;
-use crate::sort::referred::{Reference, Referred, ReferredSource};
-use crate::sort::router::{Framed, Router};
-use crate::sort::spill::{LARGE, Spill, source_at};
+use crate::sort::references::{Reference, ReferencedSource, ReferencedSources};
+use crate::sort::router::{ClassCounts, Router};
+use crate::sort::spill::{LARGE, Spill};
 use crate::source::car::chunk::{Chunk, ChunkBytes};
 use crate::source::car::chunks::{Chunks, Tail};
 use crate::source::car::sources::SourceRead;
@@ -94,7 +95,7 @@ struct Shared<'a> {
     held_bytes: AtomicU64,
     blocks: AtomicU64,
     payload: AtomicU64,
-    framed: Mutex<Framed>,
+    framed: Mutex<ClassCounts>,
     /// Where blocks are copied out of their chunks, the bytes of the pieces that they are copied to.
     copies: Option<usize>,
     counts: Counts,
@@ -151,7 +152,7 @@ impl ReadContext<'_> {
         let is_remote = self.sources.has_remote();
         // Files that only refer to blocks are small. What bypasses the page cache is written without a checkpoint. A network
         // that is faster than the disk waits for it.
-        let by_bytes = spill.referred().is_none() && !spill.is_direct();
+        let by_bytes = spill.referenced().is_none() && !spill.is_direct();
         if spill.is_direct() && spilling {
             chunks.start_readers()?;
         }
@@ -202,7 +203,7 @@ impl ReadContext<'_> {
                         }
                     };
                     self.progress.reach(source.chunks.consumed());
-                    Ok(next.map(|chunk| (shared.share_of(&chunk), chunk)))
+                    Ok(next.map(|chunk| (shared.shset_source(&chunk), chunk)))
                 };
                 pull.each(&mut { worker }, next, |worker, (_share, chunk), _| worker.take(chunk));
             });
@@ -284,7 +285,7 @@ impl ReadContext<'_> {
     }
 
     /// The files that partitions refer to; `None` where the source is none.
-    fn referred(&self, chunks: &Chunks) -> Result<Option<Referred>> {
+    fn referred(&self, chunks: &Chunks) -> Result<Option<ReferencedSources>> {
         let names = self.sources.names();
         let mut sources = Vec::with_capacity(names.len());
         for (number, name) in names.iter().enumerate() {
@@ -302,10 +303,10 @@ impl ReadContext<'_> {
                 (Some(file), _) => file.metadata().map_err(Error::io("look at", name))?.len(),
                 (None, _) => return Ok(None),
             };
-            sources.push(ReferredSource { name: name.clone(), bytes, file });
+            sources.push(ReferencedSource { name: name.clone(), bytes, file });
         }
         let known = Arc::clone(self.sources);
-        Ok(Some(Referred { sources, open: Box::new(move |number| known.reopen(number)) }))
+        Ok(Some(ReferencedSources { sources, open: Box::new(move |number| known.reopen(number)) }))
     }
 
     /// Reports that the blocks do not fit the memory for them: as a warning where the caller asked for `--plan memory`.
@@ -363,7 +364,7 @@ fn learn(first: Option<&Chunk>, bits: u32, layout: KeyLayout) -> Router {
 
 impl Shared<'_> {
     /// Takes the memory of a chunk that is one large block. Pages of a mapped file are none of ours.
-    fn share_of(&self, chunk: &Chunk) -> Option<MemoryShare<'_>> {
+    fn shset_source(&self, chunk: &Chunk) -> Option<MemoryShare<'_>> {
         let is_large = chunk.bytes.len() as u64 >= LARGE && matches!(chunk.bytes, ChunkBytes::Read { .. });
         is_large.then(|| self.large.take_now(chunk.bytes.len() as u64))
     }
@@ -379,7 +380,7 @@ impl Shared<'_> {
 
     /// What the journal does not have yet of the sources.
     fn news(&self, chunks: &mut Chunks, noted: &mut u32) -> SourceNews {
-        SourceNews { sources: self.counts.take_delta(chunks, noted), marks: self.spill.new_marks() }
+        SourceNews { sources: self.counts.take_delta(chunks, noted), marks: self.spill.take_new_marks() }
     }
 
     fn checkpoint(&self, chunks: &Chunks, verified: Content) -> Checkpoint {
@@ -453,7 +454,7 @@ impl<'a> Worker<'a> {
     fn take(&mut self, mut chunk: Chunk) -> Result<()> {
         let shared = self.shared;
         let options = shared.reading.options;
-        let mut framed = Framed::default();
+        let mut framed = ClassCounts::default();
         let all = chunk.starts.len() as u64;
         if options.shard.is_some() {
             self.pass_over_others(&mut chunk, &mut framed);
@@ -467,8 +468,8 @@ impl<'a> Worker<'a> {
         let (mut payload, mut content_here) = (0, Content::default());
         let mut pieces = self.pieces.lock();
         // References name their source themselves.
-        let by_reference = shared.spill.referred().is_some();
-        pieces.are_of(if by_reference { 0 } else { chunk.source });
+        let by_reference = shared.spill.referenced().is_some();
+        pieces.set_source(if by_reference { 0 } else { chunk.source });
         let Self { reader, hold, .. } = self;
         let ahead = chunk.bytes.ahead(shared.pieces.len());
         // Most of what comes next is of other shards.
@@ -509,7 +510,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Leaves the blocks of other shards out of a chunk, and counts all.
-    fn pass_over_others(&self, chunk: &mut Chunk, framed: &mut Framed) {
+    fn pass_over_others(&self, chunk: &mut Chunk, framed: &mut ClassCounts) {
         let layout = self.shared.reading.options.key;
         let mut starts = std::mem::take(&mut chunk.starts);
         starts.retain(|&start| {
@@ -568,7 +569,7 @@ impl<'a> Worker<'a> {
             while let Ok(Step::Section(section)) = next_section(&bytes, at, u64::MAX) {
                 let (record, route) = self.shared.router.route_section(&bytes, &section, layout);
                 let digest = record.checked_digest(digest_key);
-                pieces.are_of(source_at(&marks, at as u64));
+                pieces.set_source(source_at(&marks, at as u64));
                 pieces.add(self.shared.spill, route.partition, section.whole(&bytes), digest)?;
                 moved.add(digest);
                 at = section.end;

@@ -1,4 +1,4 @@
-//! Whether something is a block log, by its first bytes.
+//! Detection of block logs by their first bytes.
 //!
 //! No CAR begins as a block log does: an Antelope log begins with a version of 1 to 4, one of Steem or Hive with the
 //! number of a block (big-endian, its first byte below 17 until the year 2040) or with a zstd frame whose first byte is
@@ -8,7 +8,7 @@ use super::framing::Framing;
 use super::preamble;
 use crate::blocks::chain::Header;
 
-/// Bytes that are probed.
+/// Bytes that are examined.
 pub(crate) const PEEK: usize = 64 << 10;
 
 /// The first byte of the shortest header that a CAR can have.
@@ -17,12 +17,12 @@ const LEAST_CAR: u8 = 17;
 /// 2016-01-01 in milliseconds since 1970: no chain of this kind is older.
 const OLDEST_MS: i64 = 1_451_606_400_000;
 
-/// Whether a block is not older than all chains: then it is one.
+/// True if the block's time is not before the first chain.
 pub(super) fn is_old_enough(header: &Header) -> bool {
     header.timestamp_ms >= OLDEST_MS
 }
 
-/// Whether what begins with `bytes` is a block log; `ends` says that these are all.
+/// True if what begins with `bytes` is a block log; `ends` says that these are all.
 pub(crate) fn is_block_log(bytes: &[u8], ends: bool) -> bool {
     if preamble::is_antelope(bytes) {
         return true;
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_log_is_not_taken_for_one() {
+    fn other_bytes_are_no_log() {
         let nothing = vec![0; PEEK];
         for bytes in [
             &b""[..],

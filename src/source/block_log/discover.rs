@@ -1,4 +1,4 @@
-//! Which files make up a log: a file alone, the parts of a split one, or what a directory holds.
+//! Finding the files of a log: a single file, the parts of a split one, or a directory.
 //!
 //! ```text
 //!   block_log_part.0007, ..          Hive: a million blocks each, the oldest ones perhaps deleted
@@ -11,28 +11,28 @@ use std::path::{Path, PathBuf};
 use super::problem::LogProblem;
 use crate::error::{Error, Result};
 
-/// What the names of Hive's parts begin with.
+/// The prefix of Hive's parts.
 const PART: &str = "block_log_part.";
 
-/// Where Antelope's nodes put partitions, below the directory of `blocks.log`.
+/// Directories below that of `blocks.log` in which Antelope's nodes keep partitions.
 const BESIDE: [&str; 2] = ["retained", "archive"];
 
 /// Names of logs that are one file.
 const SINGLE: [&str; 2] = ["block_log", "blocks.log"];
 
-/// The number in the name of one of Hive's parts.
+/// Returns the number in the name of one of Hive's parts.
 fn part_number(name: &OsStr) -> Option<u32> {
     let digits = name.to_str()?.strip_prefix(PART)?;
     (digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok()).flatten()
 }
 
-/// The blocks in the name of one of Antelope's partitions.
+/// Returns the first and last block in the name of one of Antelope's partitions.
 fn partition(name: &OsStr) -> Option<(u32, u32)> {
     let (first, last) = name.to_str()?.strip_prefix("blocks-")?.strip_suffix(".log")?.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// Whether a path names a log of several files.
+/// True if a path names a log of several files.
 pub(crate) fn is_set(path: &Path) -> bool {
     let is_stdin = path.as_os_str() == "-";
     (path.is_dir() && !is_stdin)
@@ -46,7 +46,7 @@ pub(crate) fn has_log_name(path: &Path) -> bool {
     })
 }
 
-/// The first file of the log in a directory, which may lack others.
+/// Returns the first file of the log in a directory, even if others are missing.
 pub(crate) fn log_in(dir: &Path) -> Option<PathBuf> {
     if !dir.is_dir() {
         return None;
@@ -55,7 +55,7 @@ pub(crate) fn log_in(dir: &Path) -> Option<PathBuf> {
     part.or_else(|| of_directory(dir).ok()?.into_iter().next())
 }
 
-/// The files of the log at `path`, in the order of their blocks.
+/// Returns the files of the log at `path` in the order of their blocks.
 pub(crate) fn discover(path: &Path) -> Result<Vec<PathBuf>> {
     if path.is_dir() {
         return of_directory(path);
@@ -112,7 +112,7 @@ fn partitions_in(dir: &Path) -> Result<Vec<(u32, PathBuf)>> {
     Ok(names_in(dir)?.into_iter().filter_map(first).collect())
 }
 
-/// Parts whose numbers follow each other.
+/// Checks that the numbers of the parts are consecutive.
 fn consecutive(path: &Path, parts: Vec<(u32, PathBuf)>) -> Result<Vec<PathBuf>> {
     for pair in parts.windows(2) {
         let [(before, _), (after, _)] = pair else { continue };
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_found_from_a_directory_and_from_one_of_them() {
+    fn parts_are_found_by_directory_or_part() {
         let names =
             ["block_log_part.0002", "block_log_part.0003", "block_log_part.0003.artifacts", "block_log_part.0010"];
         let hive = dir(&names[..3]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_found_in_the_order_of_their_blocks() {
+    fn partitions_are_found_in_block_order() {
         let names =
             ["blocks.log", "retained/blocks-101-200.log", "archive/blocks-1-100.log", "blocks.index", "blocks-x-1.log"];
         let antelope = dir(&names);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_a_log_is_reported() {
+    fn directory_without_a_log_is_reported() {
         let error = discover(dir(&["something"]).path()).expect_err("none");
         assert_eq!(error.exit(), crate::error::Exit::BadInput);
     }

@@ -1,8 +1,7 @@
-//! Reads a log front to back, from a pipe or a decompressor, in batches of whole entries.
+//! Reading a log front to back, from a pipe or a decompressor, in batches of whole entries.
 //!
-//! Where an entry ends is not written before it. It is found from its beginning: a frame of zstd says where it ends, an
-//! entry of Antelope's version 4 says its size, and a raw block ends where a word names its place and the block behind it
-//! names its id. One thread does this at a time, so it does the least.
+//! The end of an entry is found from its start: a zstd frame and an entry of Antelope's version 4 have a size, and a raw
+//! block ends at a word with its position if the next block names its id. One thread does this, so it does the least.
 
 use std::path::{Path, PathBuf};
 
@@ -31,20 +30,20 @@ pub(crate) struct Forward {
     pub framing: Framing,
     pub preamble: Option<Preamble>,
     torn: TornTail,
-    /// Bytes that were read and belong to no batch yet.
+    /// Bytes that were read and are in no batch yet.
     carry: Vec<u8>,
-    /// Where `carry` begins in the log.
+    /// Offset of `carry` in the log.
     at: u64,
     /// The first block of the log, once it has been read.
     pub first: Option<u32>,
-    /// The last block that was found; its id where that was needed.
+    /// The last block, with its id if that was needed.
     last: Option<(u32, Option<Id>)>,
-    /// The same block as it is stored, if it is packed.
+    /// The stored bytes of the last block, if it is compressed.
     last_packed: (Vec<u8>, Packing),
-    /// The stream has ended; `carry` is all that is left.
+    /// True if the stream has ended and only `carry` is left.
     ended: bool,
     done: bool,
-    /// Bytes behind the last whole block.
+    /// Bytes after the last complete block.
     pub rest: u64,
     fault: Option<Error>,
 }
@@ -95,17 +94,17 @@ impl Forward {
         })
     }
 
-    /// The last block that was handed out.
+    /// Returns the last block that was returned.
     pub fn last(&self) -> Option<u32> {
         self.last.map(|(number, _)| number)
     }
 
-    /// The first bytes of the log that were read and not yet handed out.
+    /// Returns the first bytes of the log that are in no batch yet.
     pub fn head(&self) -> &[u8] {
         &self.carry
     }
 
-    /// Where the last block ends, once the stream has come to its end.
+    /// Returns the end of the last block once the stream has ended.
     pub fn end(&self) -> Option<u64> {
         self.done.then_some(self.at)
     }
@@ -180,7 +179,7 @@ impl Forward {
             match step {
                 Ok(Step::Enough) => break,
                 Ok(Step::More) if batch.spans.is_empty() => {
-                    // One entry is longer than the batch: it gets the room as it comes.
+                    // An entry is longer than the batch, which grows as bytes are read.
                     let len = batch.bytes.len();
                     batch.bytes.resize(len + len.min(2 * MAX_BLOCK), 0);
                 }
@@ -198,7 +197,7 @@ impl Forward {
         outcome
     }
 
-    /// Takes whole entries off the front of `piece`.
+    /// Takes complete entries from the front of `piece`.
     fn step(&mut self, piece: &[u8], taken: &mut usize, spans: &mut Vec<Span>, until: Option<u32>) -> Result<Step> {
         loop {
             let rest = piece.get(*taken..).unwrap_or_default();
@@ -219,7 +218,7 @@ impl Forward {
                 End::Bad(problem) if self.last.is_none() => {
                     return Err(bad(at, LogProblem::NotALog { reason: problem.to_string() }));
                 }
-                // Zeros, say, behind the last whole block.
+                // For example, zeros after the last complete block.
                 End::Bad(_) | End::None(None) if self.ended && rest.len() < MAX_BLOCK => {
                     return self.torn(rest.len() as u64, at);
                 }
@@ -245,7 +244,7 @@ impl Forward {
                 self.first.get_or_insert(number);
                 self.last = Some((number, Some(id)));
             } else {
-                // The consumer of the batch unpacks it.
+                // The consumer of the batch decompresses it.
                 self.last = Some((expected, None));
                 self.last_packed.0.clear();
                 self.last_packed.0.extend_from_slice(self.framing.stored(rest, span));

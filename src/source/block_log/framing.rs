@@ -1,6 +1,6 @@
 //! How blocks are framed in a log, and how they are found in a piece of it.
 //!
-//! Every block is followed by a word of eight bytes (little-endian) that says where the block begins:
+//! A little-endian word of eight bytes with the position of the block follows every block:
 //!
 //! ```text
 //! Steem           block | u64 position
@@ -13,8 +13,8 @@
 //! Antelope v4     u32 size of all of this | u8 compression, 0 | block, padding | u64 position
 //! ```
 //!
-//! From a true word all words before it follow. That a word is true is proved by the chain: what follows it names the id
-//! of the block before it. So a log is cut anywhere without an index, and read forward as well as backward.
+//! From a true word all words before it follow. That a word is true is proved by the chain: what follows it names the
+//! id of the block before it. So a log is cut anywhere without an index, and read forward as well as backward.
 
 use std::collections::HashSet;
 
@@ -24,13 +24,13 @@ use super::unpack::{UnpackProblem, Unpacker};
 use crate::blocks::chain::{self, ChainProblem, Family, Header, Id};
 use crate::source::input::zstd_frame;
 
-/// Bytes of the word behind a block.
+/// Bytes of the word after a block.
 pub(crate) const WORD: usize = 8;
 
-/// Bytes in which any header ends.
+/// Longest header, in bytes.
 const LONG_HEADER: usize = 64 << 10;
 
-/// Bytes before the block in an entry of version 4: its size, its compression.
+/// Bytes before the block in an entry of version 4: size and compression.
 const V4_HEAD: usize = 5;
 
 /// The framing of a log.
@@ -45,7 +45,7 @@ pub(crate) enum Framing {
     },
 }
 
-/// A word behind a block.
+/// The word after a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word {
     pub position: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Span {
     pub packing: Packing,
 }
 
-/// What is known about the end of the entry that a piece begins with.
+/// The end of the first entry of a piece.
 #[derive(Debug)]
 pub(crate) enum End {
     At(Span),
@@ -68,16 +68,16 @@ pub(crate) enum End {
     More,
     /// The log ends before the entry does.
     Cut,
-    /// There is no end; perhaps there was one, but a block follows that names another one before it.
+    /// There is no end. Perhaps a block follows that names another parent.
     None(Option<Broken>),
-    /// The header cannot be one.
+    /// The header is invalid.
     Bad(ChainProblem),
 }
 
-/// Two neighbours that are no neighbours.
+/// Two adjacent blocks that do not link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Broken {
-    /// Where the second one begins.
+    /// Start of the second block.
     pub at: usize,
     pub number: u32,
     pub previous: Id,
@@ -90,7 +90,7 @@ enum Starts {
     More,
 }
 
-/// Little-endian, where there are enough bytes.
+/// Little-endian. `None` if the bytes are too few.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
@@ -100,7 +100,7 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl Framing {
-    /// The family whose headers these blocks have; Hive's are those of Steem.
+    /// Returns the family of the headers. Hive has Steem's.
     pub fn family(self) -> Family {
         match self {
             Self::Graphene => Family::Steem,
@@ -108,7 +108,7 @@ impl Framing {
         }
     }
 
-    /// The version for [`chain::header`].
+    /// Returns the version for [`chain::header`].
     pub fn version(self) -> u32 {
         match self {
             Self::Graphene => 0,
@@ -125,16 +125,16 @@ impl Framing {
         if self == (Self::Antelope { version: 4 }) { V4_HEAD } else { 0 }
     }
 
-    /// Where in a raw block the parent's id begins.
+    /// Offset of the parent's id in a raw block.
     fn previous_at(self) -> usize {
         match self {
             Self::Graphene => 0,
-            // Behind slot, producer and confirmed.
+            // After slot, producer and confirmed.
             Self::Antelope { .. } => 14,
         }
     }
 
-    /// Reads a word; `None` when it has bits that no word has.
+    /// Reads a word. `None` if it has unknown bits.
     pub fn word(self, word: u64) -> Option<Word> {
         match self {
             Self::Antelope { .. } => Some(Word { position: word, packing: Packing::Raw }),
@@ -151,7 +151,7 @@ impl Framing {
         }
     }
 
-    /// The entry whose word ends at `end` of a piece that begins at `base` of the log.
+    /// Returns the entry whose word ends at `end` of a piece at offset `base` of the log.
     pub fn span_before(self, bytes: &[u8], base: u64, end: usize) -> Option<Span> {
         let at = end.checked_sub(WORD)?;
         let word = self.word(u64_at(bytes, at)?)?;
@@ -163,12 +163,12 @@ impl Framing {
         Some(Span { start, end: at, packing: word.packing })
     }
 
-    /// Whether a whole entry says its own size, where entries do.
+    /// True if the size in the entry is right, or the format has none.
     fn is_sized(self, entry: &[u8]) -> bool {
         self.head() == 0 || (u32_at(entry, 0) == u32::try_from(entry.len()).ok() && entry.get(4) == Some(&0))
     }
 
-    /// All entries of a piece, from its end to its beginning, handed back in the order of the log.
+    /// Finds all entries of a piece from its end to its start and returns them in the order of the log.
     pub fn walk_back(self, bytes: &[u8], base: u64, end: usize, spans: &mut Vec<Span>) -> Result<(), usize> {
         spans.clear();
         let mut at = end;
@@ -181,12 +181,12 @@ impl Framing {
         Ok(())
     }
 
-    /// The block of an entry, as it is stored.
+    /// Returns the stored bytes of a block.
     pub fn stored(self, bytes: &[u8], span: Span) -> &[u8] {
         bytes.get(span.start + self.head()..span.end).unwrap_or_default()
     }
 
-    /// The header of an entry's block; `None` when it is no block.
+    /// Returns the header of an entry's block. `None` if it is no block.
     pub fn header_of(self, bytes: &[u8], span: Span, unpacker: &mut Unpacker) -> Result<Option<Header>, UnpackProblem> {
         match unpacker.unpack(self.stored(bytes, span), span.packing) {
             Ok(block) => Ok(self.header(block).ok()),
@@ -204,7 +204,7 @@ impl Framing {
         unpacker: &mut Unpacker,
         spans: &mut Vec<Span>,
     ) -> Result<(), UnpackProblem> {
-        // Ends that lead to a fault: each is walked through once.
+        // Ends that lead to a fault, so that each is tried once.
         let mut bad = HashSet::new();
         for end in (WORD + 1..bytes.len()).rev() {
             let Some(span) = self.span_before(bytes, base, end).filter(|_| !bad.contains(&end)) else { continue };
@@ -220,7 +220,7 @@ impl Framing {
         Ok(())
     }
 
-    /// The first end of an entry that is whole in a piece, and the header of the entry's block.
+    /// Returns the first end of a complete entry in a piece, and the header of its block.
     pub fn first_end(
         self,
         bytes: &[u8],
@@ -238,7 +238,7 @@ impl Framing {
         Ok(None)
     }
 
-    /// Whether what follows an entry names its block's id.
+    /// True if the next block names the id of this entry's block.
     fn is_end(self, bytes: &[u8], base: u64, span: Span, unpacker: &mut Unpacker) -> Result<bool, UnpackProblem> {
         let Some(header) = self.header_of(bytes, span, unpacker)? else { return Ok(false) };
         let next = span.end + WORD;
@@ -256,7 +256,7 @@ impl Framing {
         }
     }
 
-    /// Whether a raw block that says that it follows `id` begins here.
+    /// Tests for a raw block whose parent is `id`.
     fn names(self, bytes: &[u8], id: &Id) -> Starts {
         let id = id.as_bytes();
         let found = bytes.get(self.head() + self.previous_at()..).unwrap_or_default();
@@ -268,7 +268,7 @@ impl Framing {
         }
     }
 
-    /// The entry of a packed block that begins here, at `position` of the log: a whole frame, and its word.
+    /// Returns the entry of a compressed block at `position` of the log: a complete frame and its word.
     fn packed(self, bytes: &[u8], position: u64) -> Packed {
         if self != Self::Graphene {
             return Packed::No;
@@ -287,7 +287,7 @@ impl Framing {
         }
     }
 
-    /// Whether a log begins with a packed block: its frame and its word are there, or more bytes are needed to decide.
+    /// Returns whether a log begins with a compressed block and its word. `None` if more bytes are needed.
     pub fn begins_packed(self, bytes: &[u8]) -> Option<bool> {
         match self.packed(bytes, 0) {
             Packed::Whole(_) => Some(true),
@@ -296,8 +296,8 @@ impl Framing {
         }
     }
 
-    /// Where the entry ends that a piece begins with, at `position` of the log. `before` is the id of the block before
-    /// it, where that is known; `ends` says that the log ends with the piece.
+    /// Finds the end of the first entry of a piece at `position` of the log. `before` is the id of the previous block,
+    /// if known; `ends` is true if the log ends with the piece.
     pub fn end_of(self, bytes: &[u8], position: u64, before: Option<&Id>, ends: bool) -> End {
         if self.head() > 0 {
             return self.sized_end(bytes, position, ends);
@@ -319,7 +319,7 @@ impl Framing {
         self.raw_end(bytes, position, &header, ends)
     }
 
-    /// An entry that says its size.
+    /// Finds the end of an entry with a size.
     fn sized_end(self, bytes: &[u8], position: u64, ends: bool) -> End {
         let short = if ends { End::Cut } else { End::More };
         let Some(size) = u32_at(bytes, 0) else { return short };
@@ -354,7 +354,7 @@ impl Framing {
             let span = Span { start: 0, end, packing: Packing::Raw };
             match self.names(rest, &header.id) {
                 Starts::Yes => return End::At(span),
-                // What is left of a torn log is too short to decide, and names no other block.
+                // The rest of a torn log is too short to decide, and names no other block.
                 Starts::More => return if ends { End::At(span) } else { End::More },
                 Starts::No => {}
             }
@@ -378,7 +378,7 @@ impl Framing {
         if !ends && bytes.len() < MAX_BLOCK {
             return End::More;
         }
-        // What follows is no block: the tail of a torn log, or damage that shows when it is read as one.
+        // No block follows: this is the tail of a torn log, or damage that is reported when it is read.
         match last {
             Some(span) => End::At(span),
             None if ends && bytes.len() < MAX_BLOCK => End::Cut,
@@ -399,7 +399,7 @@ enum Frame {
     No,
 }
 
-/// Where a zstd frame without its magic ends.
+/// Finds the end of a zstd frame without its magic.
 fn frame_end(bytes: &[u8]) -> Frame {
     let mut head = [0; zstd_frame::MAX_FRAME_HEADER];
     let whole = zstd_frame::MAGIC.iter().chain(bytes);

@@ -1,10 +1,10 @@
-//! Files beside a log that hold the positions of its blocks. They are used only as far as the log agrees with them.
+//! Index files of a log with the positions of its blocks. An entry is used only if the log agrees with it.
 //!
 //! ```text
 //!   block_log.index, blocks.index   u64 position of each block
 //!   .artifacts 1.0   u32 head | git revision[41] | u8 1 | u8 0 | u8 dirty                            48 bytes
 //!              1.1   the same with u8 1 | u8 1 | .. | u32 first block | u32 interrupted at           56 bytes
-//!              entry u64 word, as behind the block | id[4..20]                                       24 bytes
+//!              entry u64 word, as after the block | id[4..20]                                        24 bytes
 //! ```
 
 use std::fs::File;
@@ -23,7 +23,7 @@ const ARTIFACTS_HEAD: usize = 48;
 /// Bytes of an entry of an artifacts file.
 const ARTIFACT: usize = 24;
 
-/// What became of an index.
+/// An index file, and whether it was used.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct IndexUse {
@@ -31,14 +31,14 @@ pub struct IndexUse {
     pub path: String,
     /// `index`, or `artifacts` and their version.
     pub kind: String,
-    /// Whether it agreed with the log, and was used.
+    /// True if it agreed with the log and was used.
     pub used: bool,
-    /// Why it was ignored.
+    /// The reason why it was ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// The index of a log that agreed with it so far.
+/// An index file that has agreed with the log so far.
 pub(crate) struct Index {
     file: File,
     path: PathBuf,
@@ -53,7 +53,7 @@ pub(crate) struct Index {
     wrong: Mutex<Option<String>>,
 }
 
-/// What an index says about a block.
+/// An entry of an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Indexed {
     pub word: u64,
@@ -130,23 +130,23 @@ impl Index {
         Ok(Self { file, path, kind, head, entry, first, entries, wrong: Mutex::default() })
     }
 
-    /// Whether it has agreed with the log so far.
+    /// True if it has agreed with the log so far.
     pub fn is_right(&self) -> bool {
         self.wrong.lock().is_none()
     }
 
-    /// Notes that it does not.
+    /// Marks the index as wrong.
     pub fn refute(&self, reason: impl FnOnce() -> String) {
         self.wrong.lock().get_or_insert_with(reason);
     }
 
-    /// What became of it.
+    /// Reports whether the index was used.
     pub fn used(&self) -> IndexUse {
         let reason = self.wrong.lock().clone();
         IndexUse { path: self.path.display().to_string(), kind: self.kind.clone(), used: reason.is_none(), reason }
     }
 
-    /// What it says about `count` blocks from `first` on, in `into`. Nothing when it cannot be read: it is refuted then.
+    /// Reads the entries of `count` blocks from `first` on. An index that cannot be read gives none and is refuted.
     pub fn get(&self, first: u32, count: usize, into: &mut Vec<Indexed>) {
         into.clear();
         let Some(skip) = first.checked_sub(self.first) else { return };
@@ -161,7 +161,7 @@ impl Index {
         }));
     }
 
-    /// The first block at or behind `offset` by its word.
+    /// Returns the first block at or after `offset`, by its word.
     pub fn first_behind(&self, framing: Framing, offset: u64) -> Option<(u32, u64)> {
         let mut one = Vec::new();
         let mut position = |number: u64| {
@@ -179,7 +179,7 @@ impl Index {
 }
 
 impl Indexed {
-    /// Whether this is what the log says about a block.
+    /// True if the entry matches a block of the log.
     pub fn agrees(&self, word: u64, id: &Id) -> bool {
         match self.id_tail {
             // A plain index has positions only.

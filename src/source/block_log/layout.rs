@@ -4,19 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::blocks::chain::Header;
 
-/// The longest block, in bytes, as it is stored and unpacked. Hive's own limit is 2 MiB, Antelope's chains have 1 MiB by
-/// default.
+/// The longest block, in bytes, as it is stored and unpacked. Hive's own limit is 2 MiB, Antelope's chains have 1 MiB
+/// by default.
 pub(crate) const MAX_BLOCK: usize = 16 << 20;
 
-/// What to do with a log that ends inside a block.
+/// The treatment of a log that ends inside a block.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum TornTail {
-    /// It is an error. The default.
+    /// An error. The default.
     #[default]
     Error,
-    /// What follows the last whole block is left out.
+    /// Bytes after the last complete block are left out.
     Trim,
 }
 
@@ -24,10 +24,10 @@ pub enum TornTail {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogLayout {
-    /// Bytes from its beginning to the end of its last whole block; `null` where it was several files, was pruned, or was
-    /// not imported as a whole.
+    /// Bytes from its beginning to the end of its last whole block; `null` where it was several files, was pruned, or
+    /// was not imported as a whole.
     pub bytes: Option<u64>,
-    /// Whether it was pruned (Antelope).
+    /// True if it was pruned (Antelope).
     pub pruned: bool,
     /// The bytes before its first block, as hex (Antelope).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ pub struct BlockRef {
     pub number: u32,
     /// Its id as hex.
     pub id: String,
-    /// When it was made, in milliseconds since 1970.
+    /// Its time, in milliseconds since 1970.
     pub timestamp_ms: i64,
 }
 
@@ -56,13 +56,13 @@ impl BlockRef {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Packings {
-    /// As they are.
+    /// Not compressed.
     pub raw: u64,
-    /// Packed with zstd.
+    /// Compressed with zstd.
     pub zstd: u64,
-    /// Packed with zstd and a dictionary.
+    /// Compressed with zstd and a dictionary.
     pub zstd_dictionary: u64,
-    /// Bytes of all of them in the log.
+    /// Bytes of all blocks in the log.
     pub stored_bytes: u64,
 }
 

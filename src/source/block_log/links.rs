@@ -12,12 +12,12 @@ use super::unpack::{ROOM, Unpacker};
 use crate::blocks::chain::{self, Header, Id};
 use crate::schema::NUMBER;
 
-/// What blocks are compared with.
+/// Expected links and ids of blocks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Expectations {
-    /// Whether each block must name the one before it.
+    /// True if each block must name the one before it.
     pub links: bool,
-    /// The chain's id by the head of an Antelope log, which block 1 must name.
+    /// The chain id in the preamble of an Antelope log, which block 1 must name.
     pub chain_id: Option<Id>,
     /// Ids that blocks must have.
     pub checkpoints: BTreeMap<u32, Id>,
@@ -28,9 +28,9 @@ pub(crate) struct Chain<'a> {
     framing: Framing,
     expectations: &'a Expectations,
     pub unpacker: Unpacker,
-    /// The number that must come next.
+    /// The expected number of the next block.
     pub next: u32,
-    /// The id of the block before, where that is in the log.
+    /// The id of the previous block, if it is in the log.
     pub before: Option<Id>,
     pub packings: Packings,
     pub checkpoints: u64,
@@ -38,13 +38,13 @@ pub(crate) struct Chain<'a> {
 
 /// A block that has passed all checks.
 pub(crate) struct Checked<'b> {
-    /// Its key, and behind that the block.
+    /// The key, then the block.
     pub record: &'b mut [u8],
     pub header: Header,
 }
 
 impl<'a> Chain<'a> {
-    /// Begins with block `next`, which follows `before`.
+    /// Starts at block `next`, which follows `before`.
     pub fn new(
         framing: Framing,
         expectations: &'a Expectations,
@@ -65,7 +65,7 @@ impl<'a> Chain<'a> {
         let record = match span.packing {
             Packing::Raw => {
                 self.packings.raw += 1;
-                // The key takes the place of the word of the block before, which has been read.
+                // The key overwrites the word of the previous block, which has been read.
                 batch.bytes.get_mut(head - NUMBER..span.end).unwrap_or_default()
             }
             packing => {
@@ -93,7 +93,7 @@ impl<'a> Chain<'a> {
             && let Some(before) = self.before
             && previous != before
         {
-            // Only a dictionary that is not the right one unpacks to something else.
+            // Only a wrong dictionary decompresses to other bytes.
             if let Packing::Dictionary(dictionary) = span.packing
                 && header.number != number
             {

@@ -1,4 +1,4 @@
-//! Block logs of Steem, Hive and Antelope chains: files of serialized blocks, one behind the other, that nodes keep and
+//! Block logs of Steem, Hive and Antelope chains: files of consecutive serialized blocks, which nodes keep and
 //! pass on.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //!   Antelope blocks.log, blocks-1-1000.log ..   blocks.index: u64 position of each block
 //! ```
 //!
-//! Files are cut into ranges that threads read beside each other (`ranges`); a pipe, or a log inside a
+//! Files are cut into ranges that threads read in parallel (`ranges`); a pipe, or a log inside a
 //! compression, is walked from its beginning (`forward`). How blocks are framed is drawn in `framing`.
 //!
 //! It does not check the blocks: the caller computes their ids and compares links.

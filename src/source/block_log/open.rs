@@ -1,4 +1,4 @@
-//! Opens a log: files, or a stream of bytes.
+//! Opening a log from files or a stream.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ use crate::blocks::chain::Family;
 use crate::error::Result;
 use crate::source::input::{Body, Compression, Input, peek};
 
-/// What the names of Hive's parts begin with.
+/// The prefix of Hive's parts.
 const HIVES_PART: &str = "block_log_part.";
 
-/// A log that has been opened.
+/// An open log.
 pub(crate) struct Log {
     pub body: LogBody,
     pub dictionaries: Dictionaries,
@@ -30,30 +30,30 @@ pub(crate) struct Log {
     pub size: Option<u64>,
 }
 
-/// Where the bytes come from.
+/// The source of the bytes.
 pub(crate) enum LogBody {
     Files(LogFiles),
     Stream(Box<Mutex<Forward>>),
 }
 
-/// What a source is.
+/// A source after its format is detected.
 pub(crate) enum Opened {
     Log(Box<Log>),
     /// A CAR, or nothing that is known here.
     Other(Input),
 }
 
-/// Whether a source must be a log.
+/// The format that the caller expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sought {
-    /// The caller says that it is one.
+    /// A block log.
     Log,
-    /// Its first bytes decide.
+    /// Any: the first bytes decide.
     Either,
 }
 
 impl Log {
-    /// Opens what is several files; `None` when the source is one file.
+    /// Opens a log of several files. `None` if the source is one file.
     pub fn of_set(path: &Path, tail: TornTail, dictionaries: &Dictionaries) -> Result<Option<Self>> {
         if !is_set(path) {
             return Ok(None);
@@ -90,7 +90,7 @@ impl Log {
         }
     }
 
-    /// The family, as far as the files alone show it; whether blocks were packed decides the rest.
+    /// Returns the family by the files and by whether blocks are `packed`.
     pub fn family(&self, packed: bool) -> Family {
         if let Framing::Antelope { .. } = self.framing() {
             return Family::Antelope;
@@ -105,7 +105,7 @@ impl Log {
         if packed || is_hives { Family::Hive } else { Family::Steem }
     }
 
-    /// The chain's id, where the log says it.
+    /// Returns the chain id in the log, if there is one.
     pub fn chain_id(&self) -> Option<String> {
         let id = match &self.body {
             LogBody::Files(files) => files.preamble().map(|preamble| preamble.chain_id),
@@ -114,7 +114,7 @@ impl Log {
         id.map(|id| id.to_string())
     }
 
-    /// The layout of the log, of which blocks `first` to `last` were read.
+    /// Returns the layout of the log if blocks `first` to `last` were read.
     pub fn layout(&self, first: u32, last: u32) -> LogLayout {
         let (preamble, end) = match &self.body {
             LogBody::Files(files) => {
@@ -138,7 +138,7 @@ impl Log {
         }
     }
 
-    /// Version of an Antelope log; 0 for others.
+    /// Version of an Antelope log, 0 for others.
     pub fn version(&self) -> u32 {
         self.framing().version()
     }
@@ -150,7 +150,7 @@ impl Log {
         }
     }
 
-    /// Bytes behind the last whole block.
+    /// Bytes after the last complete block.
     pub fn rest(&self) -> u64 {
         match &self.body {
             LogBody::Files(files) => files.parts.last().map_or(0, |part| part.rest),
@@ -165,7 +165,7 @@ impl Log {
         }
     }
 
-    /// Whether such a log may begin with another block than the first.
+    /// True if such a log may begin after block 1.
     pub fn may_begin_later(&self) -> bool {
         match &self.body {
             LogBody::Files(files) => is_set(&files.path) || begins_later(files.preamble()),
@@ -174,7 +174,7 @@ impl Log {
     }
 }
 
-/// Whether an Antelope log says that it begins later.
+/// True if an Antelope log declares that it begins after block 1.
 pub(crate) fn begins_later(preamble: Option<&Preamble>) -> bool {
     preamble.is_some_and(|preamble| preamble.pruned || preamble.first_block != 1)
 }

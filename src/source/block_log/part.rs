@@ -18,13 +18,13 @@ use crate::error::{Error, Result};
 use crate::os::files::open_regular;
 use crate::os::mmap::shrank;
 
-/// How far back from its end a torn log is searched for its last whole block, in bytes.
+/// Bytes before the end of a torn log that are searched for its last complete block.
 const TORN_SEARCH: u64 = 2 * MAX_BLOCK as u64;
 
-/// What a torn log is first searched in.
+/// Bytes of a torn log that are searched first.
 const FIRST_SEARCH: u64 = 256 << 10;
 
-/// A file of a log, and where its entries are.
+/// A file of a log and the range of its entries.
 pub(crate) struct LogFile {
     pub path: PathBuf,
     file: File,
@@ -33,18 +33,18 @@ pub(crate) struct LogFile {
     pub preamble: Option<Preamble>,
     /// Bytes of the file.
     pub size: u64,
-    /// Where the first entry begins.
+    /// Start of the first entry.
     pub start: u64,
-    /// Where the last one ends.
+    /// End of the last entry.
     pub end: u64,
 }
 
-/// A file of a log with its first and its last block.
+/// A file of a log with its first and last block.
 pub(crate) struct Part {
     log: LogFile,
     pub first: Header,
     pub last: Header,
-    /// Bytes behind the last whole block.
+    /// Bytes after the last complete block.
     pub rest: u64,
     pub index: Option<Index>,
     /// An index that was rejected when it was opened.
@@ -71,9 +71,9 @@ impl Part {
         Self::of_file(path, file, torn, unpacker)
     }
 
-    /// As [`Part::open`], of a file that is open already.
+    /// Opens a part from an open file.
     pub fn of_file(path: &Path, file: File, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
-        let size = file.metadata().map_err(Error::io("look at", path))?.len();
+        let size = file.metadata().map_err(Error::io("read metadata of", path))?.len();
         let mut head = vec![0; PEEK.min(usize::try_from(size).unwrap_or(usize::MAX))];
         file.read_exact_at(&mut head, 0).map_err(|error| failed(path, error))?;
         let bad = |offset: u64, problem: LogProblem| Error::bad_input(path, offset, problem);
@@ -148,7 +148,7 @@ impl LogFile {
         Ok(bytes)
     }
 
-    /// Where the first of so many blocks at the end begins.
+    /// Returns the start of the last `blocks` blocks.
     fn walk_back(&self, blocks: u32) -> Result<u64> {
         let mut at = self.end;
         for _ in 0..blocks {
@@ -178,7 +178,7 @@ impl LogFile {
         loop {
             let bytes = self.piece(self.start, len)?;
             let ends = self.start + bytes.len() as u64 == self.end;
-            // A header alone is enough: whether the block is whole is another question.
+            // Only the header is needed, so the block may be incomplete.
             let end = self.framing.end_of(&bytes, self.start, None, ends);
             match end {
                 End::At(span) => {
@@ -209,7 +209,7 @@ impl LogFile {
                 }
                 End::Cut | End::None(_) => {
                     return match self.framing.header(bytes.get(self.framing.head()..).unwrap_or_default()) {
-                        // Damaged or torn, but a header: reading on finds what is wrong.
+                        // Damaged or torn, but the header is valid: a later read finds the fault.
                         Ok(header) if matches!(end, End::None(_)) => Ok(header),
                         Ok(_) => Err(self.bad(self.start, LogProblem::Empty)),
                         Err(problem) => Err(self.bad(self.start, LogProblem::NotALog { reason: problem.to_string() })),
@@ -219,7 +219,7 @@ impl LogFile {
         }
     }
 
-    /// The block whose word ends at `end`; `None` when no block ends there.
+    /// Reads the block whose word ends at `end`, if there is one.
     fn block_before(&self, end: u64, unpacker: &mut Unpacker) -> Result<Option<Single>> {
         let Some(at) = end.checked_sub(WORD as u64).filter(|&at| at > self.start) else { return Ok(None) };
         let mut word = [0; WORD];
@@ -236,7 +236,7 @@ impl LogFile {
         Ok(header.map(|header| Single { start, header }))
     }
 
-    /// The block that ends at `end`, if the block before it has the id that this one names.
+    /// Reads the block that ends at `end`, if it names the id of the block before it.
     fn proven_before(&self, end: u64, unpacker: &mut Unpacker) -> Result<Option<Single>> {
         let Some(found) = self.block_before(end, unpacker)? else { return Ok(None) };
         let before = self.block_before(found.start, unpacker)?.map(|before| before.header.id);
@@ -246,18 +246,18 @@ impl LogFile {
         Ok(self.is_whole(found.start, end, before.as_ref())?.then_some(found))
     }
 
-    /// Whether where a block ends is also found from its beginning: else its word may name an earlier block.
+    /// True if the end of a block is also found from its start. Otherwise its word may name an earlier block.
     fn is_whole(&self, start: u64, end: u64, before: Option<&Id>) -> Result<bool> {
         let bytes = self.piece(start, end - start)?;
         let found = self.framing.end_of(&bytes, start, before, true);
         Ok(matches!(found, End::At(span) if (span.end + WORD) as u64 == end - start))
     }
 
-    /// Finds the last whole block, and how many bytes follow it that are none.
+    /// Finds the last complete block and the number of bytes after it.
     fn find_end(&mut self, first: &Header, torn: TornTail, unpacker: &mut Unpacker) -> Result<(Header, u64)> {
         let whole = match self.proven_before(self.end, unpacker)? {
             Some(found) => Some(found),
-            // A block whose neighbour is damaged ends here all the same: the fault is found where it is.
+            // A block next to a damaged one still ends here. The fault is reported at its place.
             None => match self.block_before(self.end, unpacker)? {
                 Some(found)
                     if found.start > self.start
@@ -302,7 +302,7 @@ impl LogFile {
 }
 
 impl Part {
-    /// Where blocks can be cut apart near `offset`, and the header of the block before the cut.
+    /// Returns a border between blocks near `offset`, and the header of the block before it.
     pub fn cut_near(&self, offset: u64, unpacker: &mut Unpacker) -> Result<Option<(u64, Header)>> {
         if let Some(found) = self.indexed_cut(offset, unpacker)? {
             return Ok(Some(found));
@@ -337,7 +337,7 @@ impl Part {
         }
     }
 
-    /// Whether the last block is packed.
+    /// True if the last block is compressed.
     pub fn ends_packed(&self) -> bool {
         let mut word = [0; WORD];
         let read = self.end.checked_sub(WORD as u64).is_some_and(|at| self.read(at, &mut word).is_ok());
@@ -345,7 +345,7 @@ impl Part {
         word.is_some_and(|word| word.packing != Packing::Raw)
     }
 
-    /// Compares what an index says about a block with the log.
+    /// Compares the index entry of a block with the log.
     pub fn check_index(&self, indexed: Option<&Indexed>, word: u64, header: &Header) {
         if let (Some(index), Some(indexed)) = (&self.index, indexed)
             && !indexed.agrees(word, &header.id)
@@ -354,13 +354,13 @@ impl Part {
         }
     }
 
-    /// What became of the index beside this part.
+    /// Reports whether the index of this part was used.
     pub fn index_use(&self) -> Option<IndexUse> {
         self.index.as_ref().map(Index::used).or_else(|| self.ignored.clone())
     }
 }
 
-/// What is wrong with a first block that was made before there were chains: it is no block.
+/// Returns the problem of a first block that is older than all chains, so no block.
 pub(super) fn no_time() -> LogProblem {
     LogProblem::NotALog { reason: "what should be its first block has no sensible time".into() }
 }
@@ -372,7 +372,7 @@ fn failed(path: &Path, error: std::io::Error) -> Error {
     }
 }
 
-/// The word behind an entry of a piece.
+/// Returns the word after an entry of a piece.
 pub(crate) fn raw_word(bytes: &[u8], span: Span) -> u64 {
     u64_at(bytes, span.end).unwrap_or_default()
 }

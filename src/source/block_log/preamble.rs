@@ -1,4 +1,4 @@
-//! What an Antelope log begins with.
+//! The preamble of an Antelope log.
 //!
 //! ```text
 //! v1      u32 version | genesis state                                              begins with block 1
@@ -21,7 +21,7 @@ use crate::blocks::chain::Id;
 /// Marks a pruned log.
 const PRUNED: u32 = 1 << 31;
 
-/// What ends the head from version 2 on.
+/// Ends the preamble from version 2 on.
 const TOTEM: [u8; 8] = [0xff; 8];
 
 /// Bytes of the chain's configuration.
@@ -37,12 +37,12 @@ pub(crate) struct Preamble {
     pub pruned: bool,
     pub first_block: u32,
     pub chain_id: Id,
-    /// All of it; the first entry begins behind.
+    /// All bytes before the first entry.
     pub bytes: Vec<u8>,
 }
 
 impl Preamble {
-    /// Where the first entry begins.
+    /// Start of the first entry.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -84,7 +84,7 @@ impl Preamble {
     }
 }
 
-/// Whether a log begins as one of Antelope does.
+/// True if a log begins as one of Antelope does.
 pub(crate) fn is_antelope(bytes: &[u8]) -> bool {
     u32_at(bytes, 0).is_some_and(|version| matches!(version & !PRUNED, 1..=4))
 }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_is_read_and_every_cut_is_reported() {
+    fn every_version_is_read_and_cuts_reported() {
         let id: [u8; 32] = Sha256::digest(genesis()).into();
         let logs = [
             (1, [&1u32.to_le_bytes()[..], &genesis()].concat(), 1, Id::from(id), 114),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_begins_elsewhere_is_one_of_the_same_chain() {
+    fn later_preamble_is_of_the_same_chain() {
         let later = [&[9, 0, 0, 0][..], &[7; 32], &TOTEM].concat();
         let heads = [
             [&1u32.to_le_bytes()[..], &genesis()].concat(),

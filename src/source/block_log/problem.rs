@@ -1,4 +1,4 @@
-//! What can be wrong with a block log.
+//! Problems of block logs.
 
 use crate::error::Problem;
 use std::path::PathBuf;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use crate::blocks::chain::{ChainProblem, Id};
 use crate::text::size::human;
 
-/// Where Hive's dictionaries are published.
+/// The place where Hive publishes its dictionaries.
 const DICTIONARIES: &str =
     "https://gitlab.syncad.com/hive/hive, submodule libraries/chain/compression_dictionaries, files NNNM.dict.zst";
 
-/// What is wrong with a block log.
+/// A problem of a block log.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogProblem {
     /// It is no block log at all.
     #[error("this is not a block log: {reason}")]
     NotALog {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A directory that has none.
@@ -30,20 +30,20 @@ pub enum LogProblem {
         reason: String,
     },
     /// It ends inside a block, as logs do after a crash.
-    #[error("the log is torn: block {last} ({id}) is the last whole one, and the {} after it are no block", human(*rest))]
+    #[error("the log is torn: block {last} ({id}) is the last complete one, and {} follow it", human(*rest))]
     Torn {
         /// The last whole block.
         last: u32,
         /// Its id.
         id: Id,
-        /// Bytes behind it.
+        /// Bytes after it.
         rest: u64,
     },
     /// Not even one whole block.
-    #[error("the log has no whole block")]
+    #[error("the log contains no complete block")]
     Empty,
-    /// The word behind a block does not say where the block begins.
-    #[error("block {number} does not end: no word within {} behind its start says that it begins here", human(super::MAX_BLOCK as u64))]
+    /// The word after a block does not have its position.
+    #[error("block {number} has no end: no word within {} after its start has its position", human(super::MAX_BLOCK as u64))]
     NoEnd {
         /// The block that should be here.
         number: u32,
@@ -53,7 +53,7 @@ pub enum LogProblem {
     Block {
         /// The block's number by its place.
         number: u32,
-        /// What is wrong with it.
+        /// The reason.
         problem: ChainProblem,
     },
     /// A block does not follow the one before it.
@@ -61,13 +61,13 @@ pub enum LogProblem {
     Link {
         /// The block.
         number: u32,
-        /// What it says about its parent.
+        /// The parent's id in the block.
         previous: Id,
         /// The id of the block before it.
         before: Id,
     },
     /// A block with another number than its place.
-    #[error("block {found} stands where block {expected} must")]
+    #[error("expected block {expected}, found block {found}")]
     Number {
         /// The number that must be here.
         expected: u32,
@@ -83,7 +83,7 @@ pub enum LogProblem {
         named: Id,
     },
     /// The head of an Antelope log names another first block than the log has.
-    #[error("the head of the log says that it begins with block {head}, its first block is {found}")]
+    #[error("the head of the log declares block {head} as the first, but the first is block {found}")]
     HeadFirst {
         /// The number by the head.
         head: u32,
@@ -125,9 +125,9 @@ pub enum LogProblem {
     Gap {
         /// The last block before the gap.
         last: u32,
-        /// The first one behind it.
+        /// The first block after the gap.
         first: u32,
-        /// The part behind the gap.
+        /// The part after the gap.
         next: String,
     },
     /// Two parts that hold the same blocks.
@@ -141,19 +141,19 @@ pub enum LogProblem {
         next: String,
     },
     /// Parts of different kinds or chains.
-    #[error("{next} is of another kind than the parts before it")]
+    #[error("{next} has another format than the parts before it")]
     OtherKind {
         /// The part.
         next: String,
     },
     /// A block is packed with a dictionary that the caller did not give.
-    #[error("{} is packed with the dictionary {dictionary:03}M, which is not {}", TheBlock(*number), Given(looked))]
+    #[error("{} is compressed with the dictionary {dictionary:03}M, which is not {}", TheBlock(*number), Given(looked))]
     MissingDictionary {
         /// The block, where its number is known.
         number: Option<u32>,
         /// The number of the dictionary.
         dictionary: u8,
-        /// Where it was searched for.
+        /// The directory that was searched.
         looked: Option<PathBuf>,
     },
     /// A file that should be a dictionary.
@@ -165,7 +165,7 @@ pub enum LogProblem {
         reason: String,
     },
     /// A packed block that cannot be unpacked.
-    #[error("{} cannot be unpacked{}: {reason}", TheBlock(*number), With(*dictionary))]
+    #[error("{} cannot be decompressed{}: {reason}", TheBlock(*number), With(*dictionary))]
     Unpack {
         /// The block, where its number is known.
         number: Option<u32>,
@@ -175,7 +175,7 @@ pub enum LogProblem {
         reason: String,
     },
     /// A block was unpacked with a dictionary and is no block, or another one.
-    #[error("{}, unpacked with the dictionary {dictionary:03}M, is not the block that must be here", TheBlock(*number))]
+    #[error("{}, decompressed with the dictionary {dictionary:03}M, is not the block that must be here", TheBlock(*number))]
     WrongDictionary {
         /// The block, where its number is known.
         number: Option<u32>,
@@ -202,7 +202,7 @@ pub enum LogProblem {
         /// Its id.
         id: Id,
     },
-    /// A pruned log comes through a pipe.
+    /// A pruned log in a pipe.
     #[error("a pruned log can only be read from its end")]
     PrunedStream,
 }

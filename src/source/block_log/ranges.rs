@@ -1,4 +1,4 @@
-//! The files of a log, cut into ranges of consecutive blocks that threads work on beside each other.
+//! The files of a log, cut into ranges of consecutive blocks that threads read in parallel.
 //!
 //! A range is read in windows. What a window holds is found from its last whole entry backward, word by word; the entry
 //! it ends with is proved by the block that follows it. So nothing needs to be known about a log before it is read but
@@ -33,15 +33,15 @@ pub(crate) struct LogFiles {
 pub(crate) struct Range {
     /// Which file.
     pub part: usize,
-    /// Where the first entry begins in it.
+    /// Start of the first entry.
     pub start: u64,
-    /// Where the last one ends.
+    /// End of the last entry.
     pub end: u64,
     pub first: u32,
     pub last: u32,
     /// The id of the block before the first one; `None` when that is not in the log.
     pub before: Option<Id>,
-    /// The id that the block behind the last one names; `None` when that is not in the log.
+    /// The id named by the block after the last one, if that is in the log.
     pub head: Option<Id>,
 }
 
@@ -97,7 +97,7 @@ impl LogFiles {
         Some((&self.parts.first()?.first, &self.parts.last()?.last))
     }
 
-    /// Whether the last block is packed.
+    /// True if the last block is compressed.
     pub fn ends_packed(&self) -> bool {
         self.parts.last().is_some_and(Part::ends_packed)
     }
@@ -156,24 +156,24 @@ impl LogFiles {
     }
 }
 
-/// Whole entries, one behind the other, and room before the first one.
+/// Complete consecutive entries, and room before the first one.
 #[derive(Default)]
 pub(crate) struct Batch {
     /// [`ROOM`] bytes, then a piece of the log.
     pub bytes: Vec<u8>,
     /// The entries in `bytes`.
     pub spans: Vec<Span>,
-    /// Where in the log the piece begins.
+    /// Returns the offset of the piece in the log.
     pub at: u64,
 }
 
 impl Batch {
-    /// Where in the log an entry begins.
+    /// Returns the offset of an entry in the log.
     pub fn offset(&self, span: Span) -> u64 {
         self.at + (span.start - ROOM) as u64
     }
 
-    /// The word behind an entry.
+    /// The word after an entry.
     pub fn word(&self, span: Span) -> u64 {
         raw_word(&self.bytes, span)
     }
@@ -212,8 +212,8 @@ impl<'a> RangeReader<'a> {
         self.part
     }
 
-    /// Reads the next window into `batch`; `false` at the end of the range. The block that must come next is `expected`,
-    /// and `before` the id of the one before it.
+    /// Reads the next window into `batch`; `false` at the end of the range. The block that must come next is
+    /// `expected`, and `before` the id of the one before it.
     pub fn next(
         &mut self,
         batch: &mut Batch,
@@ -268,7 +268,7 @@ impl<'a> RangeReader<'a> {
         }
     }
 
-    /// What an index says about the blocks of a batch; nothing where there is none that was right so far.
+    /// Reads the index entries of a batch. There are none without an index that has agreed so far.
     pub fn indexed(&mut self, first: u32, count: usize) -> &[Indexed] {
         self.indexed.clear();
         if let Some(index) = self.part.index.as_ref().filter(|index| index.is_right()) {

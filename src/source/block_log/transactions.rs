@@ -15,8 +15,8 @@ impl Lookup {
         chain::check_transactions(family, self.version, block, header, &self.options)
     }
 
-    /// Adds a block to a batch that is checked as a whole. Returns whether it was added; [`of_block`](Self::of_block) looks
-    /// at others, and at those that the batch finds wrong.
+    /// Adds a block to a batch that is checked as a whole. Returns whether it was added; [`of_block`](Self::of_block)
+    /// looks at others, and at those that the batch finds wrong.
     pub fn add_to<T>(&self, batch: &mut SteemBatch<T>, block: &[u8], header: &Header, packed: bool, known: T) -> bool {
         let (family, _) = self.families(packed);
         self.options.merkle && family != Family::Antelope && batch.add(family, block, header, known)
@@ -31,8 +31,8 @@ impl Lookup {
         }
     }
 
-    /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the other
-    /// may.
+    /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the
+    /// other may.
     pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<Transactions, ChainProblem> {
         let (family, other) = self.families(packed);
         let first = self.check(family, block, header);

@@ -1,7 +1,7 @@
 //! Unpacking blocks, and the dictionaries that some are packed with.
 //!
 //! A packed block is a zstd frame without its first four bytes, without a checksum and without the number of its
-//! dictionary: the word behind the block says which one. Dictionaries are published as `NNNM.dict.zst`, zstd files of
+//! dictionary: the word after the block has its number. Dictionaries are published as `NNNM.dict.zst`, zstd files of
 //! 225,280 bytes unpacked, one for each million blocks; they are never changed.
 
 use std::io::Read;
@@ -24,7 +24,7 @@ const DICTIONARIES: usize = 256;
 /// The most bytes of a dictionary file, packed or not; real ones have 220 KiB.
 const MAX_DICTIONARY: u64 = 16 << 20;
 
-/// What a trained dictionary begins with.
+/// Magic number of a trained dictionary.
 const DICTIONARY_MAGIC: [u8; 4] = [0x37, 0xa4, 0x30, 0xec];
 
 /// Bytes left free before an unpacked block, for its key.
@@ -48,7 +48,7 @@ pub(crate) enum UnpackProblem {
 }
 
 impl UnpackProblem {
-    /// The same as a problem of a block.
+    /// Converts it to a problem of a block.
     pub fn of(self, number: Option<u32>, packing: Packing) -> LogProblem {
         match self {
             Self::Missing { dictionary, looked } => LogProblem::MissingDictionary { number, dictionary, looked },
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_without_magic_and_size_are_unpacked_whatever_their_size() {
+    fn frames_without_magic_decompress() {
         let dictionaries = Dictionaries::new(None);
         let mut unpacker = Unpacker::new(&dictionaries);
         for len in [0, 1, 5000, 3 << 20] {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unpacks_to_more_than_any_block_is_refused() {
+    fn oversized_block_is_refused() {
         let dictionaries = Dictionaries::new(None);
         let mut unpacker = Unpacker::new(&dictionaries);
         let bomb = pack(&vec![0; MAX_BLOCK + 1]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_that_is_none_is_reported_by_its_path() {
+    fn invalid_dictionary_names_its_path() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("007M.dict"), b"no dictionary").expect("written");
         let dictionaries = Dictionaries::new(Some(dir.path()));

@@ -7,7 +7,7 @@ use twox_hash::XxHash64;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-/// A frame is closed when it has about this many compressed bytes.
+/// Compressed bytes of a frame, about.
 pub const FRAME_TARGET: usize = 8 << 10;
 /// The compression level that Forest uses.
 pub const LEVEL: i32 = 3;
@@ -19,25 +19,25 @@ const FRAME_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Window descriptor for 2 MiB, which is what level 3 declares for content of unknown size.
 const WINDOW_2_MIB: u8 = 0x58;
 
-/// Where a frame ends.
+/// The end of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// The end of the frame among the packed bytes.
+    /// Position among the packed bytes.
     pub end: usize,
-    /// How many sections, counted from the first of the batch, end in this frame or before it.
+    /// Sections of the batch up to the end of this frame.
     pub sections: usize,
 }
 
 /// Compresses sections into frames.
 ///
-/// Every batch begins and ends a frame and is packed without regard to the batches before it: batches may be packed by
-/// many threads, and the bytes depend on nothing but the batch and zstd's version.
+/// Every batch begins and ends a frame. Batches may be packed by many threads: the bytes depend only on the batch and
+/// the version of zstd.
 pub struct Packer {
     zstd: Compressor<'static>,
 }
 
 impl Packer {
-    /// A packer with Forest's level.
+    /// Creates a packer with Forest's level.
     pub fn new() -> io::Result<Self> {
         let mut zstd = Compressor::new(LEVEL)?;
         zstd.set_parameter(CParameter::ContentSizeFlag(false))?;
@@ -45,8 +45,8 @@ impl Packer {
         Ok(Self { zstd })
     }
 
-    /// Appends the frames of one batch to `packed` and their ends to `frames`. `ends` are the places in `bytes` where
-    /// its sections end, ascending; the last one is the end of `bytes`.
+    /// Appends the frames of one batch to `packed` and their ends to `frames`. `ends` are the ascending ends of the
+    /// sections in `bytes`; the last one is the end of `bytes`.
     ///
     /// # Panics
     /// If `ends` does not ascend or is outside `bytes`.
@@ -59,8 +59,8 @@ impl Packer {
     ) -> io::Result<()> {
         let before = packed.len();
         let (mut start, mut sections) = (0, 0);
-        // Compressed sizes are known only afterwards, so a frame is closed where the batch's ratio so far promises
-        // enough; the first frame expects one half.
+        // The compressed size is known only afterwards, so the batch's ratio so far decides when to close a frame. The
+        // first frame expects one half.
         let mut raw_target = FRAME_TARGET * 2;
         for end in ends {
             sections += 1;
@@ -85,8 +85,8 @@ impl Packer {
     }
 }
 
-/// A zstd frame that holds `content` as it is. Its length depends on the length of the content only, so a frame with
-/// a blank header can be overwritten once the roots are known.
+/// Returns a zstd frame of uncompressed `content`. Its length depends only on that of the content, so a frame with a
+/// blank header can be overwritten once the roots are known.
 ///
 /// ```text
 /// 28 b5 2f fd | flags (04: checksum) | window | block .. | checksum: low half of XXH64
@@ -120,7 +120,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
-        fn a_stored_frame_unpacks_to_its_content(len in 0usize..300_000, checksum: bool) {
+        fn stored_frame_unpacks_to_its_content(len in 0usize..300_000, checksum: bool) {
             let content: Vec<u8> = (0..len).map(|n| ((n * n) >> 7) as u8).collect();
             let frame = stored_frame(&content, checksum);
             prop_assert_eq!(&zstd::decode_all(frame.as_slice()).expect("decode a stored frame"), &content);
@@ -133,7 +133,7 @@ mod tests {
         }
 
         #[test]
-        fn frames_hold_whole_sections_and_about_the_target(
+        fn frames_hold_whole_sections(
             lens in proptest::collection::vec(1usize..4000, 1..400), random in 1usize..40,
         ) {
             let mut bytes = Vec::new();

@@ -1,61 +1,62 @@
-//! The index of a `.forest.car.zst`: from the hash of a CID to the frame its block is in.
+//! The index of a `.forest.car.zst`, from the hash of a CID to the frame of its block.
 //!
 //! ```text
 //! u64 deadbef0 | u64 longest probe | u64 slots whose hash occurred before | u64 buckets
 //! slot: u64 hash | u64 offset of the frame            empty: ff .. ff, both
 //! ```
 //!
-//! An open-addressed table, sorted by hash. A hash belongs at slot `hash * buckets >> 64` and is stored there or in the
-//! next free slot behind it; there are `entries / 0.8` buckets, a tail of slots that were pushed beyond them, and one
-//! empty slot at the end, so a lookup always stops.
+//! An open-addressed table, sorted by hash. A hash belongs at slot `hash * buckets >> 64` and is stored in the first
+//! free slot from there. There are `entries / 0.8` buckets, then slots that were pushed beyond them, then an empty
+//! slot, which ends every lookup.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crate::external_sort::{Sorted, Sorter};
 
-const VERSION_1: u64 = 0xdead_bef0;
-const HEAD_LEN: usize = 32;
-const SLOT_LEN: usize = 16;
+/// First word of an index of version 1.
+pub(super) const VERSION_1: u64 = 0xdead_bef0;
+pub(super) const HEAD_LEN: usize = 32;
+pub(super) const SLOT_LEN: usize = 16;
 const SKIPPABLE_MAGIC: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
-const SKIPPABLE_HEAD_LEN: u64 = 8;
-/// The most that one skippable frame holds, in whole slots.
+pub(super) const SKIPPABLE_HEAD_LEN: u64 = 8;
+/// Most bytes of whole slots in one skippable frame.
 const PAYLOAD_MAX: u64 = (u32::MAX as u64) & !(SLOT_LEN as u64 - 1);
-/// Slots are written in pieces of this many bytes.
+/// Bytes of slots that are written at once.
 const PIECE: usize = 1 << 20;
 
-/// The hash of a block's CID (see [`slot_hash`]), and where its frame begins, in bytes from the start of the file.
+/// The hash of a block's CID (see [`slot_hash`]) and the offset of its frame in the file.
 type Slot = [u64; 2];
 
-/// Collects entries, then writes them. Takes 16 bytes of memory per entry, up to a limit if there is one.
+/// Collects entries of 16 bytes each, then writes them.
 #[derive(Debug)]
 pub struct Index(Sorter<Slot>);
 
-/// The hash under which the index knows a CID: its codec, its hash function's code and the 8-byte words of its digest,
-/// all exclusive-ored. One less, except for 0, because all ones mark an empty slot.
+/// Returns the hash of a CID in the index: the exclusive or of its codec, the code of its hash function and the 8-byte
+/// words of its digest, less one (unless 0) because all ones mark an empty slot.
 pub fn slot_hash(codec: u64, code: u64, digest: &[u8]) -> u64 {
     let (words, _) = digest.as_chunks::<8>();
     words.iter().fold(codec ^ code, |hash, word| hash ^ u64::from_le_bytes(*word)).saturating_sub(1)
 }
 
 impl Index {
-    /// An index of any size in memory.
+    /// Creates an index that stays in memory.
     pub fn in_memory() -> Self {
         Self(Sorter::new("", usize::MAX, 0))
     }
 
-    /// An index that takes about `budget` bytes of memory, 16 KiB at least, and puts the rest into files in `dir`.
+    /// Creates an index that keeps about `budget` bytes (at least 16 KiB) in memory and the rest in files in `dir`.
     pub fn within(budget: u64, dir: PathBuf) -> Self {
         Self(Sorter::new(dir, usize::try_from(budget).unwrap_or(usize::MAX), usize::MAX))
     }
 
-    /// Notes a block by its [`slot_hash`].
+    /// Adds a block by its [`slot_hash`].
     pub fn add_hash(&mut self, hash: u64, offset: u64) -> io::Result<()> {
         self.0.push([hash, offset])
     }
 
-    /// Writes index and footer, as the end of an archive that is `position` bytes long so far. Returns their length.
-    /// The same hash in the same frame is one entry.
+    /// Writes index and footer at the end of an archive of `position` bytes and returns their length. Equal hashes in
+    /// one frame are one entry.
     pub fn write(self, out: &mut impl Write, position: u64) -> io::Result<u64> {
         self.write_in_frames(out, position, PAYLOAD_MAX)
     }
@@ -156,9 +157,9 @@ impl<'a> Table<'a> {
 /// Cuts a payload of known length into skippable frames.
 struct SkippableFrames<'a, W> {
     out: &'a mut W,
-    /// Payload that is still to come.
+    /// Payload that is not yet written.
     left: u64,
-    /// Room in the frame that is open.
+    /// Room in the open frame.
     in_frame: u64,
     payload_max: u64,
     written: u64,
@@ -192,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks up a hash as the format says, without the code above.
+    /// Looks up a hash independently of the code under test.
     fn lookup(index: &[u8], hash: u64) -> Vec<u64> {
         let word = |at: usize| u64::from_le_bytes(index[at..at + 8].try_into().expect("8 bytes"));
         let mut found = Vec::new();
@@ -206,7 +207,7 @@ mod tests {
         found
     }
 
-    /// The index between its frames' heads.
+    /// Removes the headers of the frames.
     fn payload(mut archive: &[u8]) -> Vec<u8> {
         let mut payload = Vec::new();
         while archive.len() > 16 {
@@ -218,14 +219,14 @@ mod tests {
         payload
     }
 
-    /// All over the table, crowded at its start, and beyond its end.
+    /// Hashes all over the table, and many at both of its ends.
     fn hashes() -> impl Strategy<Value = u64> {
         prop_oneof![0..u64::MAX, 0u64..20, u64::MAX - 20..u64::MAX]
     }
 
     proptest! {
         #[test]
-        fn a_lookup_finds_what_a_map_finds(
+        fn lookups_match_a_map(
             entries in proptest::collection::vec((hashes(), 0u64..4), 0..3000),
             payload_max in 1u64..2000,
             spills in any::<bool>(),
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_of_forest() {
+    fn hashes_match_forest() {
         // From the published stability test of Forest's hash function.
         assert_eq!(slot_hash(0xab, 0, &[]), 170);
         assert_eq!(slot_hash(0xac, 0, &[1, 2, 3, 4]), 171);

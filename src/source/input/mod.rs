@@ -15,7 +15,6 @@
 
 mod ahead;
 mod detect;
-pub mod forest;
 mod gzip;
 mod hashing;
 mod look;
@@ -53,6 +52,7 @@ pub(crate) use remote::{Packed, Remote};
 pub use stream::{Extent, InputOptions};
 
 use crate::error::Result;
+use crate::source::forest;
 
 /// How a snapshot is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

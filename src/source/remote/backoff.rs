@@ -1,4 +1,4 @@
-//! How long to wait before the next try, and when to give up.
+//! Delays between tries, and the end of trying.
 
 use std::time::{Duration, Instant};
 
@@ -6,16 +6,16 @@ use super::body::LEAST_RATE;
 use super::fault::Fault;
 use crate::failpoint;
 
-/// How long a network that gives nothing is waited for.
+/// Longest time without progress.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// The same before anything has come: a wrong name or a server that is down shows at once.
+/// Longest time without progress before the first byte, so that a wrong name or a dead server shows at once.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 /// The first pause; each is twice the one before, up to the longest.
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(20);
-/// Tries at least, however long they take.
+/// Fewest tries, however long they take.
 const LEAST_TRIES: u32 = 3;
-/// Tries at a server that does not keep to what it says.
+/// Tries at a server that breaks the protocol.
 const WRONG_TRIES: u32 = 4;
 
 /// The pauses between tries at one thing.
@@ -28,7 +28,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// For what has been seen to work.
+    /// For requests after the first success.
     pub fn new() -> Self {
         Self { patience: longest(), since: Instant::now(), received: 0, tries: 0 }
     }
@@ -39,19 +39,19 @@ impl Backoff {
         Self { patience, ..Self::new() }
     }
 
-    /// For what can be done without.
-    pub fn few() -> Self {
+    /// For optional data.
+    pub fn optional() -> Self {
         Self { patience: Duration::ZERO, ..Self::new() }
     }
 
-    /// Starts the time anew, unless something has failed since the last progress.
+    /// Restarts the clock, unless a try has failed since the last progress.
     pub fn begin(&mut self) {
         if self.tries == 0 {
             *self = Self { patience: self.patience, ..Self::new() };
         }
     }
 
-    /// Notes bytes that have come. Time and tries start anew, unless the bytes are too few to count as progress.
+    /// Adds received bytes. Restarts the clock and the tries if the bytes are enough to count as progress.
     pub fn add_received(&mut self, bytes: u64) {
         self.received += bytes;
         if self.received as f64 >= LEAST_RATE as f64 * self.since.elapsed().max(FIRST).as_secs_f64() {
@@ -59,28 +59,28 @@ impl Backoff {
         }
     }
 
-    /// How long to wait after a fault.
+    /// Returns the delay before the next try, or the fault if there is none.
     pub fn next(&mut self, fault: Fault) -> Result<Duration, Fault> {
         self.tries += 1;
         let elapsed = self.since.elapsed();
         let asked = match &fault {
-            Fault::Changed(_) | Fault::Gone(_) => return Err(fault),
-            Fault::Wrong(_) if self.tries >= WRONG_TRIES => return Err(fault),
-            Fault::Wrong(_) => None,
-            Fault::Passing { .. } if self.tries >= LEAST_TRIES && elapsed >= self.patience => {
+            Fault::Changed(_) | Fault::Permanent(_) => return Err(fault),
+            Fault::Protocol(_) if self.tries >= WRONG_TRIES => return Err(fault),
+            Fault::Protocol(_) => None,
+            Fault::Transient { .. } if self.tries >= LEAST_TRIES && elapsed >= self.patience => {
                 return Err(fault);
             }
-            // However long the server wants to be left alone, all tries end in time.
-            Fault::Passing { pause, .. } => pause.map(|pause| pause.min(longest().saturating_sub(elapsed))),
+            // A long `Retry-After` must not extend the time limit.
+            Fault::Transient { pause, .. } => pause.map(|pause| pause.min(longest().saturating_sub(elapsed))),
         };
         let doubled = FIRST.saturating_mul(1 << self.tries.min(16).saturating_sub(1)).min(LONGEST);
-        // Many that failed at the same moment do not come back at the same moment.
+        // Connections that failed together must not retry together.
         let jittered = doubled.mul_f64(0.5 + fastrand::f64());
         Ok(asked.map_or(jittered, |asked| asked + jittered))
     }
 }
 
-/// The time without progress after which an import ends.
+/// Returns the time without progress after which an import fails.
 fn longest() -> Duration {
     failpoint::network_patience().unwrap_or(PATIENCE)
 }
@@ -91,17 +91,17 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_end() {
-        let mut backoff = Backoff::few();
-        let first = backoff.next(Fault::passing("a")).expect("another try");
+        let mut backoff = Backoff::optional();
+        let first = backoff.next(Fault::transient("a")).expect("another try");
         assert!(first >= FIRST / 2 && first <= FIRST * 2);
         let pause = Some(Duration::from_secs(7));
-        let asked = backoff.next(Fault::Passing { what: "b".into(), pause }).expect("another try");
+        let asked = backoff.next(Fault::Transient { what: "b".into(), pause }).expect("another try");
         assert!(asked >= Duration::from_secs(7));
-        backoff.next(Fault::passing("c")).expect_err("enough");
+        backoff.next(Fault::transient("c")).expect_err("enough");
         backoff.add_received(1);
-        backoff.next(Fault::passing("too little")).expect_err("enough");
+        backoff.next(Fault::transient("too little")).expect_err("enough");
         backoff.add_received(LEAST_RATE);
-        backoff.next(Fault::passing("progress")).expect("another try");
+        backoff.next(Fault::transient("progress")).expect("another try");
         backoff.next(Fault::Changed("d".into())).expect_err("never");
     }
 
@@ -109,7 +109,7 @@ mod tests {
     fn requested_delays_end_within_three_minutes() {
         for mut backoff in [Backoff::new(), Backoff::first()] {
             let (mut all, years) = (Duration::ZERO, Duration::from_secs(120));
-            while let Ok(pause) = backoff.next(Fault::Passing { what: "503".into(), pause: Some(years) }) {
+            while let Ok(pause) = backoff.next(Fault::Transient { what: "503".into(), pause: Some(years) }) {
                 all += pause;
                 backoff.since = backoff.since.checked_sub(pause).expect("the machine has run that long");
             }

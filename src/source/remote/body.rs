@@ -1,4 +1,4 @@
-//! The bytes of an answer, as they come.
+//! The bytes of an answer.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use crate::failpoint;
 
 /// Time without data after which a connection has stalled.
 const STALL: Duration = Duration::from_secs(15);
-/// The throughput below which a connection has stalled, in bytes a second. It is measured over this many times the stall.
+/// The throughput below which a connection has stalled, in bytes a second. It is measured over this many times the
+/// stall.
 pub(super) const LEAST_RATE: u64 = 1 << 10;
 const STALLS: u32 = 4;
 
@@ -32,7 +33,7 @@ impl Body {
     /// Returns the next bytes; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         let window = self.stall * STALLS;
-        let stalled = |what: String| Err(Fault::passing(format!("the connection stalled: {what}")));
+        let stalled = |what: String| Err(Fault::transient(format!("the connection stalled: {what}")));
         let mut quiet = Duration::ZERO;
         loop {
             if self.waited >= window {
@@ -63,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// How a body ends whose pieces of `bytes` come after `every`.
+    /// Returns the end of a body whose pieces of `bytes` arrive after `every`.
     fn end_of(every: Duration, bytes: usize) -> String {
         let pieces = stream::unfold((), move |()| async move {
             tokio::time::sleep(every).await;
@@ -75,7 +76,7 @@ mod tests {
             let until = Instant::now() + Duration::from_secs(2);
             while Instant::now() < until {
                 match body.next().await {
-                    Err(Fault::Passing { what, .. }) => return what,
+                    Err(Fault::Transient { what, .. }) => return what,
                     piece => drop(piece.expect("a piece")),
                 }
             }

@@ -9,19 +9,19 @@ use super::problem::RemoteProblem;
 /// A reason why a request brought no bytes.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// Worth another try, after a pause that the server may have asked for.
-    Passing { what: String, pause: Option<Duration> },
-    /// The server does not keep to what it said: worth few tries.
-    Wrong(String),
-    /// It is another file by now.
+    /// Worth another try, after the delay that the server requested, if any.
+    Transient { what: String, pause: Option<Duration> },
+    /// The server broke the protocol: worth few tries.
+    Protocol(String),
+    /// The file has changed.
     Changed(String),
-    /// The server does not give the file under this name, or not any more.
-    Gone(RemoteProblem),
+    /// The server does not have the file or denies it.
+    Permanent(RemoteProblem),
 }
 
 impl Fault {
-    pub fn passing(what: impl Display) -> Self {
-        Self::Passing { what: what.to_string(), pause: None }
+    pub fn transient(what: impl Display) -> Self {
+        Self::Transient { what: what.to_string(), pause: None }
     }
 }
 
@@ -30,8 +30,8 @@ impl Fault {
 #[error("{0}")]
 pub(super) struct RefusedRedirect(pub String);
 
-/// The words of an error and of what caused it, without the addresses in them, which may hold secrets.
-pub(super) fn words(error: &dyn std::error::Error) -> String {
+/// Returns the text of the root cause of an error, without the secrets in its addresses.
+pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
         last = source;
@@ -42,20 +42,23 @@ pub(super) fn words(error: &dyn std::error::Error) -> String {
     text.chars().take(300).collect()
 }
 
-/// Classifies a request without an answer: retrying helps neither against a bad certificate nor against a refused redirect.
-pub(super) fn not_sent(error: &(dyn std::error::Error + 'static)) -> Fault {
+/// Classifies a request without an answer: retrying helps neither against a bad certificate nor against a refused
+/// redirect.
+pub(super) fn classify(error: &(dyn std::error::Error + 'static)) -> Fault {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     let (mut tls, mut is_refused_redirect) = (None, false);
     while let Some(error) = next.filter(|_| tls.is_none()) {
         tls = error.downcast_ref::<rustls::Error>();
         is_refused_redirect |= error.is::<RefusedRedirect>();
-        // What an error of the system is made of is not its source.
+        // The inner error of an I/O error is not its source.
         let inner = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
         next = inner.map(|error| error as _).or_else(|| error.source());
     }
     match tls {
-        Some(rustls::Error::InvalidCertificate(_)) => Fault::Gone(RemoteProblem::Certificate { reason: words(error) }),
-        _ if is_refused_redirect => Fault::Gone(RemoteProblem::Refused { answer: words(error) }),
-        _ => Fault::passing(words(error)),
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            Fault::Permanent(RemoteProblem::Certificate { reason: root_cause(error) })
+        }
+        _ if is_refused_redirect => Fault::Permanent(RemoteProblem::Refused { answer: root_cause(error) }),
+        _ => Fault::transient(root_cause(error)),
     }
 }

@@ -1,14 +1,14 @@
 //! Snapshots on the network: `http`, `https`, and, through `object_store`, `s3`, `gs` and `az`.
 //!
 //! ```text
-//!   URL ──► probe: a range of the first bytes ──► pinned: address behind redirects, length, ETag, time
+//!   URL ──► probe: a range of the first bytes ──► pinned: address after redirects, length, ETag, time
 //!             │ ranges                               │ none
 //!             ▼                                      ▼
 //!           Ordered: parts on many connections     Single: one stream
 //! ```
 //!
-//! Every request asks for the pinned file (`If-Match`), and every answer is compared with it. Nothing is written to a disk.
-//! Names in messages have no secrets (`name`).
+//! Every request asks for the pinned file (`If-Match`), and every answer is compared with it. Nothing is written to a
+//! disk. Names in messages have no secrets (`name`).
 
 mod name;
 mod problem;
@@ -19,8 +19,12 @@ mod backoff;
 mod body;
 #[cfg(feature = "remote")]
 mod client;
+#[cfg(not(feature = "remote"))]
+mod disabled;
 #[cfg(feature = "remote")]
 mod fault;
+#[cfg(feature = "remote")]
+mod headers;
 #[cfg(feature = "remote")]
 mod net;
 #[cfg(feature = "remote")]
@@ -39,50 +43,50 @@ mod redirect;
 mod settings;
 #[cfg(feature = "remote")]
 mod single;
-#[cfg(not(feature = "remote"))]
-mod without;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(not(feature = "remote"))]
+pub(crate) use disabled::{RemoteFile, RemoteGate, small};
 pub use name::NetworkOptions;
 pub(crate) use name::{below, is_remote, is_url, shown, shown_path, take_secrets};
 #[cfg(feature = "remote")]
-pub(crate) use open::{RemoteFile, RemoteGate, small};
+pub(crate) use open::{RemoteFile, small};
 #[cfg(feature = "remote")]
 pub(crate) use problem::RemoteProblem;
 #[cfg(feature = "remote")]
 pub(crate) use put::RemoteStore;
-#[cfg(not(feature = "remote"))]
-pub(crate) use without::{RemoteFile, RemoteGate, small};
+#[cfg(feature = "remote")]
+pub(crate) use reader::Gate as RemoteGate;
 
-/// What a file on the network was when it was opened.
+/// The identity of a file on the network.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RemotePin {
-    /// Its address behind all redirects, without secrets.
+    /// Its address after all redirects, without secrets.
     pub url: String,
-    /// Bytes, where the server says so.
+    /// Length in bytes, if the server sends it.
     pub bytes: Option<u64>,
     /// Its ETag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
-    /// When it was changed last, in the server's words.
+    /// Its last change, from the `Last-Modified` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
 }
 
 impl RemotePin {
-    /// Whether both are of the same file, as far as the server's words go.
+    /// True if both have the same length, tag and time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.bytes, &self.etag, &self.modified) == (other.bytes, &other.etag, &other.modified)
     }
 
-    /// Whether a server that says this again has the same bytes.
+    /// True if an equal answer proves equal bytes.
     pub(crate) fn is_certain(&self) -> bool {
         self.bytes.is_some() && (self.etag.is_some() || self.modified.is_some())
     }
 
-    /// Length, tag and time, for people.
+    /// Formats length, tag and time for messages.
     pub(crate) fn describe(&self) -> String {
         let bytes = self.bytes.map(|bytes| format!("{} bytes", crate::text::size::grouped(bytes)));
         let etag = self.etag.as_ref().map(|etag| format!("ETag {etag}"));

@@ -1,7 +1,7 @@
-//! Names of snapshots on the network: what is one, and how it is shown.
+//! Names of snapshots on the network, and their form in messages.
 //!
-//! A URL may hold a password or a signature. What is printed, reported and journalled is its shown form, which has neither;
-//! [`take_secrets`] is called where options come in, so that nothing behind it has the other form by its name.
+//! A URL may hold a password or a signature. What is printed, reported and journalled is its shown form, which has
+//! neither; [`take_secrets`] is called where options come in, so that no later code has the other form by its name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// Schemes that are read over the network.
 const SCHEMES: [&str; 10] = ["http", "https", "s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"];
 
-/// What stands for a query, which may be a signature.
+/// Replaces a query, which may be a signature.
 const HIDDEN_QUERY: &str = "?…";
 
-/// How a snapshot on the network is read.
+/// Options for reading a snapshot from the network.
 #[derive(Debug, Clone, Default, PartialEq, derive_setters::Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
@@ -45,7 +45,7 @@ struct Parts<'a> {
     after: &'a str,
 }
 
-/// The first URL in a text.
+/// Returns the first URL in a text.
 fn parts(text: &str) -> Option<Parts<'_>> {
     let is_slash = |c| matches!(c, '/' | '\\');
     text.match_indices(':').find_map(|(colon, _)| {
@@ -63,7 +63,7 @@ fn parts(text: &str) -> Option<Parts<'_>> {
     })
 }
 
-/// Whether a name is a URL of any kind: `scheme://rest`; of a scheme that is read also with other slashes.
+/// True if a name is a URL of any kind: `scheme://rest`; of a scheme that is read also with other slashes.
 pub(crate) fn is_url(path: &Path) -> bool {
     let name = path.to_string_lossy();
     parts(&name).is_some_and(|it| it.before.is_empty() && (it.slashes.starts_with("//") || is_read(it.scheme)))
@@ -73,18 +73,18 @@ fn is_read(scheme: &str) -> bool {
     SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// Whether a name is a URL that is read over the network.
+/// True if a name is a URL that is read over the network.
 pub(crate) fn is_remote(path: &Path) -> bool {
     path.to_str().is_some_and(is_remote_text)
 }
 
-/// The same of a text.
+/// True if a text is a URL that is read over the network.
 fn is_remote_text(text: &str) -> bool {
     parts(text).is_some_and(|it| it.before.is_empty() && it.slashes.starts_with("//") && is_read(it.scheme))
 }
 
-/// A text in which no URL has user, password, query or fragment. This is the rule for all that is shown: also for what only
-/// looks like a URL, since that may be one with a slip in it.
+/// A text in which no URL has user, password, query or fragment. This is the rule for all that is shown: also for what
+/// only looks like a URL, since that may be one with a slip in it.
 pub(crate) fn shown(text: &str) -> String {
     let (mut out, mut rest, mut query) = (String::new(), text, "");
     while let Some(Parts { before, scheme, slashes, mut after }) = parts(rest) {
@@ -119,12 +119,12 @@ pub(crate) fn shown(text: &str) -> String {
     out + rest + if query.starts_with('?') { HIDDEN_QUERY } else { "" }
 }
 
-/// Whether what stands before `@` is no user, but Azure's `container@account`.
+/// True if the text before `@` is the container of Azure's `container@account`, not a user.
 fn is_container(scheme: &str, name: &str) -> bool {
     ["az", "azure", "adl", "abfs", "abfss"].contains(&scheme) && !name.contains(':')
 }
 
-/// The shown form of a name. One of a file that is there is no URL, whatever it looks like.
+/// Returns the shown form of a name. The name of an existing file is never a URL.
 pub(crate) fn shown_path(path: &Path) -> PathBuf {
     match path.to_str() {
         Some(url) if is_remote_text(url) => shown(url).into(),
@@ -136,7 +136,7 @@ pub(crate) fn shown_path(path: &Path) -> PathBuf {
     }
 }
 
-/// Gives `source` its shown form, and keeps the URL where it is one that is read.
+/// Replaces `source` by its shown form, and keeps the URL if it is one that is read.
 pub(crate) fn take_secrets(source: &mut PathBuf, network: &mut NetworkOptions) {
     let name = shown_path(source);
     if let Some(url) = source.to_str().filter(|url| is_remote_text(url)) {
@@ -148,7 +148,7 @@ pub(crate) fn take_secrets(source: &mut PathBuf, network: &mut NetworkOptions) {
     *source = name;
 }
 
-/// The name of a file below `root`, which is a URL; `network` learns its whole form.
+/// Returns the name of a file below the URL `root`, and adds its full form to `network`.
 pub(crate) fn below(root: &Path, name: &str, network: &mut NetworkOptions) -> PathBuf {
     let whole = network.urls.get(root).map_or_else(|| root.to_string_lossy().into_owned(), |url| url.0.clone());
     let (path, rest) = whole.split_at(whole.find(['?', '#']).unwrap_or(whole.len()));
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_has_no_secrets() {
+    fn shown_names_have_no_secrets() {
         for (url, expected) in [
             ("https://host/a/b.car", "https://host/a/b.car"),
             ("https://user:pw@host:80/a@b.car", "https://host:80/a@b.car"),
@@ -175,7 +175,7 @@ mod tests {
             ("s3://key:secret@bucket/a.car", "s3://bucket/a.car"),
             ("az://container@account/a.car?sig=x", "az://container@account/a.car?…"),
             ("snapshot.car", "snapshot.car"),
-            // Schemes that are not read, other slashes, and what stands before.
+            // Schemes that are not read, other slashes, and text before the URL.
             ("ftp://user:pw@host/a.car", "ftp://host/a.car"),
             ("sftp://user@host/a?sig=x", "sftp://host/a?…"),
             ("git+ssh://u:p@host/a", "git+ssh://host/a"),
@@ -198,7 +198,7 @@ mod tests {
         ] {
             assert_eq!(shown(url), expected, "{url}");
         }
-        // A file that is there has its own name.
+        // An existing file keeps its name.
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("ftp:/a@b");
         assert_ne!(shown_path(&file), file);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_below_a_url_has_its_secrets() {
+    fn file_below_a_url_keeps_its_secrets() {
         let (mut root, mut network) = ("http://u:p@host/a/?token=1".into(), NetworkOptions::default());
         take_secrets(&mut root, &mut network);
         let file = below(&root, "b/c", &mut network);

@@ -56,7 +56,7 @@ impl Net {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The import has waited for the network so long.
+    /// Adds time that the import waited for the network.
     pub fn add_waited(&self, time: Duration) {
         self.waited_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
@@ -84,7 +84,7 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        // A look-up of a name may take minutes, and nobody waits for it any more.
+        // A look-up of a name may take minutes, and its result is no longer needed.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -1,21 +1,21 @@
 //! The number of connections and the size of parts.
 //!
-//! The number grows while that brings more throughput. If requests fail, it follows the share of failed requests: one more
-//! connection, and less by half of that share, each time as many requests as there are connections have ended. So
-//! the number settles, and comes to one only if all requests fail.
+//! The number grows while that brings more throughput. If requests fail, it follows the share of failed requests: one
+//! more connection, and less by half of that share, each time as many requests as there are connections have ended. So
+//! the number settles, and falls to one only if all requests fail.
 
 /// Connections to begin with, and at most.
 const FIRST: usize = 4;
 const MOST: usize = 32;
-/// Bytes of a part at least and at most, and the share of a file that is a part, as its reciprocal: a small file must keep all
-/// connections busy, and a kill loses the parts that are not complete.
+/// Bytes of a part at least and at most, and the share of a file that is a part, as its reciprocal: a small file must
+/// keep all connections busy, and a kill loses the parts that are not complete.
 const LEAST_PART: u64 = 256 << 10;
 const MOST_PART: u64 = 8 << 20;
 const PART_SHARE: u64 = 64;
 /// Parts of each connection that fit the memory: one is received, the other waits for those before it.
 const PARTS: u64 = 2;
-/// The share of a file, as its reciprocal, that is ahead of an import that is slower than the network, and the least bytes:
-/// unless the parts of all connections need more.
+/// The share of a file, as its reciprocal, that is ahead of an import that is slower than the network, and the least
+/// bytes: unless the parts of all connections need more.
 const AHEAD_SHARE: u64 = 100;
 const LEAST_AHEAD: u64 = 32 << 20;
 /// More connections must give so much more to be kept.
@@ -129,8 +129,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// Measures a pipe that gives `rate` for a number of connections, of which each asks for a part a second and `share` of
-    /// the requests fail.
+    /// Measures a pipe that gives `rate` for a number of connections, of which each asks for a part a second and
+    /// `share` of the requests fail.
     fn run(pace: &mut Pace, rounds: u32, rate: impl Fn(usize) -> f64, share: f64, is_waited_for: bool) {
         let mut failed = 0.0;
         for _ in 0..rounds {

@@ -1,4 +1,4 @@
-//! What can be wrong with a snapshot on the network before it is read.
+//! Problems of snapshots on the network.
 
 use crate::error::Problem;
 
@@ -6,37 +6,37 @@ use crate::error::Problem;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteProblem {
-    /// It is no URL, or one that cannot be used.
+    /// The name is no URL or an unusable one.
     #[error("the URL is not valid: {reason}")]
     Url {
-        /// What the parser says.
+        /// The parser's error.
         reason: String,
     },
-    /// The server has nothing of that name.
+    /// The server has no such file.
     #[error("there is no such file on the server ({answer})")]
     NotFound {
         /// The server's answer.
         answer: String,
     },
-    /// The server gives it to others only.
-    #[error("the server refuses to give it ({answer})")]
+    /// The server denies access.
+    #[error("the server denies access ({answer})")]
     Denied {
         /// The server's answer.
         answer: String,
     },
-    /// Nobody knows who the server is.
+    /// The server's certificate is not trusted.
     #[error("the server's certificate is not trusted: {reason}")]
     Certificate {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The server answers with something else than the file.
-    #[error("the server does not give it: {answer}")]
+    /// The server answers with something other than the file.
+    #[error("the server does not send the file: {answer}")]
     Refused {
         /// The server's answer.
         answer: String,
     },
-    /// The program has no code for networks.
+    /// The library is built without the network.
     #[cfg(not(feature = "remote"))]
     #[error("it is a URL, and this library is built without the network")]
     NotBuilt,
@@ -57,7 +57,7 @@ impl Problem for RemoteProblem {
                  trusted, in place of the system's"
                     .into()
             }
-            Self::Refused { .. } => "look at what the server says: curl -IL URL".into(),
+            Self::Refused { .. } => "check the answer of the server with curl -IL URL".into(),
             #[cfg(not(feature = "remote"))]
             Self::NotBuilt => "pipe it in: curl -fL URL | bedload import - --db DIR".into(),
         }

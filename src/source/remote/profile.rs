@@ -1,5 +1,5 @@
-//! Credentials of S3 in the files that its other tools read: `~/.aws/credentials` and `~/.aws/config`. The environment
-//! comes first, as it does with them.
+//! Credentials of S3 in the files of its other tools, `~/.aws/credentials` and `~/.aws/config`. The environment takes
+//! precedence, as with those tools.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ const KEYS: [(&str, AmazonS3ConfigKey); 5] = [
     ("endpoint_url", AmazonS3ConfigKey::Endpoint),
 ];
 
-/// Adds what the profile says and the environment does not.
+/// Adds the settings of the profile that the environment does not have.
 pub(super) fn fill(mut builder: AmazonS3Builder) -> Result<AmazonS3Builder> {
     let profile = settings::variable("AWS_PROFILE").unwrap_or_else(|| "default".into());
     let has_keys = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).is_some();
@@ -27,7 +27,7 @@ pub(super) fn fill(mut builder: AmazonS3Builder) -> Result<AmazonS3Builder> {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         for (key, value) in section(&text, &profile) {
             let Some((_, known)) = KEYS.iter().find(|(name, _)| *name == key) else { continue };
-            // A key of one source and a secret of another fit nowhere.
+            // A key of one source does not fit the secret of another.
             let is_key = key.starts_with("aws_");
             let is_kept = value.is_empty() || (is_key && has_keys) || builder.get_config_value(known).is_some();
             if !is_kept {

@@ -24,9 +24,9 @@ use crate::os::files::open_regular;
 /// Bytes of a part of an upload; of a large file more, since a store takes 10,000 parts.
 const PART: u64 = 8 << 20;
 const MOST_PARTS: u64 = 9000;
-/// Parts of one file that are on their way at once.
+/// Concurrent parts of one file.
 const IN_FLIGHT: usize = 2;
-/// How long one request may take.
+/// Time limit of a request.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A place in an object store, below which objects are written.
@@ -37,15 +37,15 @@ pub(crate) struct RemoteStore {
     net: Net,
 }
 
-/// What a file was while it was uploaded.
+/// The result of an upload.
 enum Uploaded {
     Whole,
-    /// Its bytes are not those that were verified: nothing is there.
+    /// The bytes are not those that were verified. Nothing was written.
     Other,
 }
 
 impl RemoteStore {
-    /// The place that `root` names.
+    /// Opens the place that `root` names.
     pub fn open(root: &Path, network: &NetworkOptions) -> Result<Self> {
         let text = network.urls.get(root).map_or_else(|| root.to_string_lossy().into_owned(), |url| url.0.clone());
         let name = PathBuf::from(name::shown(&text));
@@ -61,12 +61,12 @@ impl RemoteStore {
         Ok(Self { name, store, root: path, net })
     }
 
-    /// Bytes of one upload that are in memory at most.
+    /// Returns the most bytes of one upload in memory.
     pub fn memory_of(bytes: u64) -> u64 {
         part(bytes).min(bytes) * (IN_FLIGHT as u64 + 1)
     }
 
-    /// How long the object `file` is; `None` where there is none.
+    /// Returns the length of the object `file`, if it exists.
     pub fn size_of(&self, file: &str) -> Result<Option<u64>> {
         let path = self.path(file);
         self.tries(file, async || {
@@ -81,7 +81,7 @@ impl RemoteStore {
         })
     }
 
-    /// Writes a small object, in one step, over what is there.
+    /// Writes or replaces a small object in one step.
     pub fn put(&self, file: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path(file);
         self.tries(file, async || {
@@ -90,7 +90,8 @@ impl RemoteStore {
         })
     }
 
-    /// Uploads the file at `from`, whose bytes have this BLAKE3 and length. False where they have not: then nothing is there.
+    /// Uploads the file at `from`, whose bytes have this BLAKE3 and length. False where they have not: then nothing
+    /// is there.
     pub fn put_file(&self, file: &str, from: &Path, bytes: u64, blake3: blake3::Hash) -> Result<bool> {
         let path = self.path(file);
         let uploaded = self.tries(file, async || {
@@ -139,7 +140,7 @@ impl RemoteStore {
                     Ok(piece) => piece,
                     Err(error) => return Ok(Err(error)),
                 };
-                // Requests go on by themselves: on tasks of the runtime.
+                // Tasks of the runtime send the parts.
                 sending.push_back(self.net.handle().spawn(store_answer(upload.put_part(PutPayload::from(piece)))));
                 if sending.len() > IN_FLIGHT
                     && let Some(first) = sending.pop_front()
@@ -167,7 +168,7 @@ impl RemoteStore {
         }
     }
 
-    /// Tries until it succeeds, or is not worth it.
+    /// Retries until it succeeds or another try is pointless.
     fn tries<T: Send>(&self, file: &str, attempt: impl AsyncFn() -> Result<T, Fault> + Sync) -> Result<T> {
         let mut backoff = Backoff::new();
         loop {
@@ -184,8 +185,8 @@ impl RemoteStore {
     fn failed(&self, file: &str, fault: Fault) -> Error {
         let name = self.name.join(file);
         let what = match fault {
-            Fault::Gone(problem) => return Error::bad_input(&name, None, problem),
-            Fault::Passing { what, .. } | Fault::Wrong(what) | Fault::Changed(what) => what,
+            Fault::Permanent(problem) => return Error::bad_input(&name, None, problem),
+            Fault::Transient { what, .. } | Fault::Protocol(what) | Fault::Changed(what) => what,
         };
         Error::io("write", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, what))
     }
@@ -198,13 +199,13 @@ impl RemoteStore {
 /// Waits for a part.
 async fn sent(part: tokio::task::JoinHandle<Result<(), Fault>>) -> Result<(), Fault> {
     let sent = tokio::time::timeout(PATIENCE, part).await;
-    sent.map_err(|_| Fault::passing("the server takes no more bytes"))?.map_err(Fault::passing)?
+    sent.map_err(|_| Fault::transient("the server takes no more bytes"))?.map_err(Fault::transient)?
 }
 
 /// Waits for the answer to one request.
 async fn answer<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T, Fault> {
     let answer = tokio::time::timeout(PATIENCE, store_answer(request)).await;
-    answer.map_err(|_| Fault::passing("the server does not answer"))?
+    answer.map_err(|_| Fault::transient("the server does not answer"))?
 }
 
 /// Bytes of a part of a file.
@@ -212,7 +213,7 @@ fn part(bytes: u64) -> u64 {
     PART.max(bytes / MOST_PARTS)
 }
 
-/// What a store keeps of an upload that is not completed costs its owner money; it goes by itself where a rule says so.
+/// Aborts an upload, since a store charges for the parts it keeps unless a lifecycle rule deletes them.
 async fn abort(upload: &mut dyn MultipartUpload) {
     let _ = tokio::time::timeout(Duration::from_secs(10), upload.abort()).await;
 }

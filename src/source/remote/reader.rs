@@ -1,8 +1,9 @@
 //! A file on the network from some place to its end, in order: ranges on several connections at once.
 //!
-//! Tasks on the runtime each take the next part that has no task, as far as what is ahead of the consumer fits the memory.
-//! A part's bytes are handed out as they come. A part whose connection fails or stalls is asked for again from where it
-//! stopped, on another connection. A task that the server tells to wait gives its part to the other tasks, which go on.
+//! Tasks on the runtime each take the next part that has no task, as far as what is ahead of the consumer fits the
+//! memory. A part's bytes are passed on as they arrive. A part whose connection fails or stalls is asked for again from
+//! where it stopped, on another connection. A task that the server tells to wait gives its part to the other tasks,
+//! which go on.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -18,36 +19,37 @@ use super::RemoteFile;
 use super::backoff::Backoff;
 use super::fault::Fault;
 use super::pace::{Measured, Pace};
+use super::single::Single;
 use crate::error::Error;
 
-/// How long it may be much slower than the others.
+/// Time for which a connection may be much slower than the others.
 const SLOW: Duration = Duration::from_secs(8);
-/// How much slower.
+/// The factor that counts as much slower.
 const SLOWER: f64 = 8.0;
 /// Time between two measurements.
 const TICK: Duration = Duration::from_millis(500);
-/// How often a task that has nothing to do looks again, if nobody calls it.
+/// Interval at which an idle task checks for work without a wake-up.
 const LOOK: Duration = Duration::from_millis(200);
 /// Bytes up to which pieces are joined.
 const JOINED: usize = 4 << 10;
-/// Bytes of a part while only the first bytes are looked at.
+/// Bytes of a part while only the first bytes are examined.
 const FIRST_PART: u64 = 128 << 10;
 
 /// A range of the file.
 struct Part {
     start: u64,
     len: u64,
-    /// How much of it has come.
+    /// Bytes received.
     got: u64,
-    /// The tries at it, unless a task has taken it.
+    /// The tries so far, unless a task has taken the part.
     backoff: Option<Backoff>,
-    /// How much of it has been handed out.
+    /// Bytes passed to the consumer.
     given: u64,
     pieces: VecDeque<Bytes>,
 }
 
 impl Part {
-    /// Adds bytes that have come. Small pieces are joined: each takes more memory than its bytes.
+    /// Adds received bytes. Small pieces are joined: each takes more memory than its bytes.
     fn push(&mut self, piece: Bytes) {
         let last = self.pieces.pop_back();
         let piece = match last {
@@ -66,18 +68,18 @@ impl Part {
 }
 
 struct State {
-    /// Those that have been taken and not handed out, in their order.
+    /// Parts that were taken and not yet passed on, in order.
     parts: VecDeque<Part>,
-    /// Where the next one begins.
+    /// Start of the next part.
     next: u64,
-    /// Where the consumer is.
+    /// Position of the consumer.
     taken: u64,
     pace: Pace,
-    /// Whether all of it is wanted; before that, only what the consumer waits for is asked for.
+    /// True if the whole file is wanted. Until then only the bytes that the consumer waits for are requested.
     flows: bool,
-    /// The consumer waits.
+    /// True if the consumer waits.
     waits: bool,
-    /// Whoever unpacks what it reads waits as well: else it only reads ahead.
+    /// True if the decompressor waits for bytes. Otherwise the consumer only reads ahead.
     wanted: bool,
     closed: bool,
     failed: Option<Error>,
@@ -87,7 +89,7 @@ pub(crate) struct Shared {
     file: Arc<RemoteFile>,
     end: u64,
     state: Mutex<State>,
-    /// Something has come for the consumer.
+    /// Bytes have arrived for the consumer.
     came: Condvar,
     /// There may be something to do for a task.
     wake: Notify,
@@ -98,7 +100,7 @@ pub(crate) struct Shared {
     failed: AtomicU64,
 }
 
-/// What a task does next.
+/// The next action of a task.
 enum Next {
     Part { start: u64, len: u64, got: u64, backoff: Backoff },
     Wait,
@@ -108,7 +110,7 @@ enum Next {
 /// The consumer's end.
 pub(super) struct Ordered(Arc<Shared>);
 
-/// Opens the gate of a reader: from here on all of it is wanted.
+/// Opens the gate of a reader, so that the whole file is wanted.
 #[derive(Clone)]
 pub(crate) struct Gate(Arc<Shared>);
 
@@ -120,7 +122,7 @@ impl Gate {
         }
     }
 
-    /// Before it is open: whether somebody waits for bytes now.
+    /// Before the gate is open: sets whether the decompressor waits for bytes.
     pub fn want(&self, wanted: bool) {
         let mut state = self.0.state.lock();
         state.wanted = wanted;
@@ -130,9 +132,23 @@ impl Gate {
     }
 }
 
+impl RemoteFile {
+    /// Reads the file from `start` to its end with `memory` bytes, and returns the gate if it has ranges; see
+    /// [`Ordered::new`]. Without ranges it is read from its start.
+    pub fn read_from(self: &Arc<Self>, start: u64, memory: u64) -> (Box<dyn Read + Send>, Option<Gate>) {
+        match self.facts.bytes.filter(|_| self.is_ranged) {
+            Some(bytes) => {
+                let (reader, gate) = Ordered::new(Arc::clone(self), start, bytes, memory);
+                (Box::new(reader), Some(gate))
+            }
+            None => (Box::new(Single::new(Arc::clone(self))), None),
+        }
+    }
+}
+
 impl Ordered {
-    /// Reads `file` from `start`, with at most `memory` bytes ahead of the consumer. Before [`Gate::open`] it asks only for what
-    /// the consumer waits for.
+    /// Reads `file` from `start`, with at most `memory` bytes ahead of the consumer. Before [`Gate::open`] it asks only
+    /// for what the consumer waits for.
     pub fn new(file: Arc<RemoteFile>, start: u64, end: u64, memory: u64) -> (Self, Gate) {
         let head = file.head.get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
         let head = file.head.slice_ref(head);
@@ -241,7 +257,7 @@ impl State {
 }
 
 impl Shared {
-    /// What the task `index` does next.
+    /// Decides the next action of task `index`.
     fn next(&self, index: usize) -> Next {
         let mut state = self.state.lock();
         let is_all_here = state.next >= self.end && state.parts.iter().all(|part| part.got >= part.len);
@@ -290,8 +306,8 @@ impl Shared {
         }
     }
 
-    /// Fetches a part, with as many requests as it takes. If the server tells it to wait, other tasks may take the part, and
-    /// the delay is returned.
+    /// Fetches a part, with as many requests as it takes. If the server tells it to wait, other tasks may take the
+    /// part, and the delay is returned.
     async fn fetch(&self, start: u64, len: u64, mut got: u64, mut backoff: Backoff) -> Result<Duration, Fault> {
         while got < len {
             let before = got;
@@ -302,13 +318,13 @@ impl Shared {
             }
             let Err(fault) = outcome else { continue };
             backoff.add_received(got - before);
-            if matches!(fault, Fault::Passing { .. }) {
+            if matches!(fault, Fault::Transient { .. }) {
                 self.failed.fetch_add(1, Ordering::Relaxed);
             }
-            let is_told_to_wait = matches!(fault, Fault::Passing { pause: Some(_), .. });
+            let is_told_to_wait = matches!(fault, Fault::Transient { pause: Some(_), .. });
             let fault = match fault {
                 // A signed address may have expired: the name that was given leads to a new one.
-                Fault::Gone(problem) => self.file.resolve_again(problem).await?,
+                Fault::Permanent(problem) => self.file.resolve_again(problem).await?,
                 fault => fault,
             };
             let pause = backoff.next(fault)?;
@@ -331,7 +347,7 @@ impl Shared {
         let mut answer = self.file.get(start + *got..start + len).await?;
         while *got < len {
             let Some(mut piece) = answer.body.next().await? else {
-                return Err(Fault::passing(format!(
+                return Err(Fault::transient(format!(
                     "the connection ended {} bytes too early",
                     crate::text::size::grouped(len - *got)
                 )));
@@ -358,13 +374,13 @@ impl Shared {
                 && ((*got - first) as f64 / seconds) * SLOWER < others
                 && *got < len
             {
-                return Err(Fault::passing("the connection is much slower than others"));
+                return Err(Fault::transient("the connection is much slower than others"));
             }
         }
         Ok(())
     }
 
-    /// Measures what comes, and sets connections and parts by it.
+    /// Measures throughput, and sets connections and parts by it.
     async fn measure(self: Arc<Self>) {
         let (mut before, mut waited, mut last) = (0, Duration::ZERO, Instant::now());
         loop {

@@ -4,7 +4,7 @@ use reqwest::header::{self, HeaderMap};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use url::Url;
 
-use super::fault::{Fault, RefusedRedirect, not_sent};
+use super::fault::{Fault, RefusedRedirect, classify};
 
 /// Redirects that one request follows.
 const MOST: usize = 10;
@@ -52,14 +52,14 @@ pub(super) fn keep_headers(headers: &mut HeaderMap, from: &Url, to: &Url) {
 
 /// Sends a request without a body, and follows redirects.
 pub(super) async fn send(client: &reqwest::Client, request: RequestBuilder) -> Result<Response, Fault> {
-    let failed = |error: reqwest::Error| not_sent(&error.without_url());
+    let failed = |error: reqwest::Error| classify(&error.without_url());
     let mut request = request.build().map_err(failed)?;
     let mut count = 0;
     loop {
         let (method, from, mut headers) = (request.method().clone(), request.url().clone(), request.headers().clone());
         let response = client.execute(request).await.map_err(failed)?;
         let to = target(&method, &from, response.status(), response.headers(), count);
-        let Some(to) = to.map_err(|error| not_sent(&error))? else { return Ok(response) };
+        let Some(to) = to.map_err(|error| classify(&error))? else { return Ok(response) };
         keep_headers(&mut headers, &from, &to);
         request = reqwest::Request::new(method, to);
         *request.headers_mut() = headers;

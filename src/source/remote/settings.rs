@@ -1,6 +1,7 @@
 //! Settings of object stores: of the command line, the environment, and the files of S3's other tools (`profile`).
 //!
-//! `object_store` panics at an address or a region that cannot be one: each is checked here, and named by where it is from.
+//! `object_store` panics at an address or a region that cannot be one: each is checked here, and named by where it is
+//! from.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -22,12 +23,12 @@ const ADDRESSES: [&str; 9] = [
     "azure_storage_authority_host",
     "google_base_url",
 ];
-/// Those that `--endpoint` takes the place of.
+/// Settings that `--endpoint` replaces.
 const ENDPOINTS: [&str; 3] = ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint"];
-/// Those that become a part of an address.
+/// Settings that become a part of an address.
 const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
 
-/// A variable of the environment. One that is empty is not set, as the stores' own tools have it.
+/// Reads a variable of the environment. An empty one counts as unset, as in the stores' own tools.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -58,20 +59,20 @@ pub(super) fn checked(key: &str, value: &str, from: impl Display) -> Result<Stri
         let url = Url::parse(value).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = url.ok_or_else(|| {
             let shown = name::shown(value);
-            // What has no scheme may have a password all the same.
+            // A text without a scheme may still have a password.
             let shown = shown.rsplit('@').next().unwrap_or_default().to_owned();
             Error::Usage {
-                reason: format!("{from} is no address of a server: `{shown}`"),
+                reason: format!("{from} is not the address of a server: `{shown}`"),
                 hint: "write it with http:// or https://, as http://localhost:9000".into(),
             }
         })?;
-        // What follows it begins with a slash.
+        // The path that follows begins with a slash.
         return Ok(url.as_str().trim_end_matches('/').to_owned());
     }
     let is_region = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     if REGIONS.contains(&key) && !is_region(value) {
         return Err(Error::Usage {
-            reason: format!("{from} is no region: `{value}`"),
+            reason: format!("{from} is not a region: `{value}`"),
             hint: "write it as us-east-1".into(),
         });
     }

@@ -1,5 +1,5 @@
-//! A file of a server that gives no ranges: one stream from its start. After a broken connection it comes from the start
-//! again, and what had been delivered is passed over and compared.
+//! A file of a server without ranges: one stream from its start. After a broken connection it is requested again from
+//! the start, and the bytes that were delivered before are skipped and compared.
 
 use std::hash::Hasher;
 use std::io::{self, Read};
@@ -29,13 +29,13 @@ impl Single {
         Self { file, body: None, backoff: Backoff::new(), piece: Bytes::new(), delivered: 0, hash: XxHash3_64::new() }
     }
 
-    /// The next bytes of the connection; none at the clean end.
+    /// Returns the next bytes of the connection. `None` at the clean end.
     async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         let body = match &mut self.body {
             Some(body) => body,
             none => {
                 let body = none.insert(self.file.get_all().await?);
-                // What was delivered comes again.
+                // Skips and compares the bytes that were delivered before.
                 let (mut hash, mut left) = (XxHash3_64::new(), self.delivered);
                 while left > 0 {
                     let Some(mut piece) = body.next().await? else {
@@ -59,9 +59,9 @@ impl Single {
         };
         let next = body.next().await?;
         self.file.net.add_received(next.as_ref().map_or(0, |piece| piece.len() as u64));
-        match (&next, self.file.facts().bytes) {
+        match (&next, self.file.facts.bytes) {
             (None, Some(bytes)) if self.delivered < bytes => {
-                Err(Fault::passing(format!("the connection ended {} bytes too early", bytes - self.delivered)))
+                Err(Fault::transient(format!("the connection ended {} bytes too early", bytes - self.delivered)))
             }
             _ => Ok(next),
         }

@@ -1,4 +1,4 @@
-//! Sections that stay in their sources, and what partitions hold in their place.
+//! References to sections that stay in their sources.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,31 +12,31 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Reference {
-    /// Where it begins in the source.
+    /// Offset in the source.
     pub at: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// Which source, counted from 0.
+    /// Number of the source, counted from 0.
     pub source: u32,
 }
 
 /// The plain sources that partitions refer to.
-pub(crate) struct Referred {
-    pub sources: Vec<ReferredSource>,
-    /// Opens the source of that number again.
+pub(crate) struct ReferencedSources {
+    pub sources: Vec<ReferencedSource>,
+    /// Reopens the source with this number.
     pub open: Box<dyn Fn(usize) -> Result<File> + Send + Sync>,
 }
 
-/// One of them.
-pub(crate) struct ReferredSource {
+/// A plain source that partitions refer to.
+pub(crate) struct ReferencedSource {
     pub name: PathBuf,
     pub bytes: u64,
-    /// Kept open, where there are few.
+    /// Kept open if there are few sources.
     pub file: Option<File>,
 }
 
-impl Referred {
-    /// Reads bytes of one source, which is `open` for some of them.
+impl ReferencedSources {
+    /// Reads the section of a reference. `open` holds the last source that was reopened.
     pub(super) fn read<'a>(
         &'a self,
         reference: Reference,
@@ -44,13 +44,13 @@ impl Referred {
         open: &mut Option<(u32, File)>,
     ) -> Result<()> {
         let Reference { at, source, .. } = reference;
-        let Some(ReferredSource { name, file, .. }) = self.sources.get(source as usize) else {
+        let Some(ReferencedSource { name, file, .. }) = self.sources.get(source as usize) else {
             return Err(Error::broken_invariant(format_args!("source {source} does not exist")));
         };
         let file: &'a File = match file {
             Some(file) => file,
             None => {
-                // The last file is closed before the next one is opened.
+                // Closes the last file before the next one is opened.
                 let file = match open.take().filter(|(number, _)| *number == source) {
                     Some((_, file)) => file,
                     None => (self.open)(source as usize)?,
@@ -68,10 +68,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_without_source_is_an_error() {
-        let referred = Referred { sources: Vec::new(), open: Box::new(|_| unreachable!("there is no source")) };
+    fn unknown_source_is_an_error() {
+        let sources = ReferencedSources { sources: Vec::new(), open: Box::new(|_| unreachable!("there is no source")) };
         let reference = Reference { at: 0, len: 1, source: 3 };
-        let error = referred.read(reference, &mut [0], &mut None).expect_err("there is no source");
+        let error = sources.read(reference, &mut [0], &mut None).expect_err("there is no source");
         assert!(error.to_string().contains("source 3 does not exist"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What stands for the network in a library that is built without the feature `remote`.
+//! Replacement of the network in a library built without the feature `remote`.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -9,10 +9,10 @@ use super::problem::RemoteProblem;
 use super::{NetworkOptions, RemotePin};
 use crate::error::{Error, Result};
 
-/// There is none.
+/// Never exists.
 pub(crate) enum RemoteFile {}
 
-/// There is none.
+/// Never exists.
 #[derive(Clone)]
 pub(crate) enum RemoteGate {}
 
@@ -77,7 +77,7 @@ impl RemoteFile {
     }
 }
 
-/// There is none.
+/// Never exists.
 pub(crate) fn small(url: &Path, _: &NetworkOptions) -> Result<Vec<u8>> {
     Err(Error::bad_input(url, None, RemoteProblem::NotBuilt))
 }
