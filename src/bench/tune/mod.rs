@@ -244,6 +244,10 @@ impl Search<'_> {
                 reason: format!("the start itself fails: {}", start.errors.join("; ")),
                 hint: "start from a preset that imports this snapshot: --preset".into(),
             }),
+            Some(start) if start.runs > 0 && !start.metrics.contains_key(options.goal.metric()) => Err(Error::Usage {
+                reason: "the start does not measure what is to get better".into(),
+                hint: "search for another goal: --for".into(),
+            }),
             _ => Ok(report),
         }
     }
