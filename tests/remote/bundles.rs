@@ -219,7 +219,7 @@ fn a_damaged_copy_in_a_directory_is_written_anew() {
     // A pointer or a description that is damaged is written anew as well.
     flip(&to.join("latest"), 3);
     let again = bundle(&place.path("db"), &to).succeeds();
-    assert!(again.stderr.contains("warning: the bundle that is there is not used"), "{}", again.stderr);
+    assert!(again.stderr.contains("warning: the newest bundle cannot be reused"), "{}", again.stderr);
     names_only_what_is_there(&to);
 }
 

@@ -77,7 +77,7 @@ fn what_is_not_signed_by_a_trusted_key_is_refused_before_anything_is_fetched() {
     let refused = |words: &str, trust: &str| {
         let store = Store::of(&to);
         for from in [to.display().to_string(), store.url("")] {
-            let ended = seed(&from, &y).arg(&["--trust", trust]).refused(3, "bundle.json.minisig is not taken");
+            let ended = seed(&from, &y).arg(&["--trust", trust]).refused(3, "bundle.json.minisig is not valid");
             assert!(ended.text("/error").contains(words), "{ended:?}");
             assert!(!partial(&y).exists() && !y.exists());
         }
@@ -175,7 +175,7 @@ fn who_signs_names_no_file_that_somebody_else_has_described() {
     std::fs::create_dir(&work).expect("a folder");
     let done = import_to(plain(), &to, None, &work).arg(&signs).succeeds();
     assert_eq!(done.number("/bundle/uploaded_files"), done.number("/bundle/files"), "others are not looked at");
-    assert!(done.stderr.contains("the bundle that is there is not used"), "{}", done.stderr);
+    assert!(done.stderr.contains("the newest bundle cannot be reused"), "{}", done.stderr);
     let y = place.path("y");
     seed(&to, &y).arg(&["--trust", &own.text]).succeeds();
     holds(&y, plain());
@@ -219,7 +219,7 @@ fn protected_keys_take_their_password_from_the_environment_or_a_file() {
     let key = pair.pk.to_base64();
     let publish = || bundle(&db, &to).arg(&["--sign", text(&secret)]);
     publish().refused(2, "needs its password");
-    publish().env("BEDLOAD_SIGN_PASSWORD", "another word").refused(2, "is not opened");
+    publish().env("BEDLOAD_SIGN_PASSWORD", "another word").refused(2, "cannot be decrypted");
     assert!(!to.exists());
     publish().env("BEDLOAD_SIGN_PASSWORD", "a word").succeeds();
     std::fs::remove_file(signature(&to)).expect("there");
@@ -237,7 +237,7 @@ fn what_is_no_key_is_told_before_anything_is_read() {
         bundle(&place.path("none"), place.path("to")).arg(&["--sign", text(wrong)]).refused(2, "");
     }
     for wrong in ["RWQ", text(&nothing), text(&own.secret), "/dev/null"] {
-        seed(place.path("none"), &place.path("y")).arg(&["--trust", wrong]).refused(2, "public key of minisign");
+        seed(place.path("none"), &place.path("y")).arg(&["--trust", wrong]).refused(2, "minisign public key");
     }
 }
 

@@ -84,7 +84,7 @@ pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> 
 /// Exports into a stream, as a plain CAR or log unless the options name a format.
 ///
 /// # Errors
-/// Exports to a file; fails with [`Error::Io`] if `out` cannot be written.
+/// Those of [`export`], and [`Error::Io`] if `out` cannot be written.
 pub fn export_to<W: Write + Send>(
     options: &ExportOptions,
     out: &mut W,

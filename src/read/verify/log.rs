@@ -1,6 +1,7 @@
 //! Verifies a database that was made from a block log: each block follows the previous one, its transactions match the merkle
 //! root in its header, and the families of ids match the blocks.
-//! || Threads share ranges of numbers. Ids and merkle roots are computed from the stored bytes. `block_ids` is compared by the
+//!
+//! Threads share ranges of numbers. Ids and merkle roots are computed from the stored bytes. `block_ids` is compared by the
 //! content digest of the expected records, which does not depend on order.
 
 use std::ops::RangeInclusive;

@@ -108,7 +108,8 @@ fn records(count: u64) -> String {
 
 /// True if all files of the import are in use and no entry hides one of their records: each entry is one of the `records` that
 /// can be read, or no entry is a deletion.
-/// || An entry that hides or replaces a record is an entry itself. So `n` more entries than the import's are at most `n` more
+///
+/// An entry that hides or replaces a record is an entry itself. So `n` more entries than the import's are at most `n` more
 /// records, and fewer if a record of the import is hidden.
 pub(super) fn files_are_untouched(
     reader: &Reader,
