@@ -5,8 +5,8 @@
 //! depth first, all records, a list                                             written in order
 //! ```
 //!
-//! Only what the database holds is written; nothing is hashed again, that is what `verify` is for. The blocks' content
-//! digest is computed on the way, so an export of everything says whether it is what the import wrote.
+//! Blocks are not hashed again; `verify` does that. The content digest is computed during the export, so a complete export says
+//! if it matches the import.
 
 mod batch;
 mod car;
@@ -37,8 +37,8 @@ use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
 use crate::report::{EXPORT_SCHEMA, ExportReport};
 
-/// Exports into a file, which gets its name only when it is complete. Missing blocks are no error: the report counts
-/// them, and says whether the file was committed.
+/// Exports to a file, which gets its name when it is complete. Missing blocks are no error: the report counts them and says if
+/// the file was committed.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -130,7 +130,7 @@ impl<'a> Work<'a> {
             });
         }
         let car = Export::open(options, record)?;
-        // The record and the files are of the same database.
+        // The record and the files belong to the same database.
         dir.check()?;
         Ok(Self::Car(Box::new(car)))
     }

@@ -1,4 +1,4 @@
-//! An export of a CAR about to run.
+//! A prepared export of a CAR.
 
 use crate::error::{Error, Result};
 use crate::read::access::Place;
@@ -9,7 +9,7 @@ use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
-/// An export of a CAR whose options have been validated.
+/// A validated export of a CAR.
 pub(super) struct Export<'a> {
     pub options: &'a ExportOptions,
     pub record: Option<&'a ImportRecord>,

@@ -1,4 +1,4 @@
-//! Packs batches on all threads, and writes them in order on one.
+//! Compresses batches on all threads and writes them in order on one.
 //!
 //! ```text
 //! loader --batch, reply--> packers (threads)         at most a few batches are under way
@@ -21,13 +21,12 @@ use crate::error::{Error, Result};
 use crate::parallel;
 use crate::source::forest::{Index, LEVEL, Packer};
 
-/// The settings of the pool.
 pub(super) struct WriterPool<'a> {
     pub format: Format,
     pub threads: usize,
     /// Memory for the index, in bytes.
     pub index_memory: u64,
-    /// The directory for what does not fit in it.
+    /// Directory for the index beyond that memory.
     pub dir: PathBuf,
     /// Path for messages.
     pub path: &'a Path,
@@ -36,7 +35,8 @@ pub(super) struct WriterPool<'a> {
 type Packing = (Batch, Sender<io::Result<Batch>>);
 
 impl WriterPool<'_> {
-    /// Lets `load` fill batches and writes them to `out`, which has `position` bytes already. Returns the result of
+    /// Writes the batches of `load` to `out`, which already has `position` bytes. Returns the result of `load` and the length of
+    /// the file.
     /// `load`, and the length of the file.
     pub fn run<W: Write + Send, R>(
         &self,
@@ -70,7 +70,7 @@ impl WriterPool<'_> {
             Ok::<_, Error>((loaded, written))
         })?;
         let failed = || Error::io("write", self.path);
-        // When the writer fails, the loader only sees a closed channel.
+        // If the writer fails, the loader only sees a closed channel.
         let (mut position, index) = written.map_err(failed())?;
         let loaded = loaded?;
         if let Some(index) = index {
@@ -85,7 +85,7 @@ impl WriterPool<'_> {
     }
 }
 
-/// One packer's work.
+/// Compresses batches until the channel closes.
 fn pack_all(format: Format, packing: &Receiver<Packing>) {
     let mut pack = packer(format);
     for (mut batch, reply) in packing {
@@ -93,14 +93,14 @@ fn pack_all(format: Format, packing: &Receiver<Packing>) {
             Ok(pack) => pack(&mut batch).map(|()| batch),
             Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
         };
-        // After a failure the writer is gone; it reports the failure itself.
+        // The writer is gone after a failure, which it reports itself.
         let _ = reply.send(packed);
     }
 }
 
 type Pack = Box<dyn FnMut(&mut Batch) -> io::Result<()>>;
 
-/// The compression of a batch in each format.
+/// Compresses a batch for a format.
 fn packer(format: Format) -> io::Result<Pack> {
     Ok(match format {
         Format::Car | Format::Log => Box::new(|_| Ok(())),

@@ -2,10 +2,10 @@
 
 use crate::report::SizeClass;
 
-/// Size classes: one for each power of two.
+/// Size classes: one per power of two.
 const CLASSES: usize = 65;
 
-/// Blocks and bytes.
+/// Number and bytes of blocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sum {
     pub blocks: u64,
@@ -44,7 +44,7 @@ impl Sizes {
         self.0.iter_mut().zip(other.0).for_each(|(own, other)| own.merge(other));
     }
 
-    /// Those that have any block.
+    /// Returns the classes that have blocks.
     pub fn classes(&self) -> Vec<SizeClass> {
         let class = |(bits, sum): (u32, &Sum)| SizeClass {
             up_to: if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) },

@@ -1,4 +1,4 @@
-//! Counting blocks: by size, codec, hash function; and whether they are what their CIDs say.
+//! Counts blocks by size, codec and hash function, and checks them against their CIDs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -50,7 +50,7 @@ impl Tally {
         }
     }
 
-    /// Counts and hashes the blocks of a chunk, and passes each to `see`.
+    /// Counts and hashes the blocks of a chunk and passes each to `see`.
     pub fn take(&mut self, path: &Path, chunk: &Chunk, visited: &Visited, see: &dyn Fn(&Section, &[u8])) -> Result<()> {
         let bytes = &*chunk.bytes;
         let mut found: Vec<Found<'_>> = Vec::with_capacity(chunk.starts.len());
@@ -92,7 +92,7 @@ impl Tally {
             self.bad += 1;
             let cid = body.get(..span.len as usize).unwrap_or_default();
             self.first_bad.push(BadBlock { offset: *offset, message: problem_of(cid, claim, &failure).to_string() });
-            // Chunks come in the order of the file, so the first of a thread are found first.
+            // Chunks are in file order, so each thread finds its first blocks first.
             self.first_bad.truncate(LISTED);
             claims = claims.get(failure.index + 1..).unwrap_or_default();
             found = found.get(failure.index + 1..).unwrap_or_default();
@@ -130,7 +130,7 @@ impl Tally {
     }
 }
 
-/// The most frequent first.
+/// Sorts by frequency, highest first.
 fn counts(sums: &BTreeMap<u64, Sum>, name: impl Fn(u64) -> Option<String>) -> Vec<CodeCount> {
     let count = |(&code, sum): (&u64, &Sum)| CodeCount { code, name: name(code), blocks: sum.blocks, bytes: sum.bytes };
     let mut counts: Vec<CodeCount> = sums.iter().map(count).collect();

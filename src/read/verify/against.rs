@@ -1,8 +1,8 @@
 //! Compares the source's records with the database's, in both directions and within bounded memory.
 //!
-//! The source is read once. Of each block its key and a hash of key and value are kept, partitioned by the key ranges
-//! in which the database is read later; beyond the budget they are spilled to files, one a range. Then each range's
-//! entries are sorted and compared with the database's records, which come in key order.
+//! The source is read once. For each block, the key and a hash of key and value are partitioned by the key ranges of the later
+//! scan. Beyond the budget they are spilled to one file per range. Then the entries of each range are sorted and compared with
+//! the database's records in key order.
 //!
 //! ```text
 //! entry: u32 length of the key | key | u128 XXH3-128 of key and value, seed = bytes in key          little-endian
@@ -28,10 +28,10 @@ use crate::source::car::chunk::Chunk;
 use crate::source::car::{CarProblem, NullPadding};
 use crate::source::remote::NetworkOptions;
 
-/// Bytes of the hash in an entry.
+/// Length of the hash in an entry.
 const HASH: usize = 16;
 
-/// The hash by which records are compared; the content digest is the sum of it.
+/// Hash of a record; the content digest is the sum of these hashes.
 pub(super) fn record_hash(key_and_value: &[u8], key_len: usize) -> u128 {
     XxHash3_128::oneshot_with_seed(key_len as u64, key_and_value)
 }
@@ -41,9 +41,9 @@ pub(super) struct Source<'a> {
     pub path: &'a Path,
     pub layout: KeyLayout,
     pub null_padding: NullPadding,
-    /// The CIDs of the blocks that the import left out.
+    /// CIDs of the blocks that the import omitted.
     pub left_out: HashSet<Vec<u8>>,
-    /// Memory for entries and for unpacking, in bytes.
+    /// Memory for entries and for decompression, in bytes.
     pub memory: u64,
     pub threads: usize,
     pub network: &'a NetworkOptions,
@@ -52,14 +52,14 @@ pub(super) struct Source<'a> {
     pub stop: &'a CancellationToken,
 }
 
-/// The records of a source, by key range.
+/// Records of a source, by key range.
 pub(super) struct SourceIndex {
     parts: Vec<Mutex<Part>>,
     dir: Mutex<Option<tempfile::TempDir>>,
     work_dir: PathBuf,
     budget: u64,
     held: AtomicU64,
-    /// Blocks of the source, duplicates included.
+    /// Blocks of the source, including duplicates.
     pub blocks: AtomicU64,
 }
 
@@ -119,7 +119,7 @@ impl SourceIndex {
         })?;
         self.blocks.fetch_add(blocks, Ordering::Relaxed);
         progress.add(0, blocks);
-        // Vectors grow by doubling: half of the budget is for what they have not filled.
+        // Vectors double when they grow, so half of the budget is for their spare capacity.
         if self.held.fetch_add(kept, Ordering::Relaxed) + kept > self.budget / 2 {
             self.spill()?;
         }
@@ -130,7 +130,7 @@ impl SourceIndex {
     fn spill(&self) -> Result<()> {
         let mut dir = self.dir.lock();
         if self.held.load(Ordering::Relaxed) <= self.budget / 2 {
-            // Another thread was faster.
+            // Another thread spilled first.
             return Ok(());
         }
         if dir.is_none() {
@@ -154,7 +154,7 @@ impl SourceIndex {
         Ok(())
     }
 
-    /// Takes the entries of a range, sorted by key, each key once.
+    /// Takes the entries of a range, sorted by key, without duplicates.
     pub fn take_range(&self, range: usize) -> Result<Entries> {
         let Some(part) = self.parts.get(range) else { return Ok(Entries::default()) };
         let Part { entries: held, file } = std::mem::take(&mut *part.lock());
@@ -175,9 +175,9 @@ pub(super) struct Entries {
     bytes: Vec<u8>,
     /// Start offset of each entry.
     starts: Vec<usize>,
-    /// Keys that have two different blocks in the source.
+    /// Keys with two different blocks in the source.
     pub conflicts: Vec<Vec<u8>>,
-    /// The content digest of the records, each key once.
+    /// Content digest of the distinct records.
     pub digest: ContentDigest,
     at: usize,
 }
@@ -209,12 +209,12 @@ impl Entries {
         Self { bytes, starts, conflicts, digest, at: 0 }
     }
 
-    /// Distinct keys.
+    /// Number of distinct keys.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// The current entry: key and hash.
+    /// Returns the current key and hash.
     pub fn peek(&self) -> Option<(&[u8], u128)> {
         let (key, hash, _) = entry(&self.bytes, *self.starts.get(self.at)?)?;
         Some((key, hash))
@@ -225,7 +225,7 @@ impl Entries {
     }
 }
 
-/// Key, hash and end of the entry at `at`.
+/// Returns key, hash and end of the entry at `at`.
 fn entry(bytes: &[u8], at: usize) -> Option<(&[u8], u128, usize)> {
     let (len, rest) = bytes.get(at..)?.split_first_chunk::<4>()?;
     let len = u32::from_le_bytes(*len) as usize;

@@ -18,10 +18,10 @@ use crate::rocks::key_ranges::KeyRange;
 use crate::schema::{PLACE, TRANSACTIONS};
 use crate::source::block_log::Lookup;
 
-/// Bytes of the longest id.
+/// Length of the longest id, in bytes.
 const ID: usize = 32;
 
-/// An id, filled up with zeros, and a place where a block names it.
+/// An id, padded with zeros, and a position at which a block names it.
 type Named = [u8; ID + PLACE];
 
 /// Checks that the family has each id that a block names, at one of its positions, and nothing else.
@@ -53,7 +53,7 @@ pub(super) fn agree(job: &Job<'_>, files: &[DataFile], lookup: &Lookup) -> Resul
     Ok(scan.item().is_none())
 }
 
-/// The ids of all transactions with their places, in order.
+/// Sorts the ids of all transactions with their positions.
 fn sorted(job: &Job<'_>, files: &[DataFile], lookup: &Lookup, dir: &Path) -> Result<Sorted<Named>> {
     let resources = &job.options.resources;
     let memory = usize::try_from(resources.memory_budget()? / 2).unwrap_or(usize::MAX);
@@ -80,7 +80,7 @@ fn add_range(
     let mut bytes = 0;
     while let Some((_, block)) = scan.item() {
         bytes += block.len() as u64;
-        // What cannot be read has been reported.
+        // Unreadable records have been reported.
         if let Ok(header) = chain::header(lookup.family, lookup.version, block)
             && let Ok(found) = lookup.of_block(block, &header, false)
         {

@@ -14,7 +14,7 @@ use crate::rocks::DataFile;
 use crate::rocks::key_ranges::{KeyRange, Window};
 use crate::source::car::NullPadding;
 
-/// Picked records that a thread takes at a time.
+/// Picked records per batch of a thread.
 const PICKS: usize = 256;
 
 /// Verifies all column families.
@@ -76,7 +76,7 @@ fn read_source(job: &Job<'_>, path: &Path, ranges: &[KeyRange], record: Option<&
     SourceIndex::read(&source, ranges, job.progress)
 }
 
-/// Checks `count` records at random places, spread over the files by their size.
+/// Checks `count` records at random positions, in proportion to the sizes of the files.
 pub(super) fn sample(job: &Job<'_>, files: &[DataFile], count: u64) -> Result<Totals> {
     let files: Vec<&DataFile> = files.iter().filter(|file| file.family == job.family).collect();
     let bytes: u64 = files.iter().map(|file| file.size).sum();
@@ -100,7 +100,7 @@ pub(super) fn sample(job: &Job<'_>, files: &[DataFile], count: u64) -> Result<To
     for_each(job, groups.len(), |worker, item| worker.pick(groups.get(item).copied().unwrap_or_default()))
 }
 
-/// Any number, from the seed that the standard library takes for its maps.
+/// A random number from the seed of the standard library's maps.
 fn random() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()

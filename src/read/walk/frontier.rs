@@ -1,13 +1,13 @@
-//! The links that a walk still has to follow, in three queues, and which of them come next.
+//! The links that a walk still has to follow, in three queues.
 //!
 //! ```text
-//! chain     parents of headers, and the roots     first, so that what hangs below many headers is in one wave
-//! strict    what must be there                    before `lenient`: a block that both lead to counts as one that must be
-//! lenient   what headers below the epoch name of which blocks may be missing
+//! chain     parents of headers, and the roots     first, so that one wave covers what many headers link to
+//! strict    blocks that must exist                before `lenient`: a block in both counts as required
+//! lenient   links of headers below the epoch      their blocks may be missing
 //! ```
 //!
-//! A wave is all steps of one queue. Few waves that are wide, instead of many that are narrow, let the walk read the
-//! database in the order of its keys. The chain waits while the two others hold as much as the budget.
+//! A wave is all steps of one queue. Few wide waves let the walk read the database in key order. The chain waits while the two
+//! other queues use the budget.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 use super::super::queue::{Queue, StepRef};
 use crate::error::Result;
 
-/// Encoded steps that a thread gathers before they are appended to the queues, in bytes.
+/// Encoded steps that a thread gathers before it appends them to the queues, in bytes.
 const FLUSH_FROM: usize = 64 << 10;
 
-/// Which queue a link belongs to.
+/// The queue of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Chain,
@@ -29,7 +29,7 @@ pub(super) enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Chain, Kind::Strict, Kind::Lenient];
 
-/// All links that wait.
+/// All waiting links.
 pub(super) struct Frontier {
     queues: [Mutex<Queue>; KINDS.len()],
     budget: usize,
@@ -39,7 +39,7 @@ pub(super) struct Frontier {
     depth: Depth,
 }
 
-/// How many waves there were of each kind; below headers, since the chain was left.
+/// Number of waves: along the chain, and below headers since the chain was left.
 #[derive(Debug, Clone, Copy, Default)]
 struct Depth {
     chain: u64,
@@ -47,20 +47,20 @@ struct Depth {
     deepest: u64,
 }
 
-/// Steps that one thread has found, and not appended to the queues yet.
+/// Steps of one thread that are not in the queues yet.
 #[derive(Default)]
 pub(super) struct Gathered {
     kinds: [(Vec<u8>, u64); KINDS.len()],
 }
 
 impl Frontier {
-    /// Nothing yet; each of the queues keeps up to `budget` bytes in memory and the rest in files in `dir`.
+    /// Creates empty queues; each keeps up to `budget` bytes in memory and the rest in files in `dir`.
     pub fn new(budget: usize, dir: PathBuf) -> Self {
         let queues = KINDS.map(|_| Mutex::new(Queue::new(budget, &dir)));
         Self { queues, budget, dir, below: false, depth: Depth::default() }
     }
 
-    /// The next wave; `None` when nothing is left.
+    /// Returns the next wave; `None` at the end.
     pub fn wave(&mut self) -> Option<Queue> {
         let waiting = self.queues.each_mut().map(|queue| held(queue).bytes());
         let [chain, strict, lenient] = waiting;
@@ -79,12 +79,12 @@ impl Frontier {
         self.queues.get_mut(kind as usize).map(|queue| std::mem::replace(held(queue), empty))
     }
 
-    /// The most links between a root and a block, as the waves went: along the chain first, then below it.
+    /// Longest path in links by waves: along the chain, then below it.
     pub fn depth(&self) -> u64 {
         self.depth.chain.saturating_sub(1) + self.depth.deepest
     }
 
-    /// Appends what a thread has gathered to the queues.
+    /// Appends the steps of a thread to the queues.
     pub fn flush(&self, gathered: &mut Gathered) -> Result<()> {
         for (queue, (bytes, count)) in self.queues.iter().zip(&mut gathered.kinds) {
             if *count > 0 {
@@ -110,7 +110,6 @@ impl Depth {
 }
 
 impl Gathered {
-    /// Adds a link.
     pub fn push(&mut self, kind: Kind, step: StepRef<'_>) {
         if let Some((bytes, count)) = self.kinds.get_mut(kind as usize) {
             step.encode(bytes);

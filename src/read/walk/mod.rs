@@ -1,12 +1,11 @@
-//! Following links from the roots, as a node does that scans or exports its chain.
+//! Follows links from the roots, like a node that scans or exports its chain.
 //!
-//! In waves (`frontier`): the chain of headers first, then what hangs below all of them, level by level. The links of a
-//! wave are sorted by key (`sorted`), and threads look them up in batches: a database is read front to back, and a data
-//! block that has many of them once. What has been visited is recorded in `visited`; that and the links still to be
-//! followed go to disk beyond the memory budget.
+//! A walk proceeds in waves (`frontier`): the chain of headers first, then everything below them, level by level. The links of a
+//! wave are sorted by key (`sorted`) and looked up in batches, so that the database is read from front to back and each data
+//! block once per wave. `visited` records visited keys; both spill to disk beyond the budget.
 //!
-//! A Filecoin header gives what hangs below it an epoch, and its parents a place in the chain; that is how a walk is
-//! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are distinguished from damage.
+//! A Filecoin header gives the blocks below it an epoch, and its parents a position in the chain. This limits a walk to some
+//! tipsets, and distinguishes intentionally omitted blocks from damage.
 
 mod frontier;
 mod sorted;
@@ -37,13 +36,13 @@ use crate::source::car::{RawCid, read_cid};
 use self::frontier::{Frontier, Gathered, Kind};
 use self::sorted::{Lookup, Sorted};
 
-/// Links looked up at once.
+/// Links per lookup.
 const BATCH: usize = 512;
 
-/// The most bytes of links that are sorted at once.
+/// Most bytes of links that are sorted at once.
 const MAX_PIECE: u64 = 1 << 30;
 
-/// The least memory a walk works with, in bytes.
+/// Minimum memory of a walk, in bytes.
 const MIN_MEMORY: u64 = 8 << 20;
 
 /// Options of a walk.
@@ -55,7 +54,7 @@ pub struct WalkOptions {
     pub(crate) db: PathBuf,
     /// Roots to begin at. Defaults to the roots of the import.
     pub(crate) roots: Vec<RawCid>,
-    /// Follow the chain of headers over so many tipsets only. Defaults to all of it.
+    /// Number of tipsets to follow. Defaults to the whole chain.
     pub(crate) tipsets: Option<u32>,
     /// Blocks named by headers below this epoch may be missing. Defaults to none.
     pub(crate) allow_missing_below: Option<u64>,
@@ -66,7 +65,7 @@ pub struct WalkOptions {
 }
 
 impl WalkOptions {
-    /// Everything in `db` that its roots lead to.
+    /// Creates a walk over everything in `db` that its roots link to.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self {
             db: db.into(),
@@ -136,7 +135,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     };
     let recorded = record.filter(|record| !record.into_existing);
     progress.begin(Phase::Walk, recorded.as_ref().map(|record| record.payload_bytes));
-    // Three queues, the wave that is being followed, a piece of it; and its order, with CIDs as usual a fifth of that.
+    // Three queues, the current wave, a piece of it, and its order, which is a fifth of that for usual CIDs.
     let piece = usize::try_from((memory / 16).min(MAX_PIECE)).unwrap_or(usize::MAX);
     let mut frontier = Frontier::new(piece, work_dir);
     let found = walk.waves(&roots, &mut frontier, piece)?;
@@ -209,7 +208,7 @@ impl Found {
 }
 
 impl Walk<'_> {
-    /// Follows links wave by wave, each in pieces of so many bytes.
+    /// Follows links wave by wave, each in pieces of `piece` bytes.
     fn waves(&self, roots: &[RawCid], frontier: &mut Frontier, piece: usize) -> Result<Found> {
         let (mut found, mut gathered) = (Found::default(), Gathered::default());
         for root in roots {
@@ -241,7 +240,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Looks up a batch of links and queues those that its blocks have.
+    /// Looks up a batch of links and queues the links of its blocks.
     fn follow(&self, batch: &[Lookup<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
         let keys: Vec<&[u8]> = batch.iter().map(|lookup| lookup.key).collect();
         let values = self.reader.get_many(self.family, &keys, true)?;
@@ -311,7 +310,7 @@ impl Walk<'_> {
         outcome
     }
 
-    /// Visits a link: whether it is to be followed and has not been visited before.
+    /// Visits a link; true if it must be followed and was not visited before.
     fn mark_visited(&self, cid: &[u8], found: &mut Found) -> Result<bool> {
         let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len() && cid.len() <= MAX_LINK);
         let Some(span) = span else {
@@ -320,7 +319,7 @@ impl Walk<'_> {
         };
         let key = cid.get(self.layout.key_start(&span)..).unwrap_or_default();
         match span.codec {
-            // Their digests could be those of blocks, so they are remembered under their whole CID.
+            // Identity digests could equal those of blocks, so the whole CID is recorded.
             codec::COMMITMENT_UNSEALED | codec::COMMITMENT_SEALED => {
                 found.commitments += u64::from(self.visited.insert(!fingerprint(cid))?);
                 Ok(false)
@@ -329,7 +328,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The first records that were not visited.
+    /// Returns the first records that were not visited.
     fn list_unreachable(&self) -> Result<Vec<String>> {
         let mut listed = Vec::new();
         let mut scan = self.reader.scan(self.family, None, None)?;

@@ -1,4 +1,4 @@
-//! The steps of a piece in the order of their keys.
+//! Steps of a piece, sorted by key.
 
 use std::ops::Range;
 
@@ -13,16 +13,16 @@ pub(super) struct Lookup<'a> {
     pub key: &'a [u8],
 }
 
-/// A piece of a queue, and where its steps begin, sorted by key.
+/// A piece of a queue and its steps, sorted by key.
 pub(super) struct Sorted {
     piece: Vec<u8>,
     layout: KeyLayout,
-    /// Eight bytes of the key, from the first that is not the same in all, and where the step begins.
+    /// Eight bytes of the key after the common prefix, and the start of the step.
     order: Vec<(u64, u32)>,
 }
 
 impl Sorted {
-    /// Sorts a piece of at most 4 GiB. A step whose CID cannot be read is left out: a walk queues none.
+    /// Sorts a piece of at most 4 GiB. Steps with unreadable CIDs are omitted: a walk queues none.
     pub fn new(piece: Vec<u8>, layout: KeyLayout) -> Self {
         let mut order = Vec::new();
         let (mut at, mut alike) = (0, None);
@@ -51,12 +51,12 @@ impl Sorted {
         Self { order, ..sorted }
     }
 
-    /// How many steps there are.
+    /// Number of steps.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Some of them.
+    /// Returns a range of the steps.
     pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = Lookup<'_>> {
         let order = self.order.get(range.start..range.end.min(self.len())).unwrap_or_default();
         order.iter().filter_map(|(_, begin)| self.at(*begin))
@@ -73,7 +73,7 @@ fn lookup(step: StepRef<'_>, layout: KeyLayout) -> Option<Lookup<'_>> {
     Some(Lookup { step, span, key: step.cid.get(layout.key_start(&span)..)? })
 }
 
-/// The first eight bytes as a number that sorts as they do; what is shorter ends in zeros.
+/// Returns the first eight bytes as a number of the same order; shorter keys end in zeros.
 fn prefix_of(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     bytes.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
