@@ -68,7 +68,7 @@ pub struct Location {
 }
 
 /// Resolved location of the blocks in a database.
-pub(super) struct Place {
+pub(super) struct BlockLocation {
     pub family: String,
     /// Key layout of the blocks, and its origin.
     pub layout: KeyLayout,
@@ -78,7 +78,12 @@ pub(super) struct Place {
 impl Location {
     /// Finds the blocks of the database in `db`. Without a record the first and the last key must fit the layout; `reader` reads
     /// them.
-    pub(super) fn find(&self, db: &Path, record: Option<&ImportRecord>, reader: Option<&Reader>) -> Result<Place> {
+    pub(super) fn find(
+        &self,
+        db: &Path,
+        record: Option<&ImportRecord>,
+        reader: Option<&Reader>,
+    ) -> Result<BlockLocation> {
         let conflict = |reason: String, hint: &str| Error::State { path: db.to_owned(), reason, hint: hint.into() };
         if let Some(record) = record {
             if self.key.is_some_and(|key| key != record.key) {
@@ -104,7 +109,7 @@ impl Location {
             let reason = format!("the keys of this database are {}", plural(other));
             return Err(conflict(reason, &format!("give --key {}", other.name())));
         }
-        Ok(Place { family, layout, known_from })
+        Ok(BlockLocation { family, layout, known_from })
     }
 }
 

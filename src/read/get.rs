@@ -4,7 +4,7 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-use super::access::{Location, Place};
+use super::access::{BlockLocation, Location};
 use super::dag_json::{dag_json, header_json};
 use super::header::chain_header;
 use super::links::{codec, links};
@@ -85,7 +85,7 @@ impl Lookup {
         let dir = WatchedDir::open(db);
         let how = ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false };
         let (record, reader) = dir.guard(|| Ok((ImportRecord::load(db)?, Reader::open(db, &how)?)))?;
-        let Place { family, layout, .. } = location.find(db, record.as_ref(), Some(&reader))?;
+        let BlockLocation { family, layout, .. } = location.find(db, record.as_ref(), Some(&reader))?;
         // The record and the files belong to the same database.
         dir.check()?;
         Ok(Self { dir, reader, family, layout, roots: record.map(|record| record.roots()).unwrap_or_default() })

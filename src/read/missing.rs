@@ -11,7 +11,7 @@ pub(super) const LISTED: usize = 10;
 
 /// Missing blocks.
 #[derive(Debug, Default)]
-pub(super) struct Missing {
+pub(super) struct MissingBlocks {
     /// CIDs of the blocks that the import omitted on purpose.
     pub left_out: HashSet<Vec<u8>>,
     pub total: u64,
@@ -20,7 +20,7 @@ pub(super) struct Missing {
     pub first: Vec<MissingBlock>,
 }
 
-impl Missing {
+impl MissingBlocks {
     /// Adds the block of `step`; it may be missing if it was named below this epoch.
     pub fn note(&mut self, step: StepRef<'_>, may_below: Option<u64>) {
         if self.left_out.contains(step.cid) {

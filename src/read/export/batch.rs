@@ -6,7 +6,7 @@ use crate::source::forest::Frame;
 
 /// Complete sections and their compressed form.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct SectionBatch {
     pub bytes: Vec<u8>,
     /// End offset of each section.
     pub ends: Vec<usize>,
@@ -17,7 +17,7 @@ pub(super) struct Batch {
     pub frames: Vec<Frame>,
 }
 
-impl Batch {
+impl SectionBatch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();

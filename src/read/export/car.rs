@@ -4,7 +4,7 @@
 //! section: varint length of the rest | CID | block
 //! ```
 
-use super::batch::{Batch, Gone};
+use super::batch::{Gone, SectionBatch};
 use super::forest;
 use super::options::Format;
 use crate::error::Result;
@@ -35,21 +35,21 @@ pub(super) fn prelude(format: Format, roots: &[RawCid]) -> Prelude {
 }
 
 /// Fills batches with sections and sends them to the packers.
-pub(super) struct Loader<'a> {
-    batch: Batch,
-    send: Box<dyn FnMut(Batch) -> Result<Batch, Gone> + 'a>,
+pub(super) struct SectionLoader<'a> {
+    batch: SectionBatch,
+    send: Box<dyn FnMut(SectionBatch) -> Result<SectionBatch, Gone> + 'a>,
     indexed: bool,
 }
 
-impl<'a> Loader<'a> {
+impl<'a> SectionLoader<'a> {
     /// Creates a loader; `send` takes a full batch and returns an empty one.
-    pub fn new(format: Format, send: impl FnMut(Batch) -> Result<Batch, Gone> + 'a) -> Self {
-        Self { batch: Batch::default(), send: Box::new(send), indexed: format == Format::ForestCarZst }
+    pub fn new(format: Format, send: impl FnMut(SectionBatch) -> Result<SectionBatch, Gone> + 'a) -> Self {
+        Self { batch: SectionBatch::default(), send: Box::new(send), indexed: format == Format::ForestCarZst }
     }
 
     /// Adds a section and returns its length.
     pub fn add(&mut self, cid: &[u8], value: &[u8]) -> Result<u64> {
-        let Batch { bytes, ends, hashes, .. } = &mut self.batch;
+        let SectionBatch { bytes, ends, hashes, .. } = &mut self.batch;
         let before = bytes.len();
         let mut buffer = unsigned_varint::encode::usize_buffer();
         bytes.extend_from_slice(unsigned_varint::encode::usize(cid.len() + value.len(), &mut buffer));

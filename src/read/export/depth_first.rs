@@ -26,7 +26,7 @@ use crate::hash::fingerprint::fingerprint;
 use crate::parallel;
 use crate::read::header::chain_header;
 use crate::read::links::{codec, links};
-use crate::read::missing::Missing;
+use crate::read::missing::MissingBlocks;
 use crate::read::queue::{MAX_LINK, Queue, Step};
 use crate::read::visited::Visited;
 use crate::report::record::ImportRecord;
@@ -55,7 +55,7 @@ pub(super) struct DepthFirst<'a> {
     visited: Visited,
     stack: Stack,
     ahead: Ahead,
-    missing: Missing,
+    missing: MissingBlocks,
     malformed: u64,
     may_below: Option<u64>,
     queue_budget: usize,
@@ -92,9 +92,9 @@ impl<'a> DepthFirst<'a> {
             visited: Visited::new(export.memory / 4, resources.scratch_parent()),
             stack: Stack::new(part(16), resources.scratch_parent()),
             ahead: Ahead { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
-            missing: Missing {
+            missing: MissingBlocks {
                 left_out: export.record.map(ImportRecord::left_out).unwrap_or_default(),
-                ..Missing::default()
+                ..MissingBlocks::default()
             },
             malformed: 0,
             may_below: export.options.allow_missing_below,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::batch::Batch;
+use super::batch::SectionBatch;
 use crate::source::car::CidSpan;
 use crate::source::forest::{Index, slot_hash};
 
@@ -12,7 +12,7 @@ pub(super) fn slot(span: &CidSpan, cid: &[u8]) -> u64 {
 }
 
 /// Records the blocks of a batch that is written at `position`.
-pub(super) fn note(index: &mut Index, batch: &Batch, position: u64) -> io::Result<()> {
+pub(super) fn note(index: &mut Index, batch: &SectionBatch, position: u64) -> io::Result<()> {
     let mut hashes = batch.hashes.iter();
     let (mut start, mut before) = (0, 0);
     for frame in &batch.frames {

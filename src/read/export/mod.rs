@@ -27,7 +27,7 @@ use std::time::Instant;
 use self::log::LogExport;
 use self::open::Export;
 pub use self::options::{ExportOptions, Format, Selection};
-use self::order::Order;
+use self::order::BlockOrder;
 use self::selected::Selected;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
@@ -163,7 +163,7 @@ fn write_car<W: Write + Send>(
     progress: &Progress<'_>,
 ) -> Result<ExportReport> {
     let options = export.options;
-    let order = Order::new(&options.selection)?;
+    let order = BlockOrder::new(&options.selection)?;
     if export.roots.is_empty() {
         export.roots.extend(order.first_listed());
     }

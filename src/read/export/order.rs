@@ -22,14 +22,14 @@ const CANCEL_EVERY: u64 = 1024;
 /// Longest line of a list, in bytes; an identity CID may be long.
 const MAX_LINE: u64 = 1 << 20;
 
-pub(super) enum Order {
+pub(super) enum BlockOrder {
     Linked,
     All,
-    Listed(List),
+    Listed(CidList),
 }
 
 /// CIDs in a file, one per line.
-pub(super) struct List {
+pub(super) struct CidList {
     lines: Box<dyn BufRead>,
     path: PathBuf,
     number: u64,
@@ -37,12 +37,12 @@ pub(super) struct List {
     first: Option<RawCid>,
 }
 
-impl Order {
+impl BlockOrder {
     pub fn new(selection: &Selection) -> Result<Self> {
         Ok(match selection {
             Selection::Linked => Self::Linked,
             Selection::All => Self::All,
-            Selection::Listed(path) => Self::Listed(List::open(path)?),
+            Selection::Listed(path) => Self::Listed(CidList::open(path)?),
         })
     }
 
@@ -84,7 +84,7 @@ fn all(export: &Export<'_>, take: &mut Take<'_>) -> Result<Selected> {
     scan.status().map(|()| Selected::default())
 }
 
-impl List {
+impl CidList {
     fn open(path: &Path) -> Result<Self> {
         let lines: Box<dyn BufRead> = if path == Path::new("-") {
             Box::new(BufReader::new(std::io::stdin()))

@@ -13,8 +13,8 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-use super::batch::{Batch, Gone};
-use super::car::Loader;
+use super::batch::{Gone, SectionBatch};
+use super::car::SectionLoader;
 use super::forest;
 use super::options::Format;
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ pub(super) struct WriterPool<'a> {
     pub path: &'a Path,
 }
 
-type Packing = (Batch, Sender<io::Result<Batch>>);
+type Packing = (SectionBatch, Sender<io::Result<SectionBatch>>);
 
 impl WriterPool<'_> {
     /// Writes the batches of `load` to `out`, which already has `position` bytes. Returns the result of `load` and the length of
@@ -42,11 +42,11 @@ impl WriterPool<'_> {
         &self,
         position: u64,
         out: &mut W,
-        load: impl FnOnce(&mut Loader<'_>) -> Result<R>,
+        load: impl FnOnce(&mut SectionLoader<'_>) -> Result<R>,
     ) -> Result<(R, u64)> {
         let (to_pack, packing) = bounded::<Packing>(self.threads);
-        let (to_write, writing) = bounded::<Receiver<io::Result<Batch>>>(2 * self.threads);
-        let (back, spare) = bounded::<Batch>(4 * self.threads);
+        let (to_write, writing) = bounded::<Receiver<io::Result<SectionBatch>>>(2 * self.threads);
+        let (back, spare) = bounded::<SectionBatch>(4 * self.threads);
         let writer = Writer { out: &mut *out, back, index: self.index(), position };
         let (loaded, written) = std::thread::scope(|scope| {
             for _ in 0..self.threads {
@@ -55,13 +55,13 @@ impl WriterPool<'_> {
             }
             drop(packing);
             let writer = parallel::start(scope, move || writer.write_all(&writing))?;
-            let send = move |batch: Batch| {
+            let send = move |batch: SectionBatch| {
                 let (reply, packed) = bounded(1);
                 to_pack.send((batch, reply)).map_err(|_| Gone)?;
                 to_write.send(packed).map_err(|_| Gone)?;
                 Ok(spare.try_recv().unwrap_or_default())
             };
-            let mut loader = Loader::new(self.format, send);
+            let mut loader = SectionLoader::new(self.format, send);
             let loaded = load(&mut loader).and_then(|loaded| loader.finish().map(|()| loaded));
             let written = match writer.join() {
                 Ok(written) => written,
@@ -98,7 +98,7 @@ fn pack_all(format: Format, packing: &Receiver<Packing>) {
     }
 }
 
-type Pack = Box<dyn FnMut(&mut Batch) -> io::Result<()>>;
+type Pack = Box<dyn FnMut(&mut SectionBatch) -> io::Result<()>>;
 
 /// Compresses a batch for a format.
 fn packer(format: Format) -> io::Result<Pack> {
@@ -125,14 +125,14 @@ fn packer(format: Format) -> io::Result<Pack> {
 
 struct Writer<'a, W> {
     out: &'a mut W,
-    back: Sender<Batch>,
+    back: Sender<SectionBatch>,
     index: Option<Index>,
     position: u64,
 }
 
 impl<W: Write> Writer<'_, W> {
     /// Writes until all senders are gone.
-    fn write_all(mut self, writing: &Receiver<Receiver<io::Result<Batch>>>) -> io::Result<(u64, Option<Index>)> {
+    fn write_all(mut self, writing: &Receiver<Receiver<io::Result<SectionBatch>>>) -> io::Result<(u64, Option<Index>)> {
         for packed in writing {
             // A packer drops its reply only when it panics; the scope propagates that.
             let Ok(batch) = packed.recv() else { break };

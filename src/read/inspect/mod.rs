@@ -18,7 +18,7 @@ use self::heads::Heads;
 #[cfg(feature = "cli")]
 pub(crate) use self::log_list::trim_hint;
 pub use self::options::InspectOptions;
-use self::tally::Tally;
+use self::tally::BlockTally;
 use super::snapshot::{CHUNK, REMOTE_CHUNK, Snapshot};
 use super::visited::Visited;
 use crate::error::{Error, Result};
@@ -147,7 +147,7 @@ fn count_all(
 ) -> Result<()> {
     let path = snapshot.path();
     let visited = Visited::new(options.resources.memory_budget()? / 2, options.resources.scratch_parent());
-    let mut tallies: Vec<Tally> = (0..options.resources.thread_count()).map(|_| Tally::new()).collect();
+    let mut tallies: Vec<BlockTally> = (0..options.resources.thread_count()).map(|_| BlockTally::new()).collect();
     // The first chunk is read alone, because it may name blocks of the others.
     let mut padding = 0;
     if let (Some(chunk), Some(tally)) = (snapshot.next(progress)?, tallies.first_mut()) {
@@ -167,7 +167,7 @@ fn count_all(
         })?;
         padding = tail.padding;
     }
-    let mut total = Tally::new();
+    let mut total = BlockTally::new();
     tallies.into_iter().for_each(|tally| total.merge(tally));
     let is_file = snapshot.size.is_some() && !snapshot.is_remote;
     if matches!(snapshot.compression, Compression::Zstd | Compression::ForestZstd) && is_file {

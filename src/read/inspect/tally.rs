@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::sizes::{Sizes, Sum};
+use super::sizes::{SizeSum, Sizes};
 use crate::error::Result;
 use crate::hash::content_digest::ContentDigest;
 use crate::hash::fingerprint::fingerprint;
@@ -21,20 +21,20 @@ const LISTED: usize = 10;
 type Found<'c> = (u64, &'c [u8], CidSpan);
 
 /// Counts of one thread.
-pub(super) struct Tally {
+pub(super) struct BlockTally {
     checker: Checker,
     pub blocks: u64,
     pub distinct: u64,
     pub payload: u64,
     pub digest: ContentDigest,
     sizes: Sizes,
-    codecs: BTreeMap<u64, Sum>,
-    hashes: BTreeMap<u64, Sum>,
+    codecs: BTreeMap<u64, SizeSum>,
+    hashes: BTreeMap<u64, SizeSum>,
     pub bad: u64,
     first_bad: Vec<BadBlock>,
 }
 
-impl Tally {
+impl BlockTally {
     pub fn new() -> Self {
         Self {
             checker: Checker::new(),
@@ -131,8 +131,9 @@ impl Tally {
 }
 
 /// Sorts by frequency, highest first.
-fn counts(sums: &BTreeMap<u64, Sum>, name: impl Fn(u64) -> Option<String>) -> Vec<CodeCount> {
-    let count = |(&code, sum): (&u64, &Sum)| CodeCount { code, name: name(code), blocks: sum.blocks, bytes: sum.bytes };
+fn counts(sums: &BTreeMap<u64, SizeSum>, name: impl Fn(u64) -> Option<String>) -> Vec<CodeCount> {
+    let count =
+        |(&code, sum): (&u64, &SizeSum)| CodeCount { code, name: name(code), blocks: sum.blocks, bytes: sum.bytes };
     let mut counts: Vec<CodeCount> = sums.iter().map(count).collect();
     counts.sort_by_key(|count| std::cmp::Reverse(count.blocks));
     counts

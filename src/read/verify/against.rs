@@ -155,8 +155,8 @@ impl SourceIndex {
     }
 
     /// Takes the entries of a range, sorted by key, without duplicates.
-    pub fn take_range(&self, range: usize) -> Result<Entries> {
-        let Some(part) = self.parts.get(range) else { return Ok(Entries::default()) };
+    pub fn take_range(&self, range: usize) -> Result<SourceEntries> {
+        let Some(part) = self.parts.get(range) else { return Ok(SourceEntries::default()) };
         let Part { entries: held, file } = std::mem::take(&mut *part.lock());
         let mut bytes = Vec::new();
         if let Some(path) = file {
@@ -165,13 +165,13 @@ impl SourceIndex {
             std::fs::remove_file(&path).map_err(Error::io("delete", &path))?;
         }
         bytes.extend_from_slice(&held);
-        Ok(Entries::sort(bytes))
+        Ok(SourceEntries::sort(bytes))
     }
 }
 
 /// Entries of one range in key order.
 #[derive(Default)]
-pub(super) struct Entries {
+pub(super) struct SourceEntries {
     bytes: Vec<u8>,
     /// Start offset of each entry.
     starts: Vec<usize>,
@@ -182,7 +182,7 @@ pub(super) struct Entries {
     at: usize,
 }
 
-impl Entries {
+impl SourceEntries {
     fn sort(bytes: Vec<u8>) -> Self {
         let mut starts = Vec::new();
         let mut at = 0;
@@ -247,7 +247,8 @@ mod tests {
 
     #[test]
     fn entries_are_sorted_and_conflicts_reported() {
-        let mut entries = Entries::sort(encode(&[(b"b", 2), (b"a", 1), (b"ab", 7), (b"a", 1), (b"b", 3), (b"", 0)]));
+        let mut entries =
+            SourceEntries::sort(encode(&[(b"b", 2), (b"a", 1), (b"ab", 7), (b"a", 1), (b"b", 3), (b"", 0)]));
         assert_eq!(entries.conflicts, [b"b"]);
         assert_eq!(entries.len(), 4);
         let mut seen = Vec::new();

@@ -12,7 +12,7 @@ use crate::rocks::{DataFile, Reader, TableCheck};
 use crate::text::size::{counted, grouped};
 
 /// State that the threads share.
-pub(super) struct Job<'a> {
+pub(super) struct VerifyJob<'a> {
     pub options: &'a VerifyOptions,
     pub reader: &'a Reader,
     pub files: &'a [DataFile],
@@ -22,7 +22,7 @@ pub(super) struct Job<'a> {
     pub progress: &'a Progress<'a>,
 }
 
-impl Job<'_> {
+impl VerifyJob<'_> {
     /// Last key in a file of `family`.
     pub fn largest_key(&self, family: &str) -> Option<Vec<u8>> {
         let files = self.files.iter().filter(|file| file.family == family);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 
-use super::job::{Job, ranges_of};
+use super::job::{VerifyJob, ranges_of};
 use crate::blocks::chain;
 use crate::error::{Error, Result};
 use crate::external_sort::{Sorted, Sorter};
@@ -25,7 +25,7 @@ const ID: usize = 32;
 type Named = [u8; ID + PLACE];
 
 /// Checks that the family has each id that a block names, at one of its positions, and nothing else.
-pub(super) fn agree(job: &Job<'_>, files: &[DataFile], lookup: &Lookup) -> Result<bool> {
+pub(super) fn agree(job: &VerifyJob<'_>, files: &[DataFile], lookup: &Lookup) -> Result<bool> {
     let dir = job.options.resources.scratch_parent();
     let named = sorted(job, files, lookup, &dir)?;
     let failed = || Error::io("sort ids of transactions in", &dir);
@@ -54,7 +54,7 @@ pub(super) fn agree(job: &Job<'_>, files: &[DataFile], lookup: &Lookup) -> Resul
 }
 
 /// Sorts the ids of all transactions with their positions.
-fn sorted(job: &Job<'_>, files: &[DataFile], lookup: &Lookup, dir: &Path) -> Result<Sorted<Named>> {
+fn sorted(job: &VerifyJob<'_>, files: &[DataFile], lookup: &Lookup, dir: &Path) -> Result<Sorted<Named>> {
     let resources = &job.options.resources;
     let memory = usize::try_from(resources.memory_budget()? / 2).unwrap_or(usize::MAX);
     let sorter = Mutex::new(Sorter::new(dir, memory, usize::MAX));
@@ -70,7 +70,7 @@ fn sorted(job: &Job<'_>, files: &[DataFile], lookup: &Lookup, dir: &Path) -> Res
 }
 
 fn add_range(
-    job: &Job<'_>,
+    job: &VerifyJob<'_>,
     range: &KeyRange,
     lookup: &Lookup,
     sorter: &Mutex<Sorter<Named>>,

@@ -19,10 +19,10 @@ mod records;
 mod scan;
 
 use self::claims::KeyReader;
-use self::job::Job;
+use self::job::VerifyJob;
 pub use self::options::VerifyOptions;
 use self::problems::Collector;
-use super::access::Place;
+use super::access::BlockLocation;
 use super::advice;
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
@@ -97,7 +97,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         Err(_) if bad_record.is_some() => options.location.find(&options.db, None, None)?,
         place => place?,
     };
-    let Place { family, layout, known_from: key_from } = place;
+    let BlockLocation { family, layout, known_from: key_from } = place;
     let mut report = VerifyReport {
         schema: VERIFY_SCHEMA.into(),
         db: options.db.display().to_string(),
@@ -177,7 +177,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     let problems = Collector::new(layout, &files);
     let opened_since = check_import(&problems, &mut report.notes);
     check_sizes(&files, &problems);
-    let job = Job {
+    let job = VerifyJob {
         options,
         reader: &reader,
         files: &files,

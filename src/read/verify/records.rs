@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::error::Result;
 use crate::progress::{Phase, PhaseWeights};
 use crate::read::verify::against::{Source, SourceIndex};
-use crate::read::verify::job::{Job, ranges_of};
+use crate::read::verify::job::{VerifyJob, ranges_of};
 use crate::read::verify::scan::{Totals, for_each};
 use crate::report::Against;
 use crate::report::record::ImportRecord;
@@ -19,7 +19,7 @@ const PICKS: usize = 256;
 
 /// Verifies all column families.
 pub(super) fn everything(
-    job: &Job<'_>,
+    job: &VerifyJob<'_>,
     files: &[DataFile],
     record: Option<&ImportRecord>,
 ) -> Result<(Totals, Option<Against>)> {
@@ -59,7 +59,12 @@ pub(super) fn everything(
     Ok((totals, against))
 }
 
-fn read_source(job: &Job<'_>, path: &Path, ranges: &[KeyRange], record: Option<&ImportRecord>) -> Result<SourceIndex> {
+fn read_source(
+    job: &VerifyJob<'_>,
+    path: &Path,
+    ranges: &[KeyRange],
+    record: Option<&ImportRecord>,
+) -> Result<SourceIndex> {
     let padded = record.is_some_and(|record| record.source.null_padding > 0);
     let resources = &job.options.resources;
     let source = Source {
@@ -77,7 +82,7 @@ fn read_source(job: &Job<'_>, path: &Path, ranges: &[KeyRange], record: Option<&
 }
 
 /// Checks `count` records at random positions, in proportion to the sizes of the files.
-pub(super) fn sample(job: &Job<'_>, files: &[DataFile], count: u64) -> Result<Totals> {
+pub(super) fn sample(job: &VerifyJob<'_>, files: &[DataFile], count: u64) -> Result<Totals> {
     let files: Vec<&DataFile> = files.iter().filter(|file| file.family == job.family).collect();
     let bytes: u64 = files.iter().map(|file| file.size).sum();
     job.progress.begin(Phase::Verify, None);

@@ -1,7 +1,7 @@
 //! Verifies a range of records: reads, hashes in batches, compares, and skips what cannot be read.
 
-use super::against::{Entries, record_hash};
-use super::job::Job;
+use super::against::{SourceEntries, record_hash};
+use super::job::VerifyJob;
 use super::problems::Collector;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
@@ -49,12 +49,12 @@ impl Totals {
 }
 
 /// A thread's share of the work.
-pub(super) struct Worker<'a> {
-    job: &'a Job<'a>,
+pub(super) struct ScanWorker<'a> {
+    job: &'a VerifyJob<'a>,
     checker: Checker,
     batch: Batch,
     last: Vec<u8>,
-    entries: Option<Entries>,
+    entries: Option<SourceEntries>,
     pub totals: Totals,
 }
 
@@ -87,8 +87,8 @@ impl Batch {
     }
 }
 
-impl<'a> Worker<'a> {
-    pub fn new(job: &'a Job<'a>) -> Self {
+impl<'a> ScanWorker<'a> {
+    pub fn new(job: &'a VerifyJob<'a>) -> Self {
         Self {
             job,
             checker: Checker::new(),
@@ -100,7 +100,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads all blocks of a range and, of the family that holds the blocks, checks all records.
-    pub fn go_through(&mut self, family: &str, range: &KeyRange, entries: Option<Entries>) -> Result<()> {
+    pub fn go_through(&mut self, family: &str, range: &KeyRange, entries: Option<SourceEntries>) -> Result<()> {
         let records = family == self.job.family;
         self.start(entries);
         self.last = range.from.clone().unwrap_or_default();
@@ -194,7 +194,7 @@ impl<'a> Worker<'a> {
         self.batch.clear();
     }
 
-    fn start(&mut self, entries: Option<Entries>) {
+    fn start(&mut self, entries: Option<SourceEntries>) {
         if let Some(entries) = &entries {
             self.totals.distinct += entries.len() as u64;
             self.totals.source.merge(entries.digest);
@@ -228,7 +228,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn compare(entries: &mut Entries, job: &Job<'_>, totals: &mut Totals, key: &[u8], hash: u128) {
+fn compare(entries: &mut SourceEntries, job: &VerifyJob<'_>, totals: &mut Totals, key: &[u8], hash: u128) {
     while let Some((known, known_hash)) = entries.peek() {
         match known.cmp(key) {
             std::cmp::Ordering::Less => missing(job.problems, job.family, known),
@@ -258,7 +258,7 @@ fn missing(problems: &Collector<'_>, family: &str, key: &[u8]) {
 }
 
 /// Checks all claims and reports every failed one.
-fn check_claims(checker: &mut Checker, job: &Job<'_>, claims: &[Claim<'_>], keys: &[&[u8]]) {
+fn check_claims(checker: &mut Checker, job: &VerifyJob<'_>, claims: &[Claim<'_>], keys: &[&[u8]]) {
     let (mut claims, mut keys) = (claims, keys);
     while let Err(failure) = checker.check(claims) {
         let (Some(claim), Some(key)) = (claims.get(failure.index), keys.get(failure.index)) else { return };
@@ -279,7 +279,7 @@ fn check_claims(checker: &mut Checker, job: &Job<'_>, claims: &[Claim<'_>], keys
 /// step. `None` if nothing up to `end` can be read.
 ///
 /// Each attempt is a new scan, because a scan that found damage may give different results.
-fn step_over<'r>(job: &Job<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
+fn step_over<'r>(job: &VerifyJob<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
     let end = to.map(<[u8]>::to_vec).or_else(|| job.largest_key(family)).unwrap_or_default();
     let Some(window) = Window::between(last, &end) else { return Ok(None) };
     let lands = |number: u64| -> Result<Option<Scan<'r>>> {
@@ -309,11 +309,11 @@ fn step_over<'r>(job: &Job<'r>, family: &str, last: &[u8], to: Option<&[u8]>) ->
 
 /// Distributes `items` among the threads and adds up their results.
 pub(super) fn for_each(
-    job: &Job<'_>,
+    job: &VerifyJob<'_>,
     items: usize,
-    work: impl Fn(&mut Worker<'_>, usize) -> Result<()> + Sync,
+    work: impl Fn(&mut ScanWorker<'_>, usize) -> Result<()> + Sync,
 ) -> Result<Totals> {
-    let workers = parallel::for_each(job.options.resources.thread_count(), items, || Worker::new(job), work)?;
+    let workers = parallel::for_each(job.options.resources.thread_count(), items, || ScanWorker::new(job), work)?;
     Ok(workers.iter().fold(Totals::default(), |mut totals, worker| {
         totals.merge(&worker.totals);
         totals

@@ -21,13 +21,13 @@ const FLUSH_FROM: usize = 64 << 10;
 
 /// The queue of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LinkQueue {
     Chain,
     Strict,
     Lenient,
 }
 
-const KINDS: [Kind; 3] = [Kind::Chain, Kind::Strict, Kind::Lenient];
+const KINDS: [LinkQueue; 3] = [LinkQueue::Chain, LinkQueue::Strict, LinkQueue::Lenient];
 
 /// All waiting links.
 pub(super) struct Frontier {
@@ -49,7 +49,7 @@ struct Depth {
 
 /// Steps of one thread that are not in the queues yet.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct GatheredSteps {
     kinds: [(Vec<u8>, u64); KINDS.len()],
 }
 
@@ -70,9 +70,9 @@ impl Frontier {
         self.below &= strict + lenient > 0;
         let kind = match self.below {
             false if chain == 0 => return None,
-            false => Kind::Chain,
-            true if strict > 0 => Kind::Strict,
-            true => Kind::Lenient,
+            false => LinkQueue::Chain,
+            true if strict > 0 => LinkQueue::Strict,
+            true => LinkQueue::Lenient,
         };
         self.depth.count(kind);
         let empty = Queue::new(self.budget, &self.dir);
@@ -85,7 +85,7 @@ impl Frontier {
     }
 
     /// Appends the steps of a thread to the queues.
-    pub fn flush(&self, gathered: &mut Gathered) -> Result<()> {
+    pub fn flush(&self, gathered: &mut GatheredSteps) -> Result<()> {
         for (queue, (bytes, count)) in self.queues.iter().zip(&mut gathered.kinds) {
             if *count > 0 {
                 queue.lock().append(bytes, *count)?;
@@ -98,8 +98,8 @@ impl Frontier {
 }
 
 impl Depth {
-    fn count(&mut self, kind: Kind) {
-        if kind == Kind::Chain {
+    fn count(&mut self, kind: LinkQueue) {
+        if kind == LinkQueue::Chain {
             self.chain += 1;
             self.below = Default::default();
         } else if let Some(waves) = self.below.get_mut(kind as usize) {
@@ -109,8 +109,8 @@ impl Depth {
     }
 }
 
-impl Gathered {
-    pub fn push(&mut self, kind: Kind, step: StepRef<'_>) {
+impl GatheredSteps {
+    pub fn push(&mut self, kind: LinkQueue, step: StepRef<'_>) {
         if let Some((bytes, count)) = self.kinds.get_mut(kind as usize) {
             step.encode(bytes);
             *count += 1;
@@ -131,8 +131,8 @@ fn held(queue: &mut Mutex<Queue>) -> &mut Queue {
 mod tests {
     use super::*;
 
-    fn add(frontier: &Frontier, kind: Kind, count: u32) {
-        let mut gathered = Gathered::default();
+    fn add(frontier: &Frontier, kind: LinkQueue, count: u32) {
+        let mut gathered = GatheredSteps::default();
         for number in 0..count {
             let cid = number.to_le_bytes();
             gathered.push(kind, StepRef { cid: &cid, parent: &[], tipset: kind as u32, epoch: None });
@@ -149,17 +149,17 @@ mod tests {
     #[test]
     fn the_chain_goes_first_then_what_must_be_there() {
         let mut frontier = Frontier::new(1 << 20, std::env::temp_dir());
-        for (kind, count) in [(Kind::Lenient, 3), (Kind::Strict, 2), (Kind::Chain, 1)] {
+        for (kind, count) in [(LinkQueue::Lenient, 3), (LinkQueue::Strict, 2), (LinkQueue::Chain, 1)] {
             add(&frontier, kind, count);
         }
-        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)));
-        assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 2)));
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Chain as u32, 1)));
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Strict as u32, 2)));
         // Everything below the headers is followed before the chain continues.
-        add(&frontier, Kind::Strict, 4);
-        add(&frontier, Kind::Chain, 5);
-        assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 4)));
-        assert_eq!(next(&mut frontier), Some((Kind::Lenient as u32, 3)));
-        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 5)));
+        add(&frontier, LinkQueue::Strict, 4);
+        add(&frontier, LinkQueue::Chain, 5);
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Strict as u32, 4)));
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Lenient as u32, 3)));
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Chain as u32, 5)));
         assert_eq!(next(&mut frontier), None);
         assert_eq!(frontier.depth(), 1 + 2, "two waves of the chain, two of what must be there");
     }
@@ -167,12 +167,12 @@ mod tests {
     #[test]
     fn chain_waits_for_work_below_it() {
         let mut frontier = Frontier::new(1000, std::env::temp_dir());
-        add(&frontier, Kind::Chain, 1);
-        add(&frontier, Kind::Strict, 10);
-        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)), "little: the chain goes on");
-        add(&frontier, Kind::Chain, 1);
-        add(&frontier, Kind::Strict, 50);
-        assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 60)));
-        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)));
+        add(&frontier, LinkQueue::Chain, 1);
+        add(&frontier, LinkQueue::Strict, 10);
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Chain as u32, 1)), "little: the chain goes on");
+        add(&frontier, LinkQueue::Chain, 1);
+        add(&frontier, LinkQueue::Strict, 50);
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Strict as u32, 60)));
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Chain as u32, 1)));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A walk proceeds in waves (`frontier`): the chain of headers first, then everything below them, level by level. The links of a
 //! wave are sorted by key (`sorted`) and looked up in batches, so that the database is read from front to back and each data
-//! block once per wave. `visited` records visited keys; both spill to disk beyond the budget.
+//! block once per wave. Visited keys and waiting links spill to disk beyond the budget.
 //!
 //! A Filecoin header gives the blocks below it an epoch, and its parents a position in the chain. This limits a walk to some
 //! tipsets, and distinguishes intentionally omitted blocks from damage.
@@ -14,10 +14,10 @@ use std::path::PathBuf;
 
 use parking_lot::Mutex;
 
-use super::access::{Location, Place, Resources};
+use super::access::{BlockLocation, Location, Resources};
 use super::header::chain_header;
 use super::links::{codec, links};
-use super::missing::{LISTED, Missing};
+use super::missing::{LISTED, MissingBlocks};
 use super::queue::{MAX_LINK, StepRef};
 use super::visited::Visited;
 use crate::hash::fingerprint::fingerprint;
@@ -33,8 +33,8 @@ use crate::rocks::{FamilyScan, Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
 
-use self::frontier::{Frontier, Gathered, Kind};
-use self::sorted::{Lookup, Sorted};
+use self::frontier::{Frontier, GatheredSteps, LinkQueue};
+use self::sorted::{KeyedStep, SortedSteps};
 
 /// Links per lookup.
 const BATCH: usize = 512;
@@ -110,7 +110,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let memory = options.resources.memory_budget()?.max(MIN_MEMORY);
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
-    let Place { family, layout, .. } = options.location.find(&options.db, record.as_ref(), Some(&reader))?;
+    let BlockLocation { family, layout, .. } = options.location.find(&options.db, record.as_ref(), Some(&reader))?;
     if layout == KeyLayout::Number {
         return Err(Error::State {
             path: options.db.clone(),
@@ -127,9 +127,9 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         family: &family,
         layout,
         visited: Visited::new(memory * 3 / 8, work_dir.clone()),
-        missing: Mutex::new(Missing {
+        missing: Mutex::new(MissingBlocks {
             left_out: record.as_ref().map(ImportRecord::left_out).unwrap_or_default(),
-            ..Missing::default()
+            ..MissingBlocks::default()
         }),
         progress,
     };
@@ -155,7 +155,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
             first_unreachable = walk.list_unreachable()?;
         }
     }
-    let Missing { total, allowed, first, .. } = walk.missing.into_inner();
+    let MissingBlocks { total, allowed, first, .. } = walk.missing.into_inner();
     Ok(WalkReport {
         schema: WALK_SCHEMA.into(),
         db: options.db.display().to_string(),
@@ -183,7 +183,7 @@ struct Walk<'a> {
     family: &'a str,
     layout: KeyLayout,
     visited: Visited,
-    missing: Mutex<Missing>,
+    missing: Mutex<MissingBlocks>,
     progress: &'a Progress<'a>,
 }
 
@@ -210,30 +210,30 @@ impl Found {
 impl Walk<'_> {
     /// Follows links wave by wave, each in pieces of `piece` bytes.
     fn waves(&self, roots: &[RawCid], frontier: &mut Frontier, piece: usize) -> Result<Found> {
-        let (mut found, mut gathered) = (Found::default(), Gathered::default());
+        let (mut found, mut gathered) = (Found::default(), GatheredSteps::default());
         for root in roots {
             let step = StepRef { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None };
             if self.mark_visited(step.cid, &mut found)? {
-                gathered.push(Kind::Chain, step);
+                gathered.push(LinkQueue::Chain, step);
             }
         }
         frontier.flush(&mut gathered)?;
         while let Some(mut wave) = frontier.wave() {
             while wave.len() > 0 {
-                let sorted = Sorted::new(wave.take_piece(piece)?, self.layout);
+                let sorted = SortedSteps::new(wave.take_piece(piece)?, self.layout);
                 self.piece(&sorted, frontier, &mut found)?;
             }
         }
         Ok(found)
     }
 
-    fn piece(&self, sorted: &Sorted, frontier: &Frontier, found: &mut Found) -> Result<()> {
+    fn piece(&self, sorted: &SortedSteps, frontier: &Frontier, found: &mut Found) -> Result<()> {
         let batches = sorted.len().div_ceil(BATCH);
         let workers = for_each(self.options.resources.thread_count(), batches, Found::default, |found, batch| {
             if self.options.resources.stop.is_cancelled() {
                 return Err(Error::interrupted_reading());
             }
-            let batch: Vec<Lookup<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
+            let batch: Vec<KeyedStep<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
             self.follow(&batch, found, frontier)
         })?;
         workers.iter().for_each(|worker| found.merge(worker));
@@ -241,12 +241,12 @@ impl Walk<'_> {
     }
 
     /// Looks up a batch of links and queues the links of its blocks.
-    fn follow(&self, batch: &[Lookup<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
+    fn follow(&self, batch: &[KeyedStep<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
         let keys: Vec<&[u8]> = batch.iter().map(|lookup| lookup.key).collect();
         let values = self.reader.get_many(self.family, &keys, true)?;
         let (mut bytes, mut blocks) = (0, 0);
-        let mut gathered = Gathered::default();
-        for (Lookup { step, span, .. }, value) in batch.iter().zip(values) {
+        let mut gathered = GatheredSteps::default();
+        for (KeyedStep { step, span, .. }, value) in batch.iter().zip(values) {
             match value? {
                 Some(value) => {
                     let value = value.as_ref();
@@ -281,14 +281,14 @@ impl Walk<'_> {
         codec: u64,
         block: &[u8],
         found: &mut Found,
-        gathered: &mut Gathered,
+        gathered: &mut GatheredSteps,
     ) -> Result<()> {
         let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
         let epoch = header.map(|header| header.height).or(step.epoch);
         let mut parents_left = header.map_or(0, |header| header.parents);
         let last_tipset = self.options.tipsets.is_some_and(|tipsets| step.tipset + 1 >= tipsets);
         let may_be_missing = self.options.allow_missing_below.is_some_and(|below| epoch.is_some_and(|it| it < below));
-        let below = if may_be_missing { Kind::Lenient } else { Kind::Strict };
+        let below = if may_be_missing { LinkQueue::Lenient } else { LinkQueue::Strict };
         let mut outcome = Ok(());
         let scanned = links(codec, block, &mut |cid| {
             let to_parent = parents_left > 0;
@@ -299,7 +299,7 @@ impl Walk<'_> {
             match self.mark_visited(cid, found) {
                 Ok(true) => {
                     let tipset = step.tipset + u32::from(to_parent);
-                    let kind = if to_parent { Kind::Chain } else { below };
+                    let kind = if to_parent { LinkQueue::Chain } else { below };
                     gathered.push(kind, StepRef { cid, parent: step.cid, tipset, epoch });
                 }
                 Ok(false) => {}

@@ -7,21 +7,21 @@ use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, read_cid};
 
 /// A step that can be looked up.
-pub(super) struct Lookup<'a> {
+pub(super) struct KeyedStep<'a> {
     pub step: StepRef<'a>,
     pub span: CidSpan,
     pub key: &'a [u8],
 }
 
 /// A piece of a queue and its steps, sorted by key.
-pub(super) struct Sorted {
+pub(super) struct SortedSteps {
     piece: Vec<u8>,
     layout: KeyLayout,
     /// Eight bytes of the key after the common prefix, and the start of the step.
     order: Vec<(u64, u32)>,
 }
 
-impl Sorted {
+impl SortedSteps {
     /// Sorts a piece of at most 4 GiB. Steps with unreadable CIDs are omitted: a walk queues none.
     pub fn new(piece: Vec<u8>, layout: KeyLayout) -> Self {
         let mut order = Vec::new();
@@ -57,20 +57,20 @@ impl Sorted {
     }
 
     /// Returns a range of the steps.
-    pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = Lookup<'_>> {
+    pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = KeyedStep<'_>> {
         let order = self.order.get(range.start..range.end.min(self.len())).unwrap_or_default();
         order.iter().filter_map(|(_, begin)| self.at(*begin))
     }
 
-    fn at(&self, begin: u32) -> Option<Lookup<'_>> {
+    fn at(&self, begin: u32) -> Option<KeyedStep<'_>> {
         let (step, _) = decode_ref(&self.piece, begin as usize)?;
         lookup(step, self.layout)
     }
 }
 
-fn lookup(step: StepRef<'_>, layout: KeyLayout) -> Option<Lookup<'_>> {
+fn lookup(step: StepRef<'_>, layout: KeyLayout) -> Option<KeyedStep<'_>> {
     let span = read_cid(step.cid).ok().flatten()?;
-    Some(Lookup { step, span, key: step.cid.get(layout.key_start(&span)..)? })
+    Some(KeyedStep { step, span, key: step.cid.get(layout.key_start(&span)..)? })
 }
 
 /// Returns the first eight bytes as a number of the same order; shorter keys end in zeros.
@@ -102,7 +102,7 @@ mod tests {
                 let step = StepRef { cid, parent: &[], tipset, epoch: None };
                 step.encode(&mut piece);
             }
-            let sorted = Sorted::new(piece, layout);
+            let sorted = SortedSteps::new(piece, layout);
             let found: Vec<(Vec<u8>, u32)> =
                 sorted.range(0..usize::MAX).map(|lookup| (lookup.key.to_vec(), lookup.step.tipset)).collect();
             prop_assert!(found.windows(2).all(|pair| pair[0].0 <= pair[1].0));
