@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Each shard of an import publishes a part; `join` makes a bundle of all parts.
-//! || Only `latest` ever changes. The write order is: files, then `bundle.json`, then `latest`.
+//!
+//! Only `latest` ever changes. The write order is: files, then `bundle.json`, then `latest`.
 
 mod description;
 mod document;

@@ -1,4 +1,4 @@
-//! Options that all read commands share: resources, and where the blocks of a database are stored.
+//! Options that all read commands share: resources and the location of the blocks.
 
 use std::path::{Path, PathBuf};
 
@@ -14,13 +14,13 @@ use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
-/// Memory where the system does not say how much there is, in bytes.
+/// Memory in bytes if the system does not report it.
 const SOME_MEMORY: u64 = 1 << 30;
 
-/// The least memory that a command which reads works with, in bytes.
+/// Minimum memory of a read command, in bytes.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// The lengths of digests that blocks are stored under, in bytes.
+/// Usual lengths of digests, in bytes.
 const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
 
 /// The resources of a command. The defaults depend on the machine.
@@ -28,13 +28,13 @@ const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct Resources {
-    /// Threads that work. Defaults to the number of cores.
+    /// Number of threads. Defaults to the number of cores.
     pub(crate) threads: Option<usize>,
-    /// Memory in bytes. Defaults to a quarter of what the machine, or its cgroup, has.
+    /// Memory in bytes. Defaults to a quarter of the machine's or cgroup's memory.
     pub(crate) memory: Option<u64>,
-    /// The directory for data beyond the memory budget. Defaults to the system's directory for temporary files.
+    /// Directory for data beyond the memory budget. Defaults to the system's directory for temporary files.
     pub(crate) work_dir: Option<PathBuf>,
-    /// Cancelled by the caller to end it.
+    /// Token that the caller cancels to end the command.
     pub(crate) stop: CancellationToken,
 }
 
@@ -43,7 +43,7 @@ impl Resources {
         self.threads.unwrap_or_else(crate::parallel::cores).max(1)
     }
 
-    /// The budget in bytes.
+    /// Returns the memory budget in bytes.
     pub(super) fn memory_budget(&self) -> Result<u64> {
         if let Some(memory) = self.memory.filter(|memory| *memory < LEAST_MEMORY) {
             return Err(Error::memory_too_small(memory, LEAST_MEMORY));
@@ -63,12 +63,12 @@ impl Resources {
 pub struct Location {
     /// Key layout of the blocks.
     pub(crate) key: Option<KeyLayout>,
-    /// The column family that holds them.
+    /// Column family of the blocks.
     pub(crate) column_family: Option<String>,
 }
 
-/// The place of the blocks in a database.
-pub(super) struct Place {
+/// Resolved location of the blocks in a database.
+pub(super) struct BlockLocation {
     pub family: String,
     /// Key layout of the blocks, and its origin.
     pub layout: KeyLayout,
@@ -76,9 +76,14 @@ pub(super) struct Place {
 }
 
 impl Location {
-    /// Decides where the blocks of the database in `db` are. Without a record the first and the last key must fit the
-    /// layout; `reader` reads them.
-    pub(super) fn find(&self, db: &Path, record: Option<&ImportRecord>, reader: Option<&Reader>) -> Result<Place> {
+    /// Finds the blocks of the database in `db`. Without a record the first and the last key must fit the layout; `reader` reads
+    /// them.
+    pub(super) fn find(
+        &self,
+        db: &Path,
+        record: Option<&ImportRecord>,
+        reader: Option<&Reader>,
+    ) -> Result<BlockLocation> {
         let conflict = |reason: String, hint: &str| Error::State { path: db.to_owned(), reason, hint: hint.into() };
         if let Some(record) = record {
             if self.key.is_some_and(|key| key != record.key) {
@@ -104,11 +109,11 @@ impl Location {
             let reason = format!("the keys of this database are {}", plural(other));
             return Err(conflict(reason, &format!("give --key {}", other.name())));
         }
-        Ok(Place { family, layout, known_from })
+        Ok(BlockLocation { family, layout, known_from })
     }
 }
 
-/// The keys of a layout, as a message names them.
+/// Name of a layout's keys for messages.
 fn plural(layout: KeyLayout) -> &'static str {
     match layout {
         KeyLayout::Cid => "CIDs",
@@ -118,7 +123,7 @@ fn plural(layout: KeyLayout) -> &'static str {
     }
 }
 
-/// The first and the last key of a column family.
+/// Reads the first and the last key of a column family.
 fn end_keys(reader: &Reader, family: &str) -> Result<Vec<Vec<u8>>> {
     let mut scan = reader.pick(family)?;
     scan.seek(&[]);
@@ -127,7 +132,7 @@ fn end_keys(reader: &Reader, family: &str) -> Result<Vec<Vec<u8>>> {
     Ok(first.into_iter().chain(scan.item().map(|(key, _)| key.to_vec())).collect())
 }
 
-/// The layout that all of `keys` have, if none of them has `layout`. Digests are known by their usual lengths.
+/// Returns the layout that all of `keys` fit, if none of them fits `layout`. Digests are recognized by their usual lengths.
 fn other_layout(layout: KeyLayout, keys: &[Vec<u8>]) -> Option<KeyLayout> {
     let is_cid = |key: &[u8]| RawCid::from_bytes(key).is_ok();
     let is_multihash = |key: &[u8]| read_multihash(key).is_some();

@@ -1,4 +1,4 @@
-//! Advice on a valid database: findings, each with a remedy.
+//! Advice on a valid database: findings with remedies.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::report::Advice;
 use crate::rocks::{Reader, ReaderOptions};
 use crate::text::escape::shell_word;
 
-/// The block cache, in bytes: no record is read.
+/// Block cache, in bytes: no record is read.
 const CACHE: usize = 1 << 20;
 
 /// Returns the warnings for the database in `dir`; nothing if there is none.
@@ -19,7 +19,7 @@ pub(crate) fn on_database_in(dir: &Path) -> Result<Vec<Advice>> {
     on_database(&Reader::open(dir, &how)?, dir)
 }
 
-/// Returns the advice for a column family whose files have no totals.
+/// Returns the advice for a column family whose files lack totals.
 pub(super) fn on_unreadable_files(db: &Path, family: &str) -> Advice {
     Advice {
         id: "unreadable-files".into(),

@@ -1,4 +1,4 @@
-//! Looking up blocks of a database that was made from a block log: by number, by id, or by a transaction in them.
+//! Lookup of blocks in a database of a block log: by number, by id, or by the id of a transaction.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use crate::rocks::{Reader, ReaderOptions};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::sort::key::KeyLayout;
 
-/// The block cache, in bytes: neighbouring keys are seldom asked for.
+/// Block cache, in bytes: neighbouring keys are rarely requested.
 const CACHE: usize = 8 << 20;
 
-/// The most digits of a block number; an id has 40 or 64.
+/// Most digits of a block number; an id has 40 or 64.
 const NUMBER_DIGITS: usize = 10;
 
-/// A database to look blocks up in.
+/// A database of a block log.
 pub struct BlockLookup {
     dir: WatchedDir,
     reader: Reader,
@@ -25,22 +25,22 @@ pub struct BlockLookup {
     version: u32,
 }
 
-/// A block that was looked for.
+/// A block that was found.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct FoundBlock {
-    /// Its bytes as the database has them.
+    /// The stored bytes.
     pub block: Vec<u8>,
     /// Decoded header; `None` if it cannot be read.
     pub header: Option<Header>,
-    /// Its number, which is also its key.
+    /// Block number, which is also the key.
     pub number: u32,
-    /// The position of the transaction that was looked up, from 0.
+    /// Position of the requested transaction, from 0.
     pub transaction: Option<u32>,
 }
 
 impl BlockLookup {
-    /// Opens the database in `db`; `None` when it was not made from a block log.
+    /// Opens the database in `db`; `None` if it was not made from a block log.
     ///
     /// # Errors
     /// [`Error::State`]: there is no database, or its record is damaged; [`Error::Rocks`] or [`Error::Io`]: it cannot
@@ -54,13 +54,12 @@ impl BlockLookup {
         let (family, version) = record.chain();
         let how = ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false };
         let reader = dir.guard(|| Reader::open(db, &how))?;
-        // The record and the files are of the same database.
+        // The record and the files belong to the same database.
         dir.check()?;
         Ok(Some(Self { dir, reader, family, version }))
     }
 
-    /// Looks up a block by a number in decimal, or by an id in hex: its own, or that of a transaction in it. `None` when
-    /// it is not there.
+    /// Looks up a block by its decimal number, its id in hex, or the id of one of its transactions. `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Usage`]: the text is none of these; [`Error::Rocks`] or [`Error::Io`]: the block cannot be read;
@@ -78,7 +77,7 @@ impl BlockLookup {
         if text.len() <= NUMBER_DIGITS && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return match text.parse() {
                 Ok(number) => self.block(number, None),
-                // More than any chain has.
+                // No chain has that many blocks.
                 Err(_) => Ok(None),
             };
         }
@@ -101,13 +100,13 @@ impl BlockLookup {
         }
     }
 
-    /// The block's transactions as JSON; `None` where its header cannot be read.
+    /// Returns the block's transactions as JSON; `None` if its header cannot be read.
     pub(crate) fn transactions(&self, found: &FoundBlock) -> Option<Result<serde_json::Value, ChainProblem>> {
         let header = found.header.as_ref()?;
         Some(chain::transactions_json(self.family, self.version, &found.block, header))
     }
 
-    /// The numbers of the first and the last block; `None` when there are none.
+    /// Returns the numbers of the first and the last block; `None` if there are no blocks.
     pub(crate) fn bounds(&self) -> Result<Option<(u32, u32)>> {
         self.dir.guard(|| {
             let mut scan = self.reader.pick("default")?;
@@ -134,7 +133,7 @@ impl BlockLookup {
         self.reader.families().iter().any(|name| name == family)
     }
 
-    /// A record of a family, where there is such a family.
+    /// Reads a record of a family; `None` if there is no such family.
     fn value(&self, family: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if !self.has(family) {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! Blocks as JSON, in the form of dag-json: links as `{"/": "CID"}`, bytes as `{"/": {"bytes": "base64"}}`.
 //!
-//! Written straight from the block, in its own order. Text that is not UTF-8, which early chain data has and JSON cannot
-//! say, is shown with replacement characters. Specification: <https://ipld.io/specs/codecs/dag-json/spec/>.
+//! Written directly from the block, in its own order. Early chain data has text that is not UTF-8; replacement characters are
+//! shown for it. Specification: <https://ipld.io/specs/codecs/dag-json/spec/>.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::header::chain_header;
 use super::links::{Field, Malformed, codec, field, link};
 use crate::blocks::cbor::{Head, head, string};
 
-/// How deep a block may be nested; dag-cbor decoders stop at about the same.
+/// Deepest nesting of a block; dag-cbor decoders have similar limits.
 const MAX_DEPTH: u32 = 1024;
 
-/// A block as JSON; bytes where its codec has no form of its own.
+/// Converts a block to JSON; to bytes if its codec has no JSON form.
 pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<String, Malformed> {
     let mut out = String::new();
     match codec {
@@ -28,7 +28,7 @@ pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<String, Malformed> {
     Ok(out)
 }
 
-/// The names of the fields of a Filecoin header, as nodes have them in JSON.
+/// Field names of a Filecoin header, as in the JSON of nodes.
 const NAMES: [&str; 16] = [
     "Miner",
     "Ticket",
@@ -48,7 +48,7 @@ const NAMES: [&str; 16] = [
     "ParentBaseFee",
 ];
 
-/// A header as JSON, its fields by name and their values as in dag-json; `None` when the block is no header.
+/// Converts a header to JSON with field names; `None` if the block is not a header.
 pub(crate) fn header_json(block: &[u8]) -> Option<String> {
     chain_header(block)?;
     let values: Vec<serde_json::Value> = serde_json::from_str(&dag_json(codec::DAG_CBOR, block).ok()?).ok()?;
@@ -56,7 +56,7 @@ pub(crate) fn header_json(block: &[u8]) -> Option<String> {
     Some(serde_json::Value::Object(fields).to_string())
 }
 
-/// Writes one item; returns the bytes behind it.
+/// Writes one item and returns the bytes after it.
 fn cbor<'a>(block: &'a [u8], out: &mut String, depth: u32) -> Option<&'a [u8]> {
     if depth > MAX_DEPTH {
         return None;
@@ -113,12 +113,12 @@ fn cbor<'a>(block: &'a [u8], out: &mut String, depth: u32) -> Option<&'a [u8]> {
 }
 
 fn float(value: f64, out: &mut String) -> Option<()> {
-    // NaN and infinities are not in dag-cbor.
+    // dag-cbor has no NaN and no infinities.
     out.push_str(&serde_json::Number::from_f64(value)?.to_string());
     Some(())
 }
 
-/// A dag-pb node in its logical form.
+/// Writes the logical form of a dag-pb node.
 fn pb(block: &[u8], out: &mut String) -> Option<()> {
     let (mut data, mut links) = (None, Vec::new());
     let mut rest = block;
@@ -188,7 +188,7 @@ fn separate(item: u64, out: &mut String) {
     }
 }
 
-/// Base64 with the usual alphabet, without padding.
+/// Base64 with the usual alphabet and without padding.
 fn base64(content: &[u8], out: &mut String) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for group in content.chunks(3) {

@@ -1,10 +1,10 @@
-//! Looking up single blocks.
+//! Lookup of single blocks.
 
 use std::path::Path;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-use super::access::{Location, Place};
+use super::access::{BlockLocation, Location};
 use super::dag_json::{dag_json, header_json};
 use super::header::chain_header;
 use super::links::{codec, links};
@@ -17,10 +17,10 @@ use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
 
-/// The block cache, in bytes: neighbouring keys are seldom asked for.
+/// Block cache, in bytes: neighbouring keys are rarely requested.
 const CACHE: usize = 8 << 20;
 
-/// The most links of the roots that are looked at for a head.
+/// Most links of the roots that are tried for a head.
 const MAX_LINKED: usize = 256;
 
 /// A database to look blocks up in.
@@ -54,24 +54,24 @@ pub struct Wanted {
     readings: Vec<Reading>,
 }
 
-/// One thing that a text may mean.
+/// A possible meaning of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Reading {
     /// The key in the database.
     key: Vec<u8>,
-    /// The multicodec of the block's content, where the text or the key names it.
+    /// Multicodec of the content, if the text or the key names it.
     codec: Option<u64>,
     /// The block itself, for an identity CID.
     inside: Option<Vec<u8>>,
 }
 
-/// A block that was looked for.
+/// A block that was found.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Found {
-    /// Its bytes.
+    /// Content of the block.
     pub block: Vec<u8>,
-    /// The multicodec of its content, where the text or the key names it.
+    /// Multicodec of the content, if the text or the key names it.
     pub codec: Option<u64>,
 }
 
@@ -85,14 +85,14 @@ impl Lookup {
         let dir = WatchedDir::open(db);
         let how = ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false };
         let (record, reader) = dir.guard(|| Ok((ImportRecord::load(db)?, Reader::open(db, &how)?)))?;
-        let Place { family, layout, .. } = location.find(db, record.as_ref(), Some(&reader))?;
-        // The record and the files are of the same database.
+        let BlockLocation { family, layout, .. } = location.find(db, record.as_ref(), Some(&reader))?;
+        // The record and the files belong to the same database.
         dir.check()?;
         Ok(Self { dir, reader, family, layout, roots: record.map(|record| record.roots()).unwrap_or_default() })
     }
 
-    /// Reads a key as people write it: the key's own bytes as hex, or a CID in any multibase or as hex; where keys are
-    /// bare digests also a multihash as hex. What reads as several of these is looked for in this order.
+    /// Parses a key: the key's bytes as hex, or a CID in any multibase or as hex; with digest keys also a multihash as hex. A
+    /// text with several meanings is looked up in this order.
     ///
     /// # Errors
     /// [`Error::Usage`]: the text is none of these.
@@ -122,7 +122,7 @@ impl Lookup {
         Reading { key, codec: Some(span.codec), inside }
     }
 
-    /// The headers of the tipset at `epoch`: back from the roots through the parents of each tipset's first block.
+    /// Returns the headers of the tipset at `epoch`, walking back through the parents of each tipset's first block.
     pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, Found)>> {
         if self.roots.is_empty() {
             return Err(Error::Usage {
@@ -150,7 +150,7 @@ impl Lookup {
             };
             let Some(header) = chain_header(&first.block) else { return Ok(Vec::new()) };
             match header.height {
-                // Heights fall with every step, or it would not end.
+                // Heights decrease with every step, which ends the loop.
                 height if height >= above => {
                     return Err(missing(format!("the parent of epoch {above} says that it is of epoch {height}")));
                 }
@@ -174,7 +174,7 @@ impl Lookup {
         }
     }
 
-    /// Those of the blocks that are headers.
+    /// Returns the blocks that are headers.
     fn headers(&self, cids: &[RawCid]) -> Result<Vec<(RawCid, Found)>> {
         let wanted: Vec<Wanted> = cids.iter().map(|cid| Wanted { readings: vec![self.reading_of_cid(cid)] }).collect();
         let found = cids.iter().cloned().zip(self.get(&wanted)?);
@@ -208,7 +208,7 @@ impl Lookup {
         Error::Usage { reason: format!("`{text}` is no key of this database"), hint: hint.into() }
     }
 
-    /// Looks up blocks; in the order of `wanted`, `None` for what is not there.
+    /// Looks up blocks in the order of `wanted`; `None` for missing blocks.
     ///
     /// # Errors
     /// [`Error::State`]: there is no such column family; [`Error::Rocks`] or [`Error::Io`]: a block cannot be read;
@@ -223,7 +223,7 @@ impl Lookup {
 
     fn get_each(&self, wanted: &[Wanted]) -> Result<Vec<Option<Found>>> {
         let mut found: Vec<Option<Found>> = vec![None; wanted.len()];
-        // Nearly always one round: what is there is mostly there under the first reading.
+        // Usually one round: the first meaning is nearly always the right one.
         for round in 0.. {
             let open: Vec<(usize, &Reading)> = wanted
                 .iter()
@@ -247,8 +247,7 @@ impl Lookup {
     }
 }
 
-/// A block as dag-json text: dag-cbor and dag-pb in their own form, everything else, and what is not what its codec
-/// says, as bytes.
+/// Converts a block to dag-json text: dag-cbor and dag-pb in their own form, other and malformed blocks as bytes.
 pub fn to_json(codec: Option<u64>, block: &[u8]) -> String {
     let as_bytes = || dag_json(codec::RAW, block).unwrap_or_default();
     codec.map_or_else(as_bytes, |codec| dag_json(codec, block).unwrap_or_else(|_| as_bytes()))
@@ -259,7 +258,7 @@ pub(crate) fn to_json_with_names(codec: Option<u64>, block: &[u8]) -> String {
     header_with_names(codec, block).unwrap_or_else(|| to_json(codec, block))
 }
 
-/// A header of a Filecoin block as JSON with the names of its fields; `None` where the block is something else.
+/// Converts the header of a Filecoin block to JSON with field names; `None` for any other block.
 pub(crate) fn header_with_names(codec: Option<u64>, block: &[u8]) -> Option<String> {
     codec.filter(|codec| *codec == codec::DAG_CBOR).and_then(|_| header_json(block))
 }

@@ -1,4 +1,4 @@
-//! Blocks that are linked to and not there: all counted, the first ten kept.
+//! Links to missing blocks: all are counted, the first ten kept.
 
 use std::collections::HashSet;
 
@@ -6,22 +6,22 @@ use super::queue::StepRef;
 use crate::report::MissingBlock;
 use crate::sort::key::KeyLayout;
 
-/// How many are listed.
+/// Number of listed blocks.
 pub(super) const LISTED: usize = 10;
 
 /// Missing blocks.
 #[derive(Debug, Default)]
-pub(super) struct Missing {
-    /// The CIDs of the blocks that the import left out on purpose: they are not missing.
+pub(super) struct MissingBlocks {
+    /// CIDs of the blocks that the import omitted on purpose.
     pub left_out: HashSet<Vec<u8>>,
     pub total: u64,
-    /// How many of these may be.
+    /// Number of missing blocks that are allowed.
     pub allowed: u64,
     pub first: Vec<MissingBlock>,
 }
 
-impl Missing {
-    /// Notes the block that `step` leads to; it may be missing when it was named below this epoch.
+impl MissingBlocks {
+    /// Adds the block of `step`; it may be missing if it was named below this epoch.
     pub fn note(&mut self, step: StepRef<'_>, may_below: Option<u64>) {
         if self.left_out.contains(step.cid) {
             return;
@@ -29,7 +29,7 @@ impl Missing {
         let allowed = may_below.is_some_and(|below| step.epoch.is_some_and(|epoch| epoch < below));
         self.total += 1;
         self.allowed += u64::from(allowed);
-        // A missing block that is not allowed takes the place of one that is.
+        // A missing block that is not allowed replaces an allowed one.
         if self.first.len() >= LISTED && !allowed {
             let place = self.first.iter().rposition(|listed| listed.allowed);
             if let Some(place) = place {

@@ -1,6 +1,6 @@
-//! Reading a finished database: whether it is valid, and what is in it.
+//! Commands that read a finished database.
 //!
-//! Databases are opened read-only here. `BEDLOAD.json`, which the import wrote, names the layout of their keys.
+//! Databases are opened read-only. `BEDLOAD.json`, written by the import, names the key layout.
 
 mod access;
 pub(crate) mod advice;
@@ -27,13 +27,13 @@ pub use crate::report::record::ImportRecord;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
-/// A key as text.
+/// Formats a key as text.
 fn key_text(layout: KeyLayout, key: &[u8]) -> String {
     let cid = if layout == KeyLayout::Cid { RawCid::from_bytes(key).ok() } else { None };
     cid.map_or_else(|| HEXLOWER.encode(key), |cid| cid.to_string())
 }
 
-/// Code and digest of bytes that are one whole multihash.
+/// Returns code and digest of bytes that are one complete multihash.
 pub(crate) fn read_multihash(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (code, rest) = unsigned_varint::decode::u64(bytes).ok()?;
     let (length, digest) = unsigned_varint::decode::u64(rest).ok()?;

@@ -1,4 +1,4 @@
-//! The links that are still to be followed, wave by wave, in memory as far as the budget goes and in a file beyond.
+//! A queue of links to follow: in memory up to the budget, the rest in a file.
 //!
 //! ```text
 //! entry: u16 length of the CID | CID | u16 length of the parent | parent | u32 tipset | u64 epoch       little-endian
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Bytes read back from a file at once; far more than an entry has.
+/// Bytes per read of the file; far more than an entry.
 const READ: usize = 1 << 20;
 
-/// The longest link that is followed, in bytes. Only CIDs that carry their block can be longer.
+/// Longest link that is followed, in bytes. Only identity CIDs can be longer.
 pub(super) const MAX_LINK: usize = u16::MAX as usize;
 
 /// Means "no epoch is known".
@@ -23,13 +23,13 @@ const NO_EPOCH: u64 = u64::MAX;
 /// A link to follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
-    /// The CID it leads to.
+    /// CID of the target.
     pub cid: Vec<u8>,
-    /// The CID of the block that has the link; empty for a root.
+    /// CID of the block that has the link; empty for a root.
     pub parent: Vec<u8>,
-    /// The number of tipsets between the head and the header it was found below.
+    /// Number of tipsets between the head and the header above the link.
     pub tipset: u32,
-    /// The epoch of that header.
+    /// Epoch of that header.
     pub epoch: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct StepRef<'a> {
     pub epoch: Option<u64>,
 }
 
-/// Steps, first in, first out: first all in, then all out.
+/// A first-in, first-out queue: all pushes happen before the first take.
 pub(super) struct Queue {
     held: Vec<u8>,
     budget: usize,
@@ -58,19 +58,18 @@ impl Queue {
         Self { held: Vec::new(), budget, file: None, written: 0, read: 0, dir: dir.to_owned(), len: 0 }
     }
 
-    /// Steps that are in it.
+    /// Number of steps.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Appends a step.
     pub fn push(&mut self, step: &Step) -> Result<()> {
         step.encode(&mut self.held);
         self.len += 1;
         self.keep_within_budget()
     }
 
-    /// Appends `count` steps that have been encoded.
+    /// Appends `count` encoded steps.
     pub fn append(&mut self, encoded: &[u8], count: u64) -> Result<()> {
         self.held.extend_from_slice(encoded);
         self.len += count;
@@ -101,11 +100,11 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes up to `count` steps. After the first call nothing may be pushed any more.
+    /// Takes up to `count` steps. No step may be pushed afterwards.
     pub fn take(&mut self, count: usize) -> Result<Vec<Step>> {
         let mut steps = Vec::with_capacity(count.min(usize::try_from(self.len).unwrap_or(count)));
         if self.file.is_some() {
-            // What is held comes last: the file is made whole, then read front to back.
+            // Steps in memory are the last: complete the file, then read it from its start.
             self.spill_rest().map_err(Error::io("write links to", &self.dir))?;
         }
         while steps.len() < count && self.len > 0 {
@@ -132,8 +131,8 @@ impl Queue {
         Ok(steps)
     }
 
-    /// Takes whole steps as they are encoded: all there are or, if that is more than `limit` bytes, about so many; none
-    /// when it is empty. After the first call nothing may be pushed any more, and it is not to be mixed with `take`.
+    /// Takes complete encoded steps: all of them, or about `limit` bytes; none if the queue is empty. No step may be pushed
+    /// afterwards, and `take` must not be called.
     pub fn take_piece(&mut self, limit: usize) -> Result<Vec<u8>> {
         // At least one step must fit.
         let limit = limit.max(READ);
@@ -155,7 +154,7 @@ impl Queue {
         file.read_exact_at(&mut piece, self.read).map_err(Error::io("read links from", &self.dir))?;
         let (end, count) = whole_steps(&piece, len);
         if end == 0 && self.len > 0 {
-            // Another process has written to a file that has no name.
+            // Another process wrote to the unnamed file.
             let damaged = io::Error::new(io::ErrorKind::InvalidData, "a link that is none");
             return Err(Error::io("read links from", &self.dir)(damaged));
         }
@@ -182,7 +181,6 @@ impl Queue {
 }
 
 impl Step {
-    /// Appends the step as bytes.
     pub fn encode(&self, to: &mut Vec<u8>) {
         self.as_ref().encode(to);
     }
@@ -193,7 +191,7 @@ impl Step {
 }
 
 impl StepRef<'_> {
-    /// Appends the step as bytes. Links are no longer than [`MAX_LINK`]; a parent that is has no block, and no name here.
+    /// Appends the step as bytes. Links are no longer than [`MAX_LINK`]; a longer parent is an identity CID and is left out.
     pub fn encode(&self, to: &mut Vec<u8>) {
         for part in [self.cid, self.parent] {
             let (len, part) = u16::try_from(part.len()).map_or((0, &[][..]), |len| (len, part));
@@ -205,7 +203,7 @@ impl StepRef<'_> {
     }
 }
 
-/// Reads the step at `at`, and where it ends.
+/// Parses the step at `at` and returns its end.
 pub(super) fn decode(bytes: &[u8], at: usize) -> Option<(Step, usize)> {
     let (StepRef { cid, parent, tipset, epoch }, end) = decode_ref(bytes, at)?;
     Some((Step { cid: cid.to_vec(), parent: parent.to_vec(), tipset, epoch }, end))

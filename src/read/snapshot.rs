@@ -1,4 +1,4 @@
-//! Reading a snapshot from front to back on many threads: one at a time takes the next chunk, each processes its own.
+//! Reads a snapshot on many threads: one at a time takes the next chunk, each processes its own.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, 
 use crate::source::input::{self, Compression, Extent, Input, InputOptions};
 use crate::source::remote::NetworkOptions;
 
-/// Bytes read at once; and of a file on the network of which only the beginning is wanted.
+/// Bytes per read, also for the beginning of a remote file.
 pub(super) const CHUNK: usize = 2 << 20;
 pub(super) const REMOTE_CHUNK: usize = 64 << 10;
 
@@ -24,14 +24,14 @@ pub(super) struct Snapshot<'a> {
     pub compression: Compression,
     /// Size on disk; `None` for a pipe.
     pub size: Option<u64>,
-    /// Blocks according to the index.
+    /// Number of blocks according to the index.
     pub indexed: Option<u64>,
     /// True if the snapshot is remote.
     pub is_remote: bool,
 }
 
 impl<'a> Snapshot<'a> {
-    /// Opens a snapshot with so much memory for unpacking; a new phase of `progress` begins.
+    /// Opens a snapshot with this much memory for decompression and begins a phase of `progress`.
     pub fn open(
         path: &'a Path,
         null_padding: NullPadding,
@@ -79,19 +79,19 @@ impl<'a> Snapshot<'a> {
         self
     }
 
-    /// The next chunk, in the order of the file.
+    /// Returns the next chunk in file order.
     pub fn next(&mut self, progress: &Progress<'_>) -> Result<Option<Chunk>> {
         let next = self.chunks.next(None);
         progress.reach(self.chunks.consumed());
         next
     }
 
-    /// Bytes of the compressed snapshot consumed so far.
+    /// Bytes of the compressed snapshot that were consumed.
     pub fn consumed(&self) -> u64 {
         self.chunks.consumed()
     }
 
-    /// Shares the remaining chunks out among `workers`.
+    /// Distributes the remaining chunks among `workers`.
     pub fn read_rest<W: Send>(
         &mut self,
         workers: &mut [W],
@@ -119,7 +119,7 @@ impl<'a> Snapshot<'a> {
         Ok(chunks.tail())
     }
 
-    /// Calls `each` for every section of a chunk: where it is, its CID and block in one piece.
+    /// Calls `each` for every section of a chunk with its offset, its CID and block in one piece.
     pub fn sections(
         path: &Path,
         chunk: &Chunk,

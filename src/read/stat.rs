@@ -1,4 +1,4 @@
-//! Levels, sizes, options: what is known about a database without reading its records.
+//! Levels, sizes and options of a database, without reading its records.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::rocks::option_map::says_default;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, FamilyScan, FileTotals, Level, Reader, ReaderOptions, options};
 
-/// The block cache, in bytes.
+/// Block cache, in bytes.
 const CACHE: usize = 8 << 20;
 
 /// Options of `stat`.
@@ -25,14 +25,14 @@ const CACHE: usize = 8 << 20;
 pub struct StatOptions {
     /// The database.
     pub(crate) db: PathBuf,
-    /// Read all records to count them and to compute the content digest. Defaults to `false`.
+    /// Reads all records, to count them and to compute the content digest. Defaults to `false`.
     pub(crate) digest: bool,
     /// Resources of the command.
     pub(crate) resources: Resources,
 }
 
 impl StatOptions {
-    /// Levels, sizes and options of `db`.
+    /// Creates options for levels, sizes and options of `db`.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self { db: db.into(), digest: false, resources: Resources::default() }
     }
@@ -68,11 +68,11 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
     let reader =
         Reader::open(&options.db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false })?;
     let files = reader.files()?;
-    // A database may have lost its OPTIONS file and be valid all the same.
+    // A valid database may lack its OPTIONS file.
     let written = OptionsFile::latest(&options.db).ok();
     let mut column_families = Vec::new();
     if options.digest {
-        // One phase for all column families: what is left is the rest of them all.
+        // One phase for all column families.
         let totals = reader.families().iter().map(|name| reader.totals(name)).collect::<Result<Vec<_>>>()?;
         progress.begin(Phase::Verify, Some(totals.iter().map(|totals| totals.value_bytes).sum()));
     }
@@ -134,7 +134,7 @@ fn family_stat(reader: &Reader, name: &str, files: &[DataFile]) -> Result<Family
     })
 }
 
-/// The options of a column family, and of the database, that are not RocksDB's defaults.
+/// Returns the options of a column family and of the database that differ from RocksDB's defaults.
 fn differing(written: &OptionsFile, family: &str) -> Result<Vec<OptionStat>> {
     let Some(family) = written.family(family) else { return Ok(Vec::new()) };
     let defaults = options::defaults()?;

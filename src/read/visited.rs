@@ -1,8 +1,8 @@
-//! The keys that have been visited, within a fixed budget of memory however many there are.
+//! The set of visited keys, within a fixed memory budget.
 //!
-//! The set stores a [fingerprint](crate::hash::fingerprint) for each key, in shards of a hash set. When the shards have used up the budget, they are
-//! written to disk as one sorted run, and many runs are merged into one. Memory then holds the first fingerprint of each page of
-//! a run, so a look-up reads at most one page of each run.
+//! The set stores a [fingerprint](crate::hash::fingerprint) of each key in shards of a hash set. When the budget is used, the
+//! shards are written to disk as one sorted run; many runs are merged into one. Memory holds the first fingerprint of each page
+//! of a run, so a lookup reads at most one page per run.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -14,22 +14,22 @@ use parking_lot::{Mutex, RwLock};
 use crate::error::{Error, Result};
 use crate::external_sort::{Records, Run};
 
-/// Fingerprints of a page: 4 KiB.
+/// Fingerprints per page of 4 KiB.
 const PAGE: usize = 256;
 
 /// Average memory of a fingerprint in a hash set, in bytes: its slot, a control byte, and room to grow.
 const HELD: u64 = 34;
 
-/// Shards of the hash set, so that threads seldom wait for each other.
+/// Shards of the hash set, which reduce lock contention.
 const SHARDS: usize = 64;
 
-/// Runs that are kept before they are merged into one.
+/// Runs that are kept before they are merged.
 const MAX_RUNS: usize = 6;
 
-/// Memory for reading runs that are merged, in bytes.
+/// Memory for reading merged runs, in bytes.
 const MERGING: usize = MAX_RUNS * (256 << 10);
 
-/// A hash of a hash: the fingerprint's own bits.
+/// A hash that uses the fingerprint's own bits.
 #[derive(Default)]
 struct OwnBits(u64);
 
@@ -52,14 +52,14 @@ type Shard = HashSet<u128, BuildHasherDefault<OwnBits>>;
 /// A set of fingerprints.
 pub(super) struct Visited {
     shards: Vec<Mutex<Shard>>,
-    /// Fingerprints that a shard may hold.
+    /// Capacity of a shard in fingerprints.
     shard_max: usize,
     runs: RwLock<Vec<Pages>>,
     dir: PathBuf,
 }
 
 impl Visited {
-    /// An empty set that holds `budget` bytes of fingerprints in memory and puts the others into files in `dir`.
+    /// Creates an empty set that holds `budget` bytes of fingerprints in memory and the rest in files in `dir`.
     pub fn new(budget: u64, dir: PathBuf) -> Self {
         let shard_max = usize::try_from(budget / HELD).unwrap_or(usize::MAX) / SHARDS;
         Self {
@@ -70,11 +70,11 @@ impl Visited {
         }
     }
 
-    /// Adds a fingerprint; whether it is new.
+    /// Adds a fingerprint; true if it is new.
     pub fn insert(&self, fingerprint: u128) -> Result<bool> {
         let Some(shard) = self.shard(fingerprint) else { return Ok(false) };
         let full = {
-            // The shard stays locked while the runs are searched: no other worker may add the same meanwhile.
+            // The shard remains locked during the search, so that no other worker adds the same fingerprint.
             let mut shard = shard.lock();
             if shard.contains(&fingerprint) || self.in_runs(fingerprint)? {
                 return Ok(false);
@@ -96,7 +96,7 @@ impl Visited {
     }
 
     fn shard(&self, fingerprint: u128) -> Option<&Mutex<Shard>> {
-        // The upper bits: the lower ones place it within the shard.
+        // The upper bits; the lower bits choose the slot within the shard.
         self.shards.get((fingerprint >> 122) as usize % SHARDS)
     }
 
@@ -110,17 +110,17 @@ impl Visited {
         Ok(false)
     }
 
-    /// Moves everything held in memory to a run.
+    /// Moves all fingerprints in memory to a run.
     fn spill(&self) -> Result<()> {
         let failed = || Error::io("write visited keys to", &self.dir);
-        // All shards first, then the runs: the order in which every worker locks.
+        // Lock order of all workers: first the shards, then the runs.
         let mut shards: Vec<_> = self.shards.iter().map(|shard| shard.lock()).collect();
         if shards.iter().all(|shard| shard.len() < self.shard_max) {
             // Another thread was faster.
             return Ok(());
         }
         let mut runs = self.runs.write();
-        // A shard holds a range of fingerprints, so sorting each sorts all.
+        // A shard holds a range of fingerprints, so sorting each shard sorts all.
         let sorted = shards.iter_mut().flat_map(|shard| {
             let mut sorted: Vec<u128> = std::mem::take(&mut **shard).into_iter().collect();
             sorted.sort_unstable();
@@ -135,10 +135,10 @@ impl Visited {
     }
 }
 
-/// A sorted run of fingerprints that are looked up.
+/// A sorted run on disk.
 struct Pages {
     run: Run<u128>,
-    /// The first fingerprint of each page.
+    /// First fingerprint of each page.
     firsts: Vec<u128>,
 }
 
@@ -174,11 +174,11 @@ mod tests {
     #[test]
     fn spilled_set_equals_set_in_memory() {
         let dir = tempfile::tempdir().expect("a directory");
-        // The smallest there is: a page for each shard, so 16,384 fingerprints for every run.
+        // The smallest budget: one page per shard, so 16,384 fingerprints per run.
         let visited = Visited::new(0, dir.path().to_owned());
         let mut model = HashSet::new();
         for number in 0..300_000u64 {
-            // Every number comes again, some soon and some late.
+            // Every number occurs again, early or late.
             let key = fingerprint(&(number * 7919 % 170_000).to_le_bytes());
             assert_eq!(visited.insert(key).expect("insert"), model.insert(key), "{number}");
         }

@@ -70,7 +70,7 @@ fn seed_refuses_only_the_damaged_file() {
             bytes.push(0);
             std::fs::write(&all[0], bytes).expect("written");
         }),
-        ("it is not there", |all| std::fs::remove_file(&all[0]).expect("there")),
+        ("it does not exist", |all| std::fs::remove_file(&all[0]).expect("there")),
         // Each is a file of the bundle.
         ("the bundle declares", |all| {
             let (one, two) = (std::fs::read(&all[0]).expect("there"), std::fs::read(&all[1]).expect("there"));
@@ -85,7 +85,7 @@ fn seed_refuses_only_the_damaged_file() {
             spoil(&all);
             let store = Store::of(&to);
             let from = if remote { store.url("") } else { to.display().to_string() };
-            let words = if remote && *words == "it is not there" { "no such file on the server" } else { words };
+            let words = if remote && *words == "it does not exist" { "no such file on the server" } else { words };
             seed(&from, &y).refused(3, words);
             nothing_is_ingested(&y);
             all.iter().zip(&sound).for_each(|(path, bytes)| {
@@ -156,9 +156,9 @@ fn invalid_description_is_refused_before_fetch() {
         ("too many records", Box::new(set("/files/1/records", json!(u64::MAX)))),
         ("its import wrote", Box::new(set("/files/0/digest", json!("0".repeat(32))))),
         ("its import wrote", Box::new(set("/files/0/column_family", json!("other")))),
-        ("other blocks were read", Box::new(set("/record/blocks/written", json!(5)))),
+        ("are not the sum of blocks written and duplicates", Box::new(set("/record/blocks/written", json!(5)))),
         ("its import wrote", Box::new(set("/record/column_family", json!("other")))),
-        ("not of the form", Box::new(set("/record/schema", json!("bedload-import-99")))),
+        ("does not have the schema", Box::new(set("/record/schema", json!("bedload-import-99")))),
         ("unknown variant", Box::new(set("/record/key", json!("another layout")))),
         (
             "is in it twice",
@@ -168,7 +168,7 @@ fn invalid_description_is_refused_before_fetch() {
             }),
         ),
         (
-            "of no column family",
+            "has an unknown column family",
             Box::new(|described| {
                 let mut more = described["files"][0].clone();
                 more["column_family"] = "other".into();
@@ -213,7 +213,7 @@ fn seed_reports_a_missing_bundle() {
     }
     let file = place.file("latest", b"../../etc/passwd\n");
     seed(file.parent().expect("a folder"), &y).refused(3, "names no bundle");
-    seed(place.path(""), &y).arg(&["--bundle", &"0".repeat(64)]).refused(3, "it is not there");
+    seed(place.path(""), &y).arg(&["--bundle", &"0".repeat(64)]).refused(3, "it does not exist");
 }
 
 fn modified_database_is_not_published() {
@@ -251,15 +251,15 @@ fn modified_database_is_not_published() {
         open(db).compact_range_opt(None::<&[u8]>, None::<&[u8]>, &anew);
     });
     // In the records, and in the filter, index or properties after them.
-    with(3, "is not what its import has made", &SMALL_FILES, &|db| drop(flip(&sst(db), 2000, 1)));
+    with(3, "does not match the report of its import", &SMALL_FILES, &|db| drop(flip(&sst(db), 2000, 1)));
     for from_end in [1500, 4000, 20] {
-        with(3, "is not what its import has made", &SMALL_FILES, &|db| {
+        with(3, "does not match the report of its import", &SMALL_FILES, &|db| {
             let path = sst(db);
             let len = path.metadata().expect("there").len() as usize;
             drop(flip(&path, len - from_end, 1));
         });
     }
-    with(3, "is not what its import has made", &SMALL_FILES, &|db| {
+    with(3, "does not match the report of its import", &SMALL_FILES, &|db| {
         let file = std::fs::File::options().write(true).open(sst(db)).expect("there");
         file.set_len(file.metadata().expect("there").len() - 1).expect("cut");
     });

@@ -131,7 +131,7 @@ fn update_refuses_a_database_with_node_writes() {
 fn update_refuses_foreign_databases() {
     let place = Place::new();
     let to = published(&place, small());
-    seed(&to, &place.path("none")).arg(&["--update"]).refused(4, "no database of bedload");
+    seed(&to, &place.path("none")).arg(&["--update"]).refused(4, "is not a database that bedload can update");
     assert!(!partial(&place.path("none")).exists());
     let folder = place.path("folder");
     std::fs::create_dir(&folder).expect("a folder");
@@ -141,7 +141,7 @@ fn update_refuses_foreign_databases() {
     let y = place.path("y");
     seed(&to, &y).succeeds();
     std::fs::remove_file(y.join("BEDLOAD.json")).expect("there");
-    seed(&to, &y).arg(&["--update"]).refused(4, "has no BEDLOAD.json");
+    seed(&to, &y).arg(&["--update"]).refused(4, "has no valid BEDLOAD.json");
     let other = Place::new();
     let both = imported(&other, small());
     let added = import(&other, &plain().file).args(&["--into-existing"]).run();

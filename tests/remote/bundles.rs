@@ -220,7 +220,7 @@ fn bundle_rewrites_damaged_files() {
     // A pointer or a description that is damaged is written anew as well.
     flip(&to.join("latest"), 3, 1);
     let again = bundle(&place.path("db"), &to).succeeds();
-    assert!(again.stderr.contains("warning: the bundle that is there is not used"), "{}", again.stderr);
+    assert!(again.stderr.contains("warning: the newest bundle cannot be reused"), "{}", again.stderr);
     names_only_what_is_there(&to);
 }
 

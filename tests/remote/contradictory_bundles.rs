@@ -190,13 +190,13 @@ fn each_is_refused(place: &Place, to: &Path, cases: Vec<(&str, Change)>) {
 fn contradictory_record_is_refused() {
     let place = Place::new();
     let to = published(&place, plain());
-    let own = "not of an import into a database of its own";
+    let own = "not of an import into a new database";
     each_is_refused(
         &place,
         &to,
         vec![
-            ("other blocks were read", set("/record/blocks/read", json!(1))),
-            ("other blocks were read", set("/record/blocks/duplicate", json!(u64::MAX))),
+            ("are not the sum of blocks written and duplicates", set("/record/blocks/read", json!(1))),
+            ("are not the sum of blocks written and duplicates", set("/record/blocks/duplicate", json!(u64::MAX))),
             (own, set("/record/into_existing", json!(true))),
             (own, set("/record/loader", json!("memtable"))),
             (own, set("/record/loader", json!("another"))),
@@ -233,18 +233,18 @@ fn contradictory_log_record_is_refused() {
     let done = import(&place, &log).args(&SMALL_FILES).args(&["--indexes", "ids,transactions"]).run();
     let to = place.path("bundles");
     bundle(&done.db, &to).succeeds();
-    let counts = "other blocks than its log has";
+    let counts = "do not match its log";
     each_is_refused(
         &place,
         &to,
         vec![
             ("names other column families", set("/record/log/families/1/name", json!("more"))),
-            ("no chain that this program knows", set("/record/log/family", json!("other"))),
+            ("of an unknown chain", set("/record/log/family", json!("other"))),
             ("which block_ids cannot have", set("/record/log/family", json!("antelope"))),
             (counts, set("/record/log/first/number", json!(2))),
             (counts, set("/record/log/transactions", json!(1))),
             (
-                "that of its files",
+                "does not match its files",
                 Box::new(|described| {
                     for end in ["first", "last"] {
                         let number = described["record"]["log"][end]["number"].as_u64().expect("a number");
@@ -272,7 +272,7 @@ fn reformatted_description_is_refused() {
         String::from_utf8(text.clone()).expect("text").replace('\n', "\r\n").into_bytes(),
     ] {
         publish_text(&to, &other);
-        seed(&to, &y).refused(3, "not written as this program writes it");
+        seed(&to, &y).refused(3, "its formatting differs from bedload's");
         assert!(!partial(&y).exists());
     }
     publish_text(&to, &text);
@@ -337,7 +337,7 @@ fn oversized_pointer_reports_the_limit() {
     let y = place.path("y");
     std::fs::write(to.join("latest"), vec![b'0'; 300]).expect("written");
     for from in [to.display().to_string(), Store::of(&to).url("")] {
-        seed(&from, &y).refused(3, "longer than 256 bytes, the limit");
+        seed(&from, &y).refused(3, "exceeds the limit of 256 bytes");
     }
 }
 

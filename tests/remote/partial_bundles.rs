@@ -37,7 +37,7 @@ fn log_is_seeded_without_its_indexes() {
         assert_eq!(seeded.json["log"]["families"].as_array().expect("families").len(), count);
         assert_eq!(seeded.json["digest"], done.json["digest"]);
         is_valid(&y);
-        bundle(&y, &to).refused(4, "is a part of a bundle");
+        bundle(&y, &to).refused(4, "is only a part of a bundle");
         std::fs::remove_dir_all(&y).expect("a database");
     }
     let y = place.path("y");

@@ -77,7 +77,7 @@ fn untrusted_bundle_is_refused_before_fetching() {
     let refused = |words: &str, trust: &str| {
         let store = Store::of(&to);
         for from in [to.display().to_string(), store.url("")] {
-            let ended = seed(&from, &y).arg(&["--trust", trust]).refused(3, "bundle.json.minisig is not taken");
+            let ended = seed(&from, &y).arg(&["--trust", trust]).refused(3, "bundle.json.minisig is not valid");
             assert!(ended.text("/error").contains(words), "{ended:?}");
             assert!(!partial(&y).exists() && !y.exists());
         }
@@ -175,7 +175,7 @@ fn signed_bundle_reuses_no_unsigned_files() {
     std::fs::create_dir(&work).expect("a folder");
     let done = import_to(plain(), &to, None, &work).arg(&signs).succeeds();
     assert_eq!(done.number("/bundle/uploaded_files"), done.number("/bundle/files"), "others are not looked at");
-    assert!(done.stderr.contains("the bundle that is there is not used"), "{}", done.stderr);
+    assert!(done.stderr.contains("the newest bundle cannot be reused"), "{}", done.stderr);
     let y = place.path("y");
     seed(&to, &y).arg(&["--trust", &own.text]).succeeds();
     holds(&y, plain());
@@ -219,7 +219,7 @@ fn password_is_read_from_environment_or_file() {
     let key = pair.pk.to_base64();
     let publish = || bundle(&db, &to).arg(&["--sign", text(&secret)]);
     publish().refused(2, "needs its password");
-    publish().env("BEDLOAD_SIGN_PASSWORD", "another word").refused(2, "is not opened");
+    publish().env("BEDLOAD_SIGN_PASSWORD", "another word").refused(2, "cannot be decrypted");
     assert!(!to.exists());
     publish().env("BEDLOAD_SIGN_PASSWORD", "a word").succeeds();
     std::fs::remove_file(signature(&to)).expect("there");
@@ -237,7 +237,7 @@ fn invalid_key_is_refused_before_reading() {
         bundle(&place.path("none"), place.path("to")).arg(&["--sign", text(wrong)]).refused(2, "");
     }
     for wrong in ["RWQ", text(&nothing), text(&own.secret), "/dev/null"] {
-        seed(place.path("none"), &place.path("y")).arg(&["--trust", wrong]).refused(2, "public key of minisign");
+        seed(place.path("none"), &place.path("y")).arg(&["--trust", wrong]).refused(2, "minisign public key");
     }
 }
 

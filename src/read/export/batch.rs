@@ -1,23 +1,23 @@
-//! Whole sections of a CAR, or blocks of a log, that are packed together.
+//! Batches: complete sections of a CAR, or blocks of a log, that are compressed together.
 
 use super::options::interrupted;
 use crate::error::Error;
 use crate::source::forest::Frame;
 
-/// Whole sections, and their compressed form.
+/// Complete sections and their compressed form.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct SectionBatch {
     pub bytes: Vec<u8>,
     /// End offset of each section.
     pub ends: Vec<usize>,
-    /// The hash of each section's CID in the index, where there is one.
+    /// Index hash of each section's CID, if there is an index.
     pub hashes: Vec<u64>,
     pub packed: Vec<u8>,
-    /// The frames of `packed`.
+    /// Frames of `packed`.
     pub frames: Vec<Frame>,
 }
 
-impl Batch {
+impl SectionBatch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -27,7 +27,7 @@ impl Batch {
     }
 }
 
-/// The writer has ended; its own error is the cause.
+/// The writer has ended because of its own error.
 #[derive(Debug)]
 pub(super) struct Gone;
 

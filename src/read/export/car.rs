@@ -1,28 +1,28 @@
-//! Blocks become sections of a CAR, sections become batches.
+//! Builds sections of a CAR from blocks, and batches from sections.
 //!
 //! ```text
-//! section: varint length of what follows | CID | block
+//! section: varint length of the rest | CID | block
 //! ```
 
-use super::batch::{Batch, Gone};
+use super::batch::{Gone, SectionBatch};
 use super::forest;
 use super::options::Format;
 use crate::error::Result;
 use crate::source::car::{RawCid, header_bytes, read_cid};
 use crate::source::forest::stored_frame;
 
-/// A batch is sent to the packers when it has this many bytes; each is compressed on its own.
+/// Size of a full batch, in bytes; each batch is compressed on its own.
 const BATCH: usize = 1 << 20;
 
 /// The bytes before the first section.
 pub(super) struct Prelude {
-    /// As it is written.
+    /// The bytes to write.
     pub bytes: Vec<u8>,
-    /// How long it is before compression.
+    /// Length before compression.
     pub car_bytes: u64,
 }
 
-/// The header, compressed as `format` requires.
+/// Returns the header, compressed as `format` requires.
 pub(super) fn prelude(format: Format, roots: &[RawCid]) -> Prelude {
     let header = header_bytes(roots.iter().map(RawCid::as_bytes));
     let car_bytes = header.len() as u64;
@@ -35,21 +35,21 @@ pub(super) fn prelude(format: Format, roots: &[RawCid]) -> Prelude {
 }
 
 /// Fills batches with sections and sends them to the packers.
-pub(super) struct Loader<'a> {
-    batch: Batch,
-    send: Box<dyn FnMut(Batch) -> Result<Batch, Gone> + 'a>,
+pub(super) struct SectionLoader<'a> {
+    batch: SectionBatch,
+    send: Box<dyn FnMut(SectionBatch) -> Result<SectionBatch, Gone> + 'a>,
     indexed: bool,
 }
 
-impl<'a> Loader<'a> {
-    /// `send` takes a full batch and returns an empty one.
-    pub fn new(format: Format, send: impl FnMut(Batch) -> Result<Batch, Gone> + 'a) -> Self {
-        Self { batch: Batch::default(), send: Box::new(send), indexed: format == Format::ForestCarZst }
+impl<'a> SectionLoader<'a> {
+    /// Creates a loader; `send` takes a full batch and returns an empty one.
+    pub fn new(format: Format, send: impl FnMut(SectionBatch) -> Result<SectionBatch, Gone> + 'a) -> Self {
+        Self { batch: SectionBatch::default(), send: Box::new(send), indexed: format == Format::ForestCarZst }
     }
 
-    /// Adds a section; its length.
+    /// Adds a section and returns its length.
     pub fn add(&mut self, cid: &[u8], value: &[u8]) -> Result<u64> {
-        let Batch { bytes, ends, hashes, .. } = &mut self.batch;
+        let SectionBatch { bytes, ends, hashes, .. } = &mut self.batch;
         let before = bytes.len();
         let mut buffer = unsigned_varint::encode::usize_buffer();
         bytes.extend_from_slice(unsigned_varint::encode::usize(cid.len() + value.len(), &mut buffer));
@@ -68,7 +68,7 @@ impl<'a> Loader<'a> {
         Ok(len)
     }
 
-    /// Adds bytes as they are.
+    /// Adds bytes unchanged.
     pub fn add_bytes(&mut self, pieces: &[&[u8]]) -> Result<()> {
         pieces.iter().for_each(|piece| self.batch.bytes.extend_from_slice(piece));
         if self.batch.bytes.len() >= BATCH {
@@ -77,7 +77,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Sends what is left.
+    /// Sends the last batch.
     pub fn finish(mut self) -> Result<()> {
         if !self.batch.bytes.is_empty() {
             (self.send)(self.batch)?;

@@ -5,12 +5,12 @@
 //! headers of the tipset before ..                                          then those of their parents
 //! ```
 //!
-//! Parents wait until everything below their children is out, so the chain comes from its head down; only genesis has
-//! its made-up parent right behind it. Everything else comes in the order of its links: a block, then all below its
-//! first link, then all below its second.
+//! Parents wait until everything below their children is exported, so the chain is exported from its head down. The placeholder
+//! parent of genesis follows genesis directly. All other blocks follow the order of their links: a block, everything below its
+//! first link, everything below its second.
 //!
-//! The order forbids to look blocks up side by side as they come. But all that is on the stack will be needed, and so
-//! will be what that links to: whenever the next block is not at hand, many of them are fetched at once.
+//! This order forbids lookups in key order. But everything on the stack, and everything that it links to, will be needed: if the
+//! next block is not in memory, many blocks are fetched at once.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use crate::hash::fingerprint::fingerprint;
 use crate::parallel;
 use crate::read::header::chain_header;
 use crate::read::links::{codec, links};
-use crate::read::missing::Missing;
+use crate::read::missing::MissingBlocks;
 use crate::read::queue::{MAX_LINK, Queue, Step};
 use crate::read::visited::Visited;
 use crate::report::record::ImportRecord;
@@ -34,10 +34,10 @@ use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
-/// Blocks that are fetched ahead at once.
+/// Blocks per prefetch.
 const AHEAD: usize = 1024;
 
-/// Blocks that one thread looks up at once.
+/// Blocks that a thread looks up at once.
 const CHUNK: usize = 64;
 
 /// Headers taken from their queue at once.
@@ -55,7 +55,7 @@ pub(super) struct DepthFirst<'a> {
     visited: Visited,
     stack: Stack,
     ahead: Ahead,
-    missing: Missing,
+    missing: MissingBlocks,
     malformed: u64,
     may_below: Option<u64>,
     queue_budget: usize,
@@ -63,16 +63,16 @@ pub(super) struct DepthFirst<'a> {
     stop: crate::progress::CancellationToken,
 }
 
-/// Blocks that will be needed, by the fingerprints of their keys; `None` for what is not there.
+/// Prefetched blocks by the fingerprints of their keys; `None` for missing blocks.
 struct Ahead {
     blocks: HashMap<u128, Option<Vec<u8>>>,
     bytes: usize,
     budget: usize,
-    /// The mean size of the blocks fetched so far.
+    /// Mean size of the fetched blocks.
     mean: usize,
 }
 
-/// Something to fetch.
+/// A CID to fetch.
 struct Wanted {
     key: Vec<u8>,
     fingerprint: u128,
@@ -92,9 +92,9 @@ impl<'a> DepthFirst<'a> {
             visited: Visited::new(export.memory / 4, resources.scratch_parent()),
             stack: Stack::new(part(16), resources.scratch_parent()),
             ahead: Ahead { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
-            missing: Missing {
+            missing: MissingBlocks {
                 left_out: export.record.map(ImportRecord::left_out).unwrap_or_default(),
-                ..Missing::default()
+                ..MissingBlocks::default()
             },
             malformed: 0,
             may_below: export.options.allow_missing_below,
@@ -160,15 +160,14 @@ impl<'a> DepthFirst<'a> {
         }
     }
 
-    /// The parts of a link that may lead to a block: where its key begins and what that is known by. `None` for what is
-    /// no CID.
+    /// Returns the parts of a CID, the start of the key in it, and the fingerprint of the key; `None` if it is not a CID.
     fn identify(&self, cid: &[u8]) -> Option<(CidSpan, usize, u128)> {
         let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len())?;
         let start = self.layout.key_start(&span);
         Some((span, start, fingerprint(cid.get(start..).unwrap_or_default())))
     }
 
-    /// Puts the links of a block on the stack, the first on top, and those to parents into their queue.
+    /// Pushes the links of a block, the first on top, and those to parents to their queue.
     fn links_of(&mut self, step: &Step, codec: u64, block: &[u8], parents: &mut Queue) -> Result<()> {
         let (found, epoch, to_parents) = self.steps_of(step, codec, block);
         let mut found = found.into_iter();
@@ -178,8 +177,7 @@ impl<'a> DepthFirst<'a> {
         found.rev().try_for_each(|step| self.stack.push(Step { epoch, ..step }))
     }
 
-    /// The links of a block in the order in which they are followed, the epoch they belong to, and how many of them lead
-    /// to parents that have to wait.
+    /// Returns the links of a block in their order, its epoch, and the number of links to parents that wait.
     fn steps_of(&mut self, step: &Step, codec: u64, block: &[u8]) -> (Vec<Step>, Option<u64>, usize) {
         let mut steps = Vec::new();
         let mut too_long = 0;
@@ -202,16 +200,16 @@ impl<'a> DepthFirst<'a> {
         (steps, Some(header.height), if header.height == 0 { 0 } else { parents })
     }
 
-    /// Fetches the block of `first` and what will be needed after it.
+    /// Fetches the block of `first` and the blocks that are needed after it.
     fn prefetch(&mut self, first: &Step) -> Result<()> {
-        // What has waited long, far down the stack, is fetched again when its turn is near.
+        // Blocks that wait far down the stack are evicted and fetched again later.
         if self.ahead.bytes > self.ahead.budget / 4 * 3 {
             (self.ahead.blocks, self.ahead.bytes) = (HashMap::new(), 0);
         }
         let mut left = self.ahead.room();
         let mut wanted: Vec<Wanted> = self.wanted(&first.cid, true)?.into_iter().collect();
         for step in self.stack.upper().take(left) {
-            // The steps below this one were prefetched together with it.
+            // The steps below were prefetched together with this one.
             match self.identify(&step.cid) {
                 Some((_, _, print)) if self.ahead.blocks.contains_key(&print) => break,
                 _ => wanted.extend(self.wanted(&step.cid, false)?),
@@ -241,7 +239,7 @@ impl<'a> DepthFirst<'a> {
         Ok((!known).then_some(Wanted { key, fingerprint, codec: span.codec }))
     }
 
-    /// Fetches blocks; the links in them, except those of headers, which come much later.
+    /// Fetches blocks and returns their links, except those of headers, which are needed much later.
     fn fetch(&mut self, mut wanted: Vec<Wanted>) -> Result<Vec<Vec<u8>>> {
         wanted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         wanted.dedup_by(|one, other| one.key == other.key);
@@ -271,7 +269,7 @@ impl<'a> DepthFirst<'a> {
 }
 
 impl Ahead {
-    /// How many blocks may be fetched.
+    /// Returns the number of blocks that fit the budget.
     fn room(&self) -> usize {
         (self.budget.saturating_sub(self.bytes) / self.mean.max(1)).clamp(1, AHEAD)
     }

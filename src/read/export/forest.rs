@@ -2,17 +2,17 @@
 
 use std::io;
 
-use super::batch::Batch;
+use super::batch::SectionBatch;
 use crate::source::car::CidSpan;
 use crate::source::forest::{Index, slot_hash};
 
-/// The hash under which the index knows a block.
+/// Hash of a block in the index.
 pub(super) fn slot(span: &CidSpan, cid: &[u8]) -> u64 {
     slot_hash(span.codec, span.hash, cid.get(span.digest as usize..).unwrap_or_default())
 }
 
-/// Notes the blocks of a batch that is written at `position`.
-pub(super) fn note(index: &mut Index, batch: &Batch, position: u64) -> io::Result<()> {
+/// Records the blocks of a batch that is written at `position`.
+pub(super) fn note(index: &mut Index, batch: &SectionBatch, position: u64) -> io::Result<()> {
     let mut hashes = batch.hashes.iter();
     let (mut start, mut before) = (0, 0);
     for frame in &batch.frames {

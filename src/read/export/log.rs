@@ -1,5 +1,4 @@
-//! Exports a block log: the blocks in the order of their numbers, each with the word behind it that holds its position,
-//! and before the first one the head that a log of Antelope has.
+//! Exports a block log: the blocks in order, each followed by its position, and the head of an Antelope log before them.
 //!
 //! ```text
 //! Steem, Hive     block | u64 position                                      every block raw
@@ -7,9 +6,8 @@
 //! Antelope v4     head | u32 size | u8 compression, 0 | block | u64 position ..
 //! ```
 //!
-//! A log that was one file of raw blocks comes back byte for byte. Blocks that were packed come back raw, parts as one
-//! log, a pruned log as one that begins with the first block it had; the report says so. Every block must follow the one
-//! before it: a log with gaps is none.
+//! A log that was one file of raw blocks is reproduced byte for byte. Packed blocks are written raw, parts as one log, and a
+//! pruned log begins at its first block; the report says so. Every block must follow the previous one.
 
 use std::io::Write;
 use std::path::Path;
@@ -27,10 +25,10 @@ use crate::report::{BlockRef, EXPORT_SCHEMA, ExportReport, ExportedLog};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
 
-/// Blocks between two updates of the progress, with a check for cancellation.
+/// Blocks between updates of the progress and checks for cancellation.
 const BATCH: u64 = 1024;
 
-/// An export of a block log whose options have been validated.
+/// A validated export of a block log.
 pub(super) struct LogExport<'a> {
     options: &'a ExportOptions,
     record: &'a ImportRecord,
@@ -155,7 +153,7 @@ impl<'a> LogExport<'a> {
         })
     }
 
-    /// Reads the blocks, checks that each follows the one before it, and passes the bytes of its entry to `put`.
+    /// Reads the blocks, checks their chain, and passes each entry's bytes to `put`.
     fn each_block(&self, progress: &Progress<'_>, mut put: impl FnMut(&[&[u8]]) -> Result<()>) -> Result<Sum> {
         let mut sum = Sum { log_bytes: self.head.len() as u64, ..Sum::default() };
         let mut pending = (0, 0);
@@ -232,7 +230,7 @@ impl<'a> LogExport<'a> {
         }
     }
 
-    /// Why what was written is not byte for byte the log that was imported.
+    /// Reason why the result differs from the imported log.
     fn differences(&self, bytes: u64) -> Vec<String> {
         let mut differs = Vec::new();
         let packed = self.log.packings.zstd + self.log.packings.zstd_dictionary;
@@ -260,10 +258,10 @@ impl<'a> LogExport<'a> {
     }
 }
 
-/// Bytes of an entry of version 4 beside its block.
+/// Length of a version 4 entry without its block.
 const V4_AROUND: usize = 4 + 1 + 8;
 
-/// The head of an Antelope log that begins with block `first`.
+/// Returns the head of an Antelope log that begins with block `first`.
 fn head_of(options: &ExportOptions, log: &RecordedLog, first: u32) -> Result<Vec<u8>> {
     let unknown = |reason: &str| Error::State {
         path: options.db.clone(),
@@ -283,7 +281,7 @@ fn head_of(options: &ExportOptions, log: &RecordedLog, first: u32) -> Result<Vec
     known.beginning_with(first).ok_or_else(|| unknown("its genesis state is not known"))
 }
 
-/// Refuses what only a CAR has.
+/// Refuses options that apply only to CARs.
 fn refuse_what_cars_have(options: &ExportOptions) -> Result<()> {
     let is_of_cars = matches!(options.format, Some(Format::Car | Format::CarZst | Format::ForestCarZst));
     let given = [

@@ -5,8 +5,8 @@
 //! depth first, all records, a list                                             written in order
 //! ```
 //!
-//! Only what the database holds is written; nothing is hashed again, that is what `verify` is for. The blocks' content
-//! digest is computed on the way, so an export of everything says whether it is what the import wrote.
+//! Blocks are not hashed again; `verify` does that. The content digest is computed during the export, so a complete export says
+//! if it matches the import.
 
 mod batch;
 mod car;
@@ -27,7 +27,7 @@ use std::time::Instant;
 use self::log::LogExport;
 use self::open::Export;
 pub use self::options::{ExportOptions, Format, Selection};
-use self::order::Order;
+use self::order::BlockOrder;
 use self::selected::Selected;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
@@ -37,8 +37,8 @@ use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
 use crate::report::{EXPORT_SCHEMA, ExportReport};
 
-/// Exports into a file, which gets its name only when it is complete. Missing blocks are no error: the report counts
-/// them, and says whether the file was committed.
+/// Exports to a file, which gets its name when it is complete. Missing blocks are no error: the report counts them and says if
+/// the file was committed.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -84,7 +84,7 @@ pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> 
 /// Exports into a stream, as a plain CAR or log unless the options name a format.
 ///
 /// # Errors
-/// Exports to a file; fails with [`Error::Io`] if `out` cannot be written.
+/// Those of [`export`], and [`Error::Io`] if `out` cannot be written.
 pub fn export_to<W: Write + Send>(
     options: &ExportOptions,
     out: &mut W,
@@ -130,7 +130,7 @@ impl<'a> Work<'a> {
             });
         }
         let car = Export::open(options, record)?;
-        // The record and the files are of the same database.
+        // The record and the files belong to the same database.
         dir.check()?;
         Ok(Self::Car(Box::new(car)))
     }
@@ -163,7 +163,7 @@ fn write_car<W: Write + Send>(
     progress: &Progress<'_>,
 ) -> Result<ExportReport> {
     let options = export.options;
-    let order = Order::new(&options.selection)?;
+    let order = BlockOrder::new(&options.selection)?;
     if export.roots.is_empty() {
         export.roots.extend(order.first_listed());
     }

@@ -1,7 +1,7 @@
-//! An export of a CAR about to run.
+//! A prepared export of a CAR.
 
 use crate::error::{Error, Result};
-use crate::read::access::Place;
+use crate::read::access::BlockLocation;
 use crate::read::export::options::{ExportOptions, MIN_MEMORY, Selection};
 use crate::report::KeyFrom;
 use crate::report::record::{ImportRecord, roots};
@@ -9,7 +9,7 @@ use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
-/// An export of a CAR whose options have been validated.
+/// A validated export of a CAR.
 pub(super) struct Export<'a> {
     pub options: &'a ExportOptions,
     pub record: Option<&'a ImportRecord>,
@@ -35,7 +35,7 @@ impl<'a> Export<'a> {
         let cache = usize::try_from(options.resources.memory_budget()?.max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
         let reader =
             Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
-        let Place { family, layout, known_from } = options.location.find(&options.db, record, Some(&reader))?;
+        let BlockLocation { family, layout, known_from } = options.location.find(&options.db, record, Some(&reader))?;
         if options.selection == Selection::All && layout != KeyLayout::Cid {
             let source = if known_from == KeyFrom::Caller { "--key says" } else { "its record says" };
             return Err(Error::Usage {

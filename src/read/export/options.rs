@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::read::access::{Location, Resources};
 use crate::source::car::RawCid;
 
-/// The least memory an export works with, in bytes.
+/// Minimum memory of an export, in bytes.
 pub(super) const MIN_MEMORY: u64 = 32 << 20;
 
 /// The exported blocks and their order.
@@ -19,9 +19,9 @@ pub enum Selection {
     /// its messages and its state.
     #[default]
     Linked,
-    /// Every record, in the order of keys. Only where these are CIDs.
+    /// Every record in key order. Requires CIDs as keys.
     All,
-    /// The blocks whose CIDs are in a file, one a line; `-` is standard input.
+    /// The blocks whose CIDs are in a file, one per line; `-` is standard input.
     Listed(PathBuf),
 }
 
@@ -44,9 +44,9 @@ pub enum Format {
     Car,
     /// A CARv1 in zstd frames of about 1 MiB of content, with checksums.
     CarZst,
-    /// A CARv1 in small zstd frames with an index behind them, as Forest reads it without unpacking.
+    /// A CARv1 in small zstd frames followed by an index, which Forest reads without decompressing.
     ForestCarZst,
-    /// A block log: Antelope's with its head, others from their first block on.
+    /// A block log: with its head for Antelope, from the first block on for others.
     Log,
     /// A block log in zstd frames of about 1 MiB of content, with checksums.
     LogZst,
@@ -56,7 +56,7 @@ impl Format {
     /// All formats.
     pub(crate) const ALL: [Self; 5] = [Self::Car, Self::CarZst, Self::ForestCarZst, Self::Log, Self::LogZst];
 
-    /// The name on the command line, which is also the usual ending of a file's name.
+    /// Name on the command line, which is also the usual suffix of a file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Car => "car",
@@ -72,13 +72,12 @@ impl Format {
         matches!(self, Self::Log | Self::LogZst)
     }
 
-    /// The format of a stream, a device or a pipe, which has no ending.
+    /// Returns the format of a stream, a device or a pipe, which have no suffix.
     pub(crate) fn of_stream(is_log: bool) -> Self {
         if is_log { Self::Log } else { Self::Car }
     }
 
-    /// The format that a file's name ends in. A block log may have a name without another ending than
-    /// `.zst`, as nodes call it.
+    /// Returns the format of a file by its suffix. A block log may have only the suffix `.zst`, as nodes name it.
     pub(crate) fn of_name(path: &Path, is_log: bool) -> Result<Self> {
         if path.metadata().is_ok_and(|there| !there.is_file()) {
             return Ok(Self::of_stream(is_log));
@@ -108,20 +107,19 @@ impl Format {
 pub struct ExportOptions {
     /// The database.
     pub(crate) db: PathBuf,
-    /// Which blocks. Defaults to what the roots lead to.
+    /// The exported blocks. Defaults to everything that the roots link to.
     pub(crate) selection: Selection,
-    /// The roots: where to begin, and what the header names. Defaults to those that the import recorded; for a list, to
-    /// the first of its CIDs.
+    /// The first blocks, which the header names as well. Defaults to the roots of the import; for a list, to its first CID.
     pub(crate) roots: Vec<RawCid>,
-    /// The first block of a log. Defaults to the first in the database.
+    /// First block of a log. Defaults to the first in the database.
     pub(crate) from: Option<u32>,
-    /// The last block of a log. Defaults to the last in the database.
+    /// Last block of a log. Defaults to the last in the database.
     pub(crate) to: Option<u32>,
-    /// The format of the file. Defaults to what its name ends in.
+    /// Format of the file. Defaults to the format of its suffix.
     pub(crate) format: Option<Format>,
-    /// Replace a file that exists. Defaults to `false`.
+    /// Replaces an existing file. Defaults to `false`.
     pub(crate) replace: bool,
-    /// Commit the file even when blocks are missing. Defaults to `false`.
+    /// Commits the file even if blocks are missing. Defaults to `false`.
     pub(crate) allow_missing: bool,
     /// Blocks named by headers below this epoch may be missing. Defaults to none.
     pub(crate) allow_missing_below: Option<u64>,
@@ -150,7 +148,7 @@ impl ExportOptions {
     }
 }
 
-/// The error for an export that the caller has cancelled.
+/// The error of a cancelled export.
 pub(super) fn interrupted() -> Error {
     Error::Interrupted { hint: "no file was written under that name; run it again".into() }
 }

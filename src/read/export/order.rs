@@ -1,4 +1,4 @@
-//! Which blocks are exported, and in which order.
+//! The exported blocks and their order.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,24 +13,23 @@ use crate::read::queue::StepRef;
 use crate::read::visited::Visited;
 use crate::source::car::{RawCid, read_cid};
 
-/// Listed blocks that are looked up at once.
+/// Listed blocks per lookup.
 const BATCH: usize = 512;
 
 /// Records between two checks for cancellation.
 const CANCEL_EVERY: u64 = 1024;
 
-/// The longest line of a list, in bytes; an identity CID may be long.
+/// Longest line of a list, in bytes; an identity CID may be long.
 const MAX_LINE: u64 = 1 << 20;
 
-/// The blocks, one after the other.
-pub(super) enum Order {
+pub(super) enum BlockOrder {
     Linked,
     All,
-    Listed(List),
+    Listed(CidList),
 }
 
-/// CIDs in a file, one a line.
-pub(super) struct List {
+/// CIDs in a file, one per line.
+pub(super) struct CidList {
     lines: Box<dyn BufRead>,
     path: PathBuf,
     number: u64,
@@ -38,16 +37,16 @@ pub(super) struct List {
     first: Option<RawCid>,
 }
 
-impl Order {
+impl BlockOrder {
     pub fn new(selection: &Selection) -> Result<Self> {
         Ok(match selection {
             Selection::Linked => Self::Linked,
             Selection::All => Self::All,
-            Selection::Listed(path) => Self::Listed(List::open(path)?),
+            Selection::Listed(path) => Self::Listed(CidList::open(path)?),
         })
     }
 
-    /// The first CID of a list.
+    /// Returns the first CID of a list.
     pub fn first_listed(&self) -> Option<RawCid> {
         if let Self::Listed(list) = self { list.first.clone() } else { None }
     }
@@ -62,7 +61,7 @@ impl Order {
     }
 }
 
-/// Every record in the order of keys, which are CIDs.
+/// Passes every record in the order of keys, which are CIDs.
 fn all(export: &Export<'_>, take: &mut Take<'_>) -> Result<Selected> {
     let mut scan = export.reader.scan(&export.family, None, None)?;
     let mut count = 0u64;
@@ -85,7 +84,7 @@ fn all(export: &Export<'_>, take: &mut Take<'_>) -> Result<Selected> {
     scan.status().map(|()| Selected::default())
 }
 
-impl List {
+impl CidList {
     fn open(path: &Path) -> Result<Self> {
         let lines: Box<dyn BufRead> = if path == Path::new("-") {
             Box::new(BufReader::new(std::io::stdin()))
@@ -110,7 +109,7 @@ impl List {
         }
     }
 
-    /// The CID on the next line that is not empty.
+    /// Returns the CID on the next line that is not empty.
     fn read(&mut self) -> Result<Option<RawCid>> {
         loop {
             let mut line = String::new();

@@ -1,14 +1,14 @@
 //! Selected and missing blocks of an export.
 
 use crate::error::Result;
-use crate::read::missing::Missing;
+use crate::read::missing::MissingBlocks;
 
-/// Takes a block: its CID, where in it the key begins, and its value.
+/// A function that takes a block: its CID, the start of the key in the CID, and its value.
 pub(super) type Take<'t> = dyn FnMut(&[u8], usize, &[u8]) -> Result<()> + 't;
 
-/// Blocks that were missing or not what their codecs say.
+/// Missing and malformed blocks.
 #[derive(Debug, Default)]
 pub(super) struct Selected {
-    pub missing: Missing,
+    pub missing: MissingBlocks,
     pub malformed: u64,
 }

@@ -1,5 +1,4 @@
-//! Links that are still to be followed, the last first: in memory as far as the budget goes, the lower part in a file
-//! beyond.
+//! A stack of links to follow: in memory up to the budget, the lower part in a file.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +11,6 @@ use crate::error::{Error, Result};
 /// Memory of a step besides its CIDs, in bytes, including the spare capacity of vectors.
 const OVERHEAD: usize = 2 * size_of::<Step>();
 
-/// Steps, last in, first out.
 pub(super) struct Stack {
     held: Vec<Step>,
     /// Memory of `held`, in bytes.
@@ -29,12 +27,11 @@ fn bytes_of(step: &Step) -> usize {
 }
 
 impl Stack {
-    /// An empty stack that takes about `budget` bytes of memory and puts what is more into a file in `dir`.
+    /// Creates an empty stack with about `budget` bytes of memory and a file in `dir`.
     pub fn new(budget: usize, dir: PathBuf) -> Self {
         Self { held: Vec::new(), bytes: 0, budget, dir, file: None, parts: Vec::new() }
     }
 
-    /// Puts a step on top.
     pub fn push(&mut self, step: Step) -> Result<()> {
         self.bytes += bytes_of(&step);
         self.held.push(step);
@@ -44,7 +41,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Takes the step on top.
+    /// Pops the top step.
     pub fn pop(&mut self) -> Result<Option<Step>> {
         if self.held.is_empty() {
             self.refill().map_err(Error::io("read links from", &self.dir))?;
@@ -54,7 +51,7 @@ impl Stack {
         Ok(step)
     }
 
-    /// The steps that will be taken next, as far as they are in memory.
+    /// Returns the next steps that are in memory.
     pub fn upper(&self) -> impl Iterator<Item = &Step> {
         self.held.iter().rev()
     }
@@ -78,7 +75,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Reads the topmost part back from the file.
+    /// Reads the uppermost part back from the file.
     fn refill(&mut self) -> io::Result<()> {
         let (Some(end), Some(file)) = (self.parts.pop(), &self.file) else { return Ok(()) };
         let from = self.parts.last().copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Packs batches on all threads, and writes them in order on one.
+//! Compresses batches on all threads and writes them in order on one.
 //!
 //! ```text
 //! loader --batch, reply--> packers (threads)         at most a few batches are under way
@@ -13,40 +13,40 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-use super::batch::{Batch, Gone};
-use super::car::Loader;
+use super::batch::{Gone, SectionBatch};
+use super::car::SectionLoader;
 use super::forest;
 use super::options::Format;
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::source::forest::{Index, LEVEL, Packer};
 
-/// The settings of the pool.
 pub(super) struct WriterPool<'a> {
     pub format: Format,
     pub threads: usize,
     /// Memory for the index, in bytes.
     pub index_memory: u64,
-    /// The directory for what does not fit in it.
+    /// Directory for the index beyond that memory.
     pub dir: PathBuf,
     /// Path for messages.
     pub path: &'a Path,
 }
 
-type Packing = (Batch, Sender<io::Result<Batch>>);
+type Packing = (SectionBatch, Sender<io::Result<SectionBatch>>);
 
 impl WriterPool<'_> {
-    /// Lets `load` fill batches and writes them to `out`, which has `position` bytes already. Returns the result of
+    /// Writes the batches of `load` to `out`, which already has `position` bytes. Returns the result of `load` and the length of
+    /// the file.
     /// `load`, and the length of the file.
     pub fn run<W: Write + Send, R>(
         &self,
         position: u64,
         out: &mut W,
-        load: impl FnOnce(&mut Loader<'_>) -> Result<R>,
+        load: impl FnOnce(&mut SectionLoader<'_>) -> Result<R>,
     ) -> Result<(R, u64)> {
         let (to_pack, packing) = bounded::<Packing>(self.threads);
-        let (to_write, writing) = bounded::<Receiver<io::Result<Batch>>>(2 * self.threads);
-        let (back, spare) = bounded::<Batch>(4 * self.threads);
+        let (to_write, writing) = bounded::<Receiver<io::Result<SectionBatch>>>(2 * self.threads);
+        let (back, spare) = bounded::<SectionBatch>(4 * self.threads);
         let writer = Writer { out: &mut *out, back, index: self.index(), position };
         let (loaded, written) = std::thread::scope(|scope| {
             for _ in 0..self.threads {
@@ -55,13 +55,13 @@ impl WriterPool<'_> {
             }
             drop(packing);
             let writer = parallel::start(scope, move || writer.write_all(&writing))?;
-            let send = move |batch: Batch| {
+            let send = move |batch: SectionBatch| {
                 let (reply, packed) = bounded(1);
                 to_pack.send((batch, reply)).map_err(|_| Gone)?;
                 to_write.send(packed).map_err(|_| Gone)?;
                 Ok(spare.try_recv().unwrap_or_default())
             };
-            let mut loader = Loader::new(self.format, send);
+            let mut loader = SectionLoader::new(self.format, send);
             let loaded = load(&mut loader).and_then(|loaded| loader.finish().map(|()| loaded));
             let written = match writer.join() {
                 Ok(written) => written,
@@ -70,7 +70,7 @@ impl WriterPool<'_> {
             Ok::<_, Error>((loaded, written))
         })?;
         let failed = || Error::io("write", self.path);
-        // When the writer fails, the loader only sees a closed channel.
+        // If the writer fails, the loader only sees a closed channel.
         let (mut position, index) = written.map_err(failed())?;
         let loaded = loaded?;
         if let Some(index) = index {
@@ -85,7 +85,7 @@ impl WriterPool<'_> {
     }
 }
 
-/// One packer's work.
+/// Compresses batches until the channel closes.
 fn pack_all(format: Format, packing: &Receiver<Packing>) {
     let mut pack = packer(format);
     for (mut batch, reply) in packing {
@@ -93,14 +93,14 @@ fn pack_all(format: Format, packing: &Receiver<Packing>) {
             Ok(pack) => pack(&mut batch).map(|()| batch),
             Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
         };
-        // After a failure the writer is gone; it reports the failure itself.
+        // The writer is gone after a failure, which it reports itself.
         let _ = reply.send(packed);
     }
 }
 
-type Pack = Box<dyn FnMut(&mut Batch) -> io::Result<()>>;
+type Pack = Box<dyn FnMut(&mut SectionBatch) -> io::Result<()>>;
 
-/// The compression of a batch in each format.
+/// Compresses a batch for a format.
 fn packer(format: Format) -> io::Result<Pack> {
     Ok(match format {
         Format::Car | Format::Log => Box::new(|_| Ok(())),
@@ -125,14 +125,14 @@ fn packer(format: Format) -> io::Result<Pack> {
 
 struct Writer<'a, W> {
     out: &'a mut W,
-    back: Sender<Batch>,
+    back: Sender<SectionBatch>,
     index: Option<Index>,
     position: u64,
 }
 
 impl<W: Write> Writer<'_, W> {
     /// Writes until all senders are gone.
-    fn write_all(mut self, writing: &Receiver<Receiver<io::Result<Batch>>>) -> io::Result<(u64, Option<Index>)> {
+    fn write_all(mut self, writing: &Receiver<Receiver<io::Result<SectionBatch>>>) -> io::Result<(u64, Option<Index>)> {
         for packed in writing {
             // A packer drops its reply only when it panics; the scope propagates that.
             let Ok(batch) = packed.recv() else { break };

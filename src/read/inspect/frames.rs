@@ -1,4 +1,4 @@
-//! The zstd frames of a file, counted by hopping from header to header: nothing is unpacked.
+//! Counts the zstd frames of a file from header to header, without decompression.
 
 use std::fs::File;
 use std::io;
@@ -13,14 +13,13 @@ use crate::source::input::zstd_frame::{
 /// The first of the sixteen magics of skippable frames; they differ in the lowest four bits.
 const SKIPPABLE: u32 = 0x184d_2a50;
 
-/// Bytes of a skippable frame before its content.
+/// Length of a skippable frame's header.
 const SKIPPABLE_HEADER: u64 = 8;
 
 /// Bytes read at once.
 const WINDOW: usize = 64 << 10;
 
-/// Counts the frames of the file at `path`; `None` where it is not made of whole frames: unpacking it reports the
-/// fault.
+/// Counts the frames of the file at `path`; `None` if it does not consist of complete frames: decompression reports the fault.
 pub(super) fn count(path: &Path) -> io::Result<Option<ZstdInfo>> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
@@ -56,7 +55,7 @@ pub(super) fn count(path: &Path) -> io::Result<Option<ZstdInfo>> {
     Ok((at == size).then_some(info))
 }
 
-/// A file seen through a window.
+/// A window of a file.
 struct Window {
     file: File,
     size: u64,
@@ -65,7 +64,7 @@ struct Window {
 }
 
 impl Window {
-    /// The `len` bytes at `at`; fewer only at the end of the file.
+    /// Returns `len` bytes at `at`; fewer only at the end of the file.
     fn at(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
         let inside = at >= self.base && at + len as u64 <= self.base + self.bytes.len() as u64;
         if !inside {

@@ -13,7 +13,7 @@ use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, RangeRead
 use crate::source::block_log::{Chain, Checked, Expectations};
 use parking_lot::Mutex;
 
-/// Up to this size, in bytes, a quick inspection reads the whole log.
+/// Largest log that a quick inspection reads completely, in bytes.
 const SMALL: u64 = 64 << 20;
 
 /// Bytes of a range that one thread reads.
@@ -158,8 +158,7 @@ fn count_stream(
     Ok(counted)
 }
 
-/// Reads a log from a stream: passes on each batch, the chain that its blocks belong to, and how many bytes have been
-/// consumed.
+/// Reads a log from a stream and passes on each batch, its chain, and the number of consumed bytes.
 pub(super) fn each_batch(
     forward: &mut Forward,
     log: &Log,
@@ -203,7 +202,7 @@ impl Counted {
         Ok(header)
     }
 
-    /// Both, of which `other` comes later in the chain.
+    /// Merges both; `other` is later in the chain.
     fn and(mut self, other: Self) -> Self {
         self.blocks += other.blocks;
         self.payload += other.payload;

@@ -1,4 +1,4 @@
-//! A line for every block of a log, in the order of the chain, each checked to follow the one before it.
+//! Lists every block of a log in order; each must follow the previous one.
 
 use std::io::Write;
 use std::path::Path;
@@ -70,7 +70,7 @@ fn list_stream(forward: &mut Forward, log: &Log, options: &InspectOptions, out: 
     Ok(forward.last().unwrap_or_default())
 }
 
-/// A line for each block of a batch.
+/// Writes a line for each block of a batch.
 fn lines(
     chain: &mut Chain<'_>,
     batch: &mut Batch,

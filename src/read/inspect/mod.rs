@@ -1,7 +1,7 @@
 //! Describes the content of a snapshot without importing it.
 //!
-//! A quick inspection reads head and tail: header, the first blocks (roots, metadata, the head's headers), the index. A
-//! full one reads everything, checks every block against its CID and counts.
+//! A quick inspection reads the header, the first blocks (roots, metadata, the head's headers) and the index. A full one reads
+//! everything and checks every block against its CID.
 
 mod frames;
 mod heads;
@@ -18,7 +18,7 @@ use self::heads::Heads;
 #[cfg(feature = "cli")]
 pub(crate) use self::log_list::trim_hint;
 pub use self::options::InspectOptions;
-use self::tally::Tally;
+use self::tally::BlockTally;
 use super::snapshot::{CHUNK, REMOTE_CHUNK, Snapshot};
 use super::visited::Visited;
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ use crate::report::{INSPECT_SCHEMA, InspectReport, V2Info};
 use crate::source::block_log::Opened;
 use crate::source::input::{Compression, Extent};
 
-/// Chunks that a quick inspection reads in search of the roots. In snapshots of a chain they come first.
+/// Chunks that a quick inspection searches for the roots, which come first in snapshots of a chain.
 const QUICK_CHUNKS: usize = 3;
 
 /// Inspects a snapshot. Blocks that do not match their CIDs are no error: the report lists them.
@@ -89,7 +89,7 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
     Ok(report)
 }
 
-/// A report with nothing filled in yet.
+/// Creates an empty report.
 fn empty(options: &InspectOptions) -> InspectReport {
     InspectReport {
         schema: INSPECT_SCHEMA.into(),
@@ -121,7 +121,7 @@ fn empty(options: &InspectOptions) -> InspectReport {
     }
 }
 
-/// Reads the first blocks; whether these are all.
+/// Reads the first blocks; true if these are all.
 fn read_head(snapshot: &mut Snapshot<'_>, heads: &Heads, progress: &Progress<'_>) -> Result<bool> {
     let chunks = if snapshot.is_remote { QUICK_CHUNKS * CHUNK / REMOTE_CHUNK } else { QUICK_CHUNKS };
     for _ in 0..chunks {
@@ -147,8 +147,8 @@ fn count_all(
 ) -> Result<()> {
     let path = snapshot.path();
     let visited = Visited::new(options.resources.memory_budget()? / 2, options.resources.scratch_parent());
-    let mut tallies: Vec<Tally> = (0..options.resources.thread_count()).map(|_| Tally::new()).collect();
-    // The first chunk alone, because it may name what is wanted from the others.
+    let mut tallies: Vec<BlockTally> = (0..options.resources.thread_count()).map(|_| BlockTally::new()).collect();
+    // The first chunk is read alone, because it may name blocks of the others.
     let mut padding = 0;
     if let (Some(chunk), Some(tally)) = (snapshot.next(progress)?, tallies.first_mut()) {
         tally.take(path, &chunk, &visited, &|section, body| heads.see(section, body))?;
@@ -167,7 +167,7 @@ fn count_all(
         })?;
         padding = tail.padding;
     }
-    let mut total = Tally::new();
+    let mut total = BlockTally::new();
     tallies.into_iter().for_each(|tally| total.merge(tally));
     let is_file = snapshot.size.is_some() && !snapshot.is_remote;
     if matches!(snapshot.compression, Compression::Zstd | Compression::ForestZstd) && is_file {
@@ -189,8 +189,8 @@ fn count_all(
     Ok(())
 }
 
-/// Writes every block's CID, size and offset as a line of JSON, in the order of the file; blocks are not hashed. Of a
-/// block log the number and id of every block instead, which must follow the one before it.
+/// Writes every block's CID, size and offset as a line of JSON, in file order, without hashing. For a block log: number and id of
+/// every block, checking their chain.
 pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let options = &options.without_secrets();
     let progress = Progress::new(&crate::progress::Silent);

@@ -20,20 +20,20 @@ use crate::source::remote::{NetworkOptions, take_secrets};
 pub struct InspectOptions {
     /// The snapshot; `-` is standard input.
     pub(crate) source: PathBuf,
-    /// Read and hash everything. Defaults to `false`: head and tail.
+    /// Reads and hashes everything. Defaults to `false`: only head and tail.
     pub(crate) full: bool,
     /// Meaning of null padding. Defaults to damage.
     pub(crate) null_padding: NullPadding,
     /// Directory of Hive's dictionaries, for block logs that need them. Defaults to none.
     pub(crate) dictionaries: Option<PathBuf>,
-    /// How a source on the network is read.
+    /// Options for sources on the network.
     pub(crate) network: NetworkOptions,
     /// Resources of the inspection: memory for decompression and for finding duplicates.
     pub(crate) resources: Resources,
 }
 
 impl InspectOptions {
-    /// A quick inspection of `source`.
+    /// Creates a quick inspection of `source`.
     pub fn new(source: impl Into<PathBuf>) -> Self {
         Self {
             source: source.into(),
@@ -52,9 +52,9 @@ impl InspectOptions {
         options
     }
 
-    /// Opens the source, of which so much is wanted.
+    /// Opens the source, of which `extent` is needed.
     pub(super) fn open(&self, extent: Extent) -> Result<Opened> {
-        // A torn log is noted in the report, with its last whole block.
+        // A torn log is reported with its last complete block.
         let (tail, dictionaries) = (TornTail::Trim, Dictionaries::new(self.dictionaries.as_deref()));
         if let Some(log) = Log::of_set(&self.source, tail, &dictionaries)? {
             return Ok(Opened::Log(Box::new(log)));
@@ -68,7 +68,7 @@ impl InspectOptions {
     }
 
     pub(super) fn snapshot(&self, input: Input, progress: &Progress<'_>) -> Result<Snapshot<'_>> {
-        // Of a file on the network no more than is looked at should come.
+        // Read no more of a remote file than is needed.
         let chunk = if input.remote.is_some() && !self.full { REMOTE_CHUNK } else { CHUNK };
         Snapshot::of_input(&self.source, input, self.null_padding, chunk, progress)
     }

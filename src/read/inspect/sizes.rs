@@ -2,17 +2,17 @@
 
 use crate::report::SizeClass;
 
-/// Size classes: one for each power of two.
+/// Size classes: one per power of two.
 const CLASSES: usize = 65;
 
-/// Blocks and bytes.
+/// Number and bytes of blocks.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sum {
+pub(super) struct SizeSum {
     pub blocks: u64,
     pub bytes: u64,
 }
 
-impl Sum {
+impl SizeSum {
     pub fn add(&mut self, bytes: u64) {
         self.blocks += 1;
         self.bytes += bytes;
@@ -25,11 +25,11 @@ impl Sum {
 }
 
 /// Blocks of each size class.
-pub(super) struct Sizes([Sum; CLASSES]);
+pub(super) struct Sizes([SizeSum; CLASSES]);
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self([Sum::default(); CLASSES])
+        Self([SizeSum::default(); CLASSES])
     }
 }
 
@@ -44,9 +44,9 @@ impl Sizes {
         self.0.iter_mut().zip(other.0).for_each(|(own, other)| own.merge(other));
     }
 
-    /// Those that have any block.
+    /// Returns the classes that have blocks.
     pub fn classes(&self) -> Vec<SizeClass> {
-        let class = |(bits, sum): (u32, &Sum)| SizeClass {
+        let class = |(bits, sum): (u32, &SizeSum)| SizeClass {
             up_to: if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) },
             blocks: sum.blocks,
             bytes: sum.bytes,

@@ -1,9 +1,9 @@
-//! Counting blocks: by size, codec, hash function; and whether they are what their CIDs say.
+//! Counts blocks by size, codec and hash function, and checks them against their CIDs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::sizes::{Sizes, Sum};
+use super::sizes::{SizeSum, Sizes};
 use crate::error::Result;
 use crate::hash::content_digest::ContentDigest;
 use crate::hash::fingerprint::fingerprint;
@@ -21,20 +21,20 @@ const LISTED: usize = 10;
 type Found<'c> = (u64, &'c [u8], CidSpan);
 
 /// Counts of one thread.
-pub(super) struct Tally {
+pub(super) struct BlockTally {
     checker: Checker,
     pub blocks: u64,
     pub distinct: u64,
     pub payload: u64,
     pub digest: ContentDigest,
     sizes: Sizes,
-    codecs: BTreeMap<u64, Sum>,
-    hashes: BTreeMap<u64, Sum>,
+    codecs: BTreeMap<u64, SizeSum>,
+    hashes: BTreeMap<u64, SizeSum>,
     pub bad: u64,
     first_bad: Vec<BadBlock>,
 }
 
-impl Tally {
+impl BlockTally {
     pub fn new() -> Self {
         Self {
             checker: Checker::new(),
@@ -50,7 +50,7 @@ impl Tally {
         }
     }
 
-    /// Counts and hashes the blocks of a chunk, and passes each to `see`.
+    /// Counts and hashes the blocks of a chunk and passes each to `see`.
     pub fn take(&mut self, path: &Path, chunk: &Chunk, visited: &Visited, see: &dyn Fn(&Section, &[u8])) -> Result<()> {
         let bytes = &*chunk.bytes;
         let mut found: Vec<Found<'_>> = Vec::with_capacity(chunk.starts.len());
@@ -92,7 +92,7 @@ impl Tally {
             self.bad += 1;
             let cid = body.get(..span.len as usize).unwrap_or_default();
             self.first_bad.push(BadBlock { offset: *offset, message: problem_of(cid, claim, &failure).to_string() });
-            // Chunks come in the order of the file, so the first of a thread are found first.
+            // Chunks are in file order, so each thread finds its first blocks first.
             self.first_bad.truncate(LISTED);
             claims = claims.get(failure.index + 1..).unwrap_or_default();
             found = found.get(failure.index + 1..).unwrap_or_default();
@@ -130,9 +130,10 @@ impl Tally {
     }
 }
 
-/// The most frequent first.
-fn counts(sums: &BTreeMap<u64, Sum>, name: impl Fn(u64) -> Option<String>) -> Vec<CodeCount> {
-    let count = |(&code, sum): (&u64, &Sum)| CodeCount { code, name: name(code), blocks: sum.blocks, bytes: sum.bytes };
+/// Sorts by frequency, highest first.
+fn counts(sums: &BTreeMap<u64, SizeSum>, name: impl Fn(u64) -> Option<String>) -> Vec<CodeCount> {
+    let count =
+        |(&code, sum): (&u64, &SizeSum)| CodeCount { code, name: name(code), blocks: sum.blocks, bytes: sum.bytes };
     let mut counts: Vec<CodeCount> = sums.iter().map(count).collect();
     counts.sort_by_key(|count| std::cmp::Reverse(count.blocks));
     counts

@@ -1,8 +1,8 @@
 //! Compares the source's records with the database's, in both directions and within bounded memory.
 //!
-//! The source is read once. Of each block its key and a hash of key and value are kept, partitioned by the key ranges
-//! in which the database is read later; beyond the budget they are spilled to files, one a range. Then each range's
-//! entries are sorted and compared with the database's records, which come in key order.
+//! The source is read once. For each block, the key and a hash of key and value are partitioned by the key ranges of the later
+//! scan. Beyond the budget they are spilled to one file per range. Then the entries of each range are sorted and compared with
+//! the database's records in key order.
 //!
 //! ```text
 //! entry: u32 length of the key | key | u128 XXH3-128 of key and value, seed = bytes in key          little-endian
@@ -28,10 +28,10 @@ use crate::source::car::NullPadding;
 use crate::source::car::chunk::Chunk;
 use crate::source::remote::NetworkOptions;
 
-/// Bytes of the hash in an entry.
+/// Length of the hash in an entry.
 const HASH: usize = 16;
 
-/// The hash by which records are compared; the content digest is the sum of it.
+/// Hash of a record; the content digest is the sum of these hashes.
 pub(super) fn record_hash(key_and_value: &[u8], key_len: usize) -> u128 {
     XxHash3_128::oneshot_with_seed(key_len as u64, key_and_value)
 }
@@ -41,9 +41,9 @@ pub(super) struct Source<'a> {
     pub path: &'a Path,
     pub layout: KeyLayout,
     pub null_padding: NullPadding,
-    /// The CIDs of the blocks that the import left out.
+    /// CIDs of the blocks that the import omitted.
     pub left_out: HashSet<Vec<u8>>,
-    /// Memory for entries and for unpacking, in bytes.
+    /// Memory for entries and for decompression, in bytes.
     pub memory: u64,
     pub threads: usize,
     pub network: &'a NetworkOptions,
@@ -52,14 +52,14 @@ pub(super) struct Source<'a> {
     pub stop: &'a CancellationToken,
 }
 
-/// The records of a source, by key range.
+/// Records of a source, by key range.
 pub(super) struct SourceIndex {
     parts: Vec<Mutex<Part>>,
     dir: Mutex<Option<tempfile::TempDir>>,
     work_dir: PathBuf,
     budget: u64,
     held: AtomicU64,
-    /// Blocks of the source, duplicates included.
+    /// Blocks of the source, including duplicates.
     pub blocks: AtomicU64,
 }
 
@@ -116,7 +116,7 @@ impl SourceIndex {
         })?;
         self.blocks.fetch_add(blocks, Ordering::Relaxed);
         progress.add(0, blocks);
-        // Vectors grow by doubling: half of the budget is for what they have not filled.
+        // Vectors double when they grow, so half of the budget is for their spare capacity.
         if self.held.fetch_add(kept, Ordering::Relaxed) + kept > self.budget / 2 {
             self.spill()?;
         }
@@ -127,7 +127,7 @@ impl SourceIndex {
     fn spill(&self) -> Result<()> {
         let mut dir = self.dir.lock();
         if self.held.load(Ordering::Relaxed) <= self.budget / 2 {
-            // Another thread was faster.
+            // Another thread spilled first.
             return Ok(());
         }
         if dir.is_none() {
@@ -151,9 +151,9 @@ impl SourceIndex {
         Ok(())
     }
 
-    /// Takes the entries of a range, sorted by key, each key once.
-    pub fn take_range(&self, range: usize) -> Result<Entries> {
-        let Some(part) = self.parts.get(range) else { return Ok(Entries::default()) };
+    /// Takes the entries of a range, sorted by key, without duplicates.
+    pub fn take_range(&self, range: usize) -> Result<SourceEntries> {
+        let Some(part) = self.parts.get(range) else { return Ok(SourceEntries::default()) };
         let Part { entries: held, file } = std::mem::take(&mut *part.lock());
         let mut bytes = Vec::new();
         if let Some(path) = file {
@@ -162,24 +162,24 @@ impl SourceIndex {
             std::fs::remove_file(&path).map_err(Error::io("delete", &path))?;
         }
         bytes.extend_from_slice(&held);
-        Ok(Entries::sort(bytes))
+        Ok(SourceEntries::sort(bytes))
     }
 }
 
 /// Entries of one range in key order.
 #[derive(Default)]
-pub(super) struct Entries {
+pub(super) struct SourceEntries {
     bytes: Vec<u8>,
     /// Start offset of each entry.
     starts: Vec<usize>,
-    /// Keys that have two different blocks in the source.
+    /// Keys with two different blocks in the source.
     pub conflicts: Vec<Vec<u8>>,
-    /// The content digest of the records, each key once.
+    /// Content digest of the distinct records.
     pub digest: ContentDigest,
     at: usize,
 }
 
-impl Entries {
+impl SourceEntries {
     fn sort(bytes: Vec<u8>) -> Self {
         let mut starts = Vec::new();
         let mut at = 0;
@@ -206,12 +206,12 @@ impl Entries {
         Self { bytes, starts, conflicts, digest, at: 0 }
     }
 
-    /// Distinct keys.
+    /// Number of distinct keys.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// The current entry: key and hash.
+    /// Returns the current key and hash.
     pub fn peek(&self) -> Option<(&[u8], u128)> {
         let (key, hash, _) = entry(&self.bytes, *self.starts.get(self.at)?)?;
         Some((key, hash))
@@ -222,7 +222,7 @@ impl Entries {
     }
 }
 
-/// Key, hash and end of the entry at `at`.
+/// Returns key, hash and end of the entry at `at`.
 fn entry(bytes: &[u8], at: usize) -> Option<(&[u8], u128, usize)> {
     let (len, rest) = bytes.get(at..)?.split_first_chunk::<4>()?;
     let len = u32::from_le_bytes(*len) as usize;
@@ -244,7 +244,8 @@ mod tests {
 
     #[test]
     fn entries_are_sorted_and_conflicts_reported() {
-        let mut entries = Entries::sort(encode(&[(b"b", 2), (b"a", 1), (b"ab", 7), (b"a", 1), (b"b", 3), (b"", 0)]));
+        let mut entries =
+            SourceEntries::sort(encode(&[(b"b", 2), (b"a", 1), (b"ab", 7), (b"a", 1), (b"b", 3), (b"", 0)]));
         assert_eq!(entries.conflicts, [b"b"]);
         assert_eq!(entries.len(), 4);
         let mut seen = Vec::new();

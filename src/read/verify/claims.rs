@@ -4,14 +4,13 @@ use crate::hash::{Claim, Function};
 use crate::sort::key::KeyLayout;
 use crate::source::car::read_cid;
 
-/// The functions a bare digest is tried with when no record names them: those of real snapshots first.
+/// Hash functions to try for a bare digest without a record: the most common first.
 const LIKELY: [u64; 9] = [0xb220, 0x12, 0x1e, 0x1b, 0x16, 0xb240, 0x13, 0x11, 0x00];
 
-/// Reads keys.
 #[derive(Debug, Clone)]
 pub(super) struct KeyReader {
     pub layout: KeyLayout,
-    /// Functions a bare digest may be of.
+    /// Possible functions of a bare digest.
     functions: Vec<u64>,
 }
 

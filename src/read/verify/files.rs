@@ -1,8 +1,7 @@
-//! The files beside the SST files, and the record of the import: are they as the import left them, and does the record
-//! agree with itself?
+//! Compares the files beside the SST files with the record of the import, and checks that the record is consistent.
 //!
-//! A node that opens the database writes a newer OPTIONS file and deletes those before the last two. That is no
-//! problem; the report has a note of it. `IDENTITY` it keeps.
+//! A node that opens the database writes a newer OPTIONS file and deletes all but two. That is a note, not a problem. Nodes keep
+//! `IDENTITY`.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -14,13 +13,13 @@ use crate::report::{ProblemKind, RecordedFile};
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::schema::TRANSACTIONS;
 
-/// Compares the small files of the database in `db` with what the import recorded, and adds what else is worth saying to
-/// `notes`. Returns whether a node may have opened the database since: RocksDB writes a newer OPTIONS file then.
+/// Compares the small files of the database in `db` with the record and adds `notes`. True if a node may have opened the database
+/// since: RocksDB writes a newer OPTIONS file then.
 pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, notes: &mut Vec<String>) -> bool {
     let mut opened = record.small_files.is_empty();
     let newest = OptionsFile::latest_path(db).ok();
     for RecordedFile { name, checksum: known } in &record.small_files {
-        // What has a separator in it was never recorded: nothing outside the database is read.
+        // A recorded name has no separator: nothing outside of the database is read.
         let name = Path::new(name).file_name().unwrap_or_default();
         let number = OptionsFile::number(Path::new(name));
         let newer = newest.as_deref().filter(|newest| number.is_some() && OptionsFile::number(newest) > number);
@@ -44,7 +43,7 @@ pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, 
     opened
 }
 
-/// Checks the counts of the record: what was read is what was written, and duplicates.
+/// Checks that the record's counts add up: read blocks are written blocks and duplicates.
 pub(super) fn check_tally(record: &ImportRecord, problems: &Collector<'_>) {
     let blocks = &record.blocks;
     let mut claims = vec![(String::new(), "blocks", blocks.read, blocks.written, blocks.duplicate)];

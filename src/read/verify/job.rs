@@ -12,7 +12,7 @@ use crate::rocks::{DataFile, Reader, TableCheck};
 use crate::text::size::{counted, grouped};
 
 /// State that the threads share.
-pub(super) struct Job<'a> {
+pub(super) struct VerifyJob<'a> {
     pub options: &'a VerifyOptions,
     pub reader: &'a Reader,
     pub files: &'a [DataFile],
@@ -22,20 +22,20 @@ pub(super) struct Job<'a> {
     pub progress: &'a Progress<'a>,
 }
 
-impl Job<'_> {
-    /// The last key that is in a file of `family`.
+impl VerifyJob<'_> {
+    /// Last key in a file of `family`.
     pub fn largest_key(&self, family: &str) -> Option<Vec<u8>> {
         let files = self.files.iter().filter(|file| file.family == family);
         files.map(|file| file.largest.clone()).max()
     }
 
-    /// The ranges of all column families but these: what is in them is read, whichever program wrote it.
+    /// Key ranges of all other column families, which are read, whichever program wrote them.
     pub fn others(&self, files: &[DataFile], known: &[&str]) -> Vec<(&str, KeyRange)> {
         let others = self.reader.families().iter().map(String::as_str).filter(|family| !known.contains(family));
         others.flat_map(|family| ranges_of(files, family).into_iter().map(move |range| (family, range))).collect()
     }
 
-    /// Checks the blocks of all files that a scan of their records does not read.
+    /// Checks the blocks of all files that a scan of records does not read.
     pub fn check_tables(&self, files: &[DataFile]) -> Result<()> {
         let check = TableCheck::open(&self.options.db)?;
         if let Some((file, error)) = check.fault_at_open(files) {
@@ -53,13 +53,13 @@ impl Job<'_> {
     }
 }
 
-/// The ranges of keys of a column family.
+/// Key ranges of a column family.
 pub(super) fn ranges_of(files: &[DataFile], family: &str) -> Vec<KeyRange> {
     let files: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
     ranges(&files)
 }
 
-/// Compares records and digest that a family has with those that were recorded.
+/// Compares records and digest of a family with the record.
 pub(super) fn compare(
     family: &str,
     found: (u64, ContentDigest),

@@ -1,11 +1,12 @@
 //! Verifies a database that was made from a block log: each block follows the previous one, its transactions match the merkle
 //! root in its header, and the families of ids match the blocks.
-//! || Threads share ranges of numbers. Ids and merkle roots are computed from the stored bytes. `block_ids` is compared by the
+//!
+//! Threads share ranges of numbers. Ids and merkle roots are computed from the stored bytes. `block_ids` is compared by the
 //! content digest of the expected records, which does not depend on order.
 
 use std::ops::RangeInclusive;
 
-use super::job::{Job, compare, ranges_of};
+use super::job::{VerifyJob, compare, ranges_of};
 use super::log_transactions;
 use super::scan::{Totals, for_each};
 use crate::blocks::chain::{self, Header, TransactionOptions};
@@ -62,7 +63,7 @@ struct RangeFindings {
 
 /// Verifies all column families of a database made from a log.
 pub(super) fn everything(
-    job: &Job<'_>,
+    job: &VerifyJob<'_>,
     files: &[DataFile],
     record: &ImportRecord,
 ) -> Result<(Totals, Option<VerifiedLog>)> {
@@ -108,7 +109,7 @@ pub(super) fn everything(
     Ok((totals, log))
 }
 
-fn check_link(job: &Job<'_>, before: &Header, header: &Header) {
+fn check_link(job: &VerifyJob<'_>, before: &Header, header: &Header) {
     let key = header.number.to_be_bytes();
     if before.number.checked_add(1) != Some(header.number) {
         job.problems.add_key(ProblemKind::Link, job.family, &key, || {
@@ -124,7 +125,12 @@ fn check_link(job: &Job<'_>, before: &Header, header: &Header) {
     }
 }
 
-fn verify_range(job: &Job<'_>, range: &KeyRange, lookup: &Lookup, own: &RangeInclusive<u32>) -> Result<RangeFindings> {
+fn verify_range(
+    job: &VerifyJob<'_>,
+    range: &KeyRange,
+    lookup: &Lookup,
+    own: &RangeInclusive<u32>,
+) -> Result<RangeFindings> {
     let mut findings = RangeFindings::default();
     let mut pending = (0, 0);
     let mut last_key = range.from.clone().unwrap_or_default();
@@ -195,7 +201,13 @@ fn verify_range(job: &Job<'_>, range: &KeyRange, lookup: &Lookup, own: &RangeInc
 }
 
 /// Checks that the other families match the record and the blocks.
-fn check_families(job: &Job<'_>, record: &ImportRecord, lookup: &Lookup, ids: &Ids, all_known: bool) -> Result<()> {
+fn check_families(
+    job: &VerifyJob<'_>,
+    record: &ImportRecord,
+    lookup: &Lookup,
+    ids: &Ids,
+    all_known: bool,
+) -> Result<()> {
     for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != job.family) {
         let name = known.name.as_str();
         if !job.reader.families().iter().any(|family| family == name) {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 
-use super::job::{Job, ranges_of};
+use super::job::{VerifyJob, ranges_of};
 use crate::blocks::chain;
 use crate::error::{Error, Result};
 use crate::external_sort::{Sorted, Sorter};
@@ -18,14 +18,14 @@ use crate::rocks::key_ranges::KeyRange;
 use crate::schema::{PLACE, TRANSACTIONS};
 use crate::source::block_log::Lookup;
 
-/// Bytes of the longest id.
+/// Length of the longest id, in bytes.
 const ID: usize = 32;
 
-/// An id, filled up with zeros, and a place where a block names it.
+/// An id, padded with zeros, and a position at which a block names it.
 type Named = [u8; ID + PLACE];
 
 /// Checks that the family has each id that a block names, at one of its positions, and nothing else.
-pub(super) fn agree(job: &Job<'_>, files: &[DataFile], lookup: &Lookup) -> Result<bool> {
+pub(super) fn agree(job: &VerifyJob<'_>, files: &[DataFile], lookup: &Lookup) -> Result<bool> {
     let dir = job.options.resources.scratch_parent();
     let named = sorted(job, files, lookup, &dir)?;
     let failed = || Error::io("sort ids of transactions in", &dir);
@@ -53,8 +53,8 @@ pub(super) fn agree(job: &Job<'_>, files: &[DataFile], lookup: &Lookup) -> Resul
     Ok(scan.item().is_none())
 }
 
-/// The ids of all transactions with their places, in order.
-fn sorted(job: &Job<'_>, files: &[DataFile], lookup: &Lookup, dir: &Path) -> Result<Sorted<Named>> {
+/// Sorts the ids of all transactions with their positions.
+fn sorted(job: &VerifyJob<'_>, files: &[DataFile], lookup: &Lookup, dir: &Path) -> Result<Sorted<Named>> {
     let resources = &job.options.resources;
     let memory = usize::try_from(resources.memory_budget()? / 2).unwrap_or(usize::MAX);
     let sorter = Mutex::new(Sorter::new(dir, memory, usize::MAX));
@@ -70,7 +70,7 @@ fn sorted(job: &Job<'_>, files: &[DataFile], lookup: &Lookup, dir: &Path) -> Res
 }
 
 fn add_range(
-    job: &Job<'_>,
+    job: &VerifyJob<'_>,
     range: &KeyRange,
     lookup: &Lookup,
     sorter: &Mutex<Sorter<Named>>,
@@ -80,7 +80,7 @@ fn add_range(
     let mut bytes = 0;
     while let Some((_, block)) = scan.item() {
         bytes += block.len() as u64;
-        // What cannot be read has been reported.
+        // Unreadable records have been reported.
         if let Ok(header) = chain::header(lookup.family, lookup.version, block)
             && let Ok(found) = lookup.of_block(block, &header, false)
         {

@@ -1,11 +1,10 @@
-//! Is a database valid? Every block of every file against its checksum, every value against its key, the whole against
-//! what the import recorded and, if requested, record by record against the source.
+//! Verifies a database: every block of every file against its checksum, every value against its key, the total against the record
+//! of the import and, if requested, each record against the source.
 //!
-//! Threads share out ranges of keys. Each record is read once: RocksDB checks the blocks it is in, then its value is
-//! hashed and its part of the content digest computed, many records at a time. Damage does not end the search: what
-//! cannot be read is skipped.
+//! Threads share ranges of keys. Each record is read once: RocksDB checks its blocks, then its value is hashed and added to the
+//! content digest, in batches. Damage does not end the verification: unreadable records are skipped.
 //!
-//! It repairs nothing, and writes nothing.
+//! Nothing is repaired or written.
 
 mod against;
 mod claims;
@@ -20,10 +19,10 @@ mod records;
 mod scan;
 
 use self::claims::KeyReader;
-use self::job::Job;
+use self::job::VerifyJob;
 pub use self::options::VerifyOptions;
 use self::problems::Collector;
-use super::access::Place;
+use super::access::BlockLocation;
 use super::advice;
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
@@ -35,7 +34,7 @@ use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
 use crate::source::remote::take_secrets;
 
-/// The block cache, in bytes. Nothing is read twice, so it only serves RocksDB's own needs.
+/// Block cache, in bytes. Nothing is read twice, so it only serves RocksDB's own needs.
 const CACHE: usize = 8 << 20;
 
 /// SST files that are open at the same time; each holds its index and filter in memory.
@@ -70,7 +69,7 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
     let options = &options;
     let dir = WatchedDir::open(&options.db);
     let (report, seconds) = Progress::timed(observer, |progress| dir.guard(|| run(options, progress)))?;
-    // Problems of a database that was replaced are no damage, and a verdict on it is of no use.
+    // A verdict on a replaced database is of no use.
     dir.check()?;
     Ok(VerifyReport { seconds, ..report })
 }
@@ -81,7 +80,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             (Some(record), Some("was changed after the import: it does not match its checksum".to_owned()))
         }
         Ok(record) => (record.map(|(record, _)| record), None),
-        // That of the record is of the record's path.
+        // A problem of the record names the record's path.
         Err(error) if matches!(&error, Error::State { path, .. } if *path == options.db) => return Err(error),
         Err(error @ Error::State { .. }) => (None, Some(error.to_string())),
         Err(error) => return Err(error),
@@ -94,11 +93,11 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         });
     }
     let place = match options.location.find(&options.db, record.as_ref(), None) {
-        // A record that was changed may say anything.
+        // A changed record may contain anything.
         Err(_) if bad_record.is_some() => options.location.find(&options.db, None, None)?,
         place => place?,
     };
-    let Place { family, layout, known_from: key_from } = place;
+    let BlockLocation { family, layout, known_from: key_from } = place;
     let mut report = VerifyReport {
         schema: VERIFY_SCHEMA.into(),
         db: options.db.display().to_string(),
@@ -151,7 +150,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             let file = (*path != options.db).then(|| path.clone());
             Some((file, format!("RocksDB does not open it: {message}")))
         }
-        // It has the record of an import: it was a database.
+        // A record of an import shows that this was a database.
         Err(Error::State { .. }) if record.is_some() || bad_record.is_some() => {
             Some((None, "there is no file CURRENT: RocksDB finds no database here".to_owned()))
         }
@@ -166,7 +165,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     }
     let (files, reader) = opened?;
     report.warnings = advice::on_database(&reader, &options.db)?;
-    // A record that was changed may name any family.
+    // A changed record may name any family.
     if bad_record.is_some() && !reader.families().contains(&report.column_family) {
         report.column_family = options.location.find(&options.db, None, None)?.family;
     }
@@ -178,7 +177,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     let problems = Collector::new(layout, &files);
     let opened_since = check_import(&problems, &mut report.notes);
     check_sizes(&files, &problems);
-    let job = Job {
+    let job = VerifyJob {
         options,
         reader: &reader,
         files: &files,

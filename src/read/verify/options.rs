@@ -15,16 +15,16 @@ use crate::source::remote::NetworkOptions;
 pub struct VerifyOptions {
     /// The database.
     pub(crate) db: PathBuf,
-    /// Only so many records, picked at random. Defaults to every record.
+    /// Number of records to check, picked at random. Defaults to every record.
     pub(crate) sample: Option<u64>,
-    /// A snapshot to compare with, record by record.
+    /// Snapshot to compare with, record by record.
     pub(crate) against: Option<PathBuf>,
     /// True if the database may have records that the snapshot lacks, such as those of a node.
     /// Defaults to `false`.
     pub(crate) allow_extra: bool,
     /// Meaning of null padding in that snapshot. Defaults to the import's choice.
     pub(crate) null_padding: Option<NullPadding>,
-    /// How a snapshot on the network is read.
+    /// Options for a snapshot on the network.
     pub(crate) network: NetworkOptions,
     /// Resources of the verification; memory is for the comparison.
     pub(crate) resources: Resources,
@@ -33,7 +33,7 @@ pub struct VerifyOptions {
 }
 
 impl VerifyOptions {
-    /// Everything in `db`.
+    /// Creates a verification of everything in `db`.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self {
             db: db.into(),

@@ -1,4 +1,4 @@
-//! Collects problems: all are counted, the first ten by key are kept, whichever thread finds them when.
+//! Collects problems: all are counted, the first ten by key are kept, independent of the order of threads.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -10,10 +10,9 @@ use crate::report::{Problem, ProblemKind, Problems};
 use crate::rocks::DataFile;
 use crate::sort::key::KeyLayout;
 
-/// How many problems are listed.
+/// Number of listed problems.
 const LISTED: usize = 10;
 
-/// Collects the problems that threads find.
 pub(super) struct Collector<'a> {
     layout: KeyLayout,
     files: &'a [DataFile],
@@ -23,10 +22,9 @@ pub(super) struct Collector<'a> {
 #[derive(Default)]
 struct Found {
     problems: Problems,
-    /// The keys of `problems.first`, in the same order.
+    /// Keys of `problems.first`, in the same order.
     keys: Vec<(bool, Vec<u8>, ProblemKind)>,
-    /// RocksDB's messages about blocks that cannot be read: every worker that reads the same block gets the same
-    /// message.
+    /// RocksDB's messages about unreadable blocks: all workers that read a block get the same message.
     unreadable: HashSet<String>,
 }
 
@@ -35,7 +33,7 @@ impl<'a> Collector<'a> {
         Self { layout, files, found: Mutex::default() }
     }
 
-    /// Notes a problem of the database or a file as a whole.
+    /// Adds a problem of the database or a file.
     pub fn add(&self, kind: ProblemKind, file: Option<&Path>, message: String) {
         self.insert((false, Vec::new(), kind), || Problem {
             kind,
@@ -45,7 +43,7 @@ impl<'a> Collector<'a> {
         });
     }
 
-    /// Notes a problem with a record of `family`.
+    /// Adds a problem of a record of `family`.
     pub fn add_key(&self, kind: ProblemKind, family: &str, key: &[u8], message: impl FnOnce() -> String) {
         self.insert((true, key.to_vec(), kind), || Problem {
             kind,
@@ -55,7 +53,7 @@ impl<'a> Collector<'a> {
         });
     }
 
-    /// Notes, once, that a block behind `key` cannot be read; `words` are RocksDB's, which name the file.
+    /// Adds, once, an unreadable block after `key`; `words` is RocksDB's message, which names the file.
     pub fn add_unreadable(&self, family: &str, key: &[u8], words: String) {
         if !self.lock().unreadable.insert(words.clone()) {
             return;
@@ -86,7 +84,7 @@ impl<'a> Collector<'a> {
         self.found.into_inner().problems
     }
 
-    /// Composes the problem only if it is one of the first.
+    /// Builds the problem only if it is one of the first.
     fn insert(&self, order: (bool, Vec<u8>, ProblemKind), compose: impl FnOnce() -> Problem) {
         let mut found = self.lock();
         found.problems.total += 1;
@@ -104,7 +102,7 @@ impl<'a> Collector<'a> {
         self.found.lock()
     }
 
-    /// The file that answers for a key: the newest, when several hold it.
+    /// Returns the newest file that contains a key.
     fn file_of(&self, family: &str, key: &[u8]) -> Option<String> {
         let holds = |file: &&DataFile| {
             file.family == family && file.smallest.as_slice() <= key && key <= file.largest.as_slice()

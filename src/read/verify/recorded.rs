@@ -1,9 +1,8 @@
-//! Compares what was found with what the import recorded.
+//! Compares the result with the record of the import.
 //!
-//! Count and digest are sums over all records. A node that goes on with the database adds to both, so they show only
-//! together, and only without its records, that nothing of the import is lost: beside records that are not known one by
-//! one, a record that was added may stand for one that is gone. The comparison with the snapshot decides that; so do the
-//! files of the import, as long as no compaction has replaced one.
+//! Count and digest are sums over all records. A node's records change both, so that they prove completeness only without such
+//! records: an added record could hide a missing one. Then only the comparison with the snapshot decides, or the import's files
+//! as long as no compaction has replaced one.
 
 use std::path::Path;
 
@@ -17,8 +16,8 @@ use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Reader};
 use crate::text::size::{counted, grouped};
 
-/// Compares the totals of all records with the record of the import; `opened_since`: a node may have written to the
-/// database. `untouched` says whether all that the import wrote is still in its files, and visible.
+/// Compares the totals of all records with the record of the import. `opened_since`: a node may have written to the database.
+/// `untouched`: everything that the import wrote is still in its files and visible.
 pub(super) fn compare(
     report: &mut VerifyReport,
     totals: &Totals,
@@ -35,7 +34,7 @@ pub(super) fn compare(
         recorded.confirmed = true;
     }
     if !recorded.whole {
-        // The records of other writers are not known, but the import's own are among them.
+        // Records of other writers are unknown, but the import's records are among them.
         if totals.records < recorded.records {
             let (found, added) = (counted(totals.records, "record", "records"), grouped(recorded.records));
             let message = format!("{found} can be read, the import added {added}");
@@ -44,9 +43,9 @@ pub(super) fn compare(
         return Ok(());
     }
     let more = totals.records.saturating_sub(recorded.records);
-    // Damage may have taken as many records as were added.
+    // Damage may have removed as many records as were added.
     let damaged = problems.has_beside(&[ProblemKind::Extra]);
-    // Blocks of a log are known one by one: those of the import are compared without the others.
+    // Blocks of a log have numbers: those of the import are compared without the others.
     let known = totals.since.records > 0;
     if !opened_since || (!known && (more == 0 || damaged)) {
         let found = (totals.records, totals.digest);
@@ -70,7 +69,7 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// Draws the conclusion of a report that is complete otherwise.
+/// Sets the result of an otherwise complete report.
 pub(super) fn conclude(report: &mut VerifyReport) {
     let kinds = &report.problems.kinds;
     let differs = [ProblemKind::Source, ProblemKind::Missing, ProblemKind::Extra, ProblemKind::Differs];
@@ -108,7 +107,8 @@ fn records(count: u64) -> String {
 
 /// True if all files of the import are in use and no entry hides one of their records: each entry is one of the `records` that
 /// can be read, or no entry is a deletion.
-/// || An entry that hides or replaces a record is an entry itself. So `n` more entries than the import's are at most `n` more
+///
+/// An entry that hides or replaces a record is an entry itself. So `n` more entries than the import's are at most `n` more
 /// records, and fewer if a record of the import is hidden.
 pub(super) fn files_are_untouched(
     reader: &Reader,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::error::Result;
 use crate::progress::{Phase, PhaseWeights};
 use crate::read::verify::against::{Source, SourceIndex};
-use crate::read::verify::job::{Job, ranges_of};
+use crate::read::verify::job::{VerifyJob, ranges_of};
 use crate::read::verify::scan::{Totals, for_each};
 use crate::report::Against;
 use crate::report::record::ImportRecord;
@@ -14,12 +14,12 @@ use crate::rocks::DataFile;
 use crate::rocks::key_ranges::{KeyRange, Window};
 use crate::source::car::NullPadding;
 
-/// Picked records that a thread takes at a time.
+/// Picked records per batch of a thread.
 const PICKS: usize = 256;
 
 /// Verifies all column families.
 pub(super) fn everything(
-    job: &Job<'_>,
+    job: &VerifyJob<'_>,
     files: &[DataFile],
     record: Option<&ImportRecord>,
 ) -> Result<(Totals, Option<Against>)> {
@@ -59,7 +59,12 @@ pub(super) fn everything(
     Ok((totals, against))
 }
 
-fn read_source(job: &Job<'_>, path: &Path, ranges: &[KeyRange], record: Option<&ImportRecord>) -> Result<SourceIndex> {
+fn read_source(
+    job: &VerifyJob<'_>,
+    path: &Path,
+    ranges: &[KeyRange],
+    record: Option<&ImportRecord>,
+) -> Result<SourceIndex> {
     let padded = record.is_some_and(|record| record.source.null_padding > 0);
     let resources = &job.options.resources;
     let source = Source {
@@ -76,8 +81,8 @@ fn read_source(job: &Job<'_>, path: &Path, ranges: &[KeyRange], record: Option<&
     SourceIndex::read(&source, ranges, job.progress)
 }
 
-/// Checks `count` records at random places, spread over the files by their size.
-pub(super) fn sample(job: &Job<'_>, files: &[DataFile], count: u64) -> Result<Totals> {
+/// Checks `count` records at random positions, in proportion to the sizes of the files.
+pub(super) fn sample(job: &VerifyJob<'_>, files: &[DataFile], count: u64) -> Result<Totals> {
     let files: Vec<&DataFile> = files.iter().filter(|file| file.family == job.family).collect();
     let bytes: u64 = files.iter().map(|file| file.size).sum();
     job.progress.begin(Phase::Verify, None);
@@ -100,7 +105,7 @@ pub(super) fn sample(job: &Job<'_>, files: &[DataFile], count: u64) -> Result<To
     for_each(job, groups.len(), |worker, item| worker.pick(groups.get(item).copied().unwrap_or_default()))
 }
 
-/// Any number, from the seed that the standard library takes for its maps.
+/// A random number from the seed of the standard library's maps.
 fn random() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()

@@ -1,7 +1,7 @@
 //! Verifies a range of records: reads, hashes in batches, compares, and skips what cannot be read.
 
-use super::against::{Entries, record_hash};
-use super::job::Job;
+use super::against::{SourceEntries, record_hash};
+use super::job::VerifyJob;
 use super::problems::Collector;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
@@ -11,10 +11,10 @@ use crate::report::ProblemKind;
 use crate::rocks::Scan;
 use crate::rocks::key_ranges::{KeyRange, Window};
 
-/// Bytes of records hashed together: what fits a second-level cache.
+/// Bytes of records per batch: fits a second-level cache.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// A batch's memory that is kept for the next one, in bytes.
+/// Memory of a batch that is reused, in bytes.
 const KEPT_BYTES: usize = 8 << 20;
 
 /// Result of one thread.
@@ -25,12 +25,12 @@ pub(super) struct Totals {
     pub digest: ContentDigest,
     /// Distinct blocks of the source.
     pub distinct: u64,
-    /// Their content digest.
+    /// Content digest of those blocks.
     pub source: ContentDigest,
     pub same: u64,
     pub extra: u64,
     pub unreadable: u64,
-    /// Those of `records` that are known not to be the import's.
+    /// Records that are known not to be the import's.
     pub since: Content,
 }
 
@@ -48,18 +48,17 @@ impl Totals {
     }
 }
 
-/// One thread's share of the work.
-pub(super) struct Worker<'a> {
-    job: &'a Job<'a>,
+/// A thread's share of the work.
+pub(super) struct ScanWorker<'a> {
+    job: &'a VerifyJob<'a>,
     checker: Checker,
     batch: Batch,
-    /// The last key that was read.
     last: Vec<u8>,
-    entries: Option<Entries>,
+    entries: Option<SourceEntries>,
     pub totals: Totals,
 }
 
-/// Records one behind the other, key and value side by side.
+/// Concatenated records, key and value side by side.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
@@ -88,8 +87,8 @@ impl Batch {
     }
 }
 
-impl<'a> Worker<'a> {
-    pub fn new(job: &'a Job<'a>) -> Self {
+impl<'a> ScanWorker<'a> {
+    pub fn new(job: &'a VerifyJob<'a>) -> Self {
         Self {
             job,
             checker: Checker::new(),
@@ -101,7 +100,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads all blocks of a range and, of the family that holds the blocks, checks all records.
-    pub fn go_through(&mut self, family: &str, range: &KeyRange, entries: Option<Entries>) -> Result<()> {
+    pub fn go_through(&mut self, family: &str, range: &KeyRange, entries: Option<SourceEntries>) -> Result<()> {
         let records = family == self.job.family;
         self.start(entries);
         self.last = range.from.clone().unwrap_or_default();
@@ -136,7 +135,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Checks the first record at or behind each of `keys`, which ascend.
+    /// Checks the first record at or after each of `keys`, which ascend.
     pub fn pick(&mut self, keys: &[Vec<u8>]) -> Result<()> {
         let job = self.job;
         let mut scan = job.reader.pick(job.family)?;
@@ -161,7 +160,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Hashes the batch, and compares it with the source's entries.
+    /// Hashes the batch and compares it with the source's entries.
     fn check_batch(&mut self) {
         let Some(&(start, key_len, _)) = self.batch.records.last() else { return };
         let batch = std::mem::take(&mut self.batch);
@@ -195,7 +194,7 @@ impl<'a> Worker<'a> {
         self.batch.clear();
     }
 
-    fn start(&mut self, entries: Option<Entries>) {
+    fn start(&mut self, entries: Option<SourceEntries>) {
         if let Some(entries) = &entries {
             self.totals.distinct += entries.len() as u64;
             self.totals.source.merge(entries.digest);
@@ -207,8 +206,7 @@ impl<'a> Worker<'a> {
         self.entries = entries;
     }
 
-    /// Counts the source's entries before `next`, where the database can be read again, or up to the end of the range:
-    /// they cannot be compared.
+    /// Counts the source's entries before `next` (the next readable record or the end of the range): they cannot be compared.
     fn pass_unreadable(&mut self, next: Option<&[u8]>) {
         let Some(entries) = &mut self.entries else { return };
         while let Some((key, _)) = entries.peek() {
@@ -220,7 +218,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reports the rest of the source's entries, which are not in the database.
+    /// Reports the remaining entries of the source as missing.
     fn finish_entries(&mut self) {
         let Some(mut entries) = self.entries.take() else { return };
         while let Some((key, _)) = entries.peek() {
@@ -230,7 +228,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn compare(entries: &mut Entries, job: &Job<'_>, totals: &mut Totals, key: &[u8], hash: u128) {
+fn compare(entries: &mut SourceEntries, job: &VerifyJob<'_>, totals: &mut Totals, key: &[u8], hash: u128) {
     while let Some((known, known_hash)) = entries.peek() {
         match known.cmp(key) {
             std::cmp::Ordering::Less => missing(job.problems, job.family, known),
@@ -259,8 +257,8 @@ fn missing(problems: &Collector<'_>, family: &str, key: &[u8]) {
     problems.add_key(ProblemKind::Missing, family, key, message);
 }
 
-/// Checks all claims and reports every one that does not hold.
-fn check_claims(checker: &mut Checker, job: &Job<'_>, claims: &[Claim<'_>], keys: &[&[u8]]) {
+/// Checks all claims and reports every failed one.
+fn check_claims(checker: &mut Checker, job: &VerifyJob<'_>, claims: &[Claim<'_>], keys: &[&[u8]]) {
     let (mut claims, mut keys) = (claims, keys);
     while let Err(failure) = checker.check(claims) {
         let (Some(claim), Some(key)) = (claims.get(failure.index), keys.get(failure.index)) else { return };
@@ -277,11 +275,11 @@ fn check_claims(checker: &mut Checker, job: &Job<'_>, claims: &[Claim<'_>], keys
     }
 }
 
-/// A scan at the first record behind `last` that can be read, where what follows `last` cannot: found by steps that
-/// double until one succeeds, then by halving the last step. `None` when nothing up to `end` can be read.
+/// Returns a scan at the first readable record after the damage that follows `last`: by doubling steps, then by halving the last
+/// step. `None` if nothing up to `end` can be read.
 ///
-/// Each try is a new scan: one that has found damage may give other results than a new one.
-fn step_over<'r>(job: &Job<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
+/// Each attempt is a new scan, because a scan that found damage may give different results.
+fn step_over<'r>(job: &VerifyJob<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
     let end = to.map(<[u8]>::to_vec).or_else(|| job.largest_key(family)).unwrap_or_default();
     let Some(window) = Window::between(last, &end) else { return Ok(None) };
     let lands = |number: u64| -> Result<Option<Scan<'r>>> {
@@ -309,13 +307,13 @@ fn step_over<'r>(job: &Job<'r>, family: &str, last: &[u8], to: Option<&[u8]>) ->
     Ok(Some(found))
 }
 
-/// Shares `items` pieces of work out among the threads and adds up what they found.
+/// Distributes `items` among the threads and adds up their results.
 pub(super) fn for_each(
-    job: &Job<'_>,
+    job: &VerifyJob<'_>,
     items: usize,
-    work: impl Fn(&mut Worker<'_>, usize) -> Result<()> + Sync,
+    work: impl Fn(&mut ScanWorker<'_>, usize) -> Result<()> + Sync,
 ) -> Result<Totals> {
-    let workers = parallel::for_each(job.options.resources.thread_count(), items, || Worker::new(job), work)?;
+    let workers = parallel::for_each(job.options.resources.thread_count(), items, || ScanWorker::new(job), work)?;
     Ok(workers.iter().fold(Totals::default(), |mut totals, worker| {
         totals.merge(&worker.totals);
         totals

@@ -1,13 +1,13 @@
-//! The links that a walk still has to follow, in three queues, and which of them come next.
+//! The links that a walk still has to follow, in three queues.
 //!
 //! ```text
-//! chain     parents of headers, and the roots     first, so that what hangs below many headers is in one wave
-//! strict    what must be there                    before `lenient`: a block that both lead to counts as one that must be
-//! lenient   what headers below the epoch name of which blocks may be missing
+//! chain     parents of headers, and the roots     first, so that one wave covers what many headers link to
+//! strict    blocks that must exist                before `lenient`: a block in both counts as required
+//! lenient   links of headers below the epoch      their blocks may be missing
 //! ```
 //!
-//! A wave is all steps of one queue. Few waves that are wide, instead of many that are narrow, let the walk read the
-//! database in the order of its keys. The chain waits while the two others hold as much as the budget.
+//! A wave is all steps of one queue. Few wide waves let the walk read the database in key order. The chain waits while the two
+//! other queues use the budget.
 
 use std::path::PathBuf;
 
@@ -16,20 +16,20 @@ use parking_lot::Mutex;
 use super::super::queue::{Queue, StepRef};
 use crate::error::Result;
 
-/// Encoded steps that a thread gathers before they are appended to the queues, in bytes.
+/// Encoded steps that a thread gathers before it appends them to the queues, in bytes.
 const FLUSH_FROM: usize = 64 << 10;
 
-/// Which queue a link belongs to.
+/// The queue of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LinkQueue {
     Chain,
     Strict,
     Lenient,
 }
 
-const KINDS: [Kind; 3] = [Kind::Chain, Kind::Strict, Kind::Lenient];
+const KINDS: [LinkQueue; 3] = [LinkQueue::Chain, LinkQueue::Strict, LinkQueue::Lenient];
 
-/// All links that wait.
+/// All waiting links.
 pub(super) struct Frontier {
     queues: [Mutex<Queue>; KINDS.len()],
     budget: usize,
@@ -39,7 +39,7 @@ pub(super) struct Frontier {
     depth: Depth,
 }
 
-/// How many waves there were of each kind; below headers, since the chain was left.
+/// Number of waves: along the chain, and below headers since the chain was left.
 #[derive(Debug, Clone, Copy, Default)]
 struct Depth {
     chain: u64,
@@ -47,20 +47,20 @@ struct Depth {
     deepest: u64,
 }
 
-/// Steps that one thread has found, and not appended to the queues yet.
+/// Steps of one thread that are not in the queues yet.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct GatheredSteps {
     kinds: [(Vec<u8>, u64); KINDS.len()],
 }
 
 impl Frontier {
-    /// Nothing yet; each of the queues keeps up to `budget` bytes in memory and the rest in files in `dir`.
+    /// Creates empty queues; each keeps up to `budget` bytes in memory and the rest in files in `dir`.
     pub fn new(budget: usize, dir: PathBuf) -> Self {
         let queues = KINDS.map(|_| Mutex::new(Queue::new(budget, &dir)));
         Self { queues, budget, dir, below: false, depth: Depth::default() }
     }
 
-    /// The next wave; `None` when nothing is left.
+    /// Returns the next wave; `None` at the end.
     pub fn wave(&mut self) -> Option<Queue> {
         let waiting = self.queues.each_mut().map(|queue| held(queue).bytes());
         let [chain, strict, lenient] = waiting;
@@ -70,22 +70,22 @@ impl Frontier {
         self.below &= strict + lenient > 0;
         let kind = match self.below {
             false if chain == 0 => return None,
-            false => Kind::Chain,
-            true if strict > 0 => Kind::Strict,
-            true => Kind::Lenient,
+            false => LinkQueue::Chain,
+            true if strict > 0 => LinkQueue::Strict,
+            true => LinkQueue::Lenient,
         };
         self.depth.count(kind);
         let empty = Queue::new(self.budget, &self.dir);
         self.queues.get_mut(kind as usize).map(|queue| std::mem::replace(held(queue), empty))
     }
 
-    /// The most links between a root and a block, as the waves went: along the chain first, then below it.
+    /// Longest path in links by waves: along the chain, then below it.
     pub fn depth(&self) -> u64 {
         self.depth.chain.saturating_sub(1) + self.depth.deepest
     }
 
-    /// Appends what a thread has gathered to the queues.
-    pub fn flush(&self, gathered: &mut Gathered) -> Result<()> {
+    /// Appends the steps of a thread to the queues.
+    pub fn flush(&self, gathered: &mut GatheredSteps) -> Result<()> {
         for (queue, (bytes, count)) in self.queues.iter().zip(&mut gathered.kinds) {
             if *count > 0 {
                 queue.lock().append(bytes, *count)?;
@@ -98,8 +98,8 @@ impl Frontier {
 }
 
 impl Depth {
-    fn count(&mut self, kind: Kind) {
-        if kind == Kind::Chain {
+    fn count(&mut self, kind: LinkQueue) {
+        if kind == LinkQueue::Chain {
             self.chain += 1;
             self.below = Default::default();
         } else if let Some(waves) = self.below.get_mut(kind as usize) {
@@ -109,9 +109,8 @@ impl Depth {
     }
 }
 
-impl Gathered {
-    /// Adds a link.
-    pub fn push(&mut self, kind: Kind, step: StepRef<'_>) {
+impl GatheredSteps {
+    pub fn push(&mut self, kind: LinkQueue, step: StepRef<'_>) {
         if let Some((bytes, count)) = self.kinds.get_mut(kind as usize) {
             step.encode(bytes);
             *count += 1;
@@ -132,8 +131,8 @@ fn held(queue: &mut Mutex<Queue>) -> &mut Queue {
 mod tests {
     use super::*;
 
-    fn add(frontier: &Frontier, kind: Kind, count: u32) {
-        let mut gathered = Gathered::default();
+    fn add(frontier: &Frontier, kind: LinkQueue, count: u32) {
+        let mut gathered = GatheredSteps::default();
         for number in 0..count {
             let cid = number.to_le_bytes();
             gathered.push(kind, StepRef { cid: &cid, parent: &[], tipset: kind as u32, epoch: None });
@@ -150,17 +149,17 @@ mod tests {
     #[test]
     fn the_chain_goes_first_then_what_must_be_there() {
         let mut frontier = Frontier::new(1 << 20, std::env::temp_dir());
-        for (kind, count) in [(Kind::Lenient, 3), (Kind::Strict, 2), (Kind::Chain, 1)] {
+        for (kind, count) in [(LinkQueue::Lenient, 3), (LinkQueue::Strict, 2), (LinkQueue::Chain, 1)] {
             add(&frontier, kind, count);
         }
-        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)));
-        assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 2)));
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Chain as u32, 1)));
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Strict as u32, 2)));
         // Everything below the headers is followed before the chain continues.
-        add(&frontier, Kind::Strict, 4);
-        add(&frontier, Kind::Chain, 5);
-        assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 4)));
-        assert_eq!(next(&mut frontier), Some((Kind::Lenient as u32, 3)));
-        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 5)));
+        add(&frontier, LinkQueue::Strict, 4);
+        add(&frontier, LinkQueue::Chain, 5);
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Strict as u32, 4)));
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Lenient as u32, 3)));
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Chain as u32, 5)));
         assert_eq!(next(&mut frontier), None);
         assert_eq!(frontier.depth(), 1 + 2, "two waves of the chain, two of what must be there");
     }
@@ -168,12 +167,12 @@ mod tests {
     #[test]
     fn chain_waits_for_work_below_it() {
         let mut frontier = Frontier::new(1000, std::env::temp_dir());
-        add(&frontier, Kind::Chain, 1);
-        add(&frontier, Kind::Strict, 10);
-        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)), "little: the chain goes on");
-        add(&frontier, Kind::Chain, 1);
-        add(&frontier, Kind::Strict, 50);
-        assert_eq!(next(&mut frontier), Some((Kind::Strict as u32, 60)));
-        assert_eq!(next(&mut frontier), Some((Kind::Chain as u32, 1)));
+        add(&frontier, LinkQueue::Chain, 1);
+        add(&frontier, LinkQueue::Strict, 10);
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Chain as u32, 1)), "little: the chain goes on");
+        add(&frontier, LinkQueue::Chain, 1);
+        add(&frontier, LinkQueue::Strict, 50);
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Strict as u32, 60)));
+        assert_eq!(next(&mut frontier), Some((LinkQueue::Chain as u32, 1)));
     }
 }

@@ -1,12 +1,11 @@
-//! Following links from the roots, as a node does that scans or exports its chain.
+//! Follows links from the roots, like a node that scans or exports its chain.
 //!
-//! In waves (`frontier`): the chain of headers first, then what hangs below all of them, level by level. The links of a
-//! wave are sorted by key (`sorted`), and threads look them up in batches: a database is read front to back, and a data
-//! block that has many of them once. What has been visited is recorded in `visited`; that and the links still to be
-//! followed go to disk beyond the memory budget.
+//! A walk proceeds in waves (`frontier`): the chain of headers first, then everything below them, level by level. The links of a
+//! wave are sorted by key (`sorted`) and looked up in batches, so that the database is read from front to back and each data
+//! block once per wave. Visited keys and waiting links spill to disk beyond the budget.
 //!
-//! A Filecoin header gives what hangs below it an epoch, and its parents a place in the chain; that is how a walk is
-//! limited to some tipsets, and how blocks that a snapshot leaves out on purpose are distinguished from damage.
+//! A Filecoin header gives the blocks below it an epoch, and its parents a position in the chain. This limits a walk to some
+//! tipsets, and distinguishes intentionally omitted blocks from damage.
 
 mod frontier;
 mod sorted;
@@ -15,10 +14,10 @@ use std::path::PathBuf;
 
 use parking_lot::Mutex;
 
-use super::access::{Location, Place, Resources};
+use super::access::{BlockLocation, Location, Resources};
 use super::header::chain_header;
 use super::links::{codec, links};
-use super::missing::{LISTED, Missing};
+use super::missing::{LISTED, MissingBlocks};
 use super::queue::{MAX_LINK, StepRef};
 use super::visited::Visited;
 use crate::hash::fingerprint::fingerprint;
@@ -34,16 +33,16 @@ use crate::rocks::{FamilyScan, Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
 
-use self::frontier::{Frontier, Gathered, Kind};
-use self::sorted::{Lookup, Sorted};
+use self::frontier::{Frontier, GatheredSteps, LinkQueue};
+use self::sorted::{KeyedStep, SortedSteps};
 
-/// Links looked up at once.
+/// Links per lookup.
 const BATCH: usize = 512;
 
-/// The most bytes of links that are sorted at once.
+/// Most bytes of links that are sorted at once.
 const MAX_PIECE: u64 = 1 << 30;
 
-/// The least memory a walk works with, in bytes.
+/// Minimum memory of a walk, in bytes.
 const MIN_MEMORY: u64 = 8 << 20;
 
 /// Options of a walk.
@@ -55,7 +54,7 @@ pub struct WalkOptions {
     pub(crate) db: PathBuf,
     /// Roots to begin at. Defaults to the roots of the import.
     pub(crate) roots: Vec<RawCid>,
-    /// Follow the chain of headers over so many tipsets only. Defaults to all of it.
+    /// Number of tipsets to follow. Defaults to the whole chain.
     pub(crate) tipsets: Option<u32>,
     /// Blocks named by headers below this epoch may be missing. Defaults to none.
     pub(crate) allow_missing_below: Option<u64>,
@@ -66,7 +65,7 @@ pub struct WalkOptions {
 }
 
 impl WalkOptions {
-    /// Everything in `db` that its roots lead to.
+    /// Creates a walk over everything in `db` that its roots link to.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self {
             db: db.into(),
@@ -111,7 +110,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let memory = options.resources.memory_budget()?.max(MIN_MEMORY);
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
-    let Place { family, layout, .. } = options.location.find(&options.db, record.as_ref(), Some(&reader))?;
+    let BlockLocation { family, layout, .. } = options.location.find(&options.db, record.as_ref(), Some(&reader))?;
     if layout == KeyLayout::Number {
         return Err(Error::State {
             path: options.db.clone(),
@@ -128,15 +127,15 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         family: &family,
         layout,
         visited: Visited::new(memory * 3 / 8, work_dir.clone()),
-        missing: Mutex::new(Missing {
+        missing: Mutex::new(MissingBlocks {
             left_out: record.as_ref().map(ImportRecord::left_out).unwrap_or_default(),
-            ..Missing::default()
+            ..MissingBlocks::default()
         }),
         progress,
     };
     let recorded = record.filter(|record| !record.into_existing);
     progress.begin(Phase::Walk, recorded.as_ref().map(|record| record.payload_bytes));
-    // Three queues, the wave that is being followed, a piece of it; and its order, with CIDs as usual a fifth of that.
+    // Three queues, the current wave, a piece of it, and its order, which is a fifth of that for usual CIDs.
     let piece = usize::try_from((memory / 16).min(MAX_PIECE)).unwrap_or(usize::MAX);
     let mut frontier = Frontier::new(piece, work_dir);
     let found = walk.waves(&roots, &mut frontier, piece)?;
@@ -156,7 +155,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
             first_unreachable = walk.list_unreachable()?;
         }
     }
-    let Missing { total, allowed, first, .. } = walk.missing.into_inner();
+    let MissingBlocks { total, allowed, first, .. } = walk.missing.into_inner();
     Ok(WalkReport {
         schema: WALK_SCHEMA.into(),
         db: options.db.display().to_string(),
@@ -184,7 +183,7 @@ struct Walk<'a> {
     family: &'a str,
     layout: KeyLayout,
     visited: Visited,
-    missing: Mutex<Missing>,
+    missing: Mutex<MissingBlocks>,
     progress: &'a Progress<'a>,
 }
 
@@ -209,45 +208,45 @@ impl Found {
 }
 
 impl Walk<'_> {
-    /// Follows links wave by wave, each in pieces of so many bytes.
+    /// Follows links wave by wave, each in pieces of `piece` bytes.
     fn waves(&self, roots: &[RawCid], frontier: &mut Frontier, piece: usize) -> Result<Found> {
-        let (mut found, mut gathered) = (Found::default(), Gathered::default());
+        let (mut found, mut gathered) = (Found::default(), GatheredSteps::default());
         for root in roots {
             let step = StepRef { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None };
             if self.mark_visited(step.cid, &mut found)? {
-                gathered.push(Kind::Chain, step);
+                gathered.push(LinkQueue::Chain, step);
             }
         }
         frontier.flush(&mut gathered)?;
         while let Some(mut wave) = frontier.wave() {
             while wave.len() > 0 {
-                let sorted = Sorted::new(wave.take_piece(piece)?, self.layout);
+                let sorted = SortedSteps::new(wave.take_piece(piece)?, self.layout);
                 self.piece(&sorted, frontier, &mut found)?;
             }
         }
         Ok(found)
     }
 
-    fn piece(&self, sorted: &Sorted, frontier: &Frontier, found: &mut Found) -> Result<()> {
+    fn piece(&self, sorted: &SortedSteps, frontier: &Frontier, found: &mut Found) -> Result<()> {
         let batches = sorted.len().div_ceil(BATCH);
         let workers = for_each(self.options.resources.thread_count(), batches, Found::default, |found, batch| {
             if self.options.resources.stop.is_cancelled() {
                 return Err(Error::interrupted_reading());
             }
-            let batch: Vec<Lookup<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
+            let batch: Vec<KeyedStep<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
             self.follow(&batch, found, frontier)
         })?;
         workers.iter().for_each(|worker| found.merge(worker));
         Ok(())
     }
 
-    /// Looks up a batch of links and queues those that its blocks have.
-    fn follow(&self, batch: &[Lookup<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
+    /// Looks up a batch of links and queues the links of its blocks.
+    fn follow(&self, batch: &[KeyedStep<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
         let keys: Vec<&[u8]> = batch.iter().map(|lookup| lookup.key).collect();
         let values = self.reader.get_many(self.family, &keys, true)?;
         let (mut bytes, mut blocks) = (0, 0);
-        let mut gathered = Gathered::default();
-        for (Lookup { step, span, .. }, value) in batch.iter().zip(values) {
+        let mut gathered = GatheredSteps::default();
+        for (KeyedStep { step, span, .. }, value) in batch.iter().zip(values) {
             match value? {
                 Some(value) => {
                     let value = value.as_ref();
@@ -282,14 +281,14 @@ impl Walk<'_> {
         codec: u64,
         block: &[u8],
         found: &mut Found,
-        gathered: &mut Gathered,
+        gathered: &mut GatheredSteps,
     ) -> Result<()> {
         let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
         let epoch = header.map(|header| header.height).or(step.epoch);
         let mut parents_left = header.map_or(0, |header| header.parents);
         let last_tipset = self.options.tipsets.is_some_and(|tipsets| step.tipset + 1 >= tipsets);
         let may_be_missing = self.options.allow_missing_below.is_some_and(|below| epoch.is_some_and(|it| it < below));
-        let below = if may_be_missing { Kind::Lenient } else { Kind::Strict };
+        let below = if may_be_missing { LinkQueue::Lenient } else { LinkQueue::Strict };
         let mut outcome = Ok(());
         let scanned = links(codec, block, &mut |cid| {
             let to_parent = parents_left > 0;
@@ -300,7 +299,7 @@ impl Walk<'_> {
             match self.mark_visited(cid, found) {
                 Ok(true) => {
                     let tipset = step.tipset + u32::from(to_parent);
-                    let kind = if to_parent { Kind::Chain } else { below };
+                    let kind = if to_parent { LinkQueue::Chain } else { below };
                     gathered.push(kind, StepRef { cid, parent: step.cid, tipset, epoch });
                 }
                 Ok(false) => {}
@@ -311,7 +310,7 @@ impl Walk<'_> {
         outcome
     }
 
-    /// Visits a link: whether it is to be followed and has not been visited before.
+    /// Visits a link; true if it must be followed and was not visited before.
     fn mark_visited(&self, cid: &[u8], found: &mut Found) -> Result<bool> {
         let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len() && cid.len() <= MAX_LINK);
         let Some(span) = span else {
@@ -320,7 +319,7 @@ impl Walk<'_> {
         };
         let key = cid.get(self.layout.key_start(&span)..).unwrap_or_default();
         match span.codec {
-            // Their digests could be those of blocks, so they are remembered under their whole CID.
+            // Identity digests could equal those of blocks, so the whole CID is recorded.
             codec::COMMITMENT_UNSEALED | codec::COMMITMENT_SEALED => {
                 found.commitments += u64::from(self.visited.insert(!fingerprint(cid))?);
                 Ok(false)
@@ -329,7 +328,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The first records that were not visited.
+    /// Returns the first records that were not visited.
     fn list_unreachable(&self) -> Result<Vec<String>> {
         let mut listed = Vec::new();
         let mut scan = self.reader.scan(self.family, None, None)?;

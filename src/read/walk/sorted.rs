@@ -1,4 +1,4 @@
-//! The steps of a piece in the order of their keys.
+//! Steps of a piece, sorted by key.
 
 use std::ops::Range;
 
@@ -7,22 +7,22 @@ use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, read_cid};
 
 /// A step that can be looked up.
-pub(super) struct Lookup<'a> {
+pub(super) struct KeyedStep<'a> {
     pub step: StepRef<'a>,
     pub span: CidSpan,
     pub key: &'a [u8],
 }
 
-/// A piece of a queue, and where its steps begin, sorted by key.
-pub(super) struct Sorted {
+/// A piece of a queue and its steps, sorted by key.
+pub(super) struct SortedSteps {
     piece: Vec<u8>,
     layout: KeyLayout,
-    /// Eight bytes of the key, from the first that is not the same in all, and where the step begins.
+    /// Eight bytes of the key after the common prefix, and the start of the step.
     order: Vec<(u64, u32)>,
 }
 
-impl Sorted {
-    /// Sorts a piece of at most 4 GiB. A step whose CID cannot be read is left out: a walk queues none.
+impl SortedSteps {
+    /// Sorts a piece of at most 4 GiB. Steps with unreadable CIDs are omitted: a walk queues none.
     pub fn new(piece: Vec<u8>, layout: KeyLayout) -> Self {
         let mut order = Vec::new();
         let (mut at, mut alike) = (0, None);
@@ -51,29 +51,29 @@ impl Sorted {
         Self { order, ..sorted }
     }
 
-    /// How many steps there are.
+    /// Number of steps.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Some of them.
-    pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = Lookup<'_>> {
+    /// Returns a range of the steps.
+    pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = KeyedStep<'_>> {
         let order = self.order.get(range.start..range.end.min(self.len())).unwrap_or_default();
         order.iter().filter_map(|(_, begin)| self.at(*begin))
     }
 
-    fn at(&self, begin: u32) -> Option<Lookup<'_>> {
+    fn at(&self, begin: u32) -> Option<KeyedStep<'_>> {
         let (step, _) = decode_ref(&self.piece, begin as usize)?;
         lookup(step, self.layout)
     }
 }
 
-fn lookup(step: StepRef<'_>, layout: KeyLayout) -> Option<Lookup<'_>> {
+fn lookup(step: StepRef<'_>, layout: KeyLayout) -> Option<KeyedStep<'_>> {
     let span = read_cid(step.cid).ok().flatten()?;
-    Some(Lookup { step, span, key: step.cid.get(layout.key_start(&span)..)? })
+    Some(KeyedStep { step, span, key: step.cid.get(layout.key_start(&span)..)? })
 }
 
-/// The first eight bytes as a number that sorts as they do; what is shorter ends in zeros.
+/// Returns the first eight bytes as a number of the same order; shorter keys end in zeros.
 fn prefix_of(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     bytes.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
@@ -102,7 +102,7 @@ mod tests {
                 let step = StepRef { cid, parent: &[], tipset, epoch: None };
                 step.encode(&mut piece);
             }
-            let sorted = Sorted::new(piece, layout);
+            let sorted = SortedSteps::new(piece, layout);
             let found: Vec<(Vec<u8>, u32)> =
                 sorted.range(0..usize::MAX).map(|lookup| (lookup.key.to_vec(), lookup.step.tipset)).collect();
             prop_assert!(found.windows(2).all(|pair| pair[0].0 <= pair[1].0));
