@@ -66,7 +66,7 @@ fn a_wrong_word_behind_a_block_is_found_where_it_is() {
     log[starts[3001] - 7] ^= 1;
     let place = Place::in_memory();
     let done = import(&place, place.file("block_log", &log)).run();
-    done.refused(3, starts[3000] as u64, "block 3001 does not end");
+    done.refused(3, starts[3000] as u64, "block 3001 has no end");
     let place = Place::in_memory();
     let done = import_pipe(&place, log).run();
     assert_eq!(done.code, Some(3));
@@ -433,7 +433,7 @@ fn the_first_block_that_an_antelope_log_names_in_its_head_is_the_first_one_in_it
             log[if first == 1 { 6 } else { 4 }] ^= 8;
         }
         let named = if version == 1 { 1 } else { u32::from_le_bytes(log[4..8].try_into().expect("4 bytes")) };
-        let reason = format!("the head of the log says that it begins with block {named}, its first block is {first}");
+        let reason = format!("the head of the log declares block {named} as the first, but the first is block {first}");
         refused(&log, &[], 0, &reason);
     }
 }
