@@ -53,7 +53,7 @@ const PIECES_SHARE: u64 = 4;
 /// are at the most.
 const SOURCE: u64 = 4 << 10;
 
-/// Memory for what identifies each source after the first in memory, in the journal and in the report, in bytes.
+/// Memory for the identity of each of several sources in memory, in the journal and in the report, in bytes.
 const IDENTITY: u64 = 1 << 10;
 
 /// The share of the budget, as its reciprocal, that keys and links may take where these are compared.
@@ -129,7 +129,7 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
     // What is not mapped is copied to pieces; where the size is not known, `choose` leaves room for them.
     let is_mapped = plain && count <= MAX_MAPS as u64;
     let own = if !is_mapped && is_exact { own - own / 4 } else { own };
-    let identities = (count - 1).saturating_mul(IDENTITY);
+    let identities = if count > 1 { count.saturating_mul(IDENTITY) } else { 0 };
     if identities > budget {
         return Err(Error::Usage {
             reason: format!("{count} sources do not fit a memory budget of {}", human(budget)),

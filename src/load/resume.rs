@@ -61,7 +61,7 @@ fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<
     Err(Error::State {
         path: target.partial.clone(),
         reason: format!("holds an unfinished import of something else: {}", all.join("; ")),
-        hint: "give the same source and options again to go on, or throw it away with --restart".into(),
+        hint: "give the same source and options again to resume, or discard it with --restart".into(),
     })
 }
 

@@ -340,7 +340,7 @@ fn ctrl_c_in_the_work_of_the_node_ends_it_and_leaves_no_database() {
     let rest: Vec<String> = said.collect();
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
     assert!(begun.elapsed() < Duration::from_secs(20), "it took {:?}", begun.elapsed());
-    assert!(rest.iter().any(|line| line == "hint: run the same command again to go on from here"), "{rest:?}");
+    assert!(rest.iter().any(|line| line == "hint: run the same command again to resume"), "{rest:?}");
     assert!(!at_work.exists(), "the temporary database is still there");
     let turns: Vec<String> = turns(&out).into_iter().map(|(name, ..)| name).collect();
     assert!(!turns.contains(&"ingest".to_owned()), "a run that was cut is no result: {turns:?}");

@@ -43,8 +43,8 @@ fn signal_stops_every_command_with_a_hint() {
         ("bundle db --to place", Long::Work, again),
         ("export db new.car --all --threads 1", Long::Work, ""),
         ("doctor snapshot.car --dir .", Long::Work, "run the same command again"),
-        ("bench snapshot.car --presets ingest --runs 30", Long::Work, "to go on from here"),
-        ("tune snapshot.car --for total --budget 1h", Long::Work, "go on"),
+        ("bench snapshot.car --presets ingest --runs 30", Long::Work, "to resume"),
+        ("tune snapshot.car --for total --budget 1h", Long::Work, "to resume"),
     ] {
         let mut command = program();
         command.args(line.split(' ')).current_dir(dir.path());

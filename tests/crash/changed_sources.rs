@@ -420,7 +420,7 @@ fn a_report_replaces_nothing_that_its_import_reads_or_makes() {
         }
         let ended = case.run();
         assert_eq!(ended.code, Some(2), "{name:?}: {ended:?}");
-        ended.says(&["the report would replace the ", ", or a file in it", "hint: give --report another name"]);
+        ended.says(&["the report would replace the ", ", or a file in it", "hint: choose another name for --report"]);
         assert!(!case.partial().exists(), "{name:?}: work has begun");
     }
     assert_eq!((before(&db.join("CURRENT")), before(&db.join("BEDLOAD.json"))), (current, record));

@@ -203,7 +203,11 @@ fn each_of_several_sources_has_f3_data_of_its_own() {
     let snapshot = Box::leak(Box::new(snapshot));
     for way in [Way::Memory, Way::Spill, Way::Memtables] {
         let case = case(&place.path(""), snapshot, way, From::File, "skip");
-        let point = if way == Way::Memory { "held" } else { "read:3" };
+        let point = match way {
+            Way::Memory => "held",
+            Way::Memtables => "batch",
+            _ => "read:3",
+        };
         let expected = case.finishes().json["f3"].clone();
         assert_eq!(expected.as_array().map(Vec::len), Some(with_f3), "{way:?}: {expected}");
         case.again();

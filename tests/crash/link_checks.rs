@@ -97,7 +97,7 @@ fn a_run_that_goes_on_comes_to_the_same_count() {
     let points = |way: Way| match way {
         Way::Memory => ["start", "held", "built", "ingesting", "ingest", "ingested", "recorded"],
         Way::Spill => ["read", "read:2", "read-done", "built", "built:2", "ingested", "recorded"],
-        _ => ["read", "read:2", "read:3", "read-done", "compacted", "checked", "recorded"],
+        _ => ["batch", "batch:2", "batch:3", "read-done", "compacted", "checked", "recorded"],
     };
     for (index, way) in WAYS.into_iter().enumerate() {
         for (number, point) in points(way).into_iter().enumerate() {
@@ -111,7 +111,10 @@ fn a_run_that_goes_on_comes_to_the_same_count() {
                 case.dies_at(point);
                 let ended = case.finishes();
                 counts(&ended, MISSING);
-                assert_eq!(ended.json["resumed"], point != "start" && point != "held", "{point}: {ended:?}");
+                // An import through memtables starts over, unless only the last steps are missing.
+                let starts_over = way == Way::Memtables && point != "recorded";
+                let expected = point != "start" && point != "held" && !starts_over;
+                assert_eq!(ended.json["resumed"], expected, "{point}: {ended:?}");
                 case.again();
             }
         }

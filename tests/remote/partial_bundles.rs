@@ -21,7 +21,7 @@ fn published_log(place: &Place) -> (Done, PathBuf) {
     let made =
         bedload().args(["generate", "--profile", "steem", "--size", "4MiB"]).arg(&log).output().expect("it runs");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let done = import(&place, &log).args(&SMALL_FILES).args(&["--indexes", "ids,transactions"]).run();
+    let done = import(place, &log).args(&SMALL_FILES).args(&["--indexes", "ids,transactions"]).run();
     let to = place.path("to");
     bundle(&done.db, &to).succeeds();
     (done, to)

@@ -121,7 +121,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return print(&report, globals, args);
     };
     let options = options(args, source)?;
-    signals::cancel_on_signals(&options.stop, "run the same command again to go on from here")?;
+    signals::cancel_on_signals(&options.stop, "run the same command again to resume")?;
     let report = bench::bench(&options, &Runs::new("bench", globals))?;
     let done = format!("all runs are done and kept in {}", args.out.display());
     output::report_done(done, "read report.md there, or analyse them again with --recommend", || {

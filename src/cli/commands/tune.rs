@@ -88,7 +88,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         seed: args.seed,
         stop: CancellationToken::default(),
     };
-    signals::cancel_on_signals(&options.stop, "finished runs are stored; run the same command again to go on")?;
+    signals::cancel_on_signals(&options.stop, "finished runs are stored; run the same command again to resume")?;
     let report = tune(&options, &Runs::new("tune", globals))?;
     let done = match &report.preset {
         Some(preset) => {

@@ -23,7 +23,7 @@ pub(in crate::load) enum Sink<'a> {
     Discard,
     /// Drops records that the column family has already; the caller counts them.
     CountOnly,
-    Files(RotatingSstWriter<'a>),
+    Files(Box<RotatingSstWriter<'a>>),
     Batches(BatchWriter<'a>),
 }
 
@@ -70,7 +70,7 @@ impl<'a> Sinks<'a> {
         match (self, batch) {
             (Self::Files { folder, options }, _) => {
                 let options = options.iter().find(|(name, _)| *name == family);
-                Ok(options.map_or(Sink::Discard, |(_, options)| Sink::Files(folder.writer(options, borders))))
+                Ok(options.map_or(Sink::Discard, |(_, options)| Sink::Files(Box::new(folder.writer(options, borders)))))
             }
             (Self::Batches(writer), Some(batch)) => {
                 Ok(writer.writer(family, batch)?.map_or(Sink::Discard, Sink::Batches))

@@ -59,7 +59,7 @@ impl Chunks {
             let data_ends = start + bytes.len() == until;
             let framed = frame(bytes, &self.limits, self.end.is_none(), self.skipped_block.as_ref());
             map.check()?;
-            if framed.starts.is_empty() && framed.problem.is_none() && !framed.stop.is_some() && !data_ends {
+            if framed.starts.is_empty() && framed.problem.is_none() && framed.stop.is_none() && !data_ends {
                 // One section is longer than the chunk.
                 window = framed.needed as usize;
                 continue;
