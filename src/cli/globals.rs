@@ -22,7 +22,7 @@ pub struct Globals {
         hide_short_help = true
     )]
     pub progress: ProgressStyle,
-    /// Format of standard error: text, or json with an object per line
+    /// Format of standard error: text, or json lines
     #[arg(
         long,
         global = true,

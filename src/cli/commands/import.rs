@@ -58,7 +58,7 @@ pub struct Args {
     /// Directory for what does not fit in memory; the default is beside DIR
     #[arg(long, value_name = "DIR", help_heading = "Memory", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
-    /// Place of blocks during the import: auto, memory, spill (files) or source
+    /// Place of blocks: auto, memory, spill (files) or source
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice(),
           help_heading = "Memory", hide_short_help = true)]
     pub plan: PlanChoice,
