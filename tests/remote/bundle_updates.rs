@@ -146,7 +146,7 @@ fn update_refuses_foreign_databases() {
     let both = imported(&other, small());
     let added = import(&other, &plain().file).args(&["--into-existing"]).run();
     assert_eq!(added.code, Some(0), "{}", added.stderr);
-    seed(&to, &both).arg(&["--update"]).refused(4, "what was there before");
+    seed(&to, &both).arg(&["--update"]).refused(4, "records from before its import");
     let ended = seed(&to, &y).arg(&["--update", "--replace"]).run();
     assert_eq!(ended.code, Some(2));
 }

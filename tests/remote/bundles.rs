@@ -330,7 +330,7 @@ fn failed_parts_of_uploads_are_retried() {
     // A refused upload ends the command, and no pointer is written.
     let other = Store::new();
     other.now(|method, _| if method == "PUT" { Answer::Status(403) } else { Answer::Right });
-    bundle(&db, "s3://bucket/main").at(&other.endpoint()).refused(3, "refuses");
+    bundle(&db, "s3://bucket/main").at(&other.endpoint()).refused(3, "denies");
     assert!(other.objects().is_empty());
 }
 

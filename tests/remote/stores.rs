@@ -87,7 +87,7 @@ fn s3_reads_a_profile_and_retries() {
             .env("AWS_ENDPOINT_URL", &format!("http://{}", server.address()))
             .env("BEDLOAD_NETWORK_PATIENCE_MS", "100")
     };
-    for (status, code, words) in [(404, 3, "no such file"), (403, 3, "refuses"), (503, 1, "503")] {
+    for (status, code, words) in [(404, 3, "no such file"), (403, 3, "denies"), (503, 1, "503")] {
         server.now(move |_, _| Act::Status(status, ""));
         run().run().refused(code, None, words);
     }
@@ -133,7 +133,7 @@ fn invalid_store_settings_are_named() {
     let config = place.file("config", b"[default]\nendpoint_url = minio\n");
     let config = config.to_str().expect("text");
     let done = with_keys(import(&place, "s3://bucket/a.car")).env("AWS_CONFIG_FILE", config).run();
-    done.refused(2, None, &format!("endpoint_url in {config} is no address"));
+    done.refused(2, None, &format!("endpoint_url in {config} is not the address"));
     let done = with_keys(import(&place, "s3://bucket/a.car")).args(&["--endpoint", "me:hidden@minio:9000"]).run();
     done.refused(2, None, "`minio:9000`");
     assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
