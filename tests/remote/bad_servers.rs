@@ -80,7 +80,7 @@ fn failing_probe_names_the_url() {
     let done = impatient(import(&place, &address)).run();
     done.refused(1, None, "read http://127.0.0.1");
     for (status, code, words) in
-        [(404, 3, "there is no such file"), (403, 3, "refuses"), (418, 3, "418"), (500, 1, "500")]
+        [(404, 3, "there is no such file"), (403, 3, "denies"), (418, 3, "418"), (500, 1, "500")]
     {
         let server = Server::new(plain().bytes.clone()).acts(move |_, _| Act::Status(status, ""));
         impatient(import(&place, server.url("a.car"))).run().refused(code, None, words);
