@@ -380,7 +380,7 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         Kind::ReadOnlyFilesystem => "the file system is mounted read-only; choose another place".into(),
         Kind::FileTooLarge => {
             "files may not grow as large here: raise the limit (ulimit -f), or use a file system that takes larger ones; \
-             then run the same command again: it goes on"
+             then run the same command again: it resumes"
                 .into()
         }
         Kind::InvalidData => format!("it is not what must stand there: look at it (ls -lL {})", shell_word(path)),

@@ -77,7 +77,7 @@ pub(crate) fn remove(report: &mut CleanReport, stop: &CancellationToken) -> Resu
     report.dry_run = false;
     for found in report.found.iter_mut().filter(|found| found.kept.is_none()) {
         if stop.is_cancelled() {
-            return Err(Error::Interrupted { hint: "run the same command again; it goes on".into() });
+            return Err(Error::Interrupted { hint: "run the same command again; it resumes".into() });
         }
         found.kept = match remove_one(Path::new(&found.path)) {
             // The others go all the same.

@@ -227,7 +227,7 @@ fn detect(input: Input, options: &ImportOptions, dictionaries: &Dictionaries) ->
     Log::detect(input, sought, options.log.tail, dictionaries)
 }
 
-/// What is known of a single source once it is open.
+/// The properties of an open source.
 fn known(name: &Path, opened: &Opened, remote: Option<&Remote>) -> Result<KnownSource> {
     let (facts, files) = match opened {
         Opened::Log(log) => {

@@ -238,7 +238,7 @@ pub(super) fn changed(source: &Path, what: &str) -> Error {
     }
 }
 
-/// The error for a URL whose file is another one than when the import began.
+/// The error for a URL whose file has changed since the import began.
 pub(super) fn changed_on_server(source: &Path, was: &RemotePin, is: &RemotePin) -> Error {
     Error::State {
         path: source.to_owned(),
@@ -255,7 +255,7 @@ fn vanished(path: &Path) -> Error {
     Error::State {
         path: path.to_owned(),
         reason: "it vanished while it was being read".into(),
-        hint: "put the same file back and run the same command again: it goes on".into(),
+        hint: "put the same file back and run the same command again: it resumes".into(),
     }
 }
 

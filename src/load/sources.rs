@@ -164,7 +164,7 @@ impl Sources {
         self.all(bytes).map(|all| all.into_iter().fold(0, u64::saturating_add))
     }
 
-    /// What is known of each.
+    /// The properties of each.
     pub fn known(&self) -> Arc<[KnownSource]> {
         self.known.get().cloned().unwrap_or_default()
     }

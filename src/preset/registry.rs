@@ -90,7 +90,7 @@ pub const ROWS: &[Row] = &[
     row("disable_wal", Scope::Write, Owner::RocksDb, Kind::Bool, "false"),
     // Sync the WAL after each batch.
     row("sync", Scope::Write, Owner::RocksDb, Kind::Bool, "false"),
-    // Slow these writes down first when compaction is behind.
+    // Slow these writes down first while compaction lags.
     row("low_pri", Scope::Write, Owner::RocksDb, Kind::Bool, "false"),
     // Remember, within a batch, the position of the last key; helps when a batch is nearly sorted.
     row("memtable_insert_hint_per_batch", Scope::Write, Owner::RocksDb, Kind::Bool, "false"),
@@ -128,7 +128,7 @@ pub const ROWS: &[Row] = &[
     Row { loader: None, ..row("final", Scope::Compaction, Owner::Bedload, Kind::Bool, "true") },
     // Threads for the final compaction; 0 takes db.max_subcompactions.
     row("max_subcompactions", Scope::Compaction, Owner::RocksDb, Kind::Count(0), "0"),
-    // What to do with files that are in the last level already; kForce writes them twice.
+    // Treatment of files that are in the last level already; kForce writes them twice.
     row(
         "bottommost_level_compaction",
         Scope::Compaction,

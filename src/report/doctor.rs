@@ -116,7 +116,7 @@ pub struct Forecast {
     pub source: String,
     /// How it would be done.
     pub plan: Plan,
-    /// What that would take; `null` where that cannot be forecast.
+    /// The forecast of the import; `null` if there is none.
     pub prediction: Option<Prediction>,
 }
 

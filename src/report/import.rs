@@ -217,7 +217,7 @@ pub struct SourceInfo {
     pub roots: Vec<String>,
     /// Bytes of null padding behind the blocks.
     pub null_padding: u64,
-    /// What a file on the network was, and what came of it; only of one source.
+    /// The file on the network and its traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteInfo>,
     /// The sum that all bytes of one source were compared with.

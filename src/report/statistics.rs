@@ -82,7 +82,7 @@ pub fn spread(values: &[(u32, f64)]) -> Option<Spread> {
     })
 }
 
-/// The quantile of Student's t that leaves 2.5 % above; behind the table the first terms of its expansion (Abramowitz
+/// The quantile of Student's t that leaves 2.5 % above; after the table the first terms of its expansion (Abramowitz
 /// and Stegun 26.7.5), which are right to 0.1 %.
 fn t_975(degrees: usize) -> f64 {
     let known = degrees.checked_sub(1).and_then(|index| T_975.get(index)).copied();

@@ -179,7 +179,7 @@ mod tests {
             let one = spill(dir.path(), cached).resume(&extents, &[]).expect("as it was");
             one.append(0, &[byte; 5000], Content::default(), &[]).expect("room");
             one.sync(&one.extents()).expect("a disk");
-            // What is appended from here on is not synced.
+            // Later appends are not synced.
             extents = one.extents();
             one.append(0, &[9; 5000], Content::default(), &[]).expect("room");
             let whole = |expected: &mut Vec<u8>| {

@@ -350,7 +350,7 @@ impl Attempt {
         }
         let is_done = !self.plan.kind.into_existing && ended.stderr.contains("already exists");
         if !is_done {
-            return fail(Harm::WrongReport, format!("it does not go on: {}", ended.stderr));
+            return fail(Harm::WrongReport, format!("it does not resume: {}", ended.stderr));
         }
         // It was complete before it was killed.
         self.check_final()

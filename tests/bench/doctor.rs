@@ -68,7 +68,7 @@ fn doctor_forecasts_a_block_log() {
 }
 
 #[test]
-fn doctor_measures_everything_and_imports_a_sample() {
+fn doctor_measures_and_imports_generated_blocks() {
     let place = Place::new();
     let data = dir(&place, "data");
     let left = data.join(".bedload-doctor-a1B2c3");

@@ -91,7 +91,7 @@ fn memtable_import_starts_over() {
 }
 
 #[test]
-fn unfinished_memtable_import_refuses_another_one() {
+fn memtable_import_refuses_other_unfinished_work() {
     let bytes = raw(&steem(1, 12_000, 6));
     let place = Place::in_memory();
     let all = case(&place, &bytes, false);

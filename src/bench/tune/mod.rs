@@ -8,7 +8,7 @@
 //! Samples only choose the winner (successive halving, Jamieson and Talwalkar 2016). The last comparison decides: a preset is
 //! written only if the whole 95 % interval of the ratio lies below one.
 //!
-//! Each comparison has a folder of its own in `out`, so a search that was stopped reuses all runs.
+//! Each comparison has its own folder in `out`, so a search that was stopped reuses all runs.
 
 mod preset_file;
 mod sample;

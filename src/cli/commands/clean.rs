@@ -33,7 +33,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let stop = CancellationToken::default();
-    signals::cancel_on_signals(&stop, "run the same command again; it goes on")?;
+    signals::cancel_on_signals(&stop, "run the same command again; it resumes")?;
     let mut report = leftovers::find(&args.dir)?;
     if args.dry_run || report.found.is_empty() {
         report.dry_run = args.dry_run;

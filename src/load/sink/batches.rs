@@ -59,7 +59,7 @@ impl<'a> BatchWriter<'a> {
         Self { writer, batch }
     }
 
-    /// Adds a record. Waits while the writers are behind: this is how RocksDB's back-pressure reaches the reading.
+    /// Adds a record. Blocks while the queue of the writers is full: this is how RocksDB's back-pressure reaches the reader.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.batch.borrow_mut().put(&self.writer, key, value);
     }

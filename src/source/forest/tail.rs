@@ -46,7 +46,7 @@ impl IndexHeader {
 pub struct ForestTail {
     /// End of the frames, and start of the first skippable header of the index.
     pub frames_end: u64,
-    /// Number of blocks, if the index tells it.
+    /// Number of blocks, if the index has it.
     pub blocks: Option<u64>,
 }
 

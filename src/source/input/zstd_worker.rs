@@ -152,7 +152,7 @@ impl Run<'_> {
                     return Ok(true);
                 }
                 Piece::End => {
-                    return Err(JobError::Failed(self.corrupt("it goes on behind its last block".into())));
+                    return Err(JobError::Failed(self.corrupt("data follow its last block".into())));
                 }
             }
         }

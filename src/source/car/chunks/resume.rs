@@ -54,7 +54,7 @@ impl Chunks {
     }
 
     /// Continues at `offset` of this source, where an earlier run stopped, in a CAR whose blocks end at `end`. A stream is
-    /// read up to `offset`, if possible from `restart` on; otherwise [`Chunks::checksum`] then tells if it is the same, and
+    /// read up to `offset`, if possible from `restart` on; otherwise [`Chunks::checksum`] then shows if it is the same, and
     /// `each` receives the skipped sections.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Chunks {
         // The bytes after `offset` are read again.
         (self.done, self.fault, self.padding, self.part_follows) = (false, None, 0, false);
         self.skipped_block_is_next = false;
-        // There may be several CARs, each with an end of its own.
+        // Each of several CARs has its own end.
         self.end = end.or(self.end.filter(|_| !self.concatenated));
         if let Bytes::File(reader) = &mut self.bytes {
             if reader.len(&self.name)? < offset {

@@ -28,7 +28,7 @@ impl Chunks {
             return Ok(());
         }
         let Some(following) = &mut self.following else { return Ok(()) };
-        // What decompresses the last one ends before another one is opened.
+        // The last decompressor ends before the next source is opened.
         (self.bytes, self.carry, self.remote) = (Bytes::Stream(Box::new(Prefixed::default())), Vec::new(), None);
         let input = (following.open)(source as usize)?;
         let known = following.bytes.iter().zip(&self.reads).take(source as usize);
@@ -52,7 +52,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// What is kept of all headers has a limit.
+    /// Checks the limit of what all headers keep.
     pub(super) fn count_roots(&mut self, header: &Header) -> Result<()> {
         self.roots_bytes += header.roots.iter().map(|root| root.as_bytes().len() as u64).sum::<u64>();
         if self.roots_bytes > MAX_ROOTS && (self.source > 0 || self.position > header.blocks_start) {
@@ -77,7 +77,7 @@ impl Chunks {
         self.reads.len() as u32
     }
 
-    /// What an earlier run has found out.
+    /// The findings of an earlier run.
     pub fn known(&self) -> Vec<SourceRead> {
         self.reads.clone()
     }
