@@ -30,25 +30,24 @@ pub(super) fn find_reusable_files(db: &Path, wanted: &[BundleFile]) -> Result<Ha
     let reader = Reader::open(db, &ReaderOptions::once()).map_err(unreadable)?;
     let files = reader.counted_files().map_err(unreadable)?;
     check_untouched(db, &record, &files, hint)?;
-    let recorded: HashMap<String, u64> =
-        families(&record).into_iter().map(|(name, content)| (name, content.records)).collect();
+    let recorded = families(&record);
     for family in reader.families() {
         // The memtables and the WAL may contain records as well.
-        let (found, expected) = (reader.entries(family)?, recorded.get(family).copied().unwrap_or_default());
+        let expected = recorded.iter().find(|(name, _)| name == family).map_or(0, |(_, content)| content.records);
+        let found = reader.entries(family)?;
         if found != expected {
             return Err(changed(format!(
                 "a node has written to it since its import: {family} has {found} entries, but the import wrote {expected}"
             )));
         }
     }
-    let key = |hex: &str| data_encoding::HEXLOWER.decode(hex.as_bytes()).unwrap_or_default();
-    let same = |wanted: &BundleFile| {
-        let (first, last) = (key(&wanted.first), key(&wanted.last));
+    let same = |(number, wanted): (usize, &BundleFile)| {
+        let (first, last) = wanted.keys().ok()?;
         let found = files.iter().find(|file| {
             (&file.family, &file.smallest, &file.largest) == (&wanted.column_family, &first, &last)
                 && (file.size, file.counts.entries) == (wanted.bytes, wanted.records)
         });
-        found.map(|file| file.path.clone())
+        Some((number, found?.path.clone()))
     };
-    Ok(wanted.iter().enumerate().filter_map(|(number, wanted)| Some((number, same(wanted)?))).collect())
+    Ok(wanted.iter().enumerate().filter_map(same).collect())
 }
