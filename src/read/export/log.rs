@@ -20,8 +20,8 @@ use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::progress::{Phase, Progress};
-use crate::report::record::{ImportRecord, RecordedLog};
-use crate::report::{BlockRef, EXPORT_SCHEMA, ExportReport, ExportedLog};
+use crate::report::record::ImportRecord;
+use crate::report::{BlockRef, EXPORT_SCHEMA, ExportReport, ExportedLog, LogReport};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
 
@@ -32,7 +32,7 @@ const BATCH: u64 = 1024;
 pub(super) struct LogExport<'a> {
     options: &'a ExportOptions,
     record: &'a ImportRecord,
-    log: &'a RecordedLog,
+    log: &'a LogReport,
     reader: Reader,
     family: Family,
     framing: Framing,
@@ -54,7 +54,7 @@ struct Sum {
 
 impl<'a> LogExport<'a> {
     /// Validates the options and opens the database, before anything is written.
-    pub fn open(options: &'a ExportOptions, record: &'a ImportRecord, log: &'a RecordedLog) -> Result<Self> {
+    pub fn open(options: &'a ExportOptions, record: &'a ImportRecord, log: &'a LogReport) -> Result<Self> {
         refuse_what_cars_have(options)?;
         let (from, to) = (options.from.unwrap_or(log.first.number), options.to.unwrap_or(log.last.number));
         for wanted in [from, to] {
@@ -262,7 +262,7 @@ impl<'a> LogExport<'a> {
 const V4_AROUND: usize = 4 + 1 + 8;
 
 /// Returns the head of an Antelope log that begins with block `first`.
-fn head_of(options: &ExportOptions, log: &RecordedLog, first: u32) -> Result<Vec<u8>> {
+fn head_of(options: &ExportOptions, log: &LogReport, first: u32) -> Result<Vec<u8>> {
     let unknown = |reason: &str| Error::State {
         path: options.db.clone(),
         reason: format!("its log cannot be written again: {reason}"),
