@@ -85,22 +85,21 @@ fn map_all<I: Sync, T: Send>(threads: usize, items: &[I], work: impl Fn(&I) -> R
 fn record(db: &Path) -> Result<ImportReport> {
     let refused =
         |reason: &str, hint: &str| Err(Error::State { path: db.to_owned(), reason: reason.into(), hint: hint.into() });
-    let Some((record, is_sealed)) = ImportRecord::load_sealed(db)? else {
+    let Some((report, is_sealed)) = ImportRecord::load_sealed(db)? else {
         if !db.join("CURRENT").exists() {
             return Err(no_database(db));
         }
         return refused("has no BEDLOAD.json, so no import made it", "bundle a database that `bedload import` made");
     };
-    let whole = ImportRecord::load_as::<ImportReport>(db).ok().flatten().map(|(report, _)| report);
-    let Some(report) = whole.filter(|_| is_sealed) else {
-        let what = "BEDLOAD.json does not match its checksum, or has another version".into();
+    if !is_sealed {
+        let what = "BEDLOAD.json does not match its checksum".into();
         return Err(Error::bad_input(db, None, BundleProblem::NotAsImported { what }));
-    };
+    }
     let again = "import the snapshot into a new database with a preset that ingests, and bundle that one";
-    if record.into_existing {
+    if report.into_existing {
         return refused("also contains records from before its import", again);
     }
-    if record.part.is_some() {
+    if report.part.is_some() {
         return refused("is only a part of a bundle", "bundle a whole database");
     }
     if report.loader != Loader::Ingest.to_string() {
@@ -231,7 +230,6 @@ pub(super) fn strip_machine_data(mut report: ImportReport) -> ImportReport {
     report.log.iter_mut().flat_map(|log| &mut log.families).for_each(|family| family.levels.clear());
     if let Some(log) = &mut report.log {
         log.indexes.iter_mut().for_each(|index| index.path = shortened(&index.path));
-        log.speed.clear();
     }
     // The plan depends on the machine. The options determine the files.
     report.plan = Plan { sst_bytes: report.plan.sst_bytes, ..Plan::published(report.log.is_some()) };
@@ -239,8 +237,8 @@ pub(super) fn strip_machine_data(mut report: ImportReport) -> ImportReport {
     report.rocksdb_bytes_written = None;
     (report.db, report.imported_at) = (String::new(), String::new());
     (report.resumed, report.replaced, report.preset_from) = (false, false, None);
-    (report.seconds, report.samples, report.reading_steps) = Default::default();
+    (report.seconds, report.samples) = Default::default();
     (report.cpu_seconds, report.peak_rss_bytes, report.bytes_read, report.bytes_written) = Default::default();
-    (report.reading, report.small_files, report.levels) = Default::default();
+    (report.small_files, report.levels) = Default::default();
     report
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use super::document::{BundleFile, families};
 use super::publish::check_untouched;
 use crate::error::{Error, Result, errno_of};
-use crate::report::ImportReport;
 use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
 
@@ -19,11 +18,9 @@ pub(super) fn find_reusable_files(db: &Path, wanted: &[BundleFile]) -> Result<Ha
         Error::Rocks { message, .. } if errno_of(&message).is_none() => changed(format!("cannot be read: {message}")),
         error => error,
     };
-    let record = match ImportRecord::load_sealed(db)? {
-        Some((_, true)) => ImportRecord::load_as::<ImportReport>(db)?.map(|(record, _)| record),
-        _ => None,
+    let Some((record, true)) = ImportRecord::load_sealed(db)? else {
+        return Err(changed("has no valid BEDLOAD.json of an import".into()));
     };
-    let record = record.ok_or_else(|| changed("has no valid BEDLOAD.json of an import".into()))?;
     if record.into_existing {
         return Err(changed("also contains records from before its import".into()));
     }

@@ -20,8 +20,8 @@ use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::progress::{Phase, Progress};
-use crate::report::record::{ImportRecord, RecordedLog};
-use crate::report::{BlockRef, ExportReport, ExportedLog};
+use crate::report::record::ImportRecord;
+use crate::report::{BlockRef, ExportReport, ExportedLog, LogReport};
 use crate::rocks::Reader;
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
 
@@ -32,7 +32,7 @@ const V4_AROUND: usize = 4 + 1 + 8;
 pub(super) struct LogExport<'a> {
     options: &'a ExportOptions,
     record: &'a ImportRecord,
-    log: &'a RecordedLog,
+    log: &'a LogReport,
     reader: Reader,
     family: Family,
     framing: Framing,
@@ -53,7 +53,7 @@ struct Sum {
 
 impl<'a> LogExport<'a> {
     /// Opens the database, before anything is written.
-    pub fn open(options: &'a ExportOptions, record: &'a ImportRecord, log: &'a RecordedLog) -> Result<Self> {
+    pub fn open(options: &'a ExportOptions, record: &'a ImportRecord, log: &'a LogReport) -> Result<Self> {
         let (first, last) = (options.from.unwrap_or(log.first.number), options.to.unwrap_or(log.last.number));
         let wrong = |reason: String, hint: &str| Err(Error::Usage { reason, hint: hint.into() });
         let known = log.first.number..=log.last.number;
@@ -215,7 +215,7 @@ impl<'a> LogExport<'a> {
 }
 
 /// Returns the head of an Antelope log that begins with block `first`.
-fn head_of(options: &ExportOptions, log: &RecordedLog, first: u32) -> Result<Vec<u8>> {
+fn head_of(options: &ExportOptions, log: &LogReport, first: u32) -> Result<Vec<u8>> {
     let unknown = |reason: &str| Error::State {
         path: options.db.clone(),
         reason: format!("its log cannot be written again: {reason}"),
