@@ -108,7 +108,7 @@ fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: 
         let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
         let part = reader.part();
         let unpacker = Unpacker::new(&log.dictionaries);
-        let mut chain = Chain::new(files.framing(), &expectations, unpacker, range.first, range.before);
+        let mut chain = Chain::new(log.framing, &expectations, unpacker, range.first, range.before);
         let mut counted = Counted::default();
         loop {
             if options.resources.stop.is_cancelled() {

@@ -47,7 +47,7 @@ fn list_files(files: &LogFiles, log: &Log, options: &InspectOptions, out: &mut d
         let part = reader.part();
         let number = (files.parts.len() > 1).then_some(range.part + 1);
         let unpacker = Unpacker::new(&log.dictionaries);
-        let mut chain = Chain::new(files.framing(), &expectations, unpacker, range.first, range.before);
+        let mut chain = Chain::new(log.framing, &expectations, unpacker, range.first, range.before);
         loop {
             if options.resources.stop.is_cancelled() {
                 return Err(Error::interrupted_reading());
