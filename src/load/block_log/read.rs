@@ -26,9 +26,7 @@ use crate::parallel::{ItemOrder, Pull};
 use crate::progress::Phase;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::sort::borders::Borders;
-use crate::source::block_log::{
-    Batch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker, begins_later,
-};
+use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker};
 use crate::source::block_log::{Chain, Expectations};
 
 /// Bytes of a log that are read at once.
@@ -203,7 +201,7 @@ impl<'a> LogReader<'a> {
         if let (Some(first), Some(last)) = (forward.first, forward.last())
             && !self.job.options.stop.is_cancelled()
         {
-            self.input_bounds(first, Some(last), &forward)?;
+            self.check_bounds(first, Some(last))?;
         }
         let repeated = self.repeated.lock();
         let is_same =
@@ -214,9 +212,8 @@ impl<'a> LogReader<'a> {
         Ok(())
     }
 
-    /// Checks the bounds of a pipe, whose lock the caller holds.
-    fn input_bounds(&self, first: u32, last: Option<u32>, forward: &Forward) -> Result<()> {
-        check_bounds(self.name(), self.job.options, first, last, begins_later(forward.preamble.as_ref()))
+    fn check_bounds(&self, first: u32, last: Option<u32>) -> Result<()> {
+        check_bounds(self.name(), self.job.options, first, last, self.input.may_begin_later())
     }
 
     /// The file, or the source where that is several or a pipe.
@@ -248,7 +245,7 @@ impl<'a> LogReader<'a> {
         let target = if is_first { WINDOW } else { usize::try_from(self.range_bytes).unwrap_or(usize::MAX) };
         let taken = forward.next(batch, target, until, &|consumed| self.job.progress.reach(consumed))?;
         if is_first && let Some(first) = forward.first {
-            self.input_bounds(first, None, forward)?;
+            self.check_bounds(first, None)?;
         }
         if !taken {
             return Ok(None);
@@ -298,7 +295,7 @@ impl<'a> LogReader<'a> {
         let sink = |family: &str| self.sinks.sink(family, Borders::default(), worker.gathered.as_ref());
         let outputs = [Output::new(sink(DEFAULT)?), Output::new(sink(BLOCK_IDS)?)];
         let finder = self.transactions.as_ref().map(Transactions::finder);
-        let chain = Chain::new(self.input.framing(), &self.expectations, unpacker, next, before);
+        let chain = Chain::new(self.input.framing, &self.expectations, unpacker, next, before);
         Ok(RangeBuilder::new(chain, outputs, finder))
     }
 

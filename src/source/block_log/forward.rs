@@ -1,4 +1,4 @@
-//! Reading a log front to back, from a pipe or a decompressor, in batches of whole entries.
+//! Reads a log front to back, from a pipe or a decompressor, in batches of complete entries.
 //!
 //! The end of an entry is found from its start: a zstd frame and an entry of Antelope's version 4 have a size, and a raw
 //! block ends at a word with its position if the next block names its id. One thread does this, so it does the least.
@@ -74,11 +74,10 @@ impl Forward {
         if carry.is_empty() {
             return Err(Error::bad_input(name, at, LogProblem::Empty));
         }
-        let unpacker = Unpacker::new(dictionaries);
         Ok(Self {
             name: name.to_owned(),
             stream,
-            unpacker,
+            unpacker: Unpacker::new(dictionaries),
             framing,
             preamble: head,
             torn,
@@ -114,8 +113,8 @@ impl Forward {
         self.stream.consumed()
     }
 
-    /// Fills `batch` with whole entries of about `target` bytes; `false` at the clean end. No batch goes beyond block
-    /// `until`. While the stream is read, `reached` gets the bytes that are consumed.
+    /// Fills `batch` with complete entries of about `target` bytes; `false` at the clean end. No batch goes beyond block
+    /// `until`. `reached` receives the number of consumed bytes.
     pub fn next(
         &mut self,
         batch: &mut Batch,
@@ -132,20 +131,13 @@ impl Forward {
             return Ok(false);
         }
         let outcome = self.fill(batch, target, until, reached);
-        match outcome {
-            Ok(()) if batch.spans.is_empty() => self.done = true,
-            Ok(()) => return Ok(true),
-            // The blocks before a fault are returned first.
-            Err(error) if !batch.spans.is_empty() => {
-                self.fault = Some(error);
-                return Ok(true);
-            }
-            Err(error) => {
-                self.done = true;
-                return Err(error);
-            }
+        if batch.spans.is_empty() {
+            self.done = true;
+            return outcome.map(|()| false);
         }
-        Ok(false)
+        // The blocks before a fault are returned first.
+        self.fault = outcome.err();
+        Ok(true)
     }
 
     fn fill(&mut self, batch: &mut Batch, target: usize, until: Option<u32>, reached: &dyn Fn(u64)) -> Result<()> {
@@ -223,11 +215,7 @@ impl Forward {
                     return self.torn(rest.len() as u64, at);
                 }
                 End::Bad(problem) => return Err(bad(at, LogProblem::Block { number: expected, problem })),
-                End::None(Some(broken)) => {
-                    let problem =
-                        LogProblem::Link { number: broken.number, previous: broken.previous, before: broken.before };
-                    return Err(bad(at + broken.at as u64, problem));
-                }
+                End::None(Some((second, problem))) => return Err(bad(at + second as u64, problem)),
                 End::None(None) => return Err(bad(at, LogProblem::NoEnd { number: expected })),
             };
             if span.packing == Packing::Raw || self.last.is_none() {
@@ -257,15 +245,8 @@ impl Forward {
 
     fn read_header(&mut self, stored: &[u8], packing: Packing, at: u64) -> Result<Header> {
         let number = self.last.map(|(last, _)| last.saturating_add(1));
-        let problem = match self.unpacker.unpack(stored, packing) {
-            Err(problem) => problem.of(number, packing),
-            Ok(block) => match (self.framing.header(block), packing) {
-                (Ok(header), _) => return Ok(header),
-                (Err(_), Packing::Dictionary(dictionary)) => LogProblem::WrongDictionary { number, dictionary },
-                (Err(problem), _) => LogProblem::Block { number: number.unwrap_or(1), problem },
-            },
-        };
-        Err(Error::bad_input(&self.name, at, problem))
+        let header = self.framing.read_header(stored, packing, number, &mut self.unpacker);
+        header.map_err(|problem| Error::bad_input(&self.name, at, problem))
     }
 
     /// The log ends inside an entry.

@@ -1,4 +1,4 @@
-//! One file of a log: where its blocks begin and end, found without reading what is between.
+//! One file of a log: finds its first and last block without reading the blocks between.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -6,12 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::detect::is_old_enough;
-use super::framing::{End, Framing, Span, WORD, u64_at};
+use super::framing::{End, Framing, WORD, u64_at};
 use super::index::{Index, IndexUse, Indexed};
 use super::packing::Packing;
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
-use super::unpack::{UnpackProblem, Unpacker};
+use super::unpack::Unpacker;
 use super::{MAX_BLOCK, PEEK, TornTail};
 use crate::blocks::chain::{Header, Id};
 use crate::error::{Error, Result};
@@ -137,10 +137,6 @@ impl LogFile {
         Error::bad_input(&self.path, offset, problem)
     }
 
-    fn unpacking(&self, at: u64, number: Option<u32>, packing: Packing, problem: UnpackProblem) -> Error {
-        self.bad(at, problem.of(number, packing))
-    }
-
     fn piece(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let len = len.min(self.end.saturating_sub(at));
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
@@ -182,26 +178,13 @@ impl LogFile {
             let end = self.framing.end_of(&bytes, self.start, None, ends);
             match end {
                 End::At(span) => {
-                    let found = self.framing.header_of(&bytes, span, unpacker);
-                    let found = found.map_err(|problem| self.unpacking(self.start, None, span.packing, problem))?;
-                    if let Some(header) = found {
-                        return match self.framing != Framing::Graphene || is_old_enough(&header) {
-                            true => Ok(header),
-                            false => Err(self.bad(self.start, no_time())),
-                        };
-                    }
                     let stored = self.framing.stored(&bytes, span);
-                    let problem = match unpacker.unpack(stored, span.packing) {
-                        Err(problem) => problem.of(None, span.packing),
-                        Ok(block) => match (self.framing.header(block), span.packing) {
-                            (Err(_), Packing::Dictionary(dictionary)) => {
-                                LogProblem::WrongDictionary { number: None, dictionary }
-                            }
-                            (Err(problem), _) => LogProblem::NotALog { reason: problem.to_string() },
-                            (Ok(header), _) => return Ok(header),
-                        },
+                    let header = self.framing.read_header(stored, span.packing, None, unpacker);
+                    let header = header.map_err(|problem| self.bad(self.start, problem))?;
+                    return match self.framing != Framing::Graphene || is_old_enough(&header) {
+                        true => Ok(header),
+                        false => Err(self.bad(self.start, no_time())),
                     };
-                    return Err(self.bad(self.start, problem));
                 }
                 End::More => len *= 8,
                 End::Bad(problem) => {
@@ -231,8 +214,7 @@ impl LogFile {
         }
         let bytes = self.piece(start, end - start)?;
         let Some(span) = self.framing.span_before(&bytes, start, bytes.len()) else { return Ok(None) };
-        let found = self.framing.header_of(&bytes, span, unpacker);
-        let header = found.map_err(|problem| self.unpacking(start, None, span.packing, problem))?;
+        let header = self.framing.header_of(&bytes, span, unpacker).map_err(|problem| self.bad(start, problem))?;
         Ok(header.map(|header| Single { start, header }))
     }
 
@@ -311,8 +293,7 @@ impl Part {
         loop {
             let bytes = self.piece(offset, len)?;
             let found = self.framing.first_end(&bytes, offset, unpacker);
-            let found = found.map_err(|problem| self.unpacking(offset, None, Packing::Zstd, problem))?;
-            if let Some((end, header)) = found {
+            if let Some((end, header)) = found.map_err(|problem| self.bad(offset, problem))? {
                 return Ok(Some((offset + end as u64, header)));
             }
             if offset + bytes.len() as u64 >= self.end || len >= 2 * MAX_BLOCK as u64 {
@@ -370,9 +351,4 @@ fn failed(path: &Path, error: std::io::Error) -> Error {
         std::io::ErrorKind::UnexpectedEof => shrank(path),
         _ => Error::io("read", path)(error),
     }
-}
-
-/// Returns the word after an entry of a piece.
-pub(crate) fn raw_word(bytes: &[u8], span: Span) -> u64 {
-    u64_at(bytes, span.end).unwrap_or_default()
 }

@@ -26,7 +26,7 @@ use super::headers::{content_range, fact, refusal, retry_after, store_tag, store
 use super::name::{self, NetworkOptions};
 use super::problem::RemoteProblem;
 use super::redirect;
-use super::{RemotePin, profile, settings};
+use super::{RemotePin, settings};
 use crate::error::Error;
 
 /// Time limit of a connection, and of the first byte of an answer.
@@ -87,9 +87,8 @@ impl Client {
         let store: Arc<dyn ObjectStore> = match url.scheme() {
             "s3" | "s3a" => {
                 let settings = settings::all("AWS_", endpoint.map(|it| (AmazonS3ConfigKey::Endpoint, it)))?;
-                let builder =
-                    settings.into_iter().fold(AmazonS3Builder::new(), |it, (key, value)| it.with_config(key, value));
-                let mut builder = profile::fill(builder)?.with_url(url.as_str());
+                let builder = AmazonS3Builder::new().with_url(url.as_str());
+                let mut builder = settings.into_iter().fold(builder, |it, (key, value)| it.with_config(key, value));
                 let unsigned =
                     builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).is_some_and(|it| is_yes(&it));
                 if unsigned {

@@ -3,34 +3,20 @@
 use std::hash::Hasher;
 use std::path::Path;
 
-use super::Chunks;
+use super::{NextRead, OpenCar};
 use crate::error::{Error, Result};
 use crate::source::car::bytes::Bytes;
 use crate::source::car::framing::Limits;
 use crate::source::car::header::{Begins, begins_header};
+use crate::source::car::section::VisitSection;
 use crate::source::car::skipped_block::NextSection;
-use crate::source::car::sources::SourceRead;
-use crate::source::car::{CarProblem, HeaderStep, Section, Step, next_section, read_header};
+use crate::source::car::{CarProblem, HeaderStep, Step, next_section, read_header};
 use crate::source::input::Restart;
 
 /// Bytes of a stream that are read at once.
 const PIECE: usize = 64 << 10;
 
-/// Receives a section that is skipped, and the bytes that contain it.
-pub(crate) type VisitSection<'a> = &'a mut dyn FnMut(&[u8], Section) -> Result<()>;
-
-impl Chunks {
-    /// Restores the state of the sources from an earlier run.
-    pub fn resume_sources(&mut self, known: &[SourceRead]) {
-        for read in known {
-            let Some(slot) = self.reads.get_mut(read.source as usize) else { continue };
-            let mut roots = if read.source == 0 { std::mem::take(&mut slot.roots) } else { Vec::new() };
-            roots.extend_from_slice(&read.roots);
-            self.roots_bytes += read.roots.iter().map(|root| root.as_bytes().len() as u64).sum::<u64>();
-            *slot = SourceRead { journaled_roots: roots.len(), roots, ..read.clone() };
-        }
-    }
-
+impl OpenCar {
     /// The last place at or before [`Chunks::position`] where a later run may begin to decompress a stream.
     pub fn restart(&self) -> Option<Restart> {
         match &self.bytes {
@@ -53,13 +39,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Continues at `offset` of this source, where an earlier run stopped, in a CAR whose blocks end at `end`. A stream is
-    /// read up to `offset`, if possible from `restart` on; otherwise [`Chunks::checksum`] then shows if it is the same, and
-    /// `each` receives the skipped sections.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
-    /// read; or what `each` returns.
+    /// Continues at `offset`; see [`Chunks::skip_to`](crate::source::car::chunks::Chunks::skip_to).
     pub fn skip_to(
         &mut self,
         offset: u64,
@@ -70,13 +50,10 @@ impl Chunks {
         let cut = |name: &Path, at| {
             Error::bad_input(name, at, CarProblem::Truncated { inside: "the part that was read before" })
         };
-        // An earlier run may have compared with a different sum.
-        self.reads[self.source as usize].sum = self.sum.as_deref().cloned().map(Box::new);
         // The bytes after `offset` are read again.
-        (self.done, self.fault, self.padding, self.part_follows) = (false, None, 0, false);
-        self.skipped_block_is_next = false;
+        (self.next, self.padding) = (NextRead::Sections, 0);
         // Each of several CARs has its own end.
-        self.end = end.or(self.end.filter(|_| !self.concatenated));
+        self.data.end = end.or(self.data.end.filter(|_| !self.modes.concatenated));
         if let Bytes::File(reader) = &mut self.bytes {
             if reader.len(&self.name)? < offset {
                 return Err(cut(&self.name, offset));
@@ -86,7 +63,7 @@ impl Chunks {
             self.carry.clear();
             return Ok(());
         }
-        self.carry.append(&mut self.after_data);
+        self.carry.append(&mut self.data.after);
         if let Some(restart) = restart.filter(|_| each.is_none() || self.position > offset) {
             self.begin_at(restart, offset)?;
             each = None;
@@ -133,10 +110,10 @@ impl Chunks {
 
     /// Hands the whole sections at the front of `bytes` to `each`, and returns their length.
     fn visit_sections(&self, bytes: &[u8], each: &mut VisitSection<'_>) -> Result<usize> {
-        let Limits { max_block, fits, .. } = self.limits;
+        let Limits { max_block, fits, .. } = self.modes.limits;
         let mut at = 0;
         loop {
-            if self.concatenated && begins_header(&bytes[at..]) == Begins::Header {
+            if self.modes.concatenated && begins_header(&bytes[at..]) == Begins::Header {
                 match read_header(&bytes[at..], None) {
                     Ok(HeaderStep::Header(header)) => at += header.blocks_start as usize,
                     Ok(HeaderStep::NeedMore(_)) => return Ok(at),

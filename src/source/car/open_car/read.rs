@@ -1,25 +1,23 @@
 //! Reads the next chunk of a source, mapped or not.
 
-use std::hash::Hasher;
 use std::sync::Arc;
 
-use super::Chunks;
+use super::{NextRead, OpenCar, Sections};
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
 use crate::source::car::bytes::Bytes;
-use crate::source::car::chunk::{Chunk, ChunkBytes};
+use crate::source::car::chunk::ChunkBytes;
 use crate::source::car::framing::{Framing, Stop, frame};
 use crate::source::car::{CarProblem, Step, next_section};
 
-impl Chunks {
-    /// Maps this source and the next ones, if they are plain files.
+impl OpenCar {
+    /// Maps a plain file.
     pub fn map(&mut self) {
-        self.maps = true;
         if let Bytes::File(reader) = &mut self.bytes
             && let Ok(bytes) = reader.len(&self.name)
             && let Ok(len) = usize::try_from(bytes)
-            && self.end.is_none_or(|end| end <= bytes)
+            && self.data.end.is_none_or(|end| end <= bytes)
             && self.position <= bytes
             && let Some(map) = Mapped::new(&reader.file, len, &self.name)
         {
@@ -29,35 +27,32 @@ impl Chunks {
         }
     }
 
-    /// Starts threads that read plain files ahead.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the system refuses a thread.
+    /// Starts threads that read a plain file ahead, unless it is mapped.
     pub fn start_readers(&mut self) -> Result<()> {
-        self.has_readers = true;
         match &mut self.bytes {
             Bytes::File(reader) if reader.map.is_none() => reader.start_threads(&self.name),
             Bytes::File(_) | Bytes::Stream(_) => Ok(()),
         }
     }
 
-    /// True if chunks of this source are mapped.
     pub fn is_mapped(&self) -> bool {
         self.bytes.map().is_some()
     }
 
-    /// Returns the next chunk of a mapped file: as many whole sections as fill a chunk.
-    fn mapped_chunk(&mut self) -> Result<Option<Chunk>> {
+    /// Returns the next sections of a mapped file: as many as fill a chunk.
+    fn mapped_sections(&mut self) -> Result<Option<Sections>> {
         let Bytes::File(reader) = &mut self.bytes else { return Ok(None) };
         reader.advise();
         let Some(map) = reader.map.clone() else { return Ok(None) };
         let start = usize::try_from(reader.at).unwrap_or(usize::MAX).min(map.len());
-        let until = self.end.and_then(|end| usize::try_from(end).ok()).unwrap_or(map.len()).clamp(start, map.len());
-        let mut window = self.limits.chunk;
+        let until =
+            self.data.end.and_then(|end| usize::try_from(end).ok()).unwrap_or(map.len()).clamp(start, map.len());
+        let limits = self.modes.limits;
+        let mut window = limits.chunk;
         loop {
             let bytes = &map[start..until.min(start.saturating_add(window))];
             let data_ends = start + bytes.len() == until;
-            let framed = frame(bytes, &self.limits, self.end.is_none(), self.skipped_block.as_ref());
+            let framed = frame(bytes, &limits, self.data.end.is_none(), self.skipped_block.as_ref());
             map.check()?;
             if framed.starts.is_empty() && framed.problem.is_none() && framed.stop.is_none() && !data_ends {
                 // One section is longer than the chunk.
@@ -68,7 +63,7 @@ impl Chunks {
                 // Nothing of a mapped file is carried from chunk to chunk.
                 self.carry = bytes.get(..framed.needed as usize).unwrap_or_default().to_vec();
                 self.bytes.seek((start + self.carry.len()) as u64);
-                self.skipped_block_is_next = true;
+                self.next = NextRead::SkippedBlock;
                 return Ok(None);
             }
             let end = start + framed.len;
@@ -80,11 +75,13 @@ impl Chunks {
         }
     }
 
-    pub(super) fn read_chunk(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
+    /// Returns the next whole sections, in `spare` if that is large enough. Without any, `next` says what follows.
+    pub fn read_sections(&mut self, spare: Option<Buffer>) -> Result<Option<Sections>> {
         if self.is_mapped() {
-            return self.mapped_chunk();
+            return self.mapped_sections();
         }
-        let (least, carry) = (self.limits.chunk, self.carry.len());
+        let limits = self.modes.limits;
+        let (least, carry) = (limits.chunk, self.carry.len());
         let fits = |buffer: &Buffer| buffer.len() >= least && buffer.len() > carry;
         let mut buffer = match spare.filter(fits) {
             Some(buffer) => buffer,
@@ -93,26 +90,26 @@ impl Chunks {
         let mut filled = self.carry.len();
         buffer[..filled].copy_from_slice(&self.carry);
         loop {
-            let window = self.end.map_or(u64::MAX, |end| end - self.position);
-            let want = buffer.len().min(usize::try_from(window).unwrap_or(usize::MAX));
+            let window = self.window(self.position);
+            let want = buffer.len().min(window);
             if want > filled {
                 filled += self.bytes.fill(&mut buffer[filled..want], &self.name)?;
             }
-            let data_ends = filled < want || filled as u64 == window;
-            let framed = frame(&buffer[..filled], &self.limits, self.end.is_none(), self.skipped_block.as_ref());
+            let data_ends = filled < want || filled == window;
+            let framed = frame(&buffer[..filled], &limits, self.data.end.is_none(), self.skipped_block.as_ref());
             let rest = &buffer[framed.len..filled];
             if framed.stop == Some(Stop::SkippedBlock) && framed.starts.is_empty() {
                 self.carry.clear();
                 self.carry.extend_from_slice(rest);
-                self.skipped_block_is_next = true;
+                self.next = NextRead::SkippedBlock;
                 return Ok(None);
             }
-            let fault = self.check_rest(&framed, rest, data_ends, filled < want && self.end.is_some());
+            let fault = self.check_rest(&framed, rest, data_ends, filled < want && self.data.end.is_some());
             if !framed.starts.is_empty() || fault.is_err() || framed.stop.is_some() || data_ends {
                 // At the end of the data of a CARv2, `carry` has been set.
-                if self.end.is_none() || !data_ends || framed.stop == Some(Stop::SkippedBlock) {
+                if self.data.end.is_none() || !data_ends || framed.stop == Some(Stop::SkippedBlock) {
                     self.carry.clear();
-                    if fault.is_ok() && !self.done {
+                    if fault.is_ok() && !matches!(self.next, NextRead::End) {
                         self.carry.extend_from_slice(rest);
                     }
                 }
@@ -156,25 +153,22 @@ impl Chunks {
     }
 
     /// Hands out the sections. A fault after them is reported by the next call.
-    fn hand_out(&mut self, bytes: ChunkBytes, starts: Vec<u32>, fault: Result<()>) -> Result<Option<Chunk>> {
+    fn hand_out(&mut self, bytes: ChunkBytes, starts: Vec<u32>, fault: Result<()>) -> Result<Option<Sections>> {
         if starts.is_empty() {
             return fault.map(|()| None);
         }
-        self.fault = fault.err();
-        let (index, base) = (self.next_index, self.position);
-        self.next_index += 1;
-        self.position += bytes.len() as u64;
-        self.taken += bytes.len() as u64;
-        if let Some(checksum) = &mut self.checksum {
-            checksum.write(&bytes);
+        if let Err(error) = fault {
+            self.next = NextRead::Fault(error);
         }
-        let (source, name) = (self.source, Arc::clone(&self.name));
-        Ok(Some(Chunk { index, source, name, base, bytes, starts }))
+        let base = self.position;
+        self.position += bytes.len() as u64;
+        self.add_to_checksum(&bytes);
+        Ok(Some(Sections { base, bytes, starts }))
     }
 
     /// Returns the error for data that end inside `rest`, which begins at `skipped` of the buffer.
     fn cut(&self, rest: &[u8], skipped: usize, fallback: &'static str) -> Error {
-        let inside = match next_section(rest, 0, self.limits.max_block) {
+        let inside = match next_section(rest, 0, self.modes.limits.max_block) {
             Ok(Step::Cut { inside, .. }) => inside,
             _ => fallback,
         };

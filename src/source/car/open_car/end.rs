@@ -1,8 +1,6 @@
 //! The end of a CAR: null padding, a CARv2 index, one more CAR, or the end of the source.
 
-use std::sync::Arc;
-
-use super::Chunks;
+use super::{NextRead, OpenCar};
 use crate::error::{Error, Result};
 use crate::source::car::bytes::Bytes;
 use crate::source::car::header::{Begins, begins_header};
@@ -11,10 +9,10 @@ use crate::source::car::{CarProblem, NullPadding};
 /// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
-impl Chunks {
+impl OpenCar {
     /// Reads null padding to the end of the blocks. Only zeros may follow, if the caller accepts padding at all.
     pub(super) fn take_padding(&mut self, rest: &[u8], at: u64) -> Result<()> {
-        if self.limits.null_padding == NullPadding::Error {
+        if self.modes.limits.null_padding == NullPadding::Error {
             return Err(Error::bad_input(&self.name, at, CarProblem::NullPadding));
         }
         let mut offset = at;
@@ -28,8 +26,7 @@ impl Chunks {
         check(rest)?;
         let mut scratch = vec![0; PIECE];
         loop {
-            let window = self.end.map_or(u64::MAX, |end| end.saturating_sub(at + self.padding + rest.len() as u64));
-            let want = scratch.len().min(usize::try_from(window).unwrap_or(usize::MAX));
+            let want = scratch.len().min(self.window(at + self.padding + rest.len() as u64));
             let filled = self.bytes.fill(&mut scratch[..want], &self.name)?;
             check(&scratch[..filled])?;
             self.padding += filled as u64;
@@ -39,7 +36,7 @@ impl Chunks {
         }
         self.padding += rest.len() as u64;
         let found = at + self.padding;
-        if self.end.is_some_and(|end| found < end) {
+        if self.data.end.is_some_and(|end| found < end) {
             let inside = "the data that its CARv2 header promises";
             return Err(Error::bad_input(&self.name, found, CarProblem::Truncated { inside }));
         }
@@ -48,18 +45,18 @@ impl Chunks {
 
     /// Notes that the header of one more CAR begins at `at`.
     pub(super) fn expect_part(&mut self, at: u64) -> Result<()> {
-        if !self.concatenated {
+        if !self.modes.concatenated {
             return Err(Error::bad_input(&self.name, at, CarProblem::Concatenated));
         }
-        self.part_follows = true;
+        self.next = NextRead::Header;
         Ok(())
     }
 
     /// Ends the CAR whose blocks end at `at`. The bytes after it, such as the index of a CARv2, are read only if they prove
     /// that the compression is complete, or are one more CAR.
     pub(super) fn finish(&mut self, at: u64) -> Result<()> {
-        if let Some(end) = self.end {
-            let mut following = std::mem::take(&mut self.after_data);
+        if let Some(end) = self.data.end {
+            let mut following = std::mem::take(&mut self.data.after);
             if following.len() < PIECE {
                 let have = following.len();
                 following.resize(PIECE, 0);
@@ -67,22 +64,22 @@ impl Chunks {
                 let filled = self.bytes.fill(&mut following[have..], &self.name)?;
                 following.truncate(have + filled);
             }
-            if begins_header(&following) == Begins::Header && (at == end || !self.concatenated) {
+            if begins_header(&following) == Begins::Header && (at == end || !self.modes.concatenated) {
                 self.expect_part(end)?;
                 self.bytes.seek(end + following.len() as u64);
                 self.carry = following;
                 return Ok(());
             }
-            if self.concatenated && !self.index_is_last && !following.is_empty() {
+            if self.modes.concatenated && !self.modes.index_is_last && !following.is_empty() {
                 return Err(Error::bad_input(&self.name, end, CarProblem::IndexInConcatenation));
             }
             // The header may be damaged, so bytes that are neither padding nor index are reported.
-            let undeclared = usize::try_from(self.index_at.saturating_sub(end)).unwrap_or(usize::MAX);
-            if let Some(found) = following.iter().take(undeclared).position(|&byte| byte != 0) {
-                self.undeclared_trailer.get_or_insert((Arc::clone(&self.name), end + found as u64));
+            let index_at = self.data.index_at.map_or(usize::MAX, |at| at.saturating_sub(end) as usize);
+            if let Some(found) = following.iter().take(index_at).position(|&byte| byte != 0) {
+                self.data.undeclared.get_or_insert(end + found as u64);
             }
         }
-        self.done = true;
+        self.next = NextRead::End;
         self.carry = Vec::new();
         if let Bytes::Stream(stream) = &mut self.bytes {
             let mut scratch = vec![0; PIECE];

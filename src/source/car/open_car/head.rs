@@ -1,10 +1,9 @@
 //! Reads the header of a source, or of one more CAR in it.
 
-use std::hash::Hasher;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Chunks;
+use super::OpenCar;
 use crate::error::{Error, Result};
 use crate::source::block_log::is_block_log;
 use crate::source::car::{CarProblem, Header, HeaderStep, MAX_HEADER, read_header};
@@ -20,9 +19,9 @@ const LEAST_HEAD: usize = 64;
 const MAX_HEAD: u64 = MAX_HEADER + MAX_PADDING;
 const MAX_PADDING: u64 = 4 << 20;
 
-impl Chunks {
+impl OpenCar {
     /// Reads the header at the current position; the first section comes next.
-    pub(super) fn read_head(&mut self) -> Result<Header> {
+    pub fn read_head(&mut self) -> Result<Header> {
         let Self { name, bytes, .. } = self;
         let (name, part) = (Arc::clone(name), self.position);
         let mut head = std::mem::take(&mut self.carry);
@@ -58,7 +57,7 @@ impl Chunks {
                 }
                 // A CARv2 may have some padding in front.
                 HeaderStep::NeedMore(len)
-                    if self.limits.needs_of_header(len.saturating_sub(MAX_PADDING), 0).is_some() =>
+                    if self.modes.limits.needs_of_header(len.saturating_sub(MAX_PADDING), 0).is_some() =>
                 {
                     return Err(self.over_budget(&name, part, len, 0));
                 }
@@ -79,18 +78,16 @@ impl Chunks {
             }
         };
         let len = header.blocks_start - header.v2.map_or(0, |v2| v2.data_offset);
-        if self.limits.needs_of_header(len, header.roots.len()).is_some() {
+        if self.modes.limits.needs_of_header(len, header.roots.len()).is_some() {
             return Err(self.over_budget(&name, part, len, header.roots.len()));
         }
         let start = header.blocks_start as usize;
-        if part > 0
-            && let Some(checksum) = &mut self.checksum
-        {
-            checksum.write(head.get(..start).unwrap_or_default());
+        if part > 0 {
+            self.add_to_checksum(head.get(..start).unwrap_or_default());
         }
         self.position = part + header.blocks_start;
-        self.end = header.blocks_end().map(|end| part + end);
-        self.index_at = header.index_at().map_or(u64::MAX, |at| part + at);
+        self.data.end = header.blocks_end().map(|end| part + end);
+        self.data.index_at = header.index_at().map(|at| part + at);
         if self.is_mapped() {
             self.bytes.seek(self.position);
         } else {
@@ -101,19 +98,18 @@ impl Chunks {
     }
 
     fn over_budget(&self, name: &Path, at: u64, len: u64, roots: usize) -> Error {
-        let (budget, needs) = (self.limits.budget, self.limits.needs_of_header(len, roots).unwrap_or_default());
+        let (budget, needs) =
+            (self.modes.limits.budget, self.modes.limits.needs_of_header(len, roots).unwrap_or_default());
         Error::bad_input(name, at, CarProblem::HeaderOverBudget { len, budget, needs })
     }
 
     /// Moves the bytes after the data of a CARv2 out of `carry`.
     pub(super) fn cut_carry(&mut self) {
-        if let Some(end) = self.end {
-            let keep = usize::try_from(end.saturating_sub(self.position)).unwrap_or(usize::MAX);
-            if self.carry.len() > keep {
-                let mut after = self.carry.split_off(keep);
-                after.append(&mut self.after_data);
-                self.after_data = after;
-            }
+        let keep = self.window(self.position);
+        if self.carry.len() > keep {
+            let mut after = self.carry.split_off(keep);
+            after.append(&mut self.data.after);
+            self.data.after = after;
         }
     }
 }
