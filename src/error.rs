@@ -17,7 +17,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The input is corrupt, truncated or of a kind that is not supported.
-    #[error("read {}{}", path.display(), At(*offset))]
+    #[error("read {}{}", path.display(), at(*offset))]
     BadInput {
         /// The input as the user named it; `-` for a pipe.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum Error {
         problem: Cause,
     },
     /// A system call failed.
-    #[error("{action} {}", Named(action, path))]
+    #[error("{action} {}", named(action, path))]
     Io {
         /// A verb, e.g. `open`.
         action: &'static str,
@@ -39,7 +39,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A disk is full, or will be.
-    #[error("find room at {}: {}{} free", path.display(), More(*needed), human(*free))]
+    #[error("find room at {}: {}{} free", path.display(), more(*needed), human(*free))]
     NoSpace {
         /// A directory on the file system that is full.
         path: PathBuf,
@@ -403,32 +403,20 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
     }
 }
 
+fn at(offset: Option<u64>) -> String {
+    offset.map_or_else(String::new, |offset| format!(" at byte {offset}"))
+}
+
+fn more(needed: Option<u64>) -> String {
+    needed.map_or_else(String::new, |bytes| format!("{} more needed, ", human(bytes)))
+}
+
 /// The object of an action.
-struct Named<'a>(&'a str, &'a Path);
-
-impl std::fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.1 {
-            path if is_output(self.0, path) => f.write_str("standard output"),
-            path if path == Path::new(STREAM) => f.write_str("standard input"),
-            path => path.display().fmt(f),
-        }
-    }
-}
-
-struct More(Option<u64>);
-
-impl std::fmt::Display for More {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.map_or(Ok(()), |bytes| write!(f, "{} more needed, ", human(bytes)))
-    }
-}
-
-struct At(Option<u64>);
-
-impl std::fmt::Display for At {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.map_or(Ok(()), |offset| write!(f, " at byte {offset}"))
+fn named(action: &str, path: &Path) -> String {
+    match path {
+        path if is_output(action, path) => "standard output".into(),
+        path if path == Path::new(STREAM) => "standard input".into(),
+        path => path.display().to_string(),
     }
 }
 

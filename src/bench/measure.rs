@@ -23,7 +23,7 @@ use crate::os::private;
 use crate::progress::{CancellationToken, Phase, Sample, Writes};
 use crate::report::bench::{
     COPY, CacheInfo, Failure, ImportFigures, NodeFigures, Pressure, PressureKind, ProcessFigures, RUN_SCHEMA,
-    ReadFigures, Reads, Run, ScanFigures, ScanKind,
+    ReadFigures, ReadStep, Reads, Run, ScanFigures, ScanKind,
 };
 use crate::report::{ImportReport, WalkReport};
 use crate::rocks::Level;
@@ -348,6 +348,10 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
     let of_log = report.log.iter().flat_map(|log| &log.families).flat_map(|family| &family.levels);
     let of_car = report.levels.iter().filter(|_| report.log.is_none());
     let levels = together(of_car.chain(of_log));
+    let curve = curve(&report.samples);
+    let total = report.samples.iter().filter(|sample| sample.phase == Phase::Read).find_map(|sample| sample.total);
+    let (first_tenth_bytes_per_second, last_tenth_bytes_per_second) =
+        total.map_or((None, None), |total| tenths(&curve, total));
     ImportFigures {
         import_seconds: (wall - compact - check.unwrap_or(0.0)).max(0.0),
         compact_seconds: compact,
@@ -358,10 +362,10 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         blocks: report.blocks.read,
         digest: report.digest.to_string(),
         loader: report.loader.clone(),
-        curve: report.reading_steps.clone(),
+        curve,
         pressure: pressure(&report.samples),
-        first_tenth_bytes_per_second: report.reading.first_tenth_bytes_per_second,
-        last_tenth_bytes_per_second: report.reading.last_tenth_bytes_per_second,
+        first_tenth_bytes_per_second,
+        last_tenth_bytes_per_second,
         rocksdb_written_bytes: report.rocksdb_bytes_written,
         sst_files: levels.iter().map(|level| level.files).sum(),
         levels,
@@ -383,6 +387,34 @@ fn together<'a>(all: impl Iterator<Item = &'a Level>) -> Vec<Level> {
         sum.bytes += level.bytes;
     }
     levels.into_values().collect()
+}
+
+/// The places in the source at which reading went further than at the sample before.
+fn curve(samples: &[Sample]) -> Vec<ReadStep> {
+    let start = samples.iter().rev().skip_while(|sample| sample.phase != Phase::Read);
+    let start = start.skip_while(|sample| sample.phase == Phase::Read).next().map_or(0.0, |sample| sample.seconds);
+    let mut curve: Vec<ReadStep> = Vec::new();
+    for sample in samples.iter().filter(|sample| sample.phase == Phase::Read) {
+        if sample.bytes > curve.last().map_or(0, |step| step.bytes) {
+            curve.push(ReadStep { bytes: sample.bytes, seconds: sample.seconds - start });
+        }
+    }
+    curve
+}
+
+/// Bytes per second over the first and over the last tenth of `total` bytes; `None` if the steps are not well below a tenth.
+fn tenths(curve: &[ReadStep], total: u64) -> (Option<u64>, Option<u64>) {
+    let reached = |place: u64| {
+        let step = curve.iter().find(|step| step.bytes >= place);
+        step.copied().filter(|step| step.bytes <= place + total / 20)
+    };
+    let rate = |from: ReadStep, to: ReadStep| {
+        let seconds = to.seconds - from.seconds;
+        (seconds > 0.0).then(|| (to.bytes.saturating_sub(from.bytes) as f64 / seconds) as u64)
+    };
+    let first = reached(total / 10).and_then(|to| rate(ReadStep { bytes: 0, seconds: 0.0 }, to));
+    let last = reached(total - total / 10).zip(curve.last()).and_then(|(from, to)| rate(from, *to));
+    (first, last)
 }
 
 /// Where in the source RocksDB was busy with itself, from samples of its backlog while the source was read.
@@ -460,6 +492,30 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Reads `total` bytes in equal steps: a second each in the first half, two in the second.
+    fn slowing_down(total: u64, steps: u64) -> (Option<u64>, Option<u64>) {
+        let mut seconds = 0.0;
+        let mut step = |step| {
+            seconds += if step <= steps / 2 { 1.0 } else { 2.0 };
+            ReadStep { bytes: total * step / steps, seconds }
+        };
+        tenths(&(1..=steps).map(&mut step).collect::<Vec<_>>(), total)
+    }
+
+    #[test]
+    fn slower_end_shows_in_last_tenth() {
+        assert_eq!(slowing_down(1000, 100), (Some(10), Some(5)));
+        // Steps that do not hit the tenths.
+        assert_eq!(slowing_down(33_000, 33), (Some(1000), Some(500)));
+    }
+
+    #[test]
+    fn too_few_steps_have_no_tenths() {
+        assert_eq!(slowing_down(1000, 1), (None, None));
+        assert_eq!(slowing_down(1000, 4), (None, None));
+        assert_eq!(tenths(&[], 1000), (None, None));
+    }
 
     #[test]
     fn stalls_and_compactions_are_found_in_samples() {

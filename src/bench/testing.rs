@@ -1,10 +1,9 @@
 //! Runs made up for tests.
 
-use crate::progress::ReadStep;
 use crate::report::OptionRow;
 use crate::report::bench::{
     COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, NodeFigures, ProcessFigures, RUN_SCHEMA,
-    ReadFigures, Reads, Run, ScanFigures, ScanKind,
+    ReadFigures, ReadStep, Reads, Run, ScanFigures, ScanKind,
 };
 use crate::rocks::{Level, ReadCounts};
 

@@ -1,5 +1,4 @@
-//! The heads of CBOR items, read and written: all that links, dag-json and generated blocks need of the format. A scan for
-//! links steps over what a decoder would refuse or copy, and a generated block is written around contents made in place.
+//! The heads of CBOR items, read and written. Links, dag-json and generated blocks need no more of the format.
 //!
 //! ```text
 //! head = major type (3 bits) | value 0..=23, or 24..=27 and 1, 2, 4, 8 big-endian bytes
@@ -15,18 +14,18 @@ pub(crate) const ARRAY: u8 = 4;
 /// The tag of a link in dag-cbor.
 pub(crate) const LINK_TAG: u64 = 42;
 
-/// One head of a CBOR item.
+/// The head of a CBOR item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     /// 0 unsigned, 1 negative, 2 bytes, 3 text, 4 list, 5 map, 6 tag, 7 other.
     pub major: u8,
-    /// The number in it: a value, a length, a count.
+    /// A value, a length or a count.
     pub value: u64,
-    /// How the number is written: the lower five bits of the first byte.
+    /// The lower five bits of the first byte: the form of the value.
     pub info: u8,
 }
 
-/// Reads the head of an item; `None` at the end, and for what dag-cbor does not have (indefinite lengths).
+/// Reads the head of an item. `None` at the end, and for indefinite lengths, which dag-cbor does not have.
 pub(crate) fn head(bytes: &[u8]) -> Option<(Head, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let (major, info) = (first >> 5, first & 0x1f);
@@ -41,12 +40,12 @@ pub(crate) fn head(bytes: &[u8]) -> Option<(Head, &[u8])> {
     Some((Head { major, value, info }, rest))
 }
 
-/// The bytes of a string, and what follows it.
+/// Returns the bytes of a string, and the bytes after it.
 pub(crate) fn string(len: u64, rest: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(len).ok()?)
 }
 
-/// The head of a CBOR item, in its shortest form.
+/// Appends the head of an item in its shortest form.
 pub(crate) fn push_head(cbor: &mut Vec<u8>, major: u8, value: u64) {
     let major = major << 5;
     match value {

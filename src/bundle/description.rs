@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use super::document::{Bundle, BundleFile, PART_SCHEMA, SCHEMA};
-use super::place::{BundlePlace, LATEST, description, signature_of};
+use super::place::{LATEST, description, signature_of};
 use super::problem::BundleProblem;
 use super::signature::{self, Signer};
 use super::target::BundleTarget;
@@ -18,6 +18,8 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::report::record::{sealed, unsealed};
 use crate::report::{BUNDLED_SCHEMA, Blocks, BundleReport, ImportReport, ShardReport};
+use crate::rocks::releases::Release;
+use crate::rocks::{options, options_of};
 use crate::sort::shard::Shard;
 
 /// Directory of the parts.
@@ -25,45 +27,42 @@ pub(super) const PARTS: &str = "parts";
 /// The pointer to the set that was written to last.
 pub(super) const LATEST_SET: &str = "parts/latest";
 
-/// Describes files that exist, as a bundle or as the part of a shard.
+/// Describes files that exist, as a bundle or as the part of a shard. `db` is the database of the files.
 pub(super) fn write_description(
-    (place, target): (&BundlePlace, &BundleTarget<'_>),
-    (record, oldest_rocksdb): (ImportReport, String),
+    target: &BundleTarget,
+    record: ImportReport,
     files: Vec<BundleFile>,
-    from: &Path,
+    db: &Path,
     signer: Option<&Signer>,
 ) -> Result<BundleReport> {
+    let map = options_of(db, &record.column_family)?.unwrap_or_default();
+    let oldest_rocksdb = Release::reading(&map, options::defaults()?).to_string();
     let shard = record.shard.clone();
     let schema = if shard.is_some() { PART_SCHEMA } else { SCHEMA };
     let bundle = Bundle { schema: schema.into(), oldest_rocksdb, record, files };
     let id = match &shard {
         Some(shard) => write_part(target, &bundle, shard)?,
-        None => write_bundle((place, target), &bundle, from, signer)?,
+        None => write_bundle(target, &bundle, db, signer)?,
     };
-    Ok(BundleReport { part: shard.map(|shard| shard.number), ..report(place, id, &bundle) })
+    Ok(BundleReport { part: shard.map(|shard| shard.number), ..report(target, id, &bundle) })
 }
 
 /// The report of a bundle, without uploads and seconds.
-pub(super) fn report(place: &BundlePlace, id: String, bundle: &Bundle) -> BundleReport {
+pub(super) fn report(target: &BundleTarget, id: String, bundle: &Bundle) -> BundleReport {
     BundleReport {
         schema: BUNDLED_SCHEMA.into(),
-        db: String::new(),
-        place: place.root.display().to_string(),
+        place: target.place.root.display().to_string(),
         id,
-        part: None,
-        joined: None,
         records: bundle.files.iter().map(|file| file.records).sum(),
         files: bundle.files.len() as u64,
         bytes: bundle.files.iter().map(|file| file.bytes).sum(),
-        uploaded_files: 0,
-        uploaded_bytes: 0,
-        seconds: 0.0,
+        ..BundleReport::default()
     }
 }
 
 /// Writes the description of a bundle, its signature, then the pointer to it. Returns its id.
 pub(super) fn write_bundle(
-    (place, target): (&BundlePlace, &BundleTarget<'_>),
+    target: &BundleTarget,
     bundle: &Bundle,
     from: &Path,
     signer: Option<&Signer>,
@@ -77,7 +76,7 @@ pub(super) fn write_bundle(
     if let Some(signer) = signer {
         let name = signature_of(&id);
         // Signatures of the same bytes differ: keep a valid one.
-        let there = place.read(&name, signature::MAX_BYTES).ok().flatten();
+        let there = target.place.read(&name, signature::MAX_BYTES).ok().flatten();
         if !there.is_some_and(|there| signer.has_signed(&bytes, &there)) {
             target.put(&name, &signer.sign(&bytes, &id)?)?;
         }
@@ -89,7 +88,7 @@ pub(super) fn write_bundle(
 }
 
 /// Writes the part of one shard and returns its set.
-fn write_part(target: &BundleTarget<'_>, part: &Bundle, shard: &ShardReport) -> Result<String> {
+fn write_part(target: &BundleTarget, part: &Bundle, shard: &ShardReport) -> Result<String> {
     let set = set_of(&part.record, shard);
     let name = part_name(&set, shard.number);
     let bytes = sealed(part, Path::new(&name))?;

@@ -11,7 +11,6 @@ use super::problem::BundleProblem;
 use super::signature::Signer;
 use super::target::BundleTarget;
 use crate::error::{Error, Result};
-use crate::hash::content_digest::Content;
 use crate::parallel;
 use crate::progress::{CancellationToken, Observer, Phase, Progress};
 use crate::report::{Blocks, BundleReport, ImportReport, ShardReport, SourceInfo};
@@ -29,7 +28,6 @@ const NAMED: usize = 40;
 /// Missing roots named in a report.
 const ROOTS: usize = 10;
 
-#[derive(Debug)]
 pub(crate) struct JoinOptions {
     pub place: std::path::PathBuf,
     /// The set of parts. Defaults to the one that was written to last.
@@ -46,12 +44,12 @@ pub(crate) fn join(options: &JoinOptions, observer: &dyn Observer) -> Result<Bun
 }
 
 fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {
-    let place = BundlePlace::new(&options.place, &options.network);
-    let target = BundleTarget::open(&place, None)?;
+    let target = BundleTarget::open(&options.place, &options.network, None)?;
+    let place = &target.place;
     progress.begin(Phase::Verify, None);
-    let (set, of) = find_set(&place, options)?;
+    let (set, of) = find_set(place, options)?;
     let mut joined: Option<Joined> = None;
-    let mut missing = BTreeSet::new();
+    let mut missing = Vec::new();
     for number in 0..of {
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
@@ -59,7 +57,7 @@ fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {
         let name = part_name(&set, number);
         let bad = |problem| Error::bad_input(&place.at(&name).0, None, problem);
         let Some(bytes) = place.read(&name, MAX_BYTES)? else {
-            missing.insert(number);
+            missing.push(number);
             continue;
         };
         let (part, shard) = read_part(&bytes).map_err(bad)?;
@@ -75,14 +73,13 @@ fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {
             Some(joined) => joined.with(part, &shard).map_err(bad)?,
         });
     }
-    let there = |joined: Option<Joined>| joined.filter(|_| missing.is_empty());
-    let Some(joined) = there(joined) else { return Err(missing_parts(&place, of, &missing)) };
+    let Some(joined) = joined.filter(|_| missing.is_empty()) else { return Err(missing_parts(place, of, &missing)) };
     let bad = |problem| Error::bad_input(&place.at(&format!("{PARTS}/{set}")).0, None, problem);
     let bundle = joined.finish().map_err(bad)?;
-    check_files_exist(&place, &target, &bundle, &options.stop)?;
+    check_files_exist(&target, &bundle.files, &options.stop)?;
     progress.begin(Phase::Commit, None);
-    let id = write_bundle((&place, &target), &bundle, &place.root, options.signer.as_ref())?;
-    Ok(BundleReport { joined: Some(of), ..report(&place, id, &bundle) })
+    let id = write_bundle(&target, &bundle, &place.root, options.signer.as_ref())?;
+    Ok(BundleReport { joined: Some(of), ..report(&target, id, &bundle) })
 }
 
 fn mismatch(reason: String) -> BundleProblem {
@@ -104,19 +101,17 @@ fn find_set(place: &BundlePlace, options: &JoinOptions) -> Result<(String, u32)>
                 .into(),
         });
     }
-    let Some(bytes) = place.read(LATEST_SET, MAX_LATEST)? else {
-        return Err(Error::State {
-            path: place.root.clone(),
-            reason: "has no parts".into(),
-            hint: "run the shards first: `bedload import SNAPSHOT --shard I/N` for each I from 0 to N-1".into(),
-        });
-    };
+    let bytes = place.read(LATEST_SET, MAX_LATEST)?.ok_or_else(|| Error::State {
+        path: place.root.clone(),
+        reason: "has no parts".into(),
+        hint: "run the shards first: `bedload import SNAPSHOT --shard I/N` for each I from 0 to N-1".into(),
+    })?;
     let bad = || Error::bad_input(&place.at(LATEST_SET).0, None, mismatch("it does not contain a set of parts".into()));
     known(String::from_utf8_lossy(&bytes).trim_end()).ok_or_else(bad)
 }
 
 /// The error for missing parts.
-fn missing_parts(place: &BundlePlace, of: u32, missing: &BTreeSet<u32>) -> Error {
+fn missing_parts(place: &BundlePlace, of: u32, missing: &[u32]) -> Error {
     let mut named: Vec<String> = missing.iter().take(NAMED).map(ToString::to_string).collect();
     if missing.len() > NAMED {
         named.push(format!("and {} more", missing.len() - NAMED));
@@ -149,43 +144,44 @@ struct Joined {
     shard: ShardReport,
     /// Properties that all parts share.
     shared: Value,
-    /// The shard of each file.
-    shards: Vec<u32>,
+    /// Files of all parts, and the shard of each.
+    files: Vec<(BundleFile, u32)>,
 }
 
 /// Properties that all shards must share. The plan depends on the machine.
-fn comparable(record: &ImportReport) -> Value {
-    let mut value = serde_json::to_value(without_shard_data(record)).unwrap_or_default();
-    value.as_object_mut().map(|fields| fields.remove("plan"));
+fn comparable(part: &Bundle) -> Value {
+    let mut value = serde_json::to_value(without_shard_data(&part.record)).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("plan");
+        fields.insert("oldest_rocksdb".into(), part.oldest_rocksdb.clone().into());
+    }
     value
 }
 
+/// Takes the files of a part, with its shard.
+fn take_files(part: &mut Bundle, shard: u32) -> impl Iterator<Item = (BundleFile, u32)> {
+    std::mem::take(&mut part.files).into_iter().map(move |file| (file, shard))
+}
+
 impl Joined {
-    fn new(part: Bundle, shard: ShardReport) -> Self {
-        let shared = comparable(&part.record);
-        let shards = vec![shard.number; part.files.len()];
-        Self { shared, shards, bundle: part, shard }
+    fn new(mut part: Bundle, shard: ShardReport) -> Self {
+        let files = take_files(&mut part, shard.number).collect();
+        Self { shared: comparable(&part), files, bundle: part, shard }
     }
 
-    fn with(mut self, part: Bundle, shard: &ShardReport) -> Result<Self, BundleProblem> {
-        let Bundle { record, files, oldest_rocksdb, .. } = part;
-        let other = comparable(&record);
-        if let Some(field) = difference(&self.shared, &other) {
+    fn with(mut self, mut part: Bundle, shard: &ShardReport) -> Result<Self, BundleProblem> {
+        if let Some(field) = difference(&self.shared, &comparable(&part)) {
             return Err(mismatch(format!("its `{field}` differs from that of shard {}", self.shard.number)));
         }
-        if oldest_rocksdb != self.bundle.oldest_rocksdb {
-            return Err(mismatch(format!("its `oldest_rocksdb` differs from that of shard {}", self.shard.number)));
-        }
-        self.shards.resize(self.shards.len() + files.len(), shard.number);
-        self.bundle.files.extend(files);
-        add(&mut self.bundle.record, record)?;
+        self.files.extend(take_files(&mut part, shard.number));
+        add(&mut self.bundle.record, part.record)?;
         self.shard.network = self.shard.network.or_else(|| shard.network.clone());
         Ok(self)
     }
 
     /// Returns the bundle if no block is missing and no keys overlap.
     fn finish(self) -> Result<Bundle, BundleProblem> {
-        let Self { mut bundle, shard, shards, .. } = self;
+        let Self { mut bundle, shard, mut files, .. } = self;
         let record = &mut bundle.record;
         let found = Count { blocks: record.blocks.read, bytes: record.payload_bytes };
         if Some(found) != shard.source() {
@@ -199,16 +195,13 @@ impl Joined {
         if let Some(head) = &mut record.head {
             head.network = head.network.take().or(shard.network);
         }
-        let mut files: Vec<(BundleFile, u32)> = std::mem::take(&mut bundle.files).into_iter().zip(shards).collect();
         files.sort_by(|(one, _), (other, _)| one.first.cmp(&other.first));
-        if let Some([(_, one), (_, other)]) =
-            files.windows(2).find(|pair| matches!(pair, [(one, _), (other, _)] if one.last >= other.first))
-        {
+        let mut pairs = files.iter().zip(files.iter().skip(1));
+        if let Some(((_, one), (_, other))) = pairs.find(|((one, _), (other, _))| one.last >= other.first) {
             return Err(mismatch(format!("the keys of shards {one} and {other} overlap")));
         }
-        bundle.files = files.into_iter().map(|(file, _)| file).collect();
-        SCHEMA.clone_into(&mut bundle.schema);
-        Ok(bundle)
+        let files = files.into_iter().map(|(file, _)| file).collect();
+        Ok(Bundle { schema: SCHEMA.into(), files, ..bundle })
     }
 }
 
@@ -226,12 +219,7 @@ fn add(record: &mut ImportReport, other: ImportReport) -> Result<(), BundleProbl
     add_blocks(&mut record.blocks, &other.blocks)?;
     sum(&mut record.payload_bytes, other.payload_bytes)?;
     sum(&mut record.missing_roots, other.missing_roots)?;
-    if let (Some(one), Some(other)) = (&mut record.rocksdb_bytes_written, other.rocksdb_bytes_written) {
-        sum(one, other)?;
-    }
-    let mut all = Content { records: 0, digest: record.digest };
-    all.merge(Content { records: 0, digest: other.digest });
-    record.digest = all.digest;
+    record.digest.merge(other.digest);
     record.first_missing_roots.extend(other.first_missing_roots.iter().cloned());
     let order = |root: &String| record.source.roots.iter().position(|known| known == root);
     record.first_missing_roots.sort_by_key(order);
@@ -253,31 +241,19 @@ fn add(record: &mut ImportReport, other: ImportReport) -> Result<(), BundleProbl
 }
 
 /// Checks the length of every file. Each was compared with its BLAKE3 before it got its name.
-fn check_files_exist(
-    place: &BundlePlace,
-    target: &BundleTarget<'_>,
-    bundle: &Bundle,
-    stop: &CancellationToken,
-) -> Result<()> {
-    let files = &bundle.files;
-    let checked = parallel::for_each(
-        LOOKED_UP,
-        files.len(),
-        || (),
-        |(), item| {
-            let Some(wanted) = files.get(item) else { return Ok(()) };
-            if stop.is_cancelled() {
-                return Err(Error::interrupted());
-            }
-            let name = file(&wanted.name);
-            let found = target.size_of(&name)?;
-            let bad = |problem| Err(Error::bad_input(&place.at(&name).0, None, problem));
-            match found {
-                Some(bytes) if bytes == wanted.bytes => Ok(()),
-                Some(found) => bad(BundleProblem::Length { found, expected: wanted.bytes }),
-                None => bad(mismatch("a part names it, but it does not exist".into())),
-            }
-        },
-    );
-    checked.map(drop)
+fn check_files_exist(target: &BundleTarget, files: &[BundleFile], stop: &CancellationToken) -> Result<()> {
+    let check = |(): &mut (), item: usize| {
+        let Some(wanted) = files.get(item) else { return Ok(()) };
+        if stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let name = file(&wanted.name);
+        let problem = match target.size_of(&name)? {
+            Some(bytes) if bytes == wanted.bytes => return Ok(()),
+            Some(found) => BundleProblem::Length { found, expected: wanted.bytes },
+            None => mismatch("a part names it, but it does not exist".into()),
+        };
+        Err(Error::bad_input(&target.place.at(&name).0, None, problem))
+    };
+    parallel::for_each(LOOKED_UP, files.len(), || (), check).map(drop)
 }

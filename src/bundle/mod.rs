@@ -14,16 +14,15 @@ mod description;
 mod document;
 mod hashing;
 mod join;
-mod part;
 mod place;
 mod problem;
 mod publish;
 mod publish_while_importing;
-mod published_files;
 mod reuse;
 mod seed;
 mod signature;
 mod target;
+mod uploader;
 
 pub(crate) use document::is_sum;
 pub(crate) use join::{JoinOptions, join};

@@ -24,7 +24,6 @@ const MAX_LATEST: u64 = 256;
 /// Read-ahead for a description, in bytes.
 const AHEAD: u64 = 4 << 20;
 
-#[derive(Debug, Clone)]
 pub(super) struct BundlePlace {
     /// A path, or the URL without its secrets.
     pub root: PathBuf,
@@ -63,44 +62,37 @@ impl BundlePlace {
     pub fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
         let (path, _) = self.at(name);
         let too_long = || Error::bad_input(&path, None, BundleProblem::TooLong { most });
-        let mut bytes = Vec::new();
-        if !self.is_remote() {
-            let Some(file) = open(&path)? else { return Ok(None) };
-            file.take(most + 1).read_to_end(&mut bytes).map_err(Error::io("read", &path))?;
-            return if bytes.len() as u64 > most { Err(too_long()) } else { Ok(Some(bytes)) };
-        }
-        let file = match self.open_remote(name) {
-            Ok(file) => file,
-            Err(Error::BadInput { problem, .. })
-                if matches!(problem.downcast_ref(), Some(RemoteProblem::NotFound { .. })) =>
-            {
-                return Ok(None);
+        let reader: Box<dyn Read> = if self.is_remote() {
+            let file = match self.open_remote(name) {
+                Err(Error::BadInput { problem, .. })
+                    if matches!(problem.downcast_ref(), Some(RemoteProblem::NotFound { .. })) =>
+                {
+                    return Ok(None);
+                }
+                file => file?,
+            };
+            if file.size().is_some_and(|found| found > most) {
+                return Err(too_long());
             }
-            Err(error) => return Err(error),
+            let (reader, gate) = file.read_from(0, AHEAD);
+            gate.into_iter().for_each(|gate| gate.open());
+            reader
+        } else {
+            let Some(file) = open(&path)? else { return Ok(None) };
+            Box::new(file)
         };
-        if file.size().is_some_and(|found| found > most) {
-            return Err(too_long());
-        }
-        let (reader, gate) = file.read_from(0, AHEAD);
-        gate.into_iter().for_each(|gate| gate.open());
-        reader
-            .take(most + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| changed(&path, Error::io("read", &path)(error)))?;
-        match bytes.len() as u64 > most {
-            true => Err(too_long()),
-            false => Ok(Some(bytes)),
-        }
+        let mut bytes = Vec::new();
+        let read = reader.take(most + 1).read_to_end(&mut bytes);
+        read.map_err(|error| changed(&path, Error::io("read", &path)(error)))?;
+        if bytes.len() as u64 > most { Err(too_long()) } else { Ok(Some(bytes)) }
     }
 
     /// Returns the id of the newest bundle, if there is one.
     pub fn latest(&self) -> Result<Option<String>> {
         let Some(bytes) = self.read(LATEST, MAX_LATEST)? else { return Ok(None) };
         let text = String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes));
-        match is_sum(&text) {
-            true => Ok(Some(text.into_owned())),
-            false => Err(Error::bad_input(&self.at(LATEST).0, None, BundleProblem::Latest)),
-        }
+        let named = is_sum(&text).then(|| text.into_owned());
+        named.map(Some).ok_or_else(|| Error::bad_input(&self.at(LATEST).0, None, BundleProblem::Latest))
     }
 
     /// Reads the description with this id. One of the `trusted` keys must have signed it, if any are given.

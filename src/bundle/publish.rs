@@ -1,16 +1,14 @@
 //! Publishing a finished database, file by file.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::description::write_description;
 use super::document::{BundleFile, families, file_name};
 use super::hashing;
-use super::place::BundlePlace;
 use super::problem::BundleProblem;
-use super::published_files::PublishedFiles;
 use super::signature::Signer;
 use super::target::BundleTarget;
+use super::uploader::Uploader;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
@@ -22,11 +20,9 @@ use crate::progress::{CancellationToken, Observer, Phase, Progress};
 use crate::report::record::ImportRecord;
 use crate::report::{BundleReport, ImportReport, Plan};
 use crate::rocks::options_file::OptionsFile;
-use crate::rocks::releases::Release;
-use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, no_database, options, options_of};
+use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, no_database};
 use crate::source::remote::{NetworkOptions, is_remote};
 
-#[derive(Debug)]
 pub(crate) struct BundleOptions {
     pub db: PathBuf,
     /// A directory, or a URL of an object store.
@@ -38,11 +34,8 @@ pub(crate) struct BundleOptions {
     pub stop: CancellationToken,
 }
 
-/// Verified files of the database.
-struct Verified {
-    files: Vec<(BundleFile, PathBuf, blake3::Hash)>,
-    oldest_rocksdb: String,
-}
+/// A file of the database, with its path and BLAKE3.
+type VerifiedFile = (BundleFile, PathBuf, blake3::Hash);
 
 /// Publishes an imported database: verifies it against its report, then writes the missing files, the description and
 /// the pointer.
@@ -53,83 +46,60 @@ pub(crate) fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result
 }
 
 fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport> {
-    let place = BundlePlace::new(&options.to, &options.network);
-    let target = BundleTarget::open(&place, Some(&options.db))?;
-    let record = record(&options.db)?;
-    let Verified { mut files, oldest_rocksdb } = verify(options, &record, progress)?;
+    let BundleOptions { db, stop, .. } = options;
+    let target = &BundleTarget::open(&options.to, &options.network, Some(db))?;
+    let record = record(db)?;
+    let files = verify(options, &record, progress)?;
     let record = strip_machine_data(record);
-    let known = PublishedFiles::find(&place, &record.options, options.signer.as_ref(), progress)?;
-    let total = files.iter().map(|(file, ..)| file.bytes).sum();
-    progress.begin(Phase::Export, Some(total));
-    let uploaded = (AtomicU64::new(0), AtomicU64::new(0));
-    let stored = parallel::for_each(
-        target.at_once(files.iter().map(|(file, ..)| file.bytes).max()),
-        files.len(),
-        Vec::new,
-        |stored, item| {
-            let Some((own, path, blake3)) = files.get(item) else { return Ok(()) };
-            if options.stop.is_cancelled() {
-                return Err(Error::interrupted());
-            }
-            if let Some(known) = known.replacement(own, (&place, &target), progress, &options.stop)? {
-                stored.push((item, known.clone()));
-                progress.add(own.bytes, own.records);
-                return Ok(());
-            }
-            if !target.has(own, &options.stop)? {
-                target.put_file(own, path, *blake3, &options.stop)?;
-                uploaded.0.fetch_add(1, Ordering::Relaxed);
-                uploaded.1.fetch_add(own.bytes, Ordering::Relaxed);
-                failpoint::reach("bundle-file");
-            }
-            progress.add(own.bytes, own.records);
-            Ok(())
-        },
-    )?;
-    for (item, known) in stored.into_iter().flatten() {
-        if let Some((file, ..)) = files.get_mut(item) {
-            *file = known;
+    let signer = options.signer.as_ref();
+    let (newest, written) = Default::default();
+    let uploader = Uploader { target, signer, discards: false, progress, stop, newest, written };
+    uploader.read_newest(&record.options)?;
+    progress.begin(Phase::Export, Some(files.iter().map(|(file, ..)| file.bytes).sum()));
+    let at_once = target.at_once(files.iter().map(|(file, ..)| file.bytes).max());
+    let files = map_all(at_once, &files, |(own, path, blake3)| {
+        if stop.is_cancelled() {
+            return Err(Error::interrupted());
         }
-    }
+        let published = uploader.publish(own.clone(), path, *blake3)?;
+        progress.add(own.bytes, own.records);
+        Ok(published)
+    })?;
     failpoint::reach("bundle-files");
     progress.begin(Phase::Commit, None);
-    let files = files.into_iter().map(|(file, ..)| file).collect();
-    let report =
-        write_description((&place, &target), (record, oldest_rocksdb), files, &options.db, options.signer.as_ref())?;
-    Ok(BundleReport {
-        db: options.db.display().to_string(),
-        uploaded_files: uploaded.0.into_inner(),
-        uploaded_bytes: uploaded.1.into_inner(),
-        ..report
-    })
+    let report = uploader.complete(write_description(target, record, files, db, signer)?);
+    Ok(BundleReport { db: db.display().to_string(), ..report })
 }
 
-/// Oldest RocksDB release that is known to read the files of a database.
-pub(super) fn oldest_rocksdb(db: &Path, family: &str) -> Result<String> {
-    let map = options_of(db, family)?.unwrap_or_default();
-    Ok(Release::reading(&map, options::defaults()?).to_string())
+/// Calls `work` for all items on `threads` threads and returns the results in order.
+fn map_all<I: Sync, T: Send>(threads: usize, items: &[I], work: impl Fn(&I) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let done = parallel::for_each(threads, items.len(), Vec::new, |done, number| {
+        items.get(number).map_or(Ok(()), |item| Ok(done.push((number, work(item)?))))
+    })?;
+    let mut done: Vec<_> = done.into_iter().flatten().collect();
+    done.sort_by_key(|(number, _)| *number);
+    Ok(done.into_iter().map(|(_, done)| done).collect())
 }
 
 /// Reads the import's report and checks that the database can be published.
 fn record(db: &Path) -> Result<ImportReport> {
     let refused =
         |reason: &str, hint: &str| Err(Error::State { path: db.to_owned(), reason: reason.into(), hint: hint.into() });
-    let Some((record, is_sealed)) = ImportRecord::load_sealed(db)? else {
+    let Some((report, is_sealed)) = ImportRecord::load_sealed(db)? else {
         if !db.join("CURRENT").exists() {
             return Err(no_database(db));
         }
         return refused("has no BEDLOAD.json, so no import made it", "bundle a database that `bedload import` made");
     };
-    let whole = ImportRecord::load_as::<ImportReport>(db).ok().flatten().map(|(report, _)| report);
-    let Some(report) = whole.filter(|_| is_sealed) else {
-        let what = "BEDLOAD.json does not match its checksum, or has another version".into();
+    if !is_sealed {
+        let what = "BEDLOAD.json does not match its checksum".into();
         return Err(Error::bad_input(db, None, BundleProblem::NotAsImported { what }));
-    };
+    }
     let again = "import the snapshot into a new database with a preset that ingests, and bundle that one";
-    if record.into_existing {
+    if report.into_existing {
         return refused("also contains records from before its import", again);
     }
-    if record.part.is_some() {
+    if report.part.is_some() {
         return refused("is only a part of a bundle", "bundle a whole database");
     }
     if report.loader != Loader::Ingest.to_string() {
@@ -139,11 +109,13 @@ fn record(db: &Path) -> Result<ImportReport> {
 }
 
 /// Checks that the database contains the recorded content in the files of the import, and nothing else.
-fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_>) -> Result<Verified> {
+fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_>) -> Result<Vec<VerifiedFile>> {
     let db = &options.db;
     let bad = |what: String| Error::bad_input(db, None, BundleProblem::NotAsImported { what });
     let damaged = |error: Error| match error {
-        Error::Rocks { message, .. } if crate::error::errno_of(&message).is_none() => bad(message),
+        Error::Rocks { message, path, .. } if crate::error::errno_of(&message).is_none() => {
+            bad(if path == *db { message } else { format!("{}: {message}", path.display()) })
+        }
         error => error,
     };
     let reader = Reader::open(db, &ReaderOptions::once()).map_err(damaged)?;
@@ -152,6 +124,7 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
     let hint = "bundle a database before a node uses it: import the snapshot again, or seed another one";
     check_untouched(db, record, &files, hint)?;
     progress.begin(Phase::Verify, Some(files.iter().map(|file| file.size).sum()));
+    let threads = options.threads.unwrap_or_else(parallel::cores).max(1);
     let mut verified = Vec::new();
     for (family, recorded) in families(record) {
         let own: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();
@@ -160,34 +133,16 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
         if entries != recorded.records {
             return Err(bad(format!("{family} has {entries} entries, but its import wrote {}", recorded.records)));
         }
-        let threads = options.threads.unwrap_or_else(parallel::cores).max(1);
-        let found = parallel::for_each(threads, own.len(), Vec::new, |found, item| {
-            let Some(file) = own.get(item) else { return Ok(()) };
-            found.push((item, read_file(options, &reader, file, progress).map_err(damaged)?));
-            Ok(())
-        })?;
-        let mut found: Vec<_> = found.into_iter().flatten().collect();
-        found.sort_by_key(|(item, _)| *item);
-        let content = found.iter().fold(Content::default(), |mut all, (_, (file, ..))| {
-            all.merge(file.content());
-            all
-        });
+        let found = map_all(threads, &own, |file| read_file(options, &reader, file, progress).map_err(damaged))?;
+        let mut content = Content::default();
+        found.iter().for_each(|(file, ..)| content.merge(file.content()));
         if content != recorded {
             return Err(bad(format!("{family} has {content}, but its import wrote {recorded}")));
         }
-        verified.extend(found.into_iter().map(|(_, file)| file));
+        verified.extend(found);
     }
-    // Checks filters and other blocks that a scan of the records does not read.
-    let check = TableCheck::open(db).map_err(damaged)?;
-    if let Some((_, error)) = check.fault_at_open(&files) {
-        return Err(bad(error.to_string()));
-    }
-    for file in &files {
-        if let Some(fault) = check.fault(file, &files) {
-            return Err(bad(format!("{}: {fault}", file.path.display())));
-        }
-    }
-    Ok(Verified { files: verified, oldest_rocksdb: oldest_rocksdb(db, &record.column_family)? })
+    TableCheck::check_all(db, &files).map_err(damaged)?;
+    Ok(verified)
 }
 
 /// Checks that the database has exactly the files of its import.
@@ -221,7 +176,7 @@ fn read_file(
     reader: &Reader,
     file: &DataFile,
     progress: &Progress<'_>,
-) -> Result<(BundleFile, PathBuf, blake3::Hash)> {
+) -> Result<VerifiedFile> {
     let DataFile { family, path, size, smallest, largest, .. } = file;
     let opened = open_regular(path).map_err(Error::io("read", path))?;
     let (bytes, blake3) = hashing::hash(&opened, path, *size, &options.stop)?;
@@ -275,7 +230,6 @@ pub(super) fn strip_machine_data(mut report: ImportReport) -> ImportReport {
     report.log.iter_mut().flat_map(|log| &mut log.families).for_each(|family| family.levels.clear());
     if let Some(log) = &mut report.log {
         log.indexes.iter_mut().for_each(|index| index.path = shortened(&index.path));
-        log.speed.clear();
     }
     // The plan depends on the machine. The options determine the files.
     report.plan = Plan { sst_bytes: report.plan.sst_bytes, ..Plan::published(report.log.is_some()) };
@@ -283,8 +237,8 @@ pub(super) fn strip_machine_data(mut report: ImportReport) -> ImportReport {
     report.rocksdb_bytes_written = None;
     (report.db, report.imported_at) = (String::new(), String::new());
     (report.resumed, report.replaced, report.preset_from) = (false, false, None);
-    (report.seconds, report.samples, report.reading_steps) = Default::default();
+    (report.seconds, report.samples) = Default::default();
     (report.cpu_seconds, report.peak_rss_bytes, report.bytes_read, report.bytes_written) = Default::default();
-    (report.reading, report.small_files, report.levels) = Default::default();
+    (report.small_files, report.levels) = Default::default();
     report
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use super::document::{BundleFile, families};
 use super::publish::check_untouched;
 use crate::error::{Error, Result, errno_of};
-use crate::report::ImportReport;
 use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
 
@@ -19,36 +18,33 @@ pub(super) fn find_reusable_files(db: &Path, wanted: &[BundleFile]) -> Result<Ha
         Error::Rocks { message, .. } if errno_of(&message).is_none() => changed(format!("cannot be read: {message}")),
         error => error,
     };
-    let record = match ImportRecord::load_sealed(db)? {
-        Some((_, true)) => ImportRecord::load_as::<ImportReport>(db)?.map(|(record, _)| record),
-        _ => None,
+    let Some((record, true)) = ImportRecord::load_sealed(db)? else {
+        return Err(changed("has no valid BEDLOAD.json of an import".into()));
     };
-    let record = record.ok_or_else(|| changed("has no valid BEDLOAD.json of an import".into()))?;
     if record.into_existing {
         return Err(changed("also contains records from before its import".into()));
     }
     let reader = Reader::open(db, &ReaderOptions::once()).map_err(unreadable)?;
     let files = reader.counted_files().map_err(unreadable)?;
     check_untouched(db, &record, &files, hint)?;
-    let recorded: HashMap<String, u64> =
-        families(&record).into_iter().map(|(name, content)| (name, content.records)).collect();
+    let recorded = families(&record);
     for family in reader.families() {
         // The memtables and the WAL may contain records as well.
-        let (found, expected) = (reader.entries(family)?, recorded.get(family).copied().unwrap_or_default());
+        let expected = recorded.iter().find(|(name, _)| name == family).map_or(0, |(_, content)| content.records);
+        let found = reader.entries(family)?;
         if found != expected {
             return Err(changed(format!(
                 "a node has written to it since its import: {family} has {found} entries, but the import wrote {expected}"
             )));
         }
     }
-    let key = |hex: &str| data_encoding::HEXLOWER.decode(hex.as_bytes()).unwrap_or_default();
-    let same = |wanted: &BundleFile| {
-        let (first, last) = (key(&wanted.first), key(&wanted.last));
+    let same = |(number, wanted): (usize, &BundleFile)| {
+        let (first, last) = wanted.keys().ok()?;
         let found = files.iter().find(|file| {
             (&file.family, &file.smallest, &file.largest) == (&wanted.column_family, &first, &last)
                 && (file.size, file.counts.entries) == (wanted.bytes, wanted.records)
         });
-        found.map(|file| file.path.clone())
+        Some((number, found?.path.clone()))
     };
-    Ok(wanted.iter().enumerate().filter_map(|(number, wanted)| Some((number, same(wanted)?))).collect())
+    Ok(wanted.iter().enumerate().filter_map(same).collect())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, linkat};
 
-use super::document::BundleFile;
-use super::part::select_families;
+use super::document::{Bundle, BundleFile, families};
 use super::place::{BundlePlace, FoundBundle, changed, file, open};
 use super::problem::BundleProblem;
 use super::signature::TrustedKey;
@@ -21,7 +21,7 @@ use crate::load::{self, Fetch, ImportOptions, Indexes, Seed, SeedFile};
 use crate::os::files::open_regular;
 use crate::parallel;
 use crate::progress::{CancellationToken, Network, Observer};
-use crate::report::ImportReport;
+use crate::report::{ImportReport, Part};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::remote::RemoteFile;
 
@@ -35,7 +35,6 @@ const MOST_AHEAD: u64 = 64 << 20;
 /// Permission bits that let other users write.
 const OTHERS_WRITE: u32 = 0o022;
 
-#[derive(Debug, Clone)]
 pub(crate) struct SeedOptions {
     /// Places of the bundle. The first one that can be read chooses the bundle.
     pub places: Vec<PathBuf>,
@@ -102,6 +101,37 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
         traffic: Arc::default(),
     };
     load::seed(&import, &seed, &fetcher, observer)
+}
+
+/// Returns the bundle with only the named column families and a report that matches them; the whole bundle if none is named.
+fn select_families(wanted: &[String], id: &str, mut bundle: Bundle) -> Result<Bundle> {
+    let wrong = |reason: String, hint: String| Err(Error::Usage { reason, hint });
+    let known: Vec<String> = families(&bundle.record).into_iter().map(|(name, _)| name).collect();
+    if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
+        let hint = format!("this bundle has the column families {}", known.join(", "));
+        return wrong(format!("the bundle has no column family `{unknown}`"), hint);
+    }
+    if wanted.is_empty() || known.iter().all(|name| wanted.contains(name)) {
+        return Ok(bundle);
+    }
+    let blocks = &bundle.record.column_family;
+    if !wanted.contains(blocks) {
+        let reason = format!("without the column family `{blocks}` there are no blocks");
+        return wrong(reason, format!("give --column-family {blocks} as well"));
+    }
+    let files: Vec<BundleFile> =
+        bundle.files.iter().filter(|file| wanted.contains(&file.column_family)).cloned().collect();
+    bundle.record.part = Some(Part {
+        bundle: id.to_owned(),
+        files: files.len() as u64,
+        of_files: bundle.files.len() as u64,
+        of_digest: bundle.record.digest,
+    });
+    // Only block logs have more than one column family.
+    if let Some(log) = &mut bundle.record.log {
+        log.families.retain(|family| wanted.contains(&family.name));
+    }
+    Ok(Bundle { files, ..bundle })
 }
 
 /// Bytes from the network: of open files, and of closed ones.
@@ -241,98 +271,64 @@ impl Fetcher<'_> {
         let shown = place.at(&name).0;
         let remote = place.open_remote(&name)?;
         self.traffic.lock().open.push(Arc::clone(&remote));
-        let done = self.download_from(&remote, &shown, wanted, path, on_bytes);
+        let download = || {
+            if let Some(found) = remote.size().filter(|found| *found != wanted.bytes) {
+                let problem = BundleProblem::Length { found, expected: wanted.bytes };
+                return Err(Error::bad_input(&shown, None, problem));
+            }
+            let (reader, gate) = remote.read_from(0, self.ahead);
+            gate.into_iter().for_each(|gate| gate.open());
+            let to = File::create_new(path).map_err(Error::io("create", path))?;
+            let found = hashing::copy((reader, &shown), (&to, path), wanted.bytes, self.stop, on_bytes);
+            compare(&shown, wanted, found.map_err(|error| changed(&shown, error))?)?;
+            to.sync_all().map_err(Error::io("sync", path))
+        };
+        let done = download();
         self.traffic.lock().end(&remote);
         done
     }
 
-    fn download_from(
-        &self,
-        remote: &Arc<RemoteFile>,
-        shown: &Path,
-        wanted: &BundleFile,
-        path: &Path,
-        on_bytes: &(dyn Fn(u64) + Sync),
-    ) -> Result<()> {
-        if let Some(found) = remote.size().filter(|found| *found != wanted.bytes) {
-            let problem = BundleProblem::Length { found, expected: wanted.bytes };
-            return Err(Error::bad_input(shown, None, problem));
-        }
-        let (reader, gate) = remote.read_from(0, self.ahead);
-        gate.into_iter().for_each(|gate| gate.open());
-        let to = File::create_new(path).map_err(Error::io("create", path))?;
-        let found = hashing::copy((reader, shown), (&to, path), wanted.bytes, self.stop, on_bytes);
-        compare(shown, wanted, found.map_err(|error| changed(shown, error))?)?;
-        to.sync_all().map_err(Error::io("sync", path))
-    }
-
     /// Takes a file of a directory: as a reflink, as a hard link, or as a copy. The result is hashed.
     fn take(&self, from: &Path, wanted: &BundleFile, path: &Path, on_bytes: &(dyn Fn(u64) + Sync)) -> Result<()> {
-        let missing = || Error::bad_input(from, None, BundleProblem::Missing);
-        let source = open(from)?.ok_or_else(missing)?;
-        let found = self.copy_or_link(&source, from, wanted, path, on_bytes)?;
-        compare(from, wanted, found)
-    }
-
-    fn copy_or_link(
-        &self,
-        source: &File,
-        from: &Path,
-        wanted: &BundleFile,
-        path: &Path,
-        on_bytes: &(dyn Fn(u64) + Sync),
-    ) -> Result<(u64, blake3::Hash)> {
-        let sum = |file: &File| hashing::copy((file, from), (std::io::sink(), path), wanted.bytes, self.stop, on_bytes);
-        let create = || File::options().read(true).write(true).create_new(true).open(path);
-        let to = create().map_err(Error::io("create", path))?;
-        if rustix::fs::ioctl_ficlone(&to, source).is_ok() {
+        let source = open(from)?.ok_or_else(|| Error::bad_input(from, None, BundleProblem::Missing))?;
+        let copy = |source: &File, to: &mut dyn Write| {
+            let found = hashing::copy((source, from), (to, path), wanted.bytes, self.stop, on_bytes)?;
+            compare(from, wanted, found)
+        };
+        let create = || {
+            let created = File::options().read(true).write(true).create_new(true).open(path);
+            created.map_err(Error::io("create", path))
+        };
+        let mut to = create()?;
+        if rustix::fs::ioctl_ficlone(&to, &source).is_ok() {
             to.sync_all().map_err(Error::io("sync", path))?;
-            return sum(&to);
+            return copy(&to, &mut std::io::sink());
         }
         // Other users could change a hard link to a file that they may write to.
         let there = source.metadata().map_err(Error::io("read metadata of", from))?;
-        let is_own = there.uid() == rustix::process::geteuid().as_raw() && there.mode() & OTHERS_WRITE == 0;
-        if is_own {
+        if there.uid() == rustix::process::geteuid().as_raw() && there.mode() & OTHERS_WRITE == 0 {
             crate::os::private::remove(path)?;
             let opened = format!("/proc/self/fd/{}", source.as_raw_fd());
             if linkat(CWD, opened.as_str(), CWD, path, AtFlags::SYMLINK_FOLLOW).is_ok() {
                 source.sync_all().map_err(Error::io("sync", from))?;
-                return sum(source);
+                return copy(&source, &mut std::io::sink());
             }
-            drop(to);
-            let to = create().map_err(Error::io("create", path))?;
-            return self.copy(source, from, wanted, (&to, path), on_bytes);
+            to = create()?;
         }
-        self.copy(source, from, wanted, (&to, path), on_bytes)
-    }
-
-    fn copy(
-        &self,
-        source: &File,
-        from: &Path,
-        wanted: &BundleFile,
-        (to, path): (&File, &Path),
-        on_bytes: &(dyn Fn(u64) + Sync),
-    ) -> Result<(u64, blake3::Hash)> {
-        let found = hashing::copy((source, from), (to, path), wanted.bytes, self.stop, on_bytes)?;
-        to.sync_all().map_err(Error::io("sync", path))?;
-        Ok(found)
+        copy(&source, &mut to)?;
+        to.sync_all().map_err(Error::io("sync", path))
     }
 }
 
 /// Compares length and BLAKE3 with the description.
 fn compare(path: &Path, wanted: &BundleFile, (bytes, blake3): (u64, blake3::Hash)) -> Result<()> {
-    let expected = wanted.bytes;
-    let found = blake3.to_hex().to_string();
-    let problem = match () {
-        // At most one byte beyond the expected length was read.
-        () if bytes > expected => {
-            let found = path.metadata().map_or(bytes, |there| there.len());
-            BundleProblem::Length { found, expected }
-        }
-        () if bytes < expected => BundleProblem::Length { found: bytes, expected },
-        () if found != wanted.blake3 => BundleProblem::Bytes { found, expected: wanted.blake3.clone() },
-        () => return Ok(()),
+    let (found, expected) = (blake3.to_hex().to_string(), wanted.bytes);
+    // At most one byte beyond the expected length was read.
+    let length = if bytes > expected { path.metadata().map_or(bytes, |there| there.len()) } else { bytes };
+    let problem = match found == wanted.blake3 {
+        _ if bytes != expected => BundleProblem::Length { found: length, expected },
+        false => BundleProblem::Bytes { found, expected: wanted.blake3.clone() },
+        true => return Ok(()),
     };
     Err(Error::bad_input(path, None, problem))
 }

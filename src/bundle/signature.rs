@@ -22,12 +22,6 @@ const MAX_KEY: u64 = 16 << 10;
 #[derive(Clone)]
 pub(crate) struct TrustedKey(PublicKey);
 
-impl std::fmt::Debug for TrustedKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TrustedKey")
-    }
-}
-
 impl TrustedKey {
     /// Parses a public key, or reads it from a file.
     pub fn find(key: &str) -> Result<Self> {
@@ -47,10 +41,6 @@ impl TrustedKey {
             hint: "pass the file minisign.pub, which `minisign -G` writes, to --trust".into(),
         })
     }
-
-    fn has_signed(&self, bytes: &[u8], signature: &Signature) -> bool {
-        self.0.verify(bytes, signature, false).is_ok()
-    }
 }
 
 /// Checks that one of the `trusted` keys has signed `bytes`.
@@ -60,10 +50,8 @@ pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKe
     let Some(signature) = std::str::from_utf8(signature).ok().and_then(|text| Signature::decode(text).ok()) else {
         return refused("it is not of minisign's format");
     };
-    match trusted.iter().any(|key| key.has_signed(bytes, &signature)) {
-        true => Ok(()),
-        false => refused("it is not by a trusted key over these bytes"),
-    }
+    let is_signed = trusted.iter().any(|key| key.0.verify(bytes, &signature, false).is_ok());
+    if is_signed { Ok(()) } else { refused("it is not by a trusted key over these bytes") }
 }
 
 /// A secret key that signs descriptions.
@@ -72,12 +60,6 @@ pub(crate) struct Signer {
     text: String,
     key: SecretKey,
     own: TrustedKey,
-}
-
-impl std::fmt::Debug for Signer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Signer")
-    }
 }
 
 impl Signer {
@@ -131,13 +113,10 @@ impl Signer {
         let signed = minisign::sign(None, &self.key, bytes, Some(&trusted), Some("signature of bedload bundle"));
         let signed = signed.map_err(|error| Error::io("sign", id)(std::io::Error::other(error)))?;
         let signed = signed.into_string().into_bytes();
-        match self.has_signed(bytes, &signed) {
-            true => Ok(signed),
-            false => Err(Error::Usage {
-                reason: "the secret key is damaged: its signatures are not valid".into(),
-                hint: "use another copy of the key".into(),
-            }),
-        }
+        self.has_signed(bytes, &signed).then_some(signed).ok_or_else(|| Error::Usage {
+            reason: "the secret key is damaged: its signatures are not valid".into(),
+            hint: "use another copy of the key".into(),
+        })
     }
 }
 

@@ -9,10 +9,10 @@ use super::hashing;
 use super::place::{BundlePlace, file};
 use super::problem::BundleProblem;
 use crate::error::{Error, Result};
-use crate::os::files::{Output, check_parent, open_regular, read_regular, resolved};
+use crate::os::files::{Output, check_parent, open_regular, read_regular, resolved, sync_dir};
 use crate::os::{private, resources};
 use crate::progress::CancellationToken;
-use crate::source::remote::RemoteStore;
+use crate::source::remote::{NetworkOptions, RemoteStore};
 
 /// Concurrent uploads, at most.
 const UPLOADS: u64 = 4;
@@ -23,17 +23,20 @@ const LARGE: u64 = 512 << 20;
 /// Uploads use at most 1/16 of the machine's memory.
 const UPLOAD_SHARE: u64 = 16;
 
-/// The directory or object store that a bundle is written to.
-pub(super) enum BundleTarget<'a> {
-    Dir(&'a Path),
-    Store(Box<RemoteStore>),
+/// A place that bundles are written to.
+pub(super) struct BundleTarget {
+    pub place: BundlePlace,
+    /// The object store; `None` for a directory.
+    store: Option<RemoteStore>,
 }
 
-impl<'a> BundleTarget<'a> {
+impl BundleTarget {
     /// Opens the target. It must be outside of the database `db` and of that import's work directory.
-    pub fn open(place: &'a BundlePlace, db: Option<&Path>) -> Result<Self> {
+    pub fn open(root: &Path, network: &NetworkOptions, db: Option<&Path>) -> Result<Self> {
+        let place = BundlePlace::new(root, network);
         if place.is_remote() {
-            return Ok(Self::Store(Box::new(RemoteStore::open(&place.root, &place.network)?)));
+            let store = Some(RemoteStore::open(&place.root, &place.network)?);
+            return Ok(Self { place, store });
         }
         let root = place.root.as_path();
         let refused =
@@ -53,59 +56,61 @@ impl<'a> BundleTarget<'a> {
             }
         }
         check_parent(root)?;
-        Ok(Self::Dir(root))
+        Ok(Self { place, store: None })
     }
 
     /// Number of files to write at once, given the size of the `largest`.
     pub fn at_once(&self, largest: Option<u64>) -> usize {
-        let Self::Store(_) = self else { return 1 };
-        let largest = largest.unwrap_or(LARGE);
+        if self.store.is_none() {
+            return 1;
+        }
         let memory = resources::memory().unwrap_or(1 << 30) / UPLOAD_SHARE;
-        (memory / RemoteStore::memory_of(largest).max(1)).clamp(1, UPLOADS) as usize
+        (memory / RemoteStore::memory_of(largest.unwrap_or(LARGE)).max(1)).clamp(1, UPLOADS) as usize
     }
 
     /// True if the file exists. A directory's file is compared byte by byte. A store has only complete objects, and each was
     /// verified before it was sent under the name of its BLAKE3.
     pub fn has(&self, wanted: &BundleFile, stop: &CancellationToken) -> Result<bool> {
         let name = file(&wanted.name);
-        match self {
-            Self::Store(store) => Ok(store.size_of(&name)? == Some(wanted.bytes)),
-            Self::Dir(root) => {
-                let path = checked_path(root, &name)?;
-                match open_regular(&path) {
-                    Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(false),
-                    Err(error) => Err(Error::io("read", &path)(error)),
-                    Ok(there) => {
-                        let (bytes, blake3) = hashing::hash(&there, &path, wanted.bytes, stop)?;
-                        Ok(bytes == wanted.bytes && blake3.to_hex().as_str() == wanted.blake3)
-                    }
-                }
+        if let Some(store) = &self.store {
+            return Ok(store.size_of(&name)? == Some(wanted.bytes));
+        }
+        let path = self.checked_path(&name)?;
+        match open_regular(&path) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(false),
+            Err(error) => Err(Error::io("read", &path)(error)),
+            Ok(there) => {
+                let (bytes, blake3) = hashing::hash(&there, &path, wanted.bytes, stop)?;
+                Ok(bytes == wanted.bytes && blake3.to_hex().as_str() == wanted.blake3)
             }
         }
     }
 
     /// Returns the size of a file, if it exists.
     pub fn size_of(&self, name: &str) -> Result<Option<u64>> {
-        match self {
-            Self::Store(store) => store.size_of(name),
-            Self::Dir(root) => match checked_path(root, name)?.symlink_metadata() {
-                Ok(there) => Ok(Some(there.len())),
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-                Err(error) => Err(Error::io("read metadata of", &root.join(name))(error)),
-            },
+        if let Some(store) = &self.store {
+            return store.size_of(name);
+        }
+        let path = self.checked_path(name)?;
+        match path.symlink_metadata() {
+            Ok(there) => Ok(Some(there.len())),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(Error::io("read metadata of", &path)(error)),
         }
     }
 
     /// Hard-links a synced file, to save a copy when no database remains that would share its damage. False if the file must be
     /// written.
     pub fn link_file(&self, own: &BundleFile, from: &Path) -> Result<bool> {
-        let Self::Dir(root) = self else { return Ok(false) };
-        let to = checked_path(root, &file(&own.name))?;
+        if self.store.is_some() {
+            return Ok(false);
+        }
+        let to = self.checked_path(&file(&own.name))?;
         let folder = create_parent(&to)?;
         if std::fs::hard_link(from, &to).is_err() {
             return Ok(false);
         }
-        crate::os::files::sync_dir(folder).map(|()| true)
+        sync_dir(folder).map(|()| true)
     }
 
     /// Writes a file durably and completely, or not at all.
@@ -117,56 +122,51 @@ impl<'a> BundleTarget<'a> {
         stop: &CancellationToken,
     ) -> Result<()> {
         let name = file(&own.name);
-        let is_same = match self {
-            Self::Store(store) => store.put_file(&name, from, own.bytes, blake3)?,
-            Self::Dir(root) => put_file(&self::checked_path(root, &name)?, from, own.bytes, blake3, stop)?,
+        let is_same = match &self.store {
+            Some(store) => store.put_file(&name, from, own.bytes, blake3)?,
+            None => copy_file(from, &self.checked_path(&name)?, (own.bytes, blake3), stop)?,
         };
-        match is_same {
-            true => Ok(()),
-            false => {
-                let what = format!("{} changed while it was published", from.display());
-                Err(Error::bad_input(from, None, BundleProblem::NotAsImported { what }))
-            }
-        }
+        let what = || format!("{} changed while it was published", from.display());
+        let changed = || Error::bad_input(from, None, BundleProblem::NotAsImported { what: what() });
+        is_same.then_some(()).ok_or_else(changed)
     }
 
     /// Writes a small file atomically, unless it exists.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        match self {
-            Self::Store(store) => store.put(name, bytes),
-            Self::Dir(root) => {
-                let path = checked_path(root, name)?;
-                let is_there = || read_regular(&path, document::MAX_BYTES).is_ok_and(|there| there == bytes);
-                if is_there() {
-                    return Ok(());
-                }
-                let write = || {
-                    let mut output = create_file(&path)?;
-                    output.file().write_all(bytes).map_err(Error::io("write", &path))?;
-                    output.commit()
-                };
-                // Shards that finish at the same time write the same pointer.
-                write().or_else(|error| if is_there() { Ok(()) } else { Err(error) })
+        if let Some(store) = &self.store {
+            return store.put(name, bytes);
+        }
+        let path = self.checked_path(name)?;
+        let is_there = || read_regular(&path, document::MAX_BYTES).is_ok_and(|there| there == bytes);
+        if is_there() {
+            return Ok(());
+        }
+        let write = || {
+            let mut output = create_file(&path)?;
+            output.file().write_all(bytes).map_err(Error::io("write", &path))?;
+            output.commit()
+        };
+        // Shards that finish at the same time write the same pointer.
+        write().or_else(|error| if is_there() { Ok(()) } else { Err(error) })
+    }
+
+    /// Returns the path of a file in the directory. Links and special files are refused.
+    fn checked_path(&self, name: &str) -> Result<PathBuf> {
+        let root = &self.place.root;
+        let path = root.join(name);
+        let folder = path.parent().filter(|folder| folder != root).map(|folder| (folder, true));
+        for (at, is_folder) in folder.into_iter().chain([(path.as_path(), false)]) {
+            let Ok(there) = at.symlink_metadata() else { continue };
+            if if is_folder { !there.is_dir() } else { !there.is_file() } {
+                return Err(Error::State {
+                    path: at.to_owned(),
+                    reason: format!("is {}, which is not written to", private::kind(&there)),
+                    hint: "remove it, and run the same command again; nobody else should be able to write there".into(),
+                });
             }
         }
+        Ok(path)
     }
-}
-
-/// Returns the path of a file in the directory. Links and special files are refused.
-fn checked_path(root: &Path, name: &str) -> Result<PathBuf> {
-    let path = root.join(name);
-    let folder = path.parent().filter(|folder| *folder != root);
-    for (at, is_folder) in [(folder, true), (Some(path.as_path()), false)] {
-        let Some(there) = at.and_then(|at| at.symlink_metadata().ok()) else { continue };
-        if if is_folder { !there.is_dir() } else { !there.is_file() } {
-            return Err(Error::State {
-                path: at.unwrap_or(root).to_owned(),
-                reason: format!("is {}, which is not written to", private::kind(&there)),
-                hint: "remove it, and run the same command again; nobody else should be able to write there".into(),
-            });
-        }
-    }
-    Ok(path)
 }
 
 /// Creates a file that gets its name on commit, and its directory.
@@ -181,22 +181,23 @@ fn create_parent(path: &Path) -> Result<&Path> {
     if !folder.exists() {
         std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        crate::os::files::sync_dir(above)?;
+        sync_dir(above)?;
     }
     Ok(folder)
 }
 
-/// Copies a file of a database, as a reflink if possible. A hard link would share damage. False if the file has changed.
-fn put_file(to: &Path, from: &Path, bytes: u64, blake3: blake3::Hash, stop: &CancellationToken) -> Result<bool> {
+/// Copies a file of a database, as a reflink if possible. A hard link would share damage. False if length or BLAKE3 is not
+/// `expected`.
+fn copy_file(from: &Path, to: &Path, expected: (u64, blake3::Hash), stop: &CancellationToken) -> Result<bool> {
     let source = open_regular(from).map_err(Error::io("read", from))?;
     let mut output = create_file(to)?;
     let copied: &mut File = output.file();
     let found = if rustix::fs::ioctl_ficlone(&*copied, &source).is_ok() {
-        hashing::hash(copied, to, bytes, stop)?
+        hashing::hash(copied, to, expected.0, stop)?
     } else {
-        hashing::copy((&source, from), (&mut *copied, to), bytes, stop, &|_| ())?
+        hashing::copy((&source, from), (&mut *copied, to), expected.0, stop, &|_| ())?
     };
-    if found != (bytes, blake3) {
+    if found != expected {
         return Ok(false);
     }
     output.commit().map(|()| true)

@@ -19,7 +19,7 @@ use crate::progress::Silent;
 use crate::report::{DiskSpeed, ImportReport, Prediction};
 
 /// Bytes of the sample, and the share of available memory that it may take: an import holds it once more.
-const SAMPLE: u64 = 128 << 20;
+const SAMPLE: u64 = 256 << 20;
 const MEMORY_SHARE: u64 = 16;
 
 /// The share of the import's memory that the sample may take.

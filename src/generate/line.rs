@@ -1,11 +1,11 @@
-//! The assembly line: chunks are made and packed by all threads, chained and written in order.
+//! The assembly line of a snapshot.
 //!
 //! ```text
 //! window N+1:  make (all threads) -> headers (in order) -> pack (all threads)
 //! window N:                                                        write, at the same time
 //! ```
 //!
-//! Two windows of chunks are all the memory it takes, besides the index of a `.forest.car.zst`.
+//! Memory: two windows of chunks, and the index of a `.forest.car.zst`.
 
 use std::io::{self, Write};
 
@@ -18,12 +18,10 @@ use crate::source::forest::{Frame, Index, LEVEL, Packer, slot_hash};
 
 use super::cbor::{BLAKE2B_256, Name};
 use super::chunk::{Chunk, Maker};
+use super::pipeline;
 use super::plan::Plan;
 use super::spine::Spine;
 use super::{Format, Spec};
-
-/// Chunks of a window, per thread.
-const CHUNKS_PER_THREAD: usize = 4;
 
 /// The output of the line.
 #[derive(Debug, Default)]
@@ -52,7 +50,7 @@ impl Piece {
     }
 }
 
-/// Writes everything behind the prelude, which is `position` bytes long.
+/// Writes everything after the prelude, which is `position` bytes long.
 pub(super) fn run<W: Write + Send>(
     spec: &Spec,
     spine: &Spine,
@@ -61,36 +59,21 @@ pub(super) fn run<W: Write + Send>(
     progress: &Progress<'_>,
 ) -> io::Result<Made> {
     let maker = Maker::new(spec.seed);
-    crate::parallel::start_shared()?;
-    let width = CHUNKS_PER_THREAD * rayon::current_num_threads();
     let mut made = Made::default();
     let mut index = Index::in_memory();
     let mut tip = Vec::new();
-    let (mut ready, mut next): (Vec<Piece>, Vec<Piece>) = (Vec::new(), Vec::new());
-    let mut first = 0;
-    loop {
-        let count = (spine.chunks - first).min(width as u64) as usize;
-        next.resize_with(count, Piece::new);
-        let (written, packed) = rayon::join(
-            || emit(&ready, spec.format, &mut made, &mut index, out, position),
-            || {
-                make(spec, spine, &maker, first, &mut next);
-                chain(spine, &maker, first, &mut tip, &mut next);
-                pack(spec.format, &mut next)
-            },
-        );
-        written?;
-        packed?;
-        let (bytes, blocks) = next.iter().fold((0, 0), |(bytes, blocks), piece| {
-            (bytes + piece.chunk.bytes.len() as u64, blocks + piece.chunk.sections.len() as u64)
-        });
-        progress.add(bytes, blocks);
-        std::mem::swap(&mut ready, &mut next);
-        first += count as u64;
-        if ready.is_empty() {
-            break;
-        }
-    }
+    pipeline::run(
+        |first, width, pieces| {
+            pieces.resize_with((spine.chunks - first).min(width as u64) as usize, Piece::new);
+            make(spec, spine, &maker, first, pieces);
+            chain(spine, &maker, first, &mut tip, pieces);
+            for Piece { chunk, .. } in &*pieces {
+                progress.add(chunk.bytes.len() as u64, chunk.sections.len() as u64);
+            }
+            pack(spec.format, pieces)
+        },
+        |pieces| emit(pieces, spec.format, &mut made, &mut index, out, position),
+    )?;
     if spec.format == Format::ForestCarZst {
         made.written += index.write(out, position + made.written)?;
     }

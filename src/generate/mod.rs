@@ -30,6 +30,7 @@ mod chunk;
 mod envelope;
 mod line;
 pub mod log;
+mod pipeline;
 mod plan;
 mod profile;
 pub(crate) mod random;

@@ -78,7 +78,7 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
 
 /// The report of a loaded source, without measurements.
 fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completeness) -> Result<ImportReport> {
-    let Job { options, preset, plan, target, progress, .. } = *job;
+    let Job { options, preset, plan, target, .. } = *job;
     let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
     let mut plan = plan.clone();
     if let Method::CarSst { sort } = &mut plan.method {
@@ -139,8 +139,6 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         memtable: loaded.memtable,
         options: preset.effective_node(&effective).into_iter().map(OptionRow::of).collect(),
         small_files: small_files(target.working())?,
-        reading: progress.throughput(),
-        reading_steps: progress.reading_steps(),
         samples: Vec::new(),
         bundle: None,
         versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
@@ -156,7 +154,7 @@ pub(super) fn report_of_seed(
     record: &ImportReport,
     families: Vec<FamilyReport>,
 ) -> Result<ImportReport> {
-    let Job { options, preset, target, progress, .. } = *job;
+    let Job { options, preset, target, .. } = *job;
     let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
     let mut log = record.log.clone();
     let levels = families.first().map(|family| family.levels.clone()).unwrap_or_default();
@@ -177,8 +175,6 @@ pub(super) fn report_of_seed(
         log,
         options: preset.effective_node(&effective).into_iter().map(OptionRow::of).collect(),
         small_files: small_files(target.working())?,
-        reading: progress.throughput(),
-        reading_steps: progress.reading_steps(),
         versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
         ..record.clone()
     })

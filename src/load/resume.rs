@@ -132,7 +132,7 @@ pub(super) fn finish_earlier(
     if !opens(&target.db)? {
         return Err(does_not_open(target));
     }
-    let report = ImportRecord::load_as(&target.db)?.map(|(report, _)| report);
+    let report = ImportRecord::load(&target.db)?;
     target.remove_leftovers()?;
     if !has_it {
         return Err(Error::State {

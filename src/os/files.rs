@@ -124,26 +124,23 @@ pub(crate) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     if path.symlink_metadata().is_ok_and(|there| there.is_dir()) {
         return Err(Error::damaged_work(path, "has a directory in the place of this file"));
     }
-    let making = unfinished_name(&path);
-    private::remove(&making)?;
-    let write = || {
-        let mut file = File::create_new(&making)?;
-        std::io::Write::write_all(&mut file, bytes)?;
-        file.sync_all()
-    };
-    write().map_err(Error::io("write", &path))?;
-    std::fs::rename(&making, &path).map_err(Error::io("replace", &path))?;
+    put(&path, bytes, File::sync_all)?;
     sync_dir(dir)
 }
 
 /// Replaces a small file atomically, with this mode whatever the umask is. It is not synced, so a power cut may lose it.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    put(path, bytes, |file| file.set_permissions(std::fs::Permissions::from_mode(mode)))
+}
+
+/// Writes a file under a temporary name, then renames it.
+fn put(path: &Path, bytes: &[u8], finish: impl Fn(&File) -> io::Result<()>) -> Result<()> {
     let making = unfinished_name(path);
     private::remove(&making)?;
     let write = || {
         let mut file = File::create_new(&making)?;
-        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-        io::Write::write_all(&mut file, bytes)
+        io::Write::write_all(&mut file, bytes)?;
+        finish(&file)
     };
     write().map_err(Error::io("write", path))?;
     std::fs::rename(&making, path).map_err(Error::io("replace", path))

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::explain::default_value;
 use super::key::{Key, Stage};
-use super::resolved::Resolved;
-use super::resolved::agrees;
+use super::resolved::{Resolved, agrees};
 
 /// An option that two presets do not agree on.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

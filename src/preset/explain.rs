@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use super::effects;
-use super::ineffective;
+use super::catalogue;
 use super::key::{Key, Loader, Origin, Stage};
 use super::registry::{self, Owner};
-use super::resolved::Resolved;
-use super::resolved::agrees;
+use super::resolved::{Resolved, agrees};
 use super::validate::{Setting, default_of};
 use crate::rocks::releases::Release;
 use crate::text::escape::shown_in_line;
@@ -142,8 +140,8 @@ fn row(resolved: &Resolved, setting: &Setting) -> Option<Row> {
 }
 
 fn effect_and_cost(loader: Loader, key: &Key) -> (Option<String>, Option<String>) {
-    let known = effects::of(key.scope, &key.name);
-    let effect = match ineffective::why(key.scope, &key.name) {
+    let known = catalogue::effect(key.scope, &key.name);
+    let effect = match catalogue::why_ineffective(key.scope, &key.name) {
         Some(why) if loader == Loader::Ingest => Some(format!("none: {why}")),
         _ => known.map(|effect| effect.load.clone()),
     };

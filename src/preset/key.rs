@@ -5,58 +5,73 @@ use std::path::PathBuf;
 
 use crate::rocks::option_map::Group;
 
-/// How the records get into the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Loader {
-    /// Sorted, built into SST files outside of the database, ingested at the last level.
-    Ingest,
-    /// Written in batches to memtables, then compacted.
-    Memtable,
+/// Defines an enum whose variants have names.
+macro_rules! named_enum {
+    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum $type {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $type {
+            /// All variants.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// Parses a name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)+ _ => None }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $name),+ })
+            }
+        }
+    };
 }
 
-/// When an option is effective.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// While importing only.
-    Load,
-    /// In the finished database, and while importing unless `load` overrides it.
-    Node,
+named_enum! {
+    /// How the records get into the database.
+    Loader {
+        /// Sorted, built into SST files outside of the database, ingested at the last level.
+        Ingest = "ingest",
+        /// Written in batches to memtables, then compacted.
+        Memtable = "memtable",
+    }
 }
 
-/// The RocksDB structure that has an option.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// `DBOptions`.
-    Db,
-    /// `ColumnFamilyOptions`.
-    Cf,
-    /// `BlockBasedTableOptions`.
-    Table,
-    /// `WriteOptions`, and how batches are made.
-    Write,
-    /// `IngestExternalFileOptions`, and how SST files are made.
-    Ingest,
-    /// `CompactRangeOptions` of the final compaction.
-    Compaction,
+named_enum! {
+    /// When an option is effective.
+    Stage {
+        /// While importing only.
+        Load = "load",
+        /// In the finished database, and while importing unless `load` overrides it.
+        Node = "node",
+    }
 }
 
-impl Loader {
-    /// Both loaders.
-    pub const ALL: [Self; 2] = [Self::Ingest, Self::Memtable];
-}
-
-impl Stage {
-    /// Both stages.
-    pub const ALL: [Self; 2] = [Self::Load, Self::Node];
+named_enum! {
+    /// The RocksDB structure that has an option.
+    Scope {
+        /// `DBOptions`.
+        Db = "db",
+        /// `ColumnFamilyOptions`.
+        Cf = "cf",
+        /// `BlockBasedTableOptions`.
+        Table = "table",
+        /// `WriteOptions`, and how batches are made.
+        Write = "write",
+        /// `IngestExternalFileOptions`, and how SST files are made.
+        Ingest = "ingest",
+        /// `CompactRangeOptions` of the final compaction.
+        Compaction = "compaction",
+    }
 }
 
 impl Scope {
-    /// All scopes.
-    pub const ALL: [Self; 6] = [Self::Db, Self::Cf, Self::Table, Self::Write, Self::Ingest, Self::Compaction];
-
     /// The group of RocksDB's option parser, for the scopes it reads.
     pub fn group(self) -> Option<Group> {
         match self {
@@ -77,27 +92,6 @@ impl From<Group> for Scope {
         }
     }
 }
-
-macro_rules! names {
-    ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $(Self::$variant => $name),+ })
-            }
-        }
-
-        impl $type {
-            /// Parses a name.
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)+ _ => None }
-            }
-        }
-    };
-}
-
-names!(Loader { Ingest = "ingest", Memtable = "memtable" });
-names!(Stage { Load = "load", Node = "node" });
-names!(Scope { Db = "db", Cf = "cf", Table = "table", Write = "write", Ingest = "ingest", Compaction = "compaction" });
 
 /// An option's full name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

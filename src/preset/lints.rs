@@ -1,5 +1,6 @@
 //! Warnings about values that RocksDB accepts and users regret. Each has a use, so none is an error.
 
+use super::catalogue;
 use super::key::{Key, Loader, Scope, Stage};
 use super::resolved::Resolved;
 use super::validate::{Setting, USUAL_BITS, default_of, filter_without_bits};
@@ -16,51 +17,24 @@ pub(super) fn warnings(resolved: &Resolved) -> Vec<String> {
 
 fn lint(resolved: &Resolved, Setting { key, value, written, .. }: &Setting) -> Option<String> {
     let Key { stage, scope, name } = key;
-    let ingest = resolved.loader == Loader::Ingest;
-    let warning = match (stage, scope, name.as_str(), value.as_str()) {
-        (_, Scope::Cf, "level0_file_num_compaction_trigger", "0") => {
-            "0 means always, not never; to lift a trigger, make it large (1G)"
-        }
-        (_, Scope::Compaction, "bottommost_level_compaction", "kForce") => {
-            "kForce writes the last level twice; kForceOptimized does not"
-        }
-        (Stage::Node, Scope::Cf, "num_levels", levels) if levels.parse::<u32>().is_ok_and(|levels| levels < 7) => {
+    match (stage, scope, name.as_str(), value.as_str()) {
+        (Stage::Node, Scope::Cf, "num_levels", levels) if levels.parse::<u32>().is_ok_and(|levels| levels < 7) => Some(
             "a node that expects seven levels opens it, one that was given fewer does not open seven; \
              with two, each compaction rewrites everything"
-        }
-        (Stage::Node, Scope::Cf, "level_compaction_dynamic_level_bytes", "false") => {
-            return Some(static_levels(resolved));
-        }
-        (_, Scope::Table, "filter_policy", _) if filter_without_bits(written).is_some() => {
-            let kind = filter_without_bits(written)?;
-            return Some(format!(
+                .into(),
+        ),
+        (Stage::Node, Scope::Cf, "level_compaction_dynamic_level_bytes", "false") => Some(static_levels(resolved)),
+        (_, Scope::Table, "filter_policy", _) => filter_without_bits(written).map(|kind| {
+            format!(
                 "`{written}` does not say the bits of a key, so {USUAL_BITS} are taken; \
                  for another number, add `--set {key}={kind}:BITS`"
-            ));
+            )
+        }),
+        (_, Scope::Cf, option, bytes) if option.ends_with(".max_dict_bytes") && bytes != "0" => {
+            (resolved.loader == Loader::Ingest).then(|| dictionary(resolved, key)).flatten()
         }
-        (Stage::Node, Scope::Cf, "disable_auto_compactions", "true") => {
-            "files pile up in level 0 as the node writes, until a compaction runs"
-        }
-        (Stage::Node, Scope::Db, "max_open_files", "-1") => {
-            "files are never closed: a database with more files than the process may have open ends in \
-             \"Too many open files\""
-        }
-        (_, Scope::Ingest, "allow_global_seqno", "true") => {
-            "the files may get a sequence number other than zero, which hides overlaps that should not be"
-        }
-        (_, Scope::Cf, "enable_blob_files", "true") if ingest => {
-            "the load keeps values inside the SST files; the node's compactions move them to blob files later"
-        }
-        (_, Scope::Cf, "optimize_filters_for_hits", "true") if ingest => {
-            "filters are built all the same: a builder of SST files does not know the level they will go to; \
-             to have none, set table.filter_policy to none"
-        }
-        (_, Scope::Cf, option, bytes) if option.ends_with(".max_dict_bytes") && bytes != "0" && ingest => {
-            return dictionary(resolved, key);
-        }
-        _ => return None,
-    };
-    Some(warning.to_owned())
+        _ => catalogue::warning(resolved.loader, key, value).map(str::to_owned),
+    }
 }
 
 /// A builder keeps a whole file in memory to train a dictionary unless an option limits the buffer.

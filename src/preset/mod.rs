@@ -12,12 +12,10 @@
 //! No type of RocksDB appears here; `rocks` turns option maps and settings into RocksDB's.
 
 mod builtin;
+mod catalogue;
 mod diff;
-mod effects;
 mod explain;
-mod ineffective;
 mod key;
-mod limits;
 mod lints;
 mod machine;
 mod names;

@@ -170,8 +170,8 @@ impl Reader {
                 .into());
         };
         for (key, value) in scopes {
-            let scopes = Scope::ALL.map(|scope| scope.to_string());
             let Some(scope) = Scope::named(key.get_ref()) else {
+                let scopes: Vec<String> = Scope::ALL.iter().map(Scope::to_string).collect();
                 let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
                 let prefix = format!("{stage}.");
                 let problem = self.without_place(&prefix, key, value);
@@ -262,7 +262,7 @@ fn full_key(path: &str, at: &Origin) -> Result<Key> {
             unknown("stage", first.to_owned(), nearest_of(first, ["load", "node"]).map(str::to_owned))
         }
         (Some(stage), Some(word), Some(_)) => {
-            let scopes = Scope::ALL.map(|scope| scope.to_string());
+            let scopes: Vec<String> = Scope::ALL.iter().map(Scope::to_string).collect();
             let nearest = nearest_of(word, scopes.iter().map(String::as_str));
             unknown("scope", format!("{stage}.{word}"), nearest.map(|scope| format!("{stage}.{scope}")))
         }

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::Preset;
 use super::key::{Key, Loader, Origin, Scope, Stage};
-use super::limits;
 use super::lints;
 use super::machine::Machine;
 use super::overrides::{Choice, Overrides};
@@ -179,16 +178,6 @@ impl Layers<'_> {
             {
                 continue;
             }
-            if (group, assignment.key.name.as_str()) == (Group::Cf, "comparator") {
-                let reason = limits::OTHER_ORDER.into();
-                return Err(PresetProblem::BadValue {
-                    at: assignment.origin,
-                    key: assignment.key,
-                    value: assignment.value,
-                    reason,
-                }
-                .into());
-            }
             if assignment.value.is_empty() {
                 continue;
             }
@@ -200,7 +189,8 @@ impl Layers<'_> {
                 Ok(settings) => {
                     self.resolved.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
                 }
-                Err(Error::Preset(problem)) => left_out.add(&problem),
+                // A database with another order of keys cannot be made.
+                Err(Error::Preset(problem)) if line.name != "comparator" => left_out.add(&problem),
                 Err(error) => return Err(error),
             }
         }
@@ -226,14 +216,8 @@ impl Layers<'_> {
             let is_number = kept.parse::<f64>().is_ok();
             let from_options_file = matches!(setting.origin, Origin::OptionsFile { .. });
             if !from_options_file && (!is_number || value.starts_with('-')) {
-                return Err(PresetProblem::Refused {
-                    at: setting.origin.clone(),
-                    key: setting.key.clone(),
-                    value: value.to_owned(),
-                    message: format!("it keeps `{kept}`"),
-                    default: default_of(self.resolved.defaults, group, name).unwrap_or_default().to_owned(),
-                }
-                .into());
+                let message = format!("it keeps `{kept}`");
+                return Err(setting.refused(value.to_owned(), message, self.resolved.defaults).into());
             }
             notes.push(format!("{}: RocksDB makes `{kept}` of `{}` = `{value}`", setting.origin, setting.key));
         }
@@ -271,16 +255,7 @@ impl Layers<'_> {
             }
         }
         match culprits[..] {
-            [Setting { key, value, origin, .. }] => {
-                let default = key.scope.group().and_then(|group| default_of(self.resolved.defaults, group, &key.name));
-                PresetProblem::Refused {
-                    at: origin.clone(),
-                    key: key.clone(),
-                    value: value.clone(),
-                    message,
-                    default: default.unwrap_or_default().to_owned(),
-                }
-            }
+            [culprit] => culprit.refused(culprit.value.clone(), message, self.resolved.defaults),
             _ => PresetProblem::Together { preset: self.resolved.preset.clone(), section, message },
         }
     }
@@ -308,14 +283,16 @@ fn leaves_files(Setting { key, value, .. }: &Setting) -> bool {
     (key.scope, key.name.as_str(), value.as_str()) == (Scope::Compaction, "final", "false")
 }
 
-pub(super) fn rehearse(resolved: &Resolved) -> Result<(), ProbeError> {
-    let (loading, node) = (resolved.loading(), resolved.node());
-    let way = match resolved.loader {
+fn rehearse(resolved: &Resolved) -> Result<(), ProbeError> {
+    rehearsal::rehearse(&resolved.loading(), &resolved.node(), &way(resolved))
+}
+
+pub(super) fn way(resolved: &Resolved) -> Way {
+    match resolved.loader {
         Loader::Ingest => Way::Ingest(resolved.ingest()),
         Loader::Memtable => Way::Memtable {
             write: resolved.write(),
             compaction: resolved.final_compaction().then(|| (resolved.compacting(), resolved.compaction())),
         },
-    };
-    rehearsal::rehearse(&loading, &node, &way)
+    }
 }

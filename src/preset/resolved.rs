@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
 use super::overrides::Choice;
-use super::registry;
+use super::registry::{self, Kind};
 use super::validate::{Setting, default_of};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::releases::Release;
-use crate::rocks::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
+use crate::rocks::settings::{CompactionSettings, IngestSettings, WriteSettings};
 
 const PRECLUDE: &str = "preclude_last_level_data_seconds";
 
@@ -125,33 +125,12 @@ impl Resolved {
 
     /// How batches are written.
     pub fn write(&self) -> WriteSettings {
-        let flag = |name| self.flag(Scope::Write, name);
-        WriteSettings {
-            disable_wal: flag("disable_wal"),
-            sync: flag("sync"),
-            low_pri: flag("low_pri"),
-            memtable_insert_hint_per_batch: flag("memtable_insert_hint_per_batch"),
-        }
+        self.typed(Scope::Write)
     }
 
     /// How SST files are ingested.
     pub fn ingest(&self) -> IngestSettings {
-        let flag = |name| self.flag(Scope::Ingest, name);
-        IngestSettings {
-            move_files: flag("move_files"),
-            link_files: false,
-            failed_move_fall_back_to_copy: flag("failed_move_fall_back_to_copy"),
-            snapshot_consistency: flag("snapshot_consistency"),
-            allow_global_seqno: flag("allow_global_seqno"),
-            allow_blocking_flush: flag("allow_blocking_flush"),
-            fail_if_not_bottommost_level: flag("fail_if_not_bottommost_level"),
-            verify_checksums_before_ingest: flag("verify_checksums_before_ingest"),
-            verify_checksums_readahead_size: self.number(Scope::Ingest, "verify_checksums_readahead_size"),
-            verify_file_checksum: flag("verify_file_checksum"),
-            fill_cache: flag("fill_cache"),
-            prefetch_lmax_index_and_filter_blocks: flag("prefetch_lmax_index_and_filter_blocks"),
-            file_opening_threads: u32::try_from(self.number(Scope::Ingest, "file_opening_threads")).unwrap_or(u32::MAX),
-        }
+        self.typed(Scope::Ingest)
     }
 
     /// True if everything is compacted at the end.
@@ -161,21 +140,7 @@ impl Resolved {
 
     /// How the final compaction is done.
     pub fn compaction(&self) -> CompactionSettings {
-        let flag = |name| self.flag(Scope::Compaction, name);
-        let level = self.text(Scope::Compaction, "target_level");
-        CompactionSettings {
-            max_subcompactions: u32::try_from(self.number(Scope::Compaction, "max_subcompactions")).unwrap_or(u32::MAX),
-            bottommost_level_compaction: match self.text(Scope::Compaction, "bottommost_level_compaction") {
-                "kSkip" => BottommostLevel::Skip,
-                "kForce" => BottommostLevel::Force,
-                "kForceOptimized" => BottommostLevel::ForceOptimized,
-                _ => BottommostLevel::IfHaveCompactionFilter,
-            },
-            exclusive_manual_compaction: flag("exclusive_manual_compaction"),
-            change_level: flag("change_level"),
-            target_level: level.parse().unwrap_or(-1),
-            allow_write_stall: flag("allow_write_stall"),
-        }
+        self.typed(Scope::Compaction)
     }
 
     /// The report: every option that was set or that differs from RocksDB's default, with the value read back from
@@ -213,6 +178,20 @@ impl Resolved {
             Some(setting) => &setting.value,
             None => registry::find(scope, name).map_or("", |row| row.default),
         }
+    }
+
+    /// The fields of a structure of RocksDB for single operations.
+    fn typed<T: serde::de::DeserializeOwned>(&self, scope: Scope) -> T {
+        let value = |row: &registry::Row| match row.kind {
+            Kind::Bool => self.flag(scope, row.name).into(),
+            Kind::Choice(_) => self.text(scope, row.name).into(),
+            Kind::Count(..0) => self.text(scope, row.name).parse().unwrap_or(-1).into(),
+            Kind::Size | Kind::Count(_) => self.number(scope, row.name).into(),
+        };
+        let rows = registry::ROWS.iter().filter(|row| row.scope == scope);
+        let fields: serde_json::Map<String, serde_json::Value> =
+            rows.map(|row| (row.name.to_owned(), value(row))).collect();
+        serde_json::from_value(fields.into()).expect("the registry has every field with its type")
     }
 
     fn flag(&self, scope: Scope, name: &'static str) -> bool {

@@ -1,9 +1,7 @@
-//! Validates options one by one: checks names with RocksDB and the registry, turns words and units into plain values, and
-//! expands shorthands and structures into single options.
+//! Validates options one by one: checks names and values, and expands shorthands and structures into single options.
 
-use super::ineffective;
+use super::catalogue;
 use super::key::{Key, Loader, Origin, Stage};
-use super::limits;
 use super::machine::Machine;
 use super::names;
 use super::parse::Assignment;
@@ -32,6 +30,21 @@ pub struct Setting {
     pub via: Option<&'static str>,
 }
 
+impl Setting {
+    pub(super) fn unusable(&self, reason: String) -> PresetProblem {
+        let Self { key, value, origin, .. } = self.clone();
+        PresetProblem::Unusable { at: origin, key, value, reason }
+    }
+
+    /// The problem that RocksDB refuses this value.
+    pub(super) fn refused(&self, value: String, message: String, defaults: &OptionMap) -> PresetProblem {
+        let Self { key, origin, .. } = self.clone();
+        let default = key.scope.group().and_then(|group| default_of(defaults, group, &key.name));
+        let default = default.unwrap_or_default().to_owned();
+        PresetProblem::Refused { at: origin, key, value, message, default }
+    }
+}
+
 /// The context of a validation.
 pub(super) struct Validator<'a> {
     pub loader: Loader,
@@ -42,14 +55,14 @@ pub(super) struct Validator<'a> {
 /// Options that are paths: the program that opens the database sets them, and the finished database is moved.
 const PLACES: &[&str] = &["wal_dir", "db_log_dir", "db_paths", "cf_paths"];
 
-/// RocksDB's names for its filters, as its versions have written them to OPTIONS, where the bits of a key may be missing.
+/// RocksDB's names for its filters in the OPTIONS files of its versions, where the bits of a key may be missing.
 const BLOOM_NAMES: &[&str] = &["bloom", "bloomfilter", "rocksdb.BloomFilter", "rocksdb.BuiltinBloomFilter"];
 const RIBBON_NAMES: &[&str] = &["ribbon", "ribbonfilter", "rocksdb.RibbonFilter"];
 
 /// Bits of a key where an OPTIONS file names a filter without them.
 pub(super) const USUAL_BITS: &str = "10";
 
-/// The filter that a value names without the bits of a key, from which RocksDB makes none: `bloom` or `ribbon`.
+/// The filter that a value names without the bits of a key: `bloom` or `ribbon`. RocksDB builds no filter from such a value.
 pub(super) fn filter_without_bits(value: &str) -> Option<&'static str> {
     let id = fields_of(value).and_then(|fields| fields.into_iter().find(|(name, _)| *name == "id").map(|(_, id)| id));
     match id.unwrap_or(value) {
@@ -59,8 +72,8 @@ pub(super) fn filter_without_bits(value: &str) -> Option<&'static str> {
     }
 }
 
-/// RocksDB's name for a filter policy, which presets may write as `bloom:10`, `ribbon:10` or `none`. An OPTIONS file does
-/// not always say the bits of a key; whoever writes the option here does.
+/// RocksDB's name for a filter policy, which presets may write as `bloom:10`, `ribbon:10` or `none`. Only an OPTIONS file
+/// may leave out the bits of a key.
 fn filter_policy(assignment: &Assignment) -> Result<String, String> {
     let value = &assignment.value;
     let written = match filter_without_bits(value) {
@@ -76,7 +89,7 @@ fn filter_policy(assignment: &Assignment) -> Result<String, String> {
     })
 }
 
-/// RocksDB's words for compressions, with the names that people have for them.
+/// Plain names of compressions, and RocksDB's names.
 const COMPRESSIONS: &[(&str, &str)] = &[
     ("none", "kNoCompression"),
     ("snappy", "kSnappyCompression"),
@@ -90,11 +103,11 @@ const COMPRESSIONS: &[(&str, &str)] = &[
 /// Options whose value is a compression.
 const OF_COMPRESSION: &[&str] = &["compression", "bottommost_compression", "blob_compression_type", "wal_compression"];
 
-/// RocksDB's word for a compression that may be written by its plain name.
+/// RocksDB's name for a compression that may be written by its plain name.
 fn compression(value: &str) -> Result<String, String> {
     match COMPRESSIONS.iter().find(|(plain, _)| plain.eq_ignore_ascii_case(value)) {
         Some((_, word)) => Ok((*word).to_owned()),
-        // Its other words are rare: none of its own, one of a plug-in.
+        // Other names are rare, for example that of a plug-in.
         None if value.starts_with('k') => Ok(value.to_owned()),
         None => {
             let words = COMPRESSIONS.iter().map(|(plain, word)| format!("{plain} ({word})"));
@@ -108,10 +121,16 @@ impl Validator<'_> {
     pub fn validate(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
         let settings = self.expand(assignment)?;
         for setting in &settings {
-            self.is_effective(setting)?;
-            if let Some(reason) = limits::refusal(&setting.key, &setting.value) {
-                let Setting { key, value, origin, .. } = setting.clone();
-                return Err(PresetProblem::Unusable { at: origin, key, value, reason }.into());
+            let Key { stage, scope, name } = &setting.key;
+            // One of the options of a shorthand may have no effect with the loader; the others have.
+            if (*stage, self.loader) == (Stage::Load, Loader::Ingest)
+                && setting.via.is_none()
+                && let Some(reason) = catalogue::why_ineffective(*scope, name)
+            {
+                return Err(self.no_effect(setting.key.clone(), setting.origin.clone(), reason).into());
+            }
+            if let Some(reason) = catalogue::refusal(&setting.key, &setting.value) {
+                return Err(setting.unusable(reason).into());
             }
             if let Some(group) = setting.key.scope.group() {
                 self.try_on_rocksdb(group, setting)?;
@@ -209,7 +228,7 @@ impl Validator<'_> {
         Ok(settings.collect())
     }
 
-    /// Words and units to what RocksDB reads, by the form of its default.
+    /// Turns words and units into what RocksDB reads, by the form of its default.
     fn plain(&self, default: &str, value: &str) -> Result<String, String> {
         if matches!(default, "true" | "false") {
             return match value {
@@ -233,33 +252,11 @@ impl Validator<'_> {
         Ok(value.into())
     }
 
-    fn is_effective(&self, setting: &Setting) -> Result<()> {
-        let Key { stage, scope, name } = &setting.key;
-        if (*stage, self.loader) != (Stage::Load, Loader::Ingest) {
-            return Ok(());
-        }
-        match ineffective::why(*scope, name) {
-            // One of the options of a shorthand may have no effect with the loader; the others have.
-            Some(reason) if setting.via.is_none() => {
-                Err(self.no_effect(setting.key.clone(), setting.origin.clone(), reason).into())
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn try_on_rocksdb(&self, group: Group, setting: &Setting) -> Result<()> {
         let mut map = OptionMap::default();
         map.set(group, &setting.key.name, &setting.value);
-        options::check(&map).map_err(|Refusal(message)| {
-            PresetProblem::Refused {
-                at: setting.origin.clone(),
-                key: setting.key.clone(),
-                value: setting.value.clone(),
-                message,
-                default: default_of(self.defaults, group, &setting.key.name).unwrap_or_default().to_owned(),
-            }
-            .into()
-        })
+        options::check(&map)
+            .map_err(|Refusal(message)| setting.refused(setting.value.clone(), message, self.defaults).into())
     }
 
     fn no_effect(&self, key: Key, at: Origin, reason: &'static str) -> PresetProblem {

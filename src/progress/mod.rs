@@ -1,276 +1,33 @@
-//! How far an import is: a handful of counters that the work adds to per batch, a sampler that reads them, and the
-//! caller's observer.
+//! Progress of an import: counters that the work adds to per batch, and a sampler that reads them for the observer.
 
 mod eta;
+mod event;
 mod rates;
-mod throughput;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
 pub(crate) use eta::PhaseWeights;
-pub use rates::Speed;
-pub use throughput::{ReadStep, Throughput};
+pub use event::{Backlog, Event, Network, Observer, Phase, Sample, Silent, Writes};
 
 use crate::error::Result;
 use crate::os::resources;
 use crate::parallel;
-
-/// What an import is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum Phase {
-    /// Opening the source and choosing a plan.
-    Plan,
-    /// Reading the source, checking every block, and spilling what does not fit.
-    Read,
-    /// Sorting, and building SST files.
-    Build,
-    /// RocksDB ingests the files.
-    Ingest,
-    /// Bringing the database into its final form.
-    Compact,
-    /// Counting and digesting what the finished database holds.
-    Check,
-    /// Giving it its final name.
-    Commit,
-    /// Checking the records of a database.
-    Verify,
-    /// Following links through a database.
-    Walk,
-    /// Writing blocks of a database into a snapshot.
-    Export,
-    /// Making up a snapshot.
-    Generate,
-    /// Measuring the machine.
-    Measure,
-    /// Importing a sample of a snapshot, to see how long all of it would take.
-    Sample,
-}
-
-impl Phase {
-    const ALL: [Self; 13] = [
-        Self::Plan,
-        Self::Read,
-        Self::Build,
-        Self::Ingest,
-        Self::Compact,
-        Self::Check,
-        Self::Commit,
-        Self::Verify,
-        Self::Walk,
-        Self::Export,
-        Self::Generate,
-        Self::Measure,
-        Self::Sample,
-    ];
-
-    /// Its name in output and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::Read => "read",
-            Self::Build => "build",
-            Self::Ingest => "ingest",
-            Self::Compact => "compact",
-            Self::Check => "check",
-            Self::Commit => "commit",
-            Self::Verify => "verify",
-            Self::Walk => "walk",
-            Self::Export => "export",
-            Self::Generate => "generate",
-            Self::Measure => "measure",
-            Self::Sample => "sample",
-        }
-    }
-}
-
-/// The counters at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Sample {
-    /// Seconds since the start.
-    pub seconds: f64,
-    /// The phase at that time.
-    pub phase: Phase,
-    /// Bytes done in this phase: of the source as stored on disk while reading, of blocks while building.
-    pub bytes: u64,
-    /// Bytes this phase has in all, where that is known.
-    pub total: Option<u64>,
-    /// Blocks done in this phase; measurements while the machine is measured.
-    pub blocks: u64,
-    /// Blocks this phase has in all, where an index says so.
-    pub total_blocks: Option<u64>,
-    /// RocksDB's backlog, while it is written to or compacts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backlog: Option<Backlog>,
-    /// The network, while a source is read from there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network: Option<Network>,
-    /// Blocks a second over the last whole 100,000 blocks, while a block log is read; none before the first of these.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval_blocks_per_second: Option<f64>,
-    /// How many seconds are left of this phase and those that follow, where that can be estimated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seconds_left: Option<f64>,
-}
-
-impl Sample {
-    /// The share of this phase that is done, from 0 to 1: of blocks where an index has counted them, else of bytes.
-    pub fn done(&self) -> Option<f64> {
-        let of = |done: u64, total: u64| done.min(total) as f64 / total.max(1) as f64;
-        match (self.total_blocks, self.total) {
-            (Some(total), _) => Some(of(self.blocks, total)),
-            (None, total) => total.filter(|&total| total > 0).map(|total| of(self.bytes, total)),
-        }
-    }
-}
-
-/// What comes from the network.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Network {
-    /// Bytes that have come.
-    pub received_bytes: u64,
-    /// Connections at once.
-    pub connections: u64,
-    /// Seconds that the work has waited for it: what is not waited for is slower than the network.
-    pub waited_seconds: f64,
-}
-
-impl Network {
-    pub(crate) fn new(received_bytes: u64, connections: u64, waited_seconds: f64) -> Self {
-        Self { received_bytes, connections, waited_seconds }
-    }
-}
-
-/// RocksDB's backlog.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Backlog {
-    /// Files at level 0.
-    pub level0_files: u64,
-    /// Bytes that compactions have yet to move: RocksDB's estimate, or what is left of the final compaction.
-    pub pending_bytes: u64,
-    /// Whether it stalls writers.
-    pub writes: Writes,
-}
-
-/// Whether RocksDB stalls writers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Writes {
-    /// As fast as they can.
-    Flow,
-    /// Slower: flushes or compactions are behind.
-    Delayed,
-    /// Not at all.
-    Stopped,
-}
-
-/// Rare events, which are reported at once.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Event {
-    /// A plan has been chosen: one line for people.
-    Planned {
-        /// The plan in words.
-        plan: String,
-    },
-    /// A phase begins.
-    Phase {
-        /// Which.
-        phase: Phase,
-    },
-    /// A phase is over.
-    PhaseDone {
-        /// Which.
-        phase: Phase,
-        /// How long it took.
-        seconds: f64,
-        /// Bytes it went through.
-        bytes: u64,
-        /// Blocks it went through.
-        blocks: u64,
-        /// Of the bytes, those that an earlier run had gone through.
-        earlier_bytes: u64,
-    },
-    /// An earlier run is resumed.
-    Resumed {
-        /// Bytes of the source that need not be read again.
-        source_bytes: u64,
-        /// SST files that are built already.
-        built_files: u64,
-    },
-    /// The blocks of a source of unknown size do not fit the memory for them: from here on they go through files.
-    Spills {
-        /// Bytes of blocks and entries that may be held.
-        held_bytes: u64,
-    },
-    /// A problem that the user should know and that does not stop the import.
-    Warning {
-        /// The text of the warning.
-        message: String,
-    },
-}
-
-/// Receives the progress of an import: events from the thread that runs it, samples from a thread of bedload's own. Both
-/// methods must return quickly. If one of them panics, the import continues and calls neither of them again.
-///
-/// ```
-/// use bedload::progress::{Event, Observer, Sample};
-///
-/// struct Log;
-///
-/// impl Observer for Log {
-///     fn event(&self, event: &Event) {
-///         if let Event::PhaseDone { phase, seconds, .. } = event {
-///             println!("{} took {seconds:.1} s", phase.name());
-///         }
-///     }
-///
-///     fn sample(&self, sample: &Sample) {
-///         println!("{}: {} of {:?} bytes", sample.phase.name(), sample.bytes, sample.total);
-///     }
-/// }
-/// ```
-pub trait Observer: Sync {
-    /// Receives an event.
-    fn event(&self, event: &Event) {
-        let _ = event;
-    }
-
-    /// Receives the counters, about ten times a second.
-    fn sample(&self, sample: &Sample) {
-        let _ = sample;
-    }
-}
-
-/// Ignores everything.
-#[derive(Debug, Clone, Default)]
-pub struct Silent;
-
-impl Observer for Silent {}
 
 /// Asks an import to stop at its next safe point. Cheap to clone and to read.
 #[derive(Debug, Clone, Default)]
 pub struct CancellationToken(std::sync::Arc<AtomicBool>);
 
 impl CancellationToken {
-    /// Makes the work that holds a clone of this token end soon.
+    /// Cancels the work that holds a clone of this token.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether [`CancellationToken::cancel`] was called.
+    /// True if [`CancellationToken::cancel`] was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -282,18 +39,20 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The most samples kept for the report; beyond it every second one is dropped and the distance doubled.
 const MAX_SAMPLES: usize = 512;
 
+/// Equal steps of the source, each of which gets a sample of its own.
+const STEPS: u128 = 64;
+
 /// The counters of one import, and its clock.
 pub(crate) struct Progress<'a> {
     observer: &'a dyn Observer,
     /// True once the observer has panicked: nothing more is reported to it.
     has_observer_panicked: AtomicBool,
     start: Instant,
-    phase: AtomicU8,
     bytes: AtomicU64,
-    /// `u64::MAX` stands for unknown.
+    /// `u64::MAX` if unknown.
     total: AtomicU64,
     blocks: AtomicU64,
-    /// Bytes of this phase that an earlier run had done.
+    /// Bytes of this phase that an earlier run processed.
     earlier: AtomicU64,
     expected_blocks: AtomicU64,
     backlog: Mutex<Option<Backlog>>,
@@ -303,12 +62,16 @@ pub(crate) struct Progress<'a> {
 
 #[derive(Default)]
 struct Times {
+    phase: Phase,
     phase_start: f64,
+    /// Seconds of each finished phase.
     done: Vec<(Phase, f64)>,
     samples: Vec<Sample>,
-    throughput: throughput::SampledThroughput,
-    rates: rates::IntervalRates,
+    /// Steps of the source that were read.
+    steps: u128,
+    rate: rates::IntervalRate,
     eta: eta::Eta,
+    /// Samples of the sampler per sample kept, and samples since the last kept one.
     every: u32,
     skipped: u32,
 }
@@ -319,7 +82,6 @@ impl<'a> Progress<'a> {
             observer,
             has_observer_panicked: AtomicBool::new(false),
             start: Instant::now(),
-            phase: AtomicU8::new(Phase::Plan as u8),
             bytes: AtomicU64::new(0),
             total: AtomicU64::new(u64::MAX),
             blocks: AtomicU64::new(0),
@@ -335,15 +97,18 @@ impl<'a> Progress<'a> {
     pub fn begin(&self, phase: Phase, total: Option<u64>) {
         self.end();
         let cpu = resources::cpu_seconds();
-        // A sampler that reads meanwhile must not take the counters of one phase for those of another.
-        let mut times = self.lock();
-        self.phase.store(phase as u8, Ordering::Relaxed);
-        self.bytes.store(0, Ordering::Relaxed);
-        self.blocks.store(0, Ordering::Relaxed);
-        self.expected_blocks.store(0, Ordering::Relaxed);
+        // The lock keeps the sampler from mixing the counters of two phases.
+        let mut times = self.times.lock();
+        times.phase = phase;
+        for counter in [&self.bytes, &self.blocks, &self.expected_blocks] {
+            counter.store(0, Ordering::Relaxed);
+        }
         self.set_backlog(None);
         self.total.store(total.unwrap_or(u64::MAX), Ordering::Relaxed);
-        times.eta.begin(phase, self.start.elapsed().as_secs_f64(), cpu);
+        let seconds = self.start.elapsed().as_secs_f64();
+        times.eta.begin(phase, seconds, cpu);
+        times.rate.begin(0, seconds);
+        times.steps = 0;
         drop(times);
         self.report(&Event::Phase { phase });
     }
@@ -351,7 +116,7 @@ impl<'a> Progress<'a> {
     /// Ends the current phase.
     pub fn end(&self) {
         let sample = self.now();
-        let mut times = self.lock();
+        let mut times = self.times.lock();
         let seconds = sample.seconds - times.phase_start;
         times.phase_start = sample.seconds;
         times.done.push((sample.phase, seconds));
@@ -366,7 +131,7 @@ impl<'a> Progress<'a> {
         self.call_observer(|observer| observer.event(event));
     }
 
-    /// Calls the observer. A panic in it must not lose the result of the work: it is caught, and ends the reporting.
+    /// Calls the observer. A panic in it ends the reporting, but not the work.
     fn call_observer(&self, call: impl FnOnce(&dyn Observer)) {
         if !self.has_observer_panicked.load(Ordering::Relaxed)
             && catch_unwind(AssertUnwindSafe(|| call(self.observer))).is_err()
@@ -375,14 +140,14 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Sets how many blocks this phase will have, where an index says so.
+    /// Sets the total of blocks of this phase, which an index counts.
     pub fn expect_blocks(&self, blocks: u64) {
         self.expected_blocks.store(blocks, Ordering::Relaxed);
     }
 
-    /// Sets how long the phases from the next on take in proportion to each other.
+    /// Sets the weights of the phases from the next one on.
     pub fn expect(&self, weights: PhaseWeights) {
-        self.lock().eta.expect(weights);
+        self.times.lock().eta.expect(weights);
     }
 
     /// Adds to the counters; called per batch.
@@ -391,58 +156,46 @@ impl<'a> Progress<'a> {
         self.blocks.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Adds to the counters of a log, and notes the time at every whole 100,000 blocks; called per batch.
+    /// Adds to the counters of a block log and updates its rate; called per batch.
     pub fn advance(&self, bytes: u64, blocks: u64) {
-        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let before = self.blocks.fetch_add(blocks, Ordering::Relaxed);
-        let total = self.total.load(Ordering::Relaxed);
-        let mut times = self.lock();
-        let since = self.start.elapsed().as_secs_f64() - times.phase_start;
-        times.throughput.reach(since, bytes, total);
-        times.rates.reach(before, before + blocks, since);
+        let mut times = self.times.lock();
+        times.rate.reach(before, before + blocks, self.start.elapsed().as_secs_f64());
+        self.keep_step(&mut times);
     }
 
-    /// Adds what an earlier run has done of this phase: it counts as done, but not for the speed.
+    /// Adds what an earlier run did of this phase. It counts as done, but not for the speed.
     pub fn take_up(&self, bytes: u64, blocks: u64) {
         self.add(bytes, blocks);
         self.earlier.fetch_add(bytes, Ordering::Relaxed);
         let cpu = resources::cpu_seconds();
-        let mut times = self.lock();
+        let mut times = self.times.lock();
         let sample = self.counters(&times);
-        times.eta.take_up(sample.done().unwrap_or_default(), sample.seconds, cpu);
+        times.eta.resume(sample.done().unwrap_or_default(), sample.seconds, cpu);
         if sample.phase == Phase::Read {
-            let since = sample.seconds - times.phase_start;
-            times.throughput.reach(since, sample.bytes, self.total.load(Ordering::Relaxed));
-            times.rates.begin_behind(sample.blocks, since);
+            // Earlier samples would distort the speed of this run.
+            times.samples.retain(|sample| sample.phase != Phase::Read);
+            times.samples.push(sample);
+            times.rate.begin(sample.blocks, sample.seconds);
         }
     }
 
-    /// How fast blocks were read, interval by interval.
-    pub fn speed(&self) -> Vec<Speed> {
-        self.lock().rates.rows()
-    }
-
-    /// Sets how many bytes are done, where that is not a sum of batches; called once for megabytes.
+    /// Sets the bytes done, if they are not a sum of batches; called once per some MiB.
     pub fn reach(&self, bytes: u64) {
         self.bytes.fetch_max(bytes, Ordering::Relaxed);
-        if self.phase.load(Ordering::Relaxed) != Phase::Read as u8 {
-            // The throughput is that of reading alone.
-            return;
+        self.keep_step(&mut self.times.lock());
+    }
+
+    /// Keeps a sample at each 64th of the source: the sampler's are too far apart in a short import.
+    fn keep_step(&self, times: &mut Times) {
+        let (bytes, total) = (self.bytes.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        let step = u128::from(bytes) * STEPS / u128::from(total.max(1));
+        if times.phase == Phase::Read && step > times.steps {
+            times.steps = step;
+            let sample = self.counters(times);
+            times.samples.push(sample);
         }
-        let total = self.total.load(Ordering::Relaxed);
-        let mut times = self.lock();
-        let since = self.start.elapsed().as_secs_f64() - times.phase_start;
-        times.throughput.reach(since, bytes, total);
-    }
-
-    /// How fast the ends of the source were read, as far as that is known.
-    pub fn throughput(&self) -> Throughput {
-        self.lock().throughput.of_ends()
-    }
-
-    /// When each step of the source had been taken, as far as that is known.
-    pub fn reading_steps(&self) -> Vec<ReadStep> {
-        self.lock().throughput.steps()
     }
 
     /// Sets RocksDB's backlog; the next phase begins without one.
@@ -450,19 +203,18 @@ impl<'a> Progress<'a> {
         *self.backlog.lock() = backlog;
     }
 
-    /// Says what the network gives while the source is read.
+    /// Sets the function that reads the state of the network while the source is read.
     pub fn watch_network(&self, network: impl Fn() -> Network + Send + 'static) {
         *self.network.lock() = Some(Box::new(network));
     }
 
     pub fn now(&self) -> Sample {
-        self.counters(&self.lock())
+        self.counters(&self.times.lock())
     }
 
     fn counters(&self, times: &Times) -> Sample {
         let total = self.total.load(Ordering::Relaxed);
-        let phase = usize::from(self.phase.load(Ordering::Relaxed));
-        let phase = Phase::ALL.get(phase).copied().unwrap_or(Phase::Plan);
+        let phase = times.phase;
         Sample {
             seconds: self.start.elapsed().as_secs_f64(),
             phase,
@@ -472,30 +224,21 @@ impl<'a> Progress<'a> {
             backlog: *self.backlog.lock(),
             network: self.network.lock().as_ref().filter(|_| phase == Phase::Read).map(|network| network()),
             total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
-            interval_blocks_per_second: (phase == Phase::Read).then(|| times.rates.last()).flatten(),
+            interval_blocks_per_second: (phase == Phase::Read).then(|| times.rate.last()).flatten(),
             seconds_left: None,
         }
     }
 
-    /// The counters now, and the estimate of the seconds left.
-    fn sample(&self) -> Sample {
-        let cpu = resources::cpu_seconds();
-        let mut times = self.lock();
-        let sample = self.counters(&times);
-        let seconds_left = times.eta.seconds_left(sample.done(), sample.seconds, cpu);
-        Sample { seconds_left, ..sample }
-    }
-
     /// Seconds of each phase that is over.
     pub fn phase_seconds(&self) -> Vec<(Phase, f64)> {
-        self.lock().done.clone()
+        self.times.lock().done.clone()
     }
 
     pub fn samples(&self) -> Vec<Sample> {
-        self.lock().samples.clone()
+        self.times.lock().samples.clone()
     }
 
-    /// Does all of `work` with samples for `observer`. Returns what it returned, and the seconds that it took.
+    /// Runs `work` with samples for `observer`. Returns its result and its duration in seconds.
     pub fn timed<T>(observer: &dyn Observer, work: impl FnOnce(&Progress<'_>) -> Result<T>) -> Result<(T, f64)> {
         let progress = Progress::new(observer);
         let result = progress.sampled(|| work(&progress));
@@ -503,18 +246,17 @@ impl<'a> Progress<'a> {
         result.map(|result| (result, progress.start.elapsed().as_secs_f64()))
     }
 
-    /// Samples until `work` is over, on a thread beside it.
+    /// Runs `work`, and sends samples to the observer from another thread.
     pub fn sampled<T>(&self, work: impl FnOnce() -> T) -> T {
         let (over, is_over) = crossbeam_channel::bounded::<()>(0);
         std::thread::scope(|scope| {
             let sample = move || {
                 while is_over.recv_timeout(INTERVAL) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
                     let sample = self.sample();
-                    self.keep(sample);
                     self.call_observer(|observer| observer.sample(&sample));
                 }
             };
-            // Without a thread for it there are no samples; the work goes on.
+            // If the thread cannot be started, the work runs without samples.
             let _ = parallel::start(scope, sample);
             let result = work();
             drop(over);
@@ -522,25 +264,22 @@ impl<'a> Progress<'a> {
         })
     }
 
-    fn keep(&self, sample: Sample) {
-        let mut times = self.lock();
+    /// Returns the counters with the estimate of the seconds left, and keeps them for the report.
+    fn sample(&self) -> Sample {
+        let cpu = resources::cpu_seconds();
+        let mut times = self.times.lock();
+        let sample = self.counters(&times);
+        let seconds_left = times.eta.seconds_left(sample.done(), sample.seconds, cpu);
+        let sample = Sample { seconds_left, ..sample };
         times.skipped += 1;
-        if times.skipped < times.every {
-            return;
+        if times.skipped >= times.every {
+            times.skipped = 0;
+            times.samples.push(sample);
+            if times.samples.len() > MAX_SAMPLES {
+                times.samples = times.samples.iter().skip(1).step_by(2).copied().collect();
+                times.every *= 2;
+            }
         }
-        times.skipped = 0;
-        times.samples.push(sample);
-        if times.samples.len() > MAX_SAMPLES {
-            let mut index = 0;
-            times.samples.retain(|_| {
-                index += 1;
-                index % 2 == 0
-            });
-            times.every *= 2;
-        }
-    }
-
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Times> {
-        self.times.lock()
+        sample
     }
 }

@@ -1,62 +1,37 @@
-//! How fast blocks of a log are read, 100,000 after 100,000: whether an import slows down as its chain goes on.
-
-use serde::{Deserialize, Serialize};
-
-/// How fast blocks were read.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Speed {
-    /// Blocks read so far in this run.
-    pub blocks: u64,
-    /// Seconds since reading began.
-    pub seconds: f64,
-    /// Blocks a second since the row before.
-    pub blocks_per_second: f64,
-}
+//! The rate at which blocks of a log are read, per 100,000 blocks.
 
 /// Blocks of a log in an interval.
 const INTERVAL: u64 = 100_000;
 
-/// The times at which intervals ended.
+/// The rate of the last interval.
 #[derive(Debug, Default)]
-pub(super) struct IntervalRates {
-    /// Blocks that an earlier run had read, and seconds until they were counted.
-    start: (u64, f64),
-    /// Blocks and seconds since the phase began, each time so many more had been read.
-    marks: Vec<(u64, f64)>,
+pub(super) struct IntervalRate {
+    /// Blocks that an earlier run read.
+    earlier: u64,
+    /// Blocks and seconds at the end of the last interval.
+    last: (u64, f64),
+    rate: Option<f64>,
 }
 
-impl IntervalRates {
-    /// Begins after the blocks that an earlier run had read, up to `counted`, at an unknown speed.
-    pub fn begin_behind(&mut self, counted: u64, seconds: f64) {
-        self.start = (counted, seconds);
+impl IntervalRate {
+    /// Begins after `blocks`, which an earlier run read.
+    pub fn begin(&mut self, blocks: u64, seconds: f64) {
+        *self = Self { earlier: blocks, last: (blocks, seconds), rate: None };
     }
 
-    /// Notes that the counter has gone from `before` to `after`, so many seconds after the phase began.
+    /// Notes that the counter went from `before` to `after`.
     pub fn reach(&mut self, before: u64, after: u64, seconds: f64) {
-        let whole = |blocks: u64| blocks.saturating_sub(self.start.0) / INTERVAL;
-        // A thread that notes late would make the next interval too short.
-        let is_late = self.marks.last().is_some_and(|(known, _)| *known >= after);
-        if whole(before) != whole(after) && !is_late {
-            self.marks.push((after, seconds));
+        let whole = |blocks: u64| blocks.saturating_sub(self.earlier) / INTERVAL;
+        // A late thread would make the next interval too short.
+        if whole(before) != whole(after) && after > self.last.0 {
+            self.rate = Some((after - self.last.0) as f64 / (seconds - self.last.1).max(f64::EPSILON));
+            self.last = (after, seconds);
         }
     }
 
-    fn row(&self, index: usize) -> Option<Speed> {
-        let &(blocks, seconds) = self.marks.get(index)?;
-        let before = index.checked_sub(1).and_then(|index| self.marks.get(index)).unwrap_or(&self.start);
-        let blocks_per_second = blocks.saturating_sub(before.0) as f64 / (seconds - before.1).max(f64::EPSILON);
-        Some(Speed { blocks: blocks.saturating_sub(self.start.0), seconds, blocks_per_second })
-    }
-
-    /// All intervals.
-    pub fn rows(&self) -> Vec<Speed> {
-        (0..self.marks.len()).filter_map(|index| self.row(index)).collect()
-    }
-
-    /// Blocks a second over the last one.
+    /// Blocks a second over the last interval.
     pub fn last(&self) -> Option<f64> {
-        self.row(self.marks.len().checked_sub(1)?).map(|row| row.blocks_per_second)
+        self.rate
     }
 }
 
@@ -64,40 +39,36 @@ impl IntervalRates {
 mod tests {
     use super::*;
 
-    fn rates(intervals: &IntervalRates) -> Vec<(u64, f64)> {
-        intervals.rows().iter().map(|row| (row.blocks, row.blocks_per_second)).collect()
+    #[test]
+    fn each_interval_has_its_own_rate() {
+        let mut rate = IntervalRate::default();
+        assert_eq!(rate.last(), None);
+        rate.reach(0, 60_000, 1.0);
+        assert_eq!(rate.last(), None);
+        rate.reach(60_000, 100_000, 2.0);
+        assert_eq!(rate.last(), Some(50_000.0));
+        rate.reach(100_000, 199_999, 3.0);
+        assert_eq!(rate.last(), Some(50_000.0));
+        // Blocks beyond the mark belong to the interval that it ends.
+        rate.reach(199_999, 220_000, 3.0);
+        assert_eq!(rate.last(), Some(120_000.0));
     }
 
     #[test]
-    fn every_whole_stretch_has_its_own_rate() {
-        let mut intervals = IntervalRates::default();
-        assert_eq!(intervals.last(), None);
-        intervals.reach(0, 60_000, 1.0);
-        assert_eq!((intervals.last(), intervals.rows().len()), (None, 0));
-        intervals.reach(60_000, 100_000, 2.0);
-        assert_eq!(intervals.last(), Some(50_000.0));
-        intervals.reach(100_000, 199_999, 3.0);
-        assert_eq!(intervals.last(), Some(50_000.0));
-        // What is beyond the mark belongs to the stretch that it ends.
-        intervals.reach(199_999, 220_000, 3.0);
-        assert_eq!(rates(&intervals), [(100_000, 50_000.0), (220_000, 120_000.0)]);
+    fn resumed_blocks_do_not_count_for_the_rate() {
+        let mut rate = IntervalRate::default();
+        rate.begin(5_030_000, 0.5);
+        rate.reach(5_030_000, 5_110_000, 1.0);
+        assert_eq!(rate.last(), None);
+        rate.reach(5_110_000, 5_130_000, 1.5);
+        assert_eq!(rate.last(), Some(100_000.0));
     }
 
     #[test]
-    fn what_an_earlier_run_had_read_says_nothing_about_this_one() {
-        let mut intervals = IntervalRates::default();
-        intervals.begin_behind(5_030_000, 0.5);
-        intervals.reach(5_030_000, 5_110_000, 1.0);
-        assert_eq!(intervals.last(), None);
-        intervals.reach(5_110_000, 5_130_000, 1.5);
-        assert_eq!(rates(&intervals), [(100_000, 100_000.0)]);
-    }
-
-    #[test]
-    fn a_thread_that_comes_late_changes_nothing() {
-        let mut intervals = IntervalRates::default();
-        intervals.reach(190_000, 210_000, 2.0);
-        intervals.reach(90_000, 110_000, 2.1);
-        assert_eq!(rates(&intervals), [(210_000, 105_000.0)]);
+    fn late_thread_changes_nothing() {
+        let mut rate = IntervalRate::default();
+        rate.reach(190_000, 210_000, 2.0);
+        rate.reach(90_000, 110_000, 2.1);
+        assert_eq!(rate.last(), Some(105_000.0));
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use derive_setters::Setters;
 
-use super::read_multihash;
+use super::keys::read_multihash;
 use crate::error::{Error, Result};
 use crate::os::resources;
 use crate::progress::CancellationToken;
@@ -49,6 +49,10 @@ impl Resources {
             return Err(Error::memory_too_small(memory, LEAST_MEMORY));
         }
         Ok(self.memory.or_else(|| resources::memory().map(|all| all / 4)).unwrap_or(SOME_MEMORY))
+    }
+
+    pub(super) fn check_cancelled(&self) -> Result<()> {
+        if self.stop.is_cancelled() { Err(Error::interrupted_reading()) } else { Ok(()) }
     }
 
     pub(super) fn scratch_parent(&self) -> PathBuf {

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
-use crate::schema::{BLOCK_IDS, TRANSACTIONS};
+use crate::schema::{BLOCK_IDS, NUMBER, TRANSACTIONS};
 use crate::sort::key::KeyLayout;
 
 /// Block cache, in bytes: neighbouring keys are rarely requested.
@@ -85,17 +85,13 @@ impl BlockLookup {
             reason: format!("`{text}` is neither the number of a block nor an id: {error}"),
             hint: "give a number, or the id of a block or of a transaction as hex".into(),
         })?;
-        if let Some(value) = self.value(BLOCK_IDS, id.as_bytes())? {
-            return match number_at(&value, 0) {
-                Some(number) => self.block(number, None),
-                None => Ok(None),
-            };
-        }
-        match self.value(TRANSACTIONS, id.as_bytes())? {
-            Some(value) => match (number_at(&value, 0), number_at(&value, 4)) {
-                (Some(number), position) => self.block(number, position),
-                _ => Ok(None),
-            },
+        let value = match self.value(BLOCK_IDS, id.as_bytes())? {
+            None => self.value(TRANSACTIONS, id.as_bytes())?,
+            value => value,
+        };
+        // The entry of a transaction has a position after the number.
+        match value.and_then(|value| Some((number_at(&value, 0)?, number_at(&value, NUMBER)))) {
+            Some((number, position)) => self.block(number, position),
             None => Ok(None),
         }
     }

@@ -7,8 +7,8 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use super::access::{BlockLocation, Location};
 use super::dag_json::{dag_json, header_json};
 use super::header::chain_header;
+use super::keys::read_multihash;
 use super::links::{codec, links};
-use super::read_multihash;
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::CancellationToken;
@@ -176,24 +176,24 @@ impl Lookup {
 
     /// Returns the blocks that are headers.
     fn headers(&self, cids: &[RawCid]) -> Result<Vec<(RawCid, Found)>> {
-        let wanted: Vec<Wanted> = cids.iter().map(|cid| Wanted { readings: vec![self.reading_of_cid(cid)] }).collect();
-        let found = cids.iter().cloned().zip(self.get(&wanted)?);
-        Ok(found
-            .filter_map(|(cid, found)| Some((cid, found?)))
-            .filter(|(_, found)| chain_header(&found.block).is_some())
-            .collect())
+        let found = cids.iter().cloned().zip(self.get(&self.wanted_cids(cids))?);
+        let found = found.filter_map(|(cid, found)| Some((cid, found?)));
+        Ok(found.filter(|(_, found)| chain_header(&found.block).is_some()).collect())
     }
 
     /// Returns the links of blocks.
     fn linked(&self, cids: &[RawCid]) -> Result<Vec<RawCid>> {
-        let wanted: Vec<Wanted> = cids.iter().map(|cid| Wanted { readings: vec![self.reading_of_cid(cid)] }).collect();
         let mut linked = Vec::new();
-        for Found { block, codec } in self.get(&wanted)?.into_iter().flatten() {
+        for Found { block, codec } in self.get(&self.wanted_cids(cids))?.into_iter().flatten() {
             let mut add = |cid: &[u8]| linked.extend(RawCid::from_bytes(cid));
             let _ = links(codec.unwrap_or(codec::RAW), &block, &mut add);
         }
         linked.truncate(MAX_LINKED);
         Ok(linked)
+    }
+
+    fn wanted_cids(&self, cids: &[RawCid]) -> Vec<Wanted> {
+        cids.iter().map(|cid| Wanted { readings: vec![self.reading_of_cid(cid)] }).collect()
     }
 
     fn unknown(&self, text: &str) -> Error {

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::queue::StepRef;
+use super::keys::cid_text;
+use super::steps::StepRef;
 use crate::report::MissingBlock;
-use crate::sort::key::KeyLayout;
 
 /// Number of listed blocks.
 pub(super) const LISTED: usize = 10;
@@ -38,15 +38,11 @@ impl MissingBlocks {
         }
         if self.first.len() < LISTED {
             self.first.push(MissingBlock {
-                cid: text(step.cid),
-                parent: (!step.parent.is_empty()).then(|| text(step.parent)),
+                cid: cid_text(step.cid),
+                parent: (!step.parent.is_empty()).then(|| cid_text(step.parent)),
                 epoch: step.epoch,
                 allowed,
             });
         }
     }
-}
-
-fn text(cid: &[u8]) -> String {
-    super::key_text(KeyLayout::Cid, cid)
 }

@@ -9,8 +9,7 @@ use crate::progress::{CancellationToken, Event, Phase, Progress};
 use crate::source::car::chunk::Chunk;
 use crate::source::car::chunks::{Chunks, Limits, Tail};
 use crate::source::car::{DEFAULT_MAX_BLOCK, Header, NullPadding, Section, Step, next_section};
-use crate::source::input::{self, Compression, Extent, Input, InputOptions};
-use crate::source::remote::NetworkOptions;
+use crate::source::input::{Compression, Input};
 
 /// Bytes per read, also for the beginning of a remote file.
 pub(super) const CHUNK: usize = 2 << 20;
@@ -31,21 +30,8 @@ pub(super) struct Snapshot<'a> {
 }
 
 impl<'a> Snapshot<'a> {
-    /// Opens a snapshot with this much memory for decompression and begins a phase of `progress`.
+    /// Reads the header and begins a phase of `progress`.
     pub fn open(
-        path: &'a Path,
-        null_padding: NullPadding,
-        threads: usize,
-        memory: u64,
-        network: NetworkOptions,
-        progress: &Progress<'_>,
-    ) -> Result<Self> {
-        let how = InputOptions { network, extent: Extent::All, ..InputOptions::of_share(threads, memory) };
-        Self::of_input(path, input::open(path, &how)?, null_padding, CHUNK, progress)
-    }
-
-    /// Opens a snapshot from an open input.
-    pub fn of_input(
         path: &'a Path,
         input: Input,
         null_padding: NullPadding,
@@ -74,9 +60,8 @@ impl<'a> Snapshot<'a> {
 
     /// Accepts a file of several concatenated CARs. Blocks after an index are not found; the caller notices that they are
     /// missing.
-    pub fn concatenated(mut self) -> Self {
+    pub fn accept_concatenated(&mut self) {
         self.chunks.accept_concatenated(true);
-        self
     }
 
     /// Returns the next chunk in file order.

@@ -13,7 +13,7 @@ use crate::report::record::ImportRecord;
 use crate::report::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
 use crate::rocks::option_map::says_default;
 use crate::rocks::options_file::OptionsFile;
-use crate::rocks::{DataFile, FamilyScan, FileTotals, Level, Reader, ReaderOptions, options};
+use crate::rocks::{DataFile, FamilyScan, FileTotals, Reader, ReaderOptions, levels_of, options};
 
 /// Block cache, in bytes.
 const CACHE: usize = 8 << 20;
@@ -106,18 +106,8 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
 }
 
 fn family_stat(reader: &Reader, name: &str, files: &[DataFile]) -> Result<FamilyStat> {
-    let mut levels: Vec<Level> = Vec::new();
     let own: Vec<&DataFile> = files.iter().filter(|file| file.family == name).collect();
-    for file in &own {
-        match levels.iter_mut().find(|level| level.level == file.level) {
-            Some(level) => {
-                level.files += 1;
-                level.bytes += file.size;
-            }
-            None => levels.push(Level { level: file.level, files: 1, bytes: file.size }),
-        }
-    }
-    levels.sort_by_key(|level| level.level);
+    let levels = levels_of(own.iter().map(|file| (file.level, file.size)));
     let FileTotals { entries, filter_bytes, index_bytes, .. } = reader.totals(name)?;
     Ok(FamilyStat {
         name: name.to_owned(),

@@ -6,7 +6,7 @@ use serde::Serialize;
 pub const BUNDLED_SCHEMA: &str = "bedload-bundled-1";
 
 /// The result of publishing a bundle.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct BundleReport {
     /// Name and version of this document.
     pub schema: String,

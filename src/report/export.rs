@@ -9,7 +9,7 @@ use crate::hash::content_digest::ContentDigest;
 pub const EXPORT_SCHEMA: &str = "bedload-export-2";
 
 /// The result of an export.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct ExportReport {
     /// Name and version of this document.

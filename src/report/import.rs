@@ -1,4 +1,4 @@
-//! What an import did.
+//! The report of an import.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::Plan;
 use crate::hash::content_digest::ContentDigest;
 use crate::preset::EffectiveOption;
-use crate::progress::{ReadStep, Sample, Throughput};
+use crate::progress::Sample;
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
 use crate::sort::router::{ClassCounts, Count, Router};
@@ -21,72 +21,72 @@ use super::{BundleReport, LogReport};
 /// The version of this document; it changes when a field changes its meaning or goes.
 pub const SCHEMA: &str = "bedload-import-6";
 
-/// What an import did; also what `BEDLOAD.json` in the database says.
+/// The report of an import; `BEDLOAD.json` in the database stores it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ImportReport {
     /// Name and version of this document.
     pub schema: String,
-    /// When the import was complete, in UTC as RFC 3339 has it.
+    /// End of the import, in UTC (RFC 3339).
     #[serde(default)]
     pub imported_at: String,
-    /// Whether an earlier run had done a part of the work: times, costs and samples are those of the last run alone.
+    /// True if an earlier run did a part of the work. Times, costs and samples are those of the last run.
     #[serde(default)]
     pub resumed: bool,
     /// All sources together.
     pub source: SourceInfo,
-    /// Each source, in the order in which they were read.
+    /// Each source, in the order of reading.
     #[serde(default)]
     pub sources: Vec<SourceInfo>,
-    /// The head of the chain, where the source names it; that of `newest` where there is one.
+    /// The head of the chain, if the source names it; that of `newest` if present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
-    /// The snapshot whose roots readers begin at, where an older one was added to its database.
+    /// The snapshot whose roots readers begin at, if an older snapshot was added to its database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) newest: Option<NewestSnapshot>,
-    /// How many roots are neither among the blocks nor in the database.
+    /// Roots that are neither among the blocks nor in the database.
     #[serde(default)]
     pub missing_roots: u64,
-    /// The first of them, ten at most.
+    /// The first ten of them.
     #[serde(default)]
     pub first_missing_roots: Vec<String>,
-    /// The bundle that was published while it was made. Never in `BEDLOAD.json`.
+    /// The bundle that was published during the import. Never in `BEDLOAD.json`.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub(crate) bundle: Option<Box<BundleReport>>,
     /// The links of the blocks; only with `--links check` or `--links require`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkReport>,
-    /// Where it was seeded with a part of a bundle: which one. Counts, digest and column families are those of the part; the
-    /// rest is of the whole import.
+    /// The part of a bundle, if the database was seeded with a part. Counts, digest and column families are those of the
+    /// part; the rest describes the whole import.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) part: Option<Part>,
     /// The database's path as the user gave it.
     pub db: String,
-    /// The column family that took the blocks.
+    /// The column family of the blocks.
     pub column_family: String,
-    /// Whether the database was there before; then counts and digest are those of this import alone.
+    /// True if the database existed before. Counts and digest are those of this import alone.
+    #[serde(default)]
     pub into_existing: bool,
-    /// Whether it took the place of a database that was there before.
+    /// True if it replaced a database.
     #[serde(default)]
     pub replaced: bool,
-    /// What a block is stored under.
+    /// The key of a block.
     pub key: KeyLayout,
-    /// Whether every block was checked against its hash.
+    /// True if the hash of every block was verified.
     pub verified: bool,
-    /// How many blocks.
+    /// Numbers of blocks.
     pub blocks: Blocks,
     /// Bytes of the blocks in the source, duplicates included.
     pub payload_bytes: u64,
     /// The content digest of the column family.
     pub digest: ContentDigest,
-    /// The F3 data of the snapshots, each once, if they were not stored (`--f3 skip`). Counts and digest do not include
-    /// them.
+    /// The F3 data of the snapshots if they were not stored (`--f3 skip`). Counts and digest do not include them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub f3: Vec<F3Report>,
-    /// Which part of the source this is, where it is not all of it. Counts, digest and missing roots are those of the part.
+    /// The shard of the source (`--shard`). Counts, digest and missing roots are those of the shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shard: Option<ShardReport>,
-    /// Multicodecs of the hash functions of the blocks; only where keys are bare digests, which do not name theirs.
+    /// Multicodecs of the hash functions of the blocks, if keys are bare digests, which do not name them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
     /// The preset the database was made for.
@@ -97,47 +97,43 @@ pub struct ImportReport {
     pub preset_from: Option<String>,
     /// The loader that made it.
     pub loader: String,
-    /// How it was done; whether blocks were spilled is what happened, not what was expected.
+    /// The plan. `spill` is what happened, not what was expected.
     pub plan: Plan,
-    /// Seconds: `total`, and one entry a phase.
+    /// Seconds: `total`, and one entry per phase.
     pub seconds: serde_json::Map<String, serde_json::Value>,
     /// Processor time of the whole process, user and system.
     pub cpu_seconds: Option<f64>,
-    /// The most memory the process had at once.
+    /// Peak resident memory of the process.
     pub peak_rss_bytes: Option<u64>,
     /// Bytes the process read, from the page cache or not.
     pub bytes_read: Option<u64>,
     /// Bytes the process wrote.
     pub bytes_written: Option<u64>,
-    /// Bytes of SST files and WAL that were written to make the database, by RocksDB's count: finished files with the
-    /// ingest loader; WAL, flushes and compactions with the memtable loader. `null` with `into_existing`, where others'
-    /// work could be in it.
+    /// Bytes of SST files and WAL that were written for the database, as RocksDB counts them: finished files with the
+    /// ingest loader; WAL, flushes and compactions with the memtable loader. `null` with `into_existing`, where the
+    /// count could include the work of others.
     #[serde(default)]
     pub rocksdb_bytes_written: Option<u64>,
     /// True if everything was compacted; `load.compaction.final=false` leaves that to the node.
     pub compacted: bool,
     /// Levels of the finished database.
+    #[serde(default)]
     pub levels: Vec<Level>,
-    /// What only block logs have.
+    /// Facts of a block log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogReport>,
-    /// What RocksDB did while it was written to; only the memtable loader has this.
+    /// RocksDB's statistics of the memtable loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memtable: Option<MemtableReport>,
     /// Options of the database that were set or differ from RocksDB's defaults, read back from its OPTIONS file.
     pub options: Vec<OptionRow>,
-    /// `IDENTITY`, where the options require that file, and the newest OPTIONS file, as they were committed. A node
-    /// that opens the database writes newer OPTIONS files.
+    /// `IDENTITY`, if the options require that file, and the newest OPTIONS file, as they were committed. A node that
+    /// opens the database writes newer OPTIONS files.
     #[serde(default)]
     pub small_files: Vec<RecordedFile>,
-    /// How fast both ends of the source were read.
-    pub reading: Throughput,
-    /// When each step of the source had been taken: at most 64 equal steps; none where the size is not known.
-    #[serde(default)]
-    pub reading_steps: Vec<ReadStep>,
-    /// Progress over time.
+    /// Progress over time, and at each 64th of the source.
     pub samples: Vec<Sample>,
-    /// What ran.
+    /// Versions of bedload and RocksDB.
     pub versions: Versions,
 }
 
@@ -161,7 +157,7 @@ pub struct OptionRow {
     pub value: String,
     /// RocksDB's default.
     pub default: String,
-    /// What set it; `null` if RocksDB chose it.
+    /// The origin of the value; `null` if RocksDB chose it.
     pub from: Option<String>,
 }
 
@@ -171,7 +167,7 @@ impl OptionRow {
     }
 }
 
-/// What RocksDB did while it was written to.
+/// RocksDB's statistics of the memtable loader.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemtableReport {
@@ -185,13 +181,13 @@ pub struct MemtableReport {
     /// Bytes written to the WAL.
     #[serde(default)]
     pub wal_bytes_written: u64,
-    /// How often RocksDB began to delay or stop writers.
+    /// Number of times that RocksDB began to delay or stop writers.
     pub stalls: u64,
-    /// How long it did, in seconds.
+    /// Duration of these stalls, in seconds.
     pub stall_seconds: f64,
     /// Files at level 0 when the last block was written, before the final compaction.
     pub level0_files_before_compaction: u64,
-    /// Compactions, the final one and those that ran by themselves.
+    /// Compactions, automatic ones and the final one.
     pub compactions: u64,
     /// Bytes they read.
     pub compaction_bytes_read: u64,
@@ -199,31 +195,34 @@ pub struct MemtableReport {
     pub compaction_bytes_written: u64,
 }
 
-/// What was read.
+/// A source.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SourceInfo {
-    /// The path as the user gave it; `-` for a pipe. Of several sources the first, and how many more.
+    /// The path as the user gave it; `-` for a pipe. Of several sources the first, and the number of the others.
     pub path: String,
     /// `car` or `block-log`.
     pub format: String,
-    /// How it was compressed: `none`, `zstd`, ...; `mixed` where several sources differ.
+    /// The compression: `none`, `zstd`, ...; `mixed` if several sources differ.
     pub compression: String,
     /// Version of the format; the highest of several sources.
+    #[serde(default)]
     pub version: u64,
-    /// Size on disk, or what a pipe delivered.
+    /// Size on disk, or of the data of a pipe, in bytes.
     pub bytes: u64,
-    /// The roots, as CIDs in their usual text form; of several sources all of them, each once.
+    /// The roots, as CIDs in their usual text form; of several sources the distinct roots of all.
+    #[serde(default)]
     pub roots: Vec<String>,
-    /// Bytes of null padding behind the blocks.
+    /// Bytes of null padding after the blocks.
+    #[serde(default)]
     pub null_padding: u64,
     /// The file on the network and its traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteInfo>,
-    /// The sum that all bytes of one source were compared with.
+    /// The checksum of one source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<ChecksumInfo>,
-    /// The blocks of one source. Duplicates are those that occurred before, in an earlier source or in this one.
+    /// The blocks of one source. Duplicates occurred before, in an earlier source or in this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Blocks>,
 }
@@ -232,53 +231,53 @@ pub struct SourceInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RemoteInfo {
-    /// Its address behind all redirects, without secrets.
+    /// Its address after all redirects, without secrets.
     pub url: String,
     /// Its ETag.
     pub etag: Option<String>,
-    /// When it was changed last, in the server's words.
+    /// The `Last-Modified` header.
     pub modified: Option<String>,
-    /// Whether the server gives ranges of it.
+    /// True if the server supports range requests.
     pub ranges: bool,
-    /// Requests that this run has made.
+    /// Requests of this run.
     pub requests: u64,
-    /// Bytes that this run has received.
+    /// Bytes that this run received.
     pub received_bytes: u64,
-    /// Seconds that this run has waited for the network.
+    /// Seconds that this run waited for the network.
     pub waited_seconds: f64,
-    /// Connections at once, in the end.
+    /// Open connections at the end.
     pub connections: u64,
 }
 
-/// A sum of all bytes of a source.
+/// The expected checksum of all bytes of a source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ChecksumInfo {
-    /// What sums them.
+    /// The function.
     pub function: SumFunction,
-    /// The sum, in hex.
+    /// The checksum, in hex.
     pub sum: String,
-    /// Where it is from: `the command line`, a file, a URL, or what a store says of the file.
+    /// Its origin: `the command line`, a file, a URL, or the metadata of an object store.
     pub from: String,
-    /// Whether all bytes have it: not where an earlier run that did not know of it had taken them.
+    /// True if all bytes were compared; false if an earlier run read some of them without this checksum.
     pub compared: bool,
 }
 
 impl ChecksumInfo {
-    /// A sum that all bytes are compared with.
+    /// The report of a checksum that all bytes are compared with.
     pub(crate) fn of(expected: &Expected) -> Self {
         let Expected { function, sum, from } = expected.clone();
         Self { function, sum, from, compared: true }
     }
 }
 
-/// F3 data that were read and verified like every block, and not stored.
+/// F3 data that were read and verified like every block, but not stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct F3Report {
     /// Their CID.
     pub cid: String,
-    /// How often the block is in the snapshots.
+    /// Number of occurrences in the snapshots.
     pub blocks: u64,
     /// Its length in bytes.
     pub bytes: u64,
@@ -290,12 +289,12 @@ pub struct F3Report {
 pub struct Head {
     /// `filecoin`, `steem`, `hive` or `antelope`.
     pub chain: String,
-    /// The network, where its genesis is in the database (`mainnet`, `calibnet`), or the log names it by its chain id.
+    /// The network: `mainnet` or `calibnet` if its genesis block is in the database; the chain id of a block log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
     /// The epoch of the head tipset, or the number of the last block.
     pub height: u64,
-    /// When that was made, in UTC as RFC 3339 has it.
+    /// Its time, in UTC (RFC 3339).
     pub time: Option<String>,
 }
 
@@ -318,47 +317,47 @@ pub(crate) fn rfc3339(timestamp: u64) -> Option<String> {
     write!(text, "{}", humantime::format_rfc3339_seconds(time)).ok().map(|()| text)
 }
 
-/// A snapshot that was imported before an older one was added to its database.
+/// A snapshot to whose database an older one was added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewestSnapshot {
     /// Its path as the user gave it.
     pub path: String,
     /// Its roots, as CIDs in their usual text form.
     pub roots: Vec<String>,
-    /// Its F3 data, where they were not stored.
+    /// Its F3 data, if they were not stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub f3: Vec<F3Report>,
 }
 
-/// What the blocks of a CAR link to.
+/// The links of the blocks of a CAR.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LinkReport {
-    /// Distinct blocks that are linked to; sector commitments and blocks inside of links do not count.
+    /// Distinct linked blocks, without sector commitments and blocks inside of links.
     pub linked: u64,
-    /// How many of them are neither in the source nor in the database.
+    /// Those that are neither in the source nor in the database.
     pub missing: u64,
-    /// Blocks that are not what their codec says, and links that are no CID or longer than 65,535 bytes.
+    /// Blocks that do not match their codec, and links that are not CIDs or longer than 65,535 bytes.
     pub malformed: u64,
-    /// Some of those that are missing, ten at most.
+    /// Up to ten missing blocks.
     pub first_missing: Vec<String>,
 }
 
-/// What a database has of a bundle.
+/// The part of a bundle that a database contains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// The bundle's id.
     pub bundle: String,
-    /// Files that were taken.
+    /// Files of the part.
     pub files: u64,
-    /// Files that the bundle has.
+    /// Files of the bundle.
     pub of_files: u64,
-    /// The content digest of the blocks of the whole bundle.
+    /// The content digest of the whole bundle.
     pub of_digest: ContentDigest,
 }
 
 impl Part {
-    /// In words, for people.
+    /// One line for people.
     pub(crate) fn describe(&self) -> String {
         let Self { bundle, files, of_files, .. } = self;
         format!("{files} of the {of_files} files of the bundle {bundle}")
@@ -369,25 +368,25 @@ impl Part {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShardReport {
-    /// Which one, counted from 0.
+    /// Its number, from 0.
     pub number: u32,
-    /// How many there are.
+    /// The number of shards.
     pub of: u32,
-    /// What the whole source has, for each beginning of keys that its digests are cut into shards behind, and last for all
+    /// Counts of the whole source: for each key prefix after which digests are divided into shards, and last for all
     /// other keys.
     pub classes: Vec<ShardClass>,
-    /// The network, where its genesis is in this shard: the head may be in another one.
+    /// The network, if its genesis block is in this shard; the head may be in another shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
 }
 
-/// Blocks of a source whose keys begin alike.
+/// Blocks of a source with a common key prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShardClass {
-    /// The first bytes of their keys, as hex; `null` for all other keys.
+    /// The prefix, as hex; `null` for all other keys.
     pub prefix: Option<String>,
-    /// How many there are, duplicates included.
+    /// Number of blocks, duplicates included.
     pub blocks: u64,
     /// Bytes of their values.
     pub bytes: u64,
@@ -403,7 +402,7 @@ impl ShardReport {
         Self { number: shard.number, of: shard.of, classes: router.classes(framed).map(class).collect(), network }
     }
 
-    /// Blocks of the whole source, and bytes of their values; `None` where the numbers are none.
+    /// Blocks of the whole source, and bytes of their values; `None` on overflow.
     pub(crate) fn source(&self) -> Option<Count> {
         self.classes.iter().try_fold(Count::default(), |all, class| {
             Some(Count { blocks: all.blocks.checked_add(class.blocks)?, bytes: all.bytes.checked_add(class.bytes)? })
@@ -411,27 +410,27 @@ impl ShardReport {
     }
 }
 
-/// How many blocks.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// Numbers of blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Blocks {
     /// In the source.
     pub read: u64,
     /// In the database.
     pub written: u64,
-    /// In the source more than once.
+    /// Repeated in the source.
     pub duplicate: u64,
-    /// Of those written, how many an existing database held before; only with `into_existing`.
+    /// Those of the written ones that the existing database contained before; only with `into_existing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub existing: Option<u64>,
 }
 
-/// What ran.
+/// Versions of bedload and RocksDB.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Versions {
-    /// This program's.
+    /// The version of bedload.
     pub bedload: String,
-    /// RocksDB's.
+    /// The version of RocksDB.
     pub rocksdb: String,
 }

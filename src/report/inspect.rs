@@ -9,7 +9,7 @@ use crate::hash::content_digest::ContentDigest;
 pub const INSPECT_SCHEMA: &str = "bedload-inspect-3";
 
 /// The contents of a snapshot. Fields that a quick inspection does not find are `null`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct InspectReport {
     /// Name and version of this document.

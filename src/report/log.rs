@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::blocks::chain::Family;
 use crate::hash::content_digest::ContentDigest;
-use crate::progress::Speed;
 use crate::rocks::Level;
 pub use crate::source::block_log::{BlockRef, IndexUse, LogLayout, Packings};
 use crate::text::size::counted;
@@ -40,13 +39,12 @@ pub struct LogReport {
     /// Blocks that were compared with a checkpoint.
     pub checkpoints: u64,
     /// Transactions; `null` when they were not counted.
+    #[serde(default)]
     pub transactions: Option<u64>,
     /// Blocks with operations of unknown kinds, whose merkle roots were not checked.
     pub unknown_operations: u64,
     /// The column families.
     pub families: Vec<FamilyReport>,
-    /// Speed over the chain.
-    pub speed: Vec<Speed>,
 }
 
 /// The checks of an import in a block log.

@@ -1,4 +1,4 @@
-//! The plan of an import, decided before it starts: a value that can be printed, compared and tested.
+//! The plan of an import, decided before it starts.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::text::size::{counted, human};
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct DryRun {
-    /// The source as the user gave it. Of several the first, and how many more.
+    /// The source as the user gave it. Of several the first, and the number of the others.
     pub source: String,
     /// The preset.
     pub preset: String,
@@ -36,133 +36,133 @@ impl DryRun {
 pub struct Plan {
     /// The memory budget in bytes.
     pub(crate) memory: u64,
-    /// Threads that work.
+    /// Number of threads.
     pub(crate) threads: usize,
     /// The size at which an SST is closed, in bytes.
     pub(crate) sst_bytes: u64,
-    /// Bytes of a CAR read at once.
+    /// Bytes of a CAR per read.
     pub(crate) chunk_bytes: u64,
-    /// The size of the decompressed source in bytes, where it is known or can be guessed.
+    /// The size of the decompressed source in bytes, if known or estimated.
     pub(crate) expected_bytes: Option<u64>,
-    /// What is needed of each file system that is written to; with a work directory on another one there are two.
+    /// The space needed on each file system: two if the work directory is on another one.
     #[serde(default)]
     pub(crate) space: Vec<Space>,
-    /// Bytes of memory, beside `memory`, for the keys and links that are compared; none where links are not followed.
+    /// Bytes of memory for comparing keys and links, in addition to `memory`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) links_bytes: u64,
-    /// Files that will be open at once, as far as the source's size is known.
+    /// Expected number of open files.
     pub(crate) open_files: u64,
-    /// How the records of the source get into the database.
+    /// The method of the import.
     #[serde(flatten)]
     pub(crate) method: Method,
 }
 
-/// How the records of a source get into the database.
+/// The method of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case")]
 pub enum Method {
-    /// The blocks of a CAR are sorted and built into SSTs, which RocksDB ingests.
+    /// Sorts the blocks of a CAR and builds SST files, which RocksDB ingests.
     CarSst {
-        /// How they are sorted.
+        /// The sort.
         sort: SortPlan,
     },
-    /// The blocks of a CAR are written through memtables.
+    /// Writes the blocks of a CAR through memtables.
     CarMemtable {
-        /// How they are written.
+        /// The memtables.
         memtable: MemtablePlan,
     },
-    /// The blocks of a log, which come in the order of their keys, are built into SSTs, which RocksDB ingests.
+    /// Builds SST files from the blocks of a log, which are in key order already; RocksDB ingests them.
     BlockLogSst {
-        /// How the log is read.
+        /// The log.
         log: LogPlan,
     },
-    /// The blocks of a log are written through memtables.
+    /// Writes the blocks of a log through memtables.
     BlockLogMemtable {
-        /// How the log is read.
+        /// The log.
         log: LogPlan,
-        /// How its records are written.
+        /// The memtables.
         memtable: MemtablePlan,
     },
 }
 
-/// How the blocks of a CAR are sorted.
+/// The sort of the blocks of a CAR.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SortPlan {
-    /// Through memory, or through files from the first block on.
+    /// True if blocks are spilled to files from the first block on.
     pub spill: bool,
-    /// Whether what is held in memory first may turn out not to fit, and then goes through files: the source's size is not
-    /// known, or it is too large for the memory that the caller insists on. After an import: whether it has turned out so.
+    /// True if blocks may turn out not to fit into memory and are spilled then: the size of the source is unknown, or
+    /// too large for the memory that the caller chose. After an import: true if they were.
     #[serde(default)]
     pub may_spill: bool,
-    /// Whether the machine has memory beyond the budget for all blocks, in its page cache: partitions stay there.
+    /// True if partitions stay in the page cache: the machine has memory for all blocks beyond the budget.
     #[serde(default)]
     pub cached: bool,
-    /// Whether partitions only refer to the source, whose blocks the page cache holds.
+    /// True if partitions contain references to the source, whose blocks stay in the page cache.
     #[serde(default)]
     pub by_reference: bool,
-    /// Bytes of blocks and entries that may be held before they are spilled.
+    /// Limit of blocks and entries in memory, in bytes.
     pub hold_bytes: u64,
-    /// The partitions that they are sorted in.
+    /// The partitions.
     pub partitions: PartitionPlan,
 }
 
-/// How records are partitioned by their keys, and the partitions sorted.
+/// The partitions of records, which are sorted one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionPlan {
     /// Bits of the digest that choose the partition.
     pub bits: u32,
-    /// Bytes appended to a partition at once.
+    /// Bytes per append to a partition.
     pub piece_bytes: u64,
-    /// Bytes of one partition that can be sorted in memory.
+    /// Size of a partition that can be sorted in memory, in bytes.
     pub sort_bytes: u64,
 }
 
-/// How a block log is read.
+/// Reading of a block log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogPlan {
-    /// Bytes of the log that one thread builds into files of their own.
+    /// Bytes of the log per range; one thread builds the files of a range.
     pub range_bytes: u64,
-    /// Column families that are made.
+    /// Column families to create.
     pub families: Vec<String>,
-    /// The partitions of the ids of transactions, where these are indexed.
+    /// The partitions of the transaction ids, if these are indexed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transactions: Option<PartitionPlan>,
 }
 
-/// How records are written through memtables.
+/// Writing through memtables.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemtablePlan {
     /// Threads that write batches.
     pub writer_threads: usize,
-    /// The size at which a batch is written, in bytes.
+    /// Size of a batch, in bytes.
     pub batch_bytes: u64,
-    /// The records at which a batch is written.
+    /// Most records of a batch.
     pub batch_count: u64,
-    /// The most that RocksDB's write buffers will take, in bytes.
+    /// Limit of RocksDB's write buffers, in bytes.
     pub write_buffer_bytes: u64,
-    /// The most files that level 0 is expected to have before the final compaction, where the source's size is known.
+    /// Expected files of level 0 before the final compaction, if the size of the source is known.
     pub level0_files: Option<u64>,
-    /// Whether there is a final compaction.
+    /// True if there is a final compaction.
     pub compact: bool,
 }
 
-/// What is needed of one file system.
+/// The space needed on one file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
-    /// The directory that is written to, or the nearest one above it that exists.
+    /// The directory, or its nearest existing ancestor.
     pub path: String,
-    /// Type of the file system, e.g. `ext4`; hex digits where it has no name here.
+    /// Type of the file system, e.g. `ext4`; hex digits if unknown.
     pub file_system: String,
-    /// Number of the device it is on.
+    /// Number of its device.
     pub device: u64,
-    /// What is written there: `database`, `partitions`, or both; and whether the database that is replaced stands beside it.
+    /// Its contents: `database`, `partitions`, or both; with `--replace` also the database that is replaced.
     pub holds: String,
-    /// Bytes needed at the peak, beyond what is there already; `null` when the source's size is not known.
+    /// Additional bytes needed at the peak; `null` if the size of the source is unknown.
     pub needed_bytes: Option<u64>,
-    /// Bytes of it that are certain: they cannot be compressed away.
+    /// Those of the bytes that compression cannot reduce.
     pub certain_bytes: u64,
-    /// Bytes that are needed at least: of partitions those that are certain, of a database that is not compressed nearly all
-    /// of its source.
+    /// The least bytes needed: the certain bytes of partitions, and nearly the whole source if the database is not
+    /// compressed.
     #[serde(default)]
     pub least_bytes: u64,
     /// Bytes free for this user.
@@ -170,7 +170,7 @@ pub struct Space {
 }
 
 impl Plan {
-    /// A plan that says nothing about the machine, for others to read.
+    /// A plan without facts of the machine, for bundles.
     pub(crate) fn published(is_log: bool) -> Self {
         let method = match is_log {
             true => Method::BlockLogSst { log: LogPlan { range_bytes: 0, families: Vec::new(), transactions: None } },
@@ -198,27 +198,25 @@ impl Plan {
         }
     }
 
-    /// How the blocks of a CAR are sorted.
     pub(crate) fn sort(&self) -> Option<&SortPlan> {
         if let Method::CarSst { sort } = &self.method { Some(sort) } else { None }
     }
 
-    /// Whether everything goes through files from the first block on.
+    /// True if blocks or references are spilled from the first block on.
     pub(crate) fn spills(&self) -> bool {
         self.sort().is_some_and(|sort| sort.spill)
     }
 
-    /// Whether the blocks go through files of the import's own, and not only their places.
+    /// True if the blocks themselves are spilled, not references to them.
     pub(crate) fn spills_blocks(&self) -> bool {
         self.sort().is_some_and(|sort| sort.spill && !sort.by_reference)
     }
 
-    /// Whether a plain CAR is read again when its records are stored.
+    /// True if a plain CAR is read again while its records are stored.
     pub(crate) fn reads_twice(&self) -> bool {
         self.sort().is_some_and(|sort| !sort.spill || sort.by_reference)
     }
 
-    /// How a block log is read.
     pub(crate) fn log(&self) -> Option<&LogPlan> {
         match &self.method {
             Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. } => Some(log),
@@ -226,7 +224,6 @@ impl Plan {
         }
     }
 
-    /// How records are written through memtables.
     pub(crate) fn memtable(&self) -> Option<&MemtablePlan> {
         match &self.method {
             Method::CarMemtable { memtable } | Method::BlockLogMemtable { memtable, .. } => Some(memtable),
@@ -270,30 +267,30 @@ impl Plan {
         how + &links + &space + elsewhere
     }
 
-    /// Whether the disk has room for what is needed at least. An import refuses to start without room for its partitions;
-    /// one without room for its database would end with the same error, and keep its work.
+    /// Checks that every file system has the least space needed. Without room for its partitions an import refuses to
+    /// start; without room for its database it would end with the same error and keep its work.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]: it has not.
+    /// [`Error::NoSpace`]: one has not.
     pub fn check_space(&self) -> Result<()> {
         let lacking = self.space.iter().find(|space| space.least_bytes > space.free_bytes);
         lacking.map_or(Ok(()), |space| Err(space.missing()))
     }
 
-    /// The size of SSTs that is aimed at for `total` bytes.
+    /// The intended size of SST files for `total` bytes.
     pub(crate) fn sst_target(&self, total: u64) -> u64 {
         sst_target(total, self.sst_bytes)
     }
 }
 
-/// The least number of SSTs that is aimed at, as long as they are no smaller than [`LEAST_SST`]: enough that all threads are busy
-/// to the end. Threads are not asked for, so that each machine makes the same files.
+/// The intended number of SST files, so that all threads stay busy. It does not depend on the number of threads, so that
+/// each machine makes the same files.
 const SSTS: u64 = 32;
 
-/// The least size of an SST that is aimed at, in bytes of records.
+/// The least intended size of an SST file, in bytes of records.
 const LEAST_SST: u64 = 1 << 20;
 
-/// The same for a plan in the making.
+/// The intended size of SST files for `total` bytes, at most `sst_bytes`.
 pub(crate) fn sst_target(total: u64, sst_bytes: u64) -> u64 {
     (total / SSTS).max(LEAST_SST).min(sst_bytes)
 }
@@ -327,14 +324,14 @@ impl MemtablePlan {
 }
 
 impl Space {
-    /// The error of a disk that has less.
+    /// The error of a file system with less space.
     pub(crate) fn missing(&self) -> Error {
         let Self { path, needed_bytes, least_bytes, free_bytes, .. } = self;
         let needed = Some(needed_bytes.unwrap_or(*least_bytes));
         Error::NoSpace { path: path.into(), needed, free: *free_bytes, source: None }
     }
 
-    /// In words, for people.
+    /// One line for people.
     pub fn describe(&self) -> String {
         let needed = self.needed_bytes.map_or_else(|| "an unknown amount".to_owned(), human);
         format!("{}: {needed} of {} free at {} ({})", self.holds, human(self.free_bytes), self.path, self.file_system)

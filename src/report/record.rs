@@ -15,149 +15,30 @@ use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::{Head, ImportReport, NewestSnapshot};
 use crate::blocks::chain::Family;
 use crate::error::{Error, Result};
-use crate::hash::content_digest::ContentDigest;
 use crate::os::files::read_regular;
-use crate::report::{
-    BlockRef, F3Report, FamilyReport, Head, LogLayout, LogVerified, NewestSnapshot, Packings, Part, RecordedFile,
-};
-use crate::rocks::{Level, no_database};
+use crate::rocks::no_database;
 use crate::schema::RECORD_FILE;
-use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
 /// The largest record that is read, in bytes; real ones have a few hundred KiB at most.
 const MAX_RECORD: u64 = 64 << 20;
 
-/// What every version of the record has; the rest of it is for people.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ImportRecord {
-    /// The version of the record.
-    pub schema: String,
-    /// The column family that took the blocks.
-    pub column_family: String,
-    /// What a block is stored under.
-    pub key: KeyLayout,
-    /// Whether the blocks were added to a database that held others: then the counts are of the import alone.
-    #[serde(default)]
-    pub into_existing: bool,
-    /// Whether every block was checked against its hash at import.
-    pub verified: bool,
-    /// What it has of a bundle, where that is not all of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) part: Option<Part>,
-    /// How many records there are.
-    pub blocks: RecordedBlocks,
-    /// Bytes of the records' values.
-    pub payload_bytes: u64,
-    /// The content digest of the column family.
-    pub digest: ContentDigest,
-    /// Where the blocks came from.
-    pub source: RecordedSource,
-    /// The head of the chain, where a snapshot names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) head: Option<Head>,
-    /// The snapshot whose roots readers begin at, where an older one was added later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) newest: Option<NewestSnapshot>,
-    /// The sources; older records have them only of several CARs.
-    #[serde(default)]
-    pub sources: Vec<RecordedCar>,
-    /// What only a block log has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<RecordedLog>,
-    /// Multicodecs of the hash functions, where the key does not name them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hash_functions: Option<Vec<u64>>,
-    /// The F3 data of the snapshot that were not stored.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub f3: Vec<F3Report>,
-    /// `IDENTITY` and the OPTIONS file, as the import left them.
-    #[serde(default)]
-    pub small_files: Vec<RecordedFile>,
-    /// The SST files of the column family by level, as the import left them.
-    #[serde(default)]
-    pub levels: Vec<Level>,
-}
+/// The report as `BEDLOAD.json` stores it.
+pub use super::ImportReport as ImportRecord;
 
-/// How many records.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RecordedBlocks {
-    /// In the source.
-    pub read: u64,
-    /// In the database.
-    pub written: u64,
-    /// In the source more than once.
-    pub duplicate: u64,
-}
-
-/// Where the blocks came from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RecordedSource {
-    /// The path as the user gave it.
-    pub path: String,
-    /// `car` or another format.
-    pub format: String,
-    /// Version of the format.
-    #[serde(default)]
-    pub version: u64,
-    /// The roots, as CIDs in their usual text form.
-    #[serde(default)]
-    pub roots: Vec<String>,
-    /// Bytes of null padding behind the blocks.
-    #[serde(default)]
-    pub null_padding: u64,
-}
-
-/// A source of the blocks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RecordedCar {
-    /// The path as the user gave it, or as a directory of CARs had it.
-    pub path: String,
-}
-
-/// What only a block log has.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RecordedLog {
-    /// `steem`, `hive` or `antelope`.
-    pub family: String,
-    /// Files it consisted of.
-    pub parts: u64,
-    /// Its layout; `None` where the import did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub layout: Option<LogLayout>,
-    /// The first block that was imported.
-    pub first: BlockRef,
-    /// The last one.
-    pub last: BlockRef,
-    /// How the blocks were packed.
-    pub packings: Packings,
-    /// Bytes behind the last whole block that were left out.
-    pub trimmed_bytes: u64,
-    /// Transactions; `None` when they were not counted.
-    #[serde(default)]
-    pub transactions: Option<u64>,
-    /// What the import checked.
-    pub verified: LogVerified,
-    /// What it could not cover.
-    pub not_covered: Vec<String>,
-    /// Operations of unknown kinds that it passed over.
-    pub unknown_operations: u64,
-    /// The column families.
-    pub families: Vec<FamilyReport>,
-}
-
-impl ImportRecord {
+impl ImportReport {
     /// The roots of the newest snapshot.
     pub fn roots(&self) -> Vec<RawCid> {
         let roots = self.newest.as_ref().map_or(&self.source.roots, |newest| &newest.roots);
         roots.iter().filter_map(|root| root.parse().ok()).collect()
     }
 
-    /// The chain, and the version of its log: how its blocks are read.
+    /// The chain, and the version of its log.
     pub(crate) fn chain(&self) -> (Family, u32) {
         let family = match self.log.as_ref().map(|log| log.family.as_str()) {
             Some("antelope") => Family::Antelope,
@@ -167,7 +48,7 @@ impl ImportRecord {
         (family, u32::try_from(self.source.version).unwrap_or(0))
     }
 
-    /// The CIDs of the blocks that were left out.
+    /// The CIDs of the blocks that were not stored.
     pub(crate) fn left_out(&self) -> HashSet<Vec<u8>> {
         let newest = self.newest.iter().flat_map(|newest| &newest.f3);
         let cids = self.f3.iter().chain(newest).filter_map(|f3| f3.cid.parse::<RawCid>().ok());
@@ -189,26 +70,20 @@ impl ImportRecord {
         newest.filter(|newest| !newest.roots.is_empty())
     }
 
-    /// Reads the record of the database in `db`; `None` when it has none.
+    /// Reads the record of the database in `db`; `None` if it has none.
     ///
     /// # Errors
-    /// [`Error::Io`]: it cannot be read; [`Error::State`]: it is something else than a record.
+    /// [`Error::Io`]: it cannot be read; [`Error::State`]: it is not a record.
     pub fn load(db: &Path) -> Result<Option<Self>> {
         Ok(Self::load_sealed(db)?.map(|(record, _)| record))
     }
 
-    /// The same, and whether it is as the import wrote it.
-    ///
-    /// # Errors
-    /// As [`ImportRecord::load`].
+    /// Reads the record, and returns true with it if its checksum matches.
     pub(crate) fn load_sealed(db: &Path) -> Result<Option<(Self, bool)>> {
         Ok(Self::load_as(db)?.map(|(record, bytes)| (record, unsealed(&bytes).is_some())))
     }
 
-    /// Reads the record of the database in `db` as a `T`, and its bytes; `None` when it has none.
-    ///
-    /// # Errors
-    /// [`Error::State`] when it is no file of a record's size, or no `T`, or `db` no directory; [`Error::Io`].
+    /// Reads the record of the database in `db` as a `T`, and its bytes; `None` if it has none.
     pub(crate) fn load_as<T: serde::de::DeserializeOwned>(db: &Path) -> Result<Option<(T, Vec<u8>)>> {
         let path = db.join(RECORD_FILE);
         let unreadable = |why: &dyn std::fmt::Display| Error::State {
@@ -235,31 +110,28 @@ impl ImportRecord {
 
 /// The bytes before the checksum.
 const SEAL: &[u8] = b",\n  \"checksum\": \"";
-/// The bytes behind it.
+/// The bytes after it.
 const END: &[u8] = b"\"\n}";
 
-/// Serialises `report`, an object, with its checksum as the last field, to be written to `path`.
-///
-/// # Errors
-/// [`Error::Io`]: it cannot be serialised.
+/// Serialises `report`, an object, with its checksum as the last field; `path` is named in errors.
 pub(crate) fn sealed(report: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
     let json = serde_json::to_vec_pretty(report);
     let mut record = json.map_err(|error| Error::io("write", path)(error.into()))?;
-    // One more field before the object ends. Records of many sources have tens of MiB, so there is one copy.
+    // Records of many sources have tens of MiB, so the field is added in place.
     record.truncate(record.strip_suffix(b"\n}").map_or(record.len(), <[u8]>::len));
     let checksum = checksum(&record);
     [SEAL, checksum.as_bytes(), END].iter().for_each(|bytes| record.extend_from_slice(bytes));
     Ok(record)
 }
 
-/// What was sealed, as `serde_json` prints it; `None` where it is not as it was.
+/// The object before its checksum was added; `None` if the checksum does not match.
 pub(crate) fn unsealed(record: &[u8]) -> Option<Vec<u8>> {
     let (report, seal) = record.split_at(memchr::memmem::rfind(record, SEAL)?);
     let found = seal.strip_prefix(SEAL)?.strip_suffix(END)?;
     (found == checksum(report).as_bytes()).then(|| [report, b"\n}"].concat())
 }
 
-/// [`checksum`] of the record of the database in `db`; `None` where none can be read.
+/// Checksum of the record of the database in `db`; `None` if it cannot be read.
 pub(crate) fn record_checksum(db: &Path) -> Option<String> {
     read_regular(&db.join(RECORD_FILE), MAX_RECORD).ok().map(|bytes| checksum(&bytes))
 }
@@ -269,11 +141,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> String {
     format!("{:032x}", twox_hash::XxHash3_128::oneshot(bytes))
 }
 
-/// The roots to begin at: those that were given, or those the import recorded.
-///
-/// # Errors
-/// [`Error::Usage`]: there are none; `action` says for what, `hint` what to do about it. Why there are none: no import made
-/// the database, or its snapshot had none.
+/// The roots that were given, or those that the import recorded. `action` and `hint` are for the error if there are none.
 pub(crate) fn roots(given: &[RawCid], record: Option<&ImportRecord>, action: &str, hint: &str) -> Result<Vec<RawCid>> {
     if !given.is_empty() {
         return Ok(given.to_vec());

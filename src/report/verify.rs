@@ -12,7 +12,7 @@ use crate::sort::key::KeyLayout;
 pub const VERIFY_SCHEMA: &str = "bedload-verify-4";
 
 /// The result of a verification.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct VerifyReport {
     /// Name and version of this document.
@@ -61,7 +61,7 @@ pub struct VerifyReport {
 }
 
 /// The conclusion of a verification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum VerifyVerdict {
     /// Every record of the import is there as it was written, and nothing is damaged.
@@ -69,11 +69,12 @@ pub(crate) enum VerifyVerdict {
     /// Nothing that was read is damaged. Records of the import may be missing.
     Intact,
     /// Something is damaged, or records of the import are missing.
+    #[default]
     Damaged,
 }
 
 /// The source of the key layout.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum KeyFrom {
@@ -82,6 +83,7 @@ pub enum KeyFrom {
     /// The caller.
     Caller,
     /// An assumption.
+    #[default]
     Assumed,
 }
 

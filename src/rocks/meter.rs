@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rust_rocksdb::Options;
 use rust_rocksdb::statistics::{Histogram, StatsLevel, Ticker};
 
@@ -36,20 +36,15 @@ pub(crate) struct Metered {
 }
 
 impl Meter {
-    /// Switches the statistics on in the options of a database that is about to be opened.
-    pub(super) fn attach(options: &mut Options) {
-        options.enable_statistics();
-    }
-
-    /// Adds the options that a database was opened with.
+    /// Adds the options that a database was opened with, in which the statistics were switched on.
     pub(super) fn keep(&self, options: Options) {
-        self.lock().push(options);
+        self.0.lock().push(options);
     }
 
     /// Counts so far.
     pub fn read(&self) -> Metered {
         let mut metered = Metered::default();
-        for options in self.lock().iter() {
+        for options in self.0.lock().iter() {
             let stalls = options.get_histogram_data(Histogram::WriteStall);
             metered.stalls += stalls.count();
             metered.stalled += Duration::from_micros(stalls.sum());
@@ -61,10 +56,6 @@ impl Meter {
             metered.compaction_written += options.get_ticker_count(Ticker::CompactWriteBytes);
         }
         metered
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Options>> {
-        self.0.lock()
     }
 }
 
@@ -123,7 +114,8 @@ mod tests {
     use super::*;
     use crate::rocks::option_map::{Group, OptionMap};
     use crate::rocks::settings::{BottommostLevel, CompactionSettings};
-    use crate::rocks::{Batch, Reader, Store, options};
+    use crate::rocks::tests::default_write_settings;
+    use crate::rocks::{Batch, Reader, Store};
 
     fn write(options: &[(&str, &str)], compact: bool) -> Metered {
         let dir = tempfile::tempdir().expect("a directory");
@@ -132,7 +124,7 @@ mod tests {
         options.iter().for_each(|(name, value)| map.set(Group::Cf, *name, *value));
         let meter = Meter::default();
         let store = Store::create(dir.path(), &[("default", &map)], Some(&meter)).expect("made");
-        let writer = store.writer("default", &options::default_write_settings()).expect("the family");
+        let writer = store.writer("default", &default_write_settings()).expect("the family");
         for number in 0..400u32 {
             let mut batch = Batch::default();
             writer.put(&mut batch, &number.reverse_bits().to_be_bytes(), &[7; 1000]);
@@ -185,7 +177,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("db");
         let store = Store::create(&path, &[("default", &OptionMap::default())], None).expect("opened");
-        let writer = store.writer("default", &options::default_write_settings()).expect("a family");
+        let writer = store.writer("default", &default_write_settings()).expect("a family");
         let mut batch = Batch::default();
         (0..1000_u32).for_each(|key| writer.put(&mut batch, &key.to_be_bytes(), &[7; 100]));
         writer.write(&batch).expect("room");

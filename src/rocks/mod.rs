@@ -15,6 +15,8 @@ pub mod settings;
 mod sst;
 mod store;
 mod table_check;
+#[cfg(test)]
+pub(crate) mod tests;
 mod writer;
 
 pub(crate) use count::{FamilyScan, Visit, find_key};
@@ -33,7 +35,7 @@ pub const VERSION: &str = "11.12.0";
 
 use std::path::Path;
 
-use rust_rocksdb::DB;
+use rust_rocksdb::{ColumnFamily, DB};
 
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -42,6 +44,18 @@ use crate::parallel;
 fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -> Error {
     let path = path.to_owned();
     move |error| Error::Rocks { action, path, message: error.into_string() }
+}
+
+/// The sums of the properties of a column family's files, as RocksDB's text:
+/// `# data blocks=9; # entries=99; ..; index block size (user-key? 1, delta-value? 1)=1234; filter block size=5678; ..`
+fn table_properties(db: &DB, family: &ColumnFamily, path: &Path) -> Result<String> {
+    let text = db.property_value_cf(family, "rocksdb.aggregated-table-properties").map_err(wrap("inspect", path))?;
+    Ok(text.unwrap_or_default())
+}
+
+/// The property whose name begins with `name`.
+fn table_property(text: &str, name: &str) -> Option<u64> {
+    text.split(';').map(str::trim).find(|field| field.starts_with(name))?.rsplit_once('=')?.1.trim().parse().ok()
 }
 
 /// Opens a database at `path` by `open`, in which RocksDB starts threads.

@@ -17,7 +17,7 @@ use super::options::check_threads;
 use super::options_file::OptionsFile;
 use super::settings::WriteSettings;
 use super::writer::Writer;
-use super::{log_format, open_db, wrap};
+use super::{log_format, open_db, table_properties, table_property, wrap};
 use crate::error::{Error, Result};
 use crate::source::foreign::is_snapshot;
 
@@ -124,47 +124,58 @@ impl Reader {
         Ok(Self::open_with(path, options, |_, families| families)?.0)
     }
 
-    /// Opens the database as [`Reader::open`] does, with the options and the column families that `adjust` makes of its
-    /// own. Also returns the options it was opened with.
+    /// Opens the database as [`Reader::open`] does, after `adjust` has changed its options and column families. Also
+    /// returns the options it was opened with.
     pub(super) fn open_with(
         path: &Path,
         options: &ReaderOptions,
-        adjust: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Vec<ColumnFamilyDescriptor>,
+        adjust: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Vec<ColumnFamilyDescriptor> + Send,
     ) -> Result<(Self, Options)> {
         if !path.join("CURRENT").exists() {
             return Err(no_database(path));
         }
-        let (mut db_options, families) = load(path, options.cache)?;
-        db_options.set_max_open_files(options.open_files);
-        // A mapped file that is cut meanwhile would end the process by a signal.
-        db_options.set_allow_mmap_reads(false);
-        db_options.set_paranoid_checks(!options.lenient);
-        db_options.set_advise_random_on_open(!options.in_order);
-        let families = adjust(&mut db_options, families);
-        let names = families.iter().map(|family| family.name().to_owned()).collect();
-        let db = open_db(path, || DB::open_cf_descriptors_read_only(&db_options, path, families, false))?;
-        Ok((Self { db, path: path.to_owned(), families: names, counted: None }, db_options))
+        Self::open_as(path, options.cache, |db_options, families| {
+            db_options.set_max_open_files(options.open_files);
+            // A mapped file that is cut meanwhile would end the process by a signal.
+            db_options.set_allow_mmap_reads(false);
+            db_options.set_paranoid_checks(!options.lenient);
+            db_options.set_advise_random_on_open(!options.in_order);
+            let families = adjust(db_options, families);
+            DB::open_cf_descriptors_read_only(db_options, path, families, false)
+        })
     }
 
     /// Opens the database at `path` read-only as a node would: with all its own options, also the number of open files,
     /// and a block cache of `cache` bytes, which no OPTIONS file has. What is read is counted.
     pub fn open_as_node(path: &Path, cache: usize) -> Result<Self> {
-        let (mut db_options, families) = load(path, cache)?;
-        ReadCounts::attach(&mut db_options);
-        let names = families.iter().map(|family| family.name().to_owned()).collect();
-        let db = open_db(path, || DB::open_cf_descriptors_read_only(&db_options, path, families, false))?;
-        Ok(Self { db, path: path.to_owned(), families: names, counted: Some(db_options) })
+        let (reader, options) = Self::open_as(path, cache, |options, families| {
+            ReadCounts::attach(options);
+            DB::open_cf_descriptors_read_only(options, path, families, false)
+        })?;
+        Ok(Self { counted: Some(options), ..reader })
     }
 
     /// Opens the database for reading and writing as a node would, with all its own options and a block cache of `cache`
     /// bytes. The `meter` counts what happens in it.
     pub fn open_as_writing_node(path: &Path, cache: usize, meter: &Meter) -> Result<Self> {
-        let (mut db_options, families) = load(path, cache)?;
-        Meter::attach(&mut db_options);
+        let (reader, options) = Self::open_as(path, cache, |options, families| {
+            options.enable_statistics();
+            DB::open_cf_descriptors(options, path, families)
+        })?;
+        meter.keep(options);
+        Ok(reader)
+    }
+
+    /// Opens the database by `open`, which receives its own options. Returns them too.
+    fn open_as(
+        path: &Path,
+        cache: usize,
+        open: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Result<DB, rust_rocksdb::Error> + Send,
+    ) -> Result<(Self, Options)> {
+        let (mut options, families) = load(path, cache)?;
         let names = families.iter().map(|family| family.name().to_owned()).collect();
-        let db = open_db(path, || DB::open_cf_descriptors(&db_options, path, families))?;
-        meter.keep(db_options);
-        Ok(Self { db, path: path.to_owned(), families: names, counted: None })
+        let db = open_db(path, || open(&mut options, families))?;
+        Ok((Self { db, path: path.to_owned(), families: names, counted: None }, options))
     }
 
     /// A writer into a column family. Only a database that is open for writing takes what it writes.
@@ -294,19 +305,14 @@ impl Reader {
 
     /// Totals of all files of a column family, from their properties; 0 where RocksDB does not report them.
     pub fn totals(&self, family: &str) -> Result<FileTotals> {
-        let property = self.db.property_value_cf(self.family(family)?, "rocksdb.aggregated-table-properties");
-        let text = property.map_err(wrap("inspect", &self.path))?.unwrap_or_default();
-        // `# data blocks=9; # entries=99; ..; index block size (user-key? 1, delta-value? 1)=1234; filter block size=5678; ..`
-        let number = |name: &str| {
-            let field = text.split(';').map(str::trim).find(|field| field.starts_with(name))?;
-            field.rsplit_once('=')?.1.trim().parse().ok()
-        };
+        let text = table_properties(&self.db, self.family(family)?, &self.path)?;
+        let number = |name| table_property(&text, name).unwrap_or(0);
         Ok(FileTotals {
-            entries: number("# entries").unwrap_or(0),
-            deletions: number("# deletions").unwrap_or(0),
-            value_bytes: number("raw value size").unwrap_or(0),
-            filter_bytes: number("filter block size").unwrap_or(0),
-            index_bytes: number("index block size").unwrap_or(0),
+            entries: number("# entries"),
+            deletions: number("# deletions"),
+            value_bytes: number("raw value size"),
+            filter_bytes: number("filter block size"),
+            index_bytes: number("index block size"),
         })
     }
 

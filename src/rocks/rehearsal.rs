@@ -11,7 +11,7 @@ use super::{Batch, Reader, ReaderOptions, SstOptions, SstWriter, Store};
 use crate::error::{Error, Result, errno_of};
 
 /// Records of a rehearsal: several restart points of a block.
-const RECORDS: u32 = 100;
+pub(crate) const RECORDS: u32 = 100;
 
 const FAMILY: &str = "default";
 
@@ -46,7 +46,8 @@ pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), 
     answer.map_err(ProbeError::Failed)?
 }
 
-fn import(dir: &Path, loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<()> {
+/// Imports the records into `dir/db` and reads them back.
+pub(crate) fn import(dir: &Path, loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<()> {
     let [loading, node] = [loading, node].map(in_scratch);
     let db = dir.join("db");
     match way {
@@ -112,10 +113,10 @@ fn in_scratch(map: &OptionMap) -> OptionMap {
     map
 }
 
-fn key(number: u32) -> Vec<u8> {
+pub(crate) fn key(number: u32) -> Vec<u8> {
     format!("{:038}", number * 7).into_bytes()
 }
 
-fn value(number: u32) -> Vec<u8> {
+pub(crate) fn value(number: u32) -> Vec<u8> {
     format!("value {number} ").repeat(10).into_bytes()
 }

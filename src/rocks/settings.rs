@@ -4,7 +4,7 @@
 //! `rocks::options` turns them into RocksDB's.
 
 /// `rocksdb::WriteOptions`: how a batch is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 pub struct WriteSettings {
     /// Do not write to the WAL.
     pub disable_wal: bool,
@@ -17,11 +17,12 @@ pub struct WriteSettings {
 }
 
 /// `rocksdb::IngestExternalFileOptions`: how finished SST files are ingested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 pub struct IngestSettings {
     /// Hard-link the files into the database and remove the originals instead of copying.
     pub move_files: bool,
     /// Hard-link the files into the database and leave the originals where they are.
+    #[serde(default)]
     pub link_files: bool,
     /// Copy when a file cannot be moved.
     pub failed_move_fall_back_to_copy: bool,
@@ -48,20 +49,24 @@ pub struct IngestSettings {
 }
 
 /// The treatment of the last level by a manual compaction: `rocksdb::BottommostLevelCompaction`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 pub enum BottommostLevel {
-    /// `kSkip`: leave it.
+    /// Leave it.
+    #[serde(rename = "kSkip")]
     Skip,
-    /// `kIfHaveCompactionFilter`: leave it unless a filter is set. RocksDB's default.
+    /// Leave it unless a filter is set. RocksDB's default.
+    #[serde(rename = "kIfHaveCompactionFilter")]
     IfHaveCompactionFilter,
-    /// `kForce`: rewrite it, even what this compaction has just written.
+    /// Rewrite it, even what this compaction has just written.
+    #[serde(rename = "kForce")]
     Force,
-    /// `kForceOptimized`: rewrite it, but not what this compaction has just written.
+    /// Rewrite it, but not what this compaction has just written.
+    #[serde(rename = "kForceOptimized")]
     ForceOptimized,
 }
 
 /// `rocksdb::CompactRangeOptions`: the final manual compaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 pub struct CompactionSettings {
     /// Threads for one compaction; 0 takes the database's option of the same name.
     pub max_subcompactions: u32,

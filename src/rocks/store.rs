@@ -15,7 +15,7 @@ use super::options::{self, Refusal};
 use super::options_file::OptionsFile;
 use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
 use super::writer::Writer;
-use super::{log_format, open_db, wrap};
+use super::{log_format, open_db, table_properties, table_property, wrap};
 use crate::error::{Error, Result};
 use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};
@@ -58,23 +58,15 @@ impl Store {
 
     fn with_options(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>, create: bool) -> Result<Self> {
         log_format::check(path)?;
-        families.first().map_or(Ok(()), |(_, map)| options::check_threads(map))?;
-        let mut options = families.first().map_or_else(|| Ok(Options::default()), |(_, map)| build(path, map))?;
-        if meter.is_some() {
-            Meter::attach(&mut options);
-        }
-        if create {
-            options.create_if_missing(true);
-            options.create_missing_column_families(true);
-        }
-        let descriptors = families
-            .iter()
-            .map(|(name, map)| Ok(ColumnFamilyDescriptor::new(*name, build(path, map)?)))
-            .collect::<Result<Vec<_>>>()?;
-        let db = open_db(path, || DB::open_cf_descriptors(&options, path, descriptors))?;
-        meter.into_iter().for_each(|meter| meter.keep(options.clone()));
-        let family = families.first().map_or(DEFAULT_FAMILY, |(name, _)| name).to_owned();
-        Ok(Self { db, path: path.to_owned(), family })
+        let defaults = || (DEFAULT_FAMILY, OptionMap::default());
+        let (family, map) = families.first().map_or_else(defaults, |(name, map)| (*name, (*map).clone()));
+        options::check_threads(&map)?;
+        let mut options = build(path, &map)?;
+        options.create_if_missing(create);
+        options.create_missing_column_families(create);
+        let families = families.iter().map(|(name, map)| ((*name).to_owned(), (*map).clone()));
+        let db = connect(path, options, families, meter)?;
+        Ok(Self { db, path: path.to_owned(), family: family.to_owned() })
     }
 
     /// Moves the database past sequence number 0, where ingesting files leaves it: there, RocksDB before its change
@@ -119,24 +111,17 @@ impl Store {
         }
         options::check_threads(&own)?;
         let mut options = build(path, &own)?;
-        if meter.is_some() {
-            Meter::attach(&mut options);
-        }
         options.create_if_missing(false);
         options.create_missing_column_families(true);
         let mut names = DB::list_cf(&options, path).map_err(wrap("list the column families of", path))?;
         if !names.iter().any(|name| name == family) {
             names.push(family.to_owned());
         }
-        let descriptors = names
-            .into_iter()
-            .map(|name| {
-                let map = file.family(&name).map_or_else(|| map.clone(), |found| file.options(found));
-                Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?))
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let db = open_db(path, || DB::open_cf_descriptors(&options, path, descriptors))?;
-        meter.into_iter().for_each(|meter| meter.keep(options.clone()));
+        let options_of = |name: String| {
+            let own = file.family(&name).map_or_else(|| map.clone(), |found| file.options(found));
+            (name, own)
+        };
+        let db = connect(path, options, names.into_iter().map(options_of), meter)?;
         let store = Self { db, path: path.to_owned(), family: family.to_owned() };
         store.leave_sequence_zero()?;
         Ok(store)
@@ -149,7 +134,7 @@ impl Store {
 
     /// The work that waits for flushes and compactions now.
     pub fn backlog(&self) -> Result<Backlog> {
-        let family = self.family()?;
+        let family = self.named(&self.family)?;
         let number = |name: &PropName| -> Result<u64> {
             let found = self.db.property_int_value_cf(family, name).map_err(wrap("inspect", &self.path))?;
             Ok(found.unwrap_or_default())
@@ -174,10 +159,6 @@ impl Store {
     /// Makes a running [`Store::compact`] return soon, with its work undone.
     pub fn cancel_compaction(&self) {
         self.db.disable_manual_compaction();
-    }
-
-    fn family(&self) -> Result<&ColumnFamily> {
-        self.named(&self.family)
     }
 
     fn named(&self, family: &str) -> Result<&ColumnFamily> {
@@ -229,16 +210,13 @@ impl Store {
 
     /// Records in the files of a column family, overwritten ones included.
     pub fn records(&self, name: &str) -> Result<u64> {
-        // From the files' own properties: the list of live files knows only those RocksDB happens to have opened.
-        let family = self.named(name)?;
-        let property = self.db.property_value_cf(family, "rocksdb.aggregated-table-properties");
-        let text = property.map_err(wrap("inspect", &self.path))?.unwrap_or_default();
-        let field = text.split(';').map(str::trim).find_map(|field| field.strip_prefix("# entries="));
-        match field.map(str::parse) {
-            Some(Ok(records)) => Ok(records),
+        // From the files' properties: the list of live files knows only those that RocksDB happens to have opened.
+        let text = table_properties(&self.db, self.named(name)?, &self.path)?;
+        match table_property(&text, "# entries") {
+            Some(records) => Ok(records),
             // Without any file there are no properties.
-            _ if self.levels(name)?.is_empty() => Ok(0),
-            _ => Err(Error::Rocks {
+            None if self.levels(name)?.is_empty() => Ok(0),
+            None => Err(Error::Rocks {
                 action: "count the records of",
                 path: self.path.clone(),
                 message: format!("its table properties are `{text}`"),
@@ -255,6 +233,23 @@ impl Store {
 
     /// Closes it and aborts its background work.
     pub fn close(self) {}
+}
+
+/// Opens a database with the options of each column family.
+fn connect(
+    path: &Path,
+    mut options: Options,
+    families: impl Iterator<Item = (String, OptionMap)>,
+    meter: Option<&Meter>,
+) -> Result<DB> {
+    if meter.is_some() {
+        options.enable_statistics();
+    }
+    let descriptor = |(name, map): (String, OptionMap)| Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?));
+    let descriptors = families.map(descriptor).collect::<Result<Vec<_>>>()?;
+    let db = open_db(path, || DB::open_cf_descriptors(&options, path, descriptors))?;
+    meter.into_iter().for_each(|meter| meter.keep(options.clone()));
+    Ok(db)
 }
 
 /// Levels from the level and size in bytes of each file.

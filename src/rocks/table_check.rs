@@ -61,6 +61,16 @@ impl TableCheck {
         Ok(check)
     }
 
+    /// Checks all `files` of the database at `path`, and fails at the first fault.
+    pub fn check_all(path: &Path, files: &[DataFile]) -> Result<()> {
+        let check = Self::open(path)?;
+        if let Some((_, error)) = check.fault_at_open(files) {
+            return Err(error);
+        }
+        let fault = files.iter().find_map(|file| Some((file, check.fault(file, files)?)));
+        fault.map_or(Ok(()), |(file, message)| Err(Error::Rocks { action: "verify", path: file.path.clone(), message }))
+    }
+
     /// A block that does not match its checksum in one of the few files that RocksDB opens together with the database:
     /// which of `files`, and RocksDB's error. Only where there is such damage all files are read, to find it.
     pub fn fault_at_open<'a>(&self, files: &'a [DataFile]) -> Option<(Option<&'a Path>, Error)> {

@@ -2,7 +2,7 @@
 
 use crate::common::car::*;
 use crate::common::model::Key;
-use crate::common::run::{Place, import};
+use crate::common::run::{Place, import, import_all};
 
 use super::refusals::*;
 
@@ -10,7 +10,7 @@ use super::refusals::*;
 fn block_over_the_limit_is_refused() {
     let blocks = vec![block(&noise(1, 900)), block(&noise(2, 1500)), block(&noise(3, 900))];
     let bytes = rooted(&blocks);
-    let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
+    let at = rooted(&blocks[..1]).len();
     let place = Place::new();
     let source = place.file("x.car", &bytes);
     let done = import(&place, &source).args(&["--max-block-size", "1KiB"]).run();
@@ -22,7 +22,7 @@ fn block_over_the_limit_is_refused() {
 #[test]
 fn block_over_the_budget_names_required_memory() {
     let blocks = vec![block(b"small"), blake(RAW, &noise(2, 6 << 20))];
-    let at = header(&[blocks[0].0.clone()]).len() + section(&blocks[0]).len();
+    let at = rooted(&blocks[..1]).len();
     let place = Place::new();
     let source = place.file("x.car", &rooted(&blocks));
     let done = import(&place, &source).args(&["--memory", "16MiB"]).run();
@@ -38,15 +38,16 @@ fn block_with_wrong_hash_is_refused() {
     let good = blocks[300].1.clone();
     blocks[300].1[7] ^= 1;
     let bytes = rooted(&blocks);
-    let at = header(&[blocks[0].0.clone()]).len() + blocks[..300].iter().map(|b| section(b).len()).sum::<usize>();
+    let at = rooted(&blocks[..300]).len();
     let hex = |data: &[u8]| blake2b_simd::Params::new().hash_length(32).hash(data).to_hex().to_string();
     let cid = cid::Cid::try_from(&blocks[300].0[..]).expect("a CID").to_string();
     for reason in [cid, hex(&good), hex(&blocks[300].1)] {
         refused_both(&bytes, at as u64, &reason);
     }
     let place = Place::new();
-    let done = import(&place, place.file("x.car", &bytes)).args(&["--verify", "none"]).holds(&blocks);
-    assert_eq!(done.json["verified"], false);
+    let import = || import(&place, place.file("x.car", &bytes));
+    import().through_memtables().run().refused(3, at as u64, "does not match its hash");
+    assert_eq!(import().args(&["--verify", "none"]).holds(&blocks).json["verified"], false);
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn first_bad_block_is_reported() {
     for index in [700, 1500, 2900] {
         blocks[index].1[0] ^= 1;
     }
-    let at = header(&[blocks[0].0.clone()]).len() + blocks[..700].iter().map(|b| section(b).len()).sum::<usize>();
+    let at = rooted(&blocks[..700]).len();
     let bytes = rooted(&blocks);
     blocks[710].0[0] = 2;
     let place = Place::new();
@@ -121,28 +122,30 @@ fn identity_cid_is_reported_before_later_faults() {
         let done = import(&place, &source).key(Key::Digest).args(&["--plan", plan]).run();
         done.refused(3, at, "does not match its hash");
     }
+    // An identity CID whose block is the digest of the other one: both are right.
+    let hashed = sha256(RAW, b"hashed");
+    let digest = Key::Digest.of(&hashed.0);
+    let blocks = [hashed, identity(RAW, &digest)];
+    let source = place.file("y.car", &rooted(&blocks));
+    let done = import(&place, &source).key(Key::Digest).run();
+    done.refused(3, rooted(&blocks[..1]).len() as u64, "the block is in its CID, which has no digest to be its key");
+    assert!(done.hint().contains("--key cid"), "{}", done.hint());
+    import(&place, &source).key(Key::Multihash).holds(&blocks);
 }
 
 #[test]
 fn first_bad_block_across_files_is_reported() {
-    let files = |packed: bool, bad: &[(usize, usize)], place: &Place| -> Vec<std::path::PathBuf> {
-        let file = |number: usize| {
-            let mut blocks: Vec<Block> = (0..500).map(|i| block(&noise(number as u64 * 1000 + i, 3000))).collect();
-            bad.iter().filter(|(file, _)| *file == number).for_each(|(_, index)| blocks[*index].1[0] ^= 1);
-            let bytes = rooted(&blocks);
-            place.file(&format!("{number}.car"), &if packed { zstd(&bytes) } else { bytes })
-        };
-        (0..3).map(file).collect()
-    };
-    let sections = |count: u64| (0..count).map(|i| section(&block(&noise(1000 + i, 3000))).len()).sum::<usize>();
-    let at = header(&[block(b"").0]).len() + sections(400);
+    let blocks = |number: u64| (0..500).map(|i| block(&noise(number * 1000 + i, 3000))).collect::<Vec<Block>>();
+    let at = rooted(&blocks(1)[..400]).len();
     for (threads, packed) in [("1", false), ("3", false), ("1", true), ("3", true)] {
         let place = Place::new();
-        let [first, rest @ ..] = &files(packed, &[(1, 400), (1, 450), (2, 3)], &place)[..] else {
-            panic!("three files")
-        };
-        let rest: Vec<_> = rest.iter().map(|path| path.to_str().expect("text")).collect();
-        let done = import(&place, first).args(&rest).args(&["--threads", threads]).run();
+        let files = [&[][..], &[400, 450], &[3]].into_iter().enumerate().map(|(number, bad)| {
+            let mut blocks = blocks(number as u64);
+            bad.iter().for_each(|&index: &usize| blocks[index].1[0] ^= 1);
+            let bytes = rooted(&blocks);
+            place.file(&format!("{number}.car"), &if packed { zstd(&bytes) } else { bytes })
+        });
+        let done = import_all(&place, &files.collect::<Vec<_>>()).args(&["--threads", threads]).run();
         done.refused_by(3, &format!("1.car at byte {at}: "));
     }
 }
@@ -182,24 +185,10 @@ fn conflicting_blocks_are_refused() {
     let cid = cid(RAW, 0xb401, &[9; 48]);
     let text = cid::Cid::try_from(&cid[..]).expect("a CID").to_string();
     let blocks = [(cid.clone(), b"one".to_vec()), (cid, b"two".to_vec())];
-    for plan in ["memory", "spill"] {
-        let place = Place::new();
-        let done = import(&place, place.file("x.car", &rooted(&blocks))).args(&["--verify", "none", "--plan", plan]);
-        done.run().refused(3, None, &format!("the key {text} stands for two different blocks"));
-    }
-}
-
-#[test]
-fn identity_cid_has_no_digest_key() {
-    let hashed = sha256(RAW, b"hashed");
-    let digest = Key::Digest.of(&hashed.0);
-    // An identity CID whose block is the digest of the other one: both are right.
-    let blocks = [hashed, identity(RAW, &digest)];
     let place = Place::new();
-    let source = place.file("x.car", &rooted(&blocks));
-    let done = import(&place, &source).key(Key::Digest).run();
-    let at = rooted(&blocks[..1]).len() as u64;
-    done.refused(3, at, "the block is in its CID, which has no digest to be its key");
-    assert!(done.hint().contains("--key cid"), "{}", done.hint());
-    import(&place, &source).key(Key::Multihash).holds(&blocks);
+    let import = || import(&place, place.file("x.car", &rooted(&blocks))).args(&["--verify", "none"]);
+    for run in [import().args(&["--plan", "memory"]), import().args(&["--plan", "spill"]), import().through_memtables()]
+    {
+        run.run().refused(3, None, &format!("the key {text} stands for two different blocks"));
+    }
 }

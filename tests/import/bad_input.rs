@@ -1,9 +1,11 @@
 //! Bad input ends the import with exit code 3, one line that names file, offset and reason, one line that names the
 //! next step, and no database; a claimed length moves no memory.
 
+use std::path::Path;
+
 use crate::common::car::*;
-use crate::common::model::Key;
-use crate::common::run::{Place, import, import_pipe};
+use crate::common::run::{BEDLOAD, Done, Place, import, import_pipe};
+use crate::common::{is_root, skipped};
 
 use super::refusals::*;
 
@@ -25,11 +27,10 @@ fn text_file_is_refused() {
 #[test]
 fn header_over_the_limit_is_refused() {
     let claim = varint(200 << 30);
-    refused_both(&claim, 0, "the header claims 214748364800 bytes, the limit is 32.0 MiB");
-    refused_both(&[&claim[..], &header_cbor(&[], 1)].concat(), 0, "the header claims 214748364800 bytes");
     let inner = [&claim[..], &header_cbor(&[], 1)].concat();
-    refused_both(&v2(&inner, 0, &[]), 51, "the header claims 214748364800 bytes");
-    refused_both(&zstd(&inner), 0, "the header claims 214748364800 bytes");
+    for (bytes, at) in [(&claim, 0), (&inner, 0), (&v2(&inner, 0, &[]), 51), (&zstd(&inner), 0)] {
+        refused_both(bytes, at, "the header claims 214748364800 bytes, the limit is 32.0 MiB");
+    }
 }
 
 #[test]
@@ -41,15 +42,10 @@ fn truncated_header_is_refused() {
 #[test]
 fn section_over_the_limit_is_refused() {
     for claim in [200 << 30, u64::MAX, 1 << 63, (1 << 32) + 10] {
-        let tail = [varint(claim), block(b"x").0, noise(3, 100)].concat();
-        let (bytes, at) = followed_by(&tail);
+        let (bytes, at) = followed_by(&[varint(claim), block(b"x").0, noise(3, 100)].concat());
         refused_both(&bytes, at, "is over the limit of 2.0 GiB");
         refused_both(&zstd(&bytes), at, "is over the limit of 2.0 GiB");
     }
-}
-
-#[test]
-fn block_of_2_gib_is_refused() {
     let (bytes, at) = followed_by(&[varint(2 << 30), block(b"x").0].concat());
     let place = Place::new();
     let done = import(&place, place.file("big.car", &bytes)).run();
@@ -305,26 +301,19 @@ fn carv2_offset_over_the_limit_is_refused() {
     refused_piped(&bytes, 0, "exceeds the limit of");
 }
 
-/// Frames of a quarter of the snapshot, and where each begins.
-fn frames(bytes: &[u8]) -> (Vec<u8>, Vec<u64>) {
-    let (mut packed, mut starts) = (Vec::new(), Vec::new());
-    for piece in bytes.chunks(bytes.len() / 4 + 1) {
-        starts.push(packed.len() as u64);
-        packed.extend(zstd(piece));
-    }
-    (packed, starts)
-}
-
 #[test]
 fn damaged_zstd_is_refused() {
-    let (good, starts) = frames(&rooted(&many()));
+    let whole = rooted(&many());
+    let (mut good, mut starts) = (Vec::new(), Vec::new());
+    for piece in whole.chunks(whole.len() / 4 + 1) {
+        starts.push(good.len() as u64);
+        good.extend(zstd(piece));
+    }
     let place = Place::new();
-    import(&place, place.file("good.car.zst", &good)).run().holds(&crate::common::model::Model::new(&many(), Key::Cid));
+    import(&place, place.file("good.car.zst", &good)).holds(&many());
 
     let mut corrupt = good.clone();
-    for byte in &mut corrupt[starts[2] as usize + 1000..][..40] {
-        *byte ^= 0x55;
-    }
+    corrupt[starts[2] as usize + 1000..][..40].iter_mut().for_each(|byte| *byte ^= 0x55);
     refused_both(&corrupt, starts[2], "the zstd frame is damaged: ");
 
     // The last four bytes of a frame are its checksum.
@@ -335,20 +324,13 @@ fn damaged_zstd_is_refused() {
     for cut in [starts[3] + 3, starts[3] + 500, good.len() as u64 - 1] {
         refused_both(&good[..cut as usize], cut, "the zstd data ends in the middle of a frame");
     }
-    for tail in [&b"garbage"[..], &[0; 4], &[7; 100_000]] {
-        let bytes = [&good, tail].concat();
-        refused_both(&bytes, good.len() as u64, "what follows the last zstd frame is not zstd");
+    // Also if the blocks are all there, and an index follows them.
+    let carv2 = zstd(&v2(&rooted(&blocks()), 0, &noise(9, 300_000)));
+    refused_both(&carv2[..carv2.len() - 2], carv2.len() as u64 - 2, "the zstd data ends in the middle of a frame");
+    for (whole, tail) in [(&good, &b"garbage"[..]), (&good, &[0; 4]), (&good, &[7; 100_000]), (&carv2, b"garbage")] {
+        let bytes = [whole, tail].concat();
+        refused_both(&bytes, whole.len() as u64, "what follows the last zstd frame is not zstd");
     }
-}
-
-#[test]
-fn damage_after_carv2_data_is_refused() {
-    // The blocks are all there; the compression is not whole.
-    let bytes = v2(&rooted(&blocks()), 0, &noise(9, 300_000));
-    let packed = zstd(&bytes);
-    refused_both(&packed[..packed.len() - 2], packed.len() as u64 - 2, "the zstd data ends in the middle of a frame");
-    let trailing = [&packed[..], b"garbage"].concat();
-    refused_both(&trailing, packed.len() as u64, "what follows the last zstd frame is not zstd");
 }
 
 #[test]
@@ -358,9 +340,7 @@ fn damaged_compressions_are_refused() {
         let cut = packed.len() - 3;
         refused_both(&packed[..cut], cut as u64, &format!("the {name} data ends in the middle of a frame"));
         let mut corrupt = packed.clone();
-        for byte in &mut corrupt[packed.len() / 2..][..40] {
-            *byte ^= 0x55;
-        }
+        corrupt[packed.len() / 2..][..40].iter_mut().for_each(|byte| *byte ^= 0x55);
         let place = Place::new();
         let done = import(&place, place.file("corrupt", &corrupt)).run();
         // The offset depends on the format; the refusal and the name do not.
@@ -372,27 +352,20 @@ fn damaged_compressions_are_refused() {
 
 #[test]
 fn null_padding_is_refused_unless_allowed() {
-    for zeros in [1, 10, 200_000] {
-        let (bytes, at) = followed_by(&vec![0; zeros]);
+    let after = |zeros: usize| followed_by(&vec![0; zeros]);
+    let (inner, at) = after(100_000);
+    // The index after the data is no padding.
+    let carv2 = (v2(&inner, 9, &noise(1, 300)), 60 + at);
+    for ((bytes, at), zeros) in [(after(1), 1), (after(10), 10), (after(200_000), 200_000), (carv2, 100_000)] {
         refused_both(&bytes, at, "null padding: a section of length zero");
         refused_both(&zstd(&bytes), at, "null padding: a section of length zero");
         let place = Place::new();
         for run in [import(&place, place.file("padded.car", &bytes)), import_pipe(&place, bytes.clone())] {
             let done = run.args(&["--null-padding", "eof"]).holds(&blocks());
-            assert_eq!(done.number("/source/null_padding"), zeros as u64);
+            assert_eq!(done.number("/source/null_padding"), zeros);
             std::fs::remove_dir_all(&done.db).expect("a database");
         }
     }
-}
-
-#[test]
-fn null_padding_in_carv2_is_counted() {
-    let (inner, at) = followed_by(&[0; 100_000]);
-    let bytes = v2(&inner, 9, &noise(1, 300));
-    refused_both(&bytes, 60 + at, "null padding: a section of length zero");
-    let place = Place::new();
-    let done = import(&place, place.file("padded.car", &bytes)).args(&["--null-padding", "eof"]).holds(&blocks());
-    assert_eq!(done.number("/source/null_padding"), 100_000, "the index behind the data is no padding");
 }
 
 #[test]
@@ -404,5 +377,29 @@ fn blocks_after_null_padding_are_refused() {
             let done = run.args(&["--null-padding", "eof"]).run();
             done.refused(3, at + zeros as u64, "null padding is followed by other bytes");
         }
+    }
+}
+
+#[test]
+fn unreadable_source_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let source = place.file("secret.car", &rooted(&blocks()));
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
+    };
+    mode(&source, 0o000);
+    let run = import(&place, &source);
+    if !is_root() {
+        return run.run().refused(3, None, "no permission to read it");
+    }
+    // Root may read everything: run as nobody.
+    let program = place.path("bedload");
+    std::fs::copy(BEDLOAD, &program).expect("a copy of the program");
+    mode(&program, 0o755);
+    mode(&place.path(""), 0o777);
+    match run.without_rights(&program).run() {
+        Done { code: Some(127), stderr, .. } => skipped(format_args!("cannot run as another user: {stderr}")),
+        done => done.refused(3, None, "no permission to read it"),
     }
 }

@@ -1,8 +1,9 @@
 //! Every kind of CAR is imported as exactly its records.
 
 use crate::common::car::*;
+use crate::common::database::json;
 use crate::common::model::{Key, Model};
-use crate::common::run::{Import, Place, bedload, import, import_pipe};
+use crate::common::run::{Import, Place, import, import_pipe, program};
 
 /// Imports from a file and from a pipe, through memory and through files; the records must be those of `blocks`.
 fn holds(bytes: &[u8], blocks: &[Block]) {
@@ -78,13 +79,8 @@ fn long_identity_cids_are_imported() {
         holds_as(&car(&[], &blocks), &blocks, key);
     }
     let place = Place::new();
-    let too_long = car(&[], &[identity(RAW, &noise(1, LONGEST_IDENTITY + 1))]);
-    let mut command = bedload();
-    command.arg("import").arg(place.file("x.car", &too_long)).arg("--db").arg(place.path("refused"));
-    let refused = command.output().expect("it runs");
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(3), "{said}");
-    assert!(said.contains("a CID of 2049 bytes exceeds the limit of 2048 bytes"), "{said}");
+    let too_long = place.file("x.car", &car(&[], &[identity(RAW, &noise(1, LONGEST_IDENTITY + 1))]));
+    import(&place, too_long).run().refused_by(3, "a CID of 2049 bytes exceeds the limit of 2048 bytes");
 }
 
 #[test]
@@ -168,15 +164,11 @@ fn long_identity_root_is_found_again() {
     // And what is written down of it leads to it again.
     let place = Place::new();
     let done = import(&place, place.file("snapshot.car", &bytes)).run();
-    let text = cid::multibase::encode(cid::multibase::Base::Base32Lower, &root.0);
+    let text = &*cid::multibase::encode(cid::multibase::Base::Base32Lower, &root.0);
     assert_eq!(done.text("/source/roots/0"), text);
-    let bedload = |args: &[&str]| {
-        let mut command = crate::common::run::program();
-        command.args(args).arg("--db").arg(&done.db).output().expect("it runs")
-    };
-    let walk: serde_json::Value = serde_json::from_slice(&bedload(&["walk", "--json"]).stdout).expect("JSON");
-    assert_eq!((&walk["roots"][0], &walk["reachable"]), (&text.clone().into(), &1.into()));
-    assert_eq!(bedload(&["get", "--as", "raw", &text]).stdout, root.1);
+    let walk = json(&["walk"], &done.db, &[], 0);
+    assert_eq!((&walk["roots"][0], &walk["reachable"]), (&text.into(), &1.into()));
+    program().args(["get", "--as", "raw", text, "--db"]).arg(&done.db).assert().success().stdout(root.1);
 }
 
 #[test]

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use bedload::progress::Silent;
+use bedload::progress::{Event, Observer, Silent};
 use bedload::{ImportOptions, KeyLayout, Outcome};
 use ipld_core::ipld::Ipld;
 use predicates::str::contains;
 use serde_json::{Value, json};
 
 use crate::common::car::*;
-use crate::common::database::json as read;
+use crate::common::database::{generate, json as read};
 use crate::common::log;
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Done, Place, import, program};
@@ -102,24 +102,21 @@ fn layout_is_checked_again_under_the_lock() {
     import(&place, place.file("old.car", &rooted(&old))).run().succeeded();
     let other = Place::new();
     import(&other, place.path("old.car")).key(Key::Digest).holds(&old);
-    let observer = Replaces { from: other.path("db"), to: place.path("db") };
+    let observer = Replaces([other.path("db"), place.path("db")]);
     let error = bedload::import(&ImportOptions::new(&new, place.path("db")).into_existing(true), &observer);
     let error = error.expect_err("another database by now").to_string();
     assert!(error.contains("stores its blocks by digest, and the import would store them by cid"), "{error}");
     is_valid(&place.path("db"));
 }
 
-/// Puts another database in the place of the existing one once the plan is made.
-struct Replaces {
-    from: PathBuf,
-    to: PathBuf,
-}
+/// Moves one database over another once the plan is made.
+struct Replaces([PathBuf; 2]);
 
-impl bedload::progress::Observer for Replaces {
-    fn event(&self, event: &bedload::progress::Event) {
-        if matches!(event, bedload::progress::Event::Planned { .. }) {
-            std::fs::remove_dir_all(&self.to).expect("removed");
-            std::fs::rename(&self.from, &self.to).expect("renamed");
+impl Observer for Replaces {
+    fn event(&self, event: &Event) {
+        if matches!(event, Event::Planned { .. }) {
+            std::fs::remove_dir_all(&self.0[1]).expect("removed");
+            std::fs::rename(&self.0[0], &self.0[1]).expect("renamed");
         }
     }
 }
@@ -155,26 +152,13 @@ fn new_and_existing_blocks_are_counted() {
 /// The header of a Filecoin block.
 fn header(height: u64) -> Block {
     let link = |number: u64| Ipld::Link(cid::Cid::try_from(&block(&noise(number, 9)).0[..]).expect("a CID"));
-    let bytes = Ipld::Bytes(vec![0, 1]);
-    let fields = vec![
-        bytes.clone(),
-        Ipld::List(vec![bytes.clone()]),
-        Ipld::List(vec![Ipld::Integer(1), bytes.clone()]),
-        Ipld::List(vec![]),
-        Ipld::List(vec![Ipld::List(vec![bytes.clone()])]),
-        Ipld::List(vec![link(height + 1_000_000)]),
-        bytes.clone(),
-        Ipld::Integer(height.into()),
-        link(1),
-        link(2),
-        link(3),
-        Ipld::Null,
-        Ipld::Integer(1_700_000_000),
-        bytes.clone(),
-        Ipld::Integer(0),
-        bytes,
-    ];
-    block(&serde_ipld_dagcbor::to_vec(&Ipld::List(fields)).expect("encoded"))
+    let bytes = || Ipld::Bytes(vec![0, 1]);
+    let (list, number) = (Ipld::List, |number: u64| Ipld::Integer(number.into()));
+    let (ticket, election) = (list(vec![bytes()]), list(vec![number(1), bytes()]));
+    let (proofs, parents) = (list(vec![list(vec![bytes()])]), list(vec![link(height + 1_000_000)]));
+    let before = vec![bytes(), ticket, election, list(vec![]), proofs, parents, bytes(), number(height)];
+    let after = vec![link(1), link(2), link(3), Ipld::Null, number(1_700_000_000), bytes(), number(0), bytes()];
+    block(&serde_ipld_dagcbor::to_vec(&list([before, after].concat())).expect("encoded"))
 }
 
 /// A snapshot of version 2 (FRC-0108): its root is metadata, which name the head and the F3 data.
@@ -238,12 +222,9 @@ fn without_heads_the_last_roots_are_recorded() {
 #[test]
 fn export_counts_omitted_records() {
     let place = Place::new();
-    let generated = |size: &str, seed: &str| {
-        let path = place.path(&format!("{size}.car"));
-        program().arg("generate").arg(&path).args(["--size", size, "--seed", seed, "--quiet"]).assert().success();
-        path
-    };
-    let (older, newer) = (generated("1MiB", "4"), generated("3MiB", "0"));
+    let newer = generate(&place.path(""), "3MiB");
+    let older = place.path("older.car");
+    program().arg("generate").arg(&older).args(["--size", "1MiB", "--seed", "4", "--quiet"]).assert().success();
     let first = import(&place, &newer).run();
     let whole = place.path("whole.car");
     assert_eq!(read(&["export", whole.to_str().expect("text")], &first.db, &[], 0)["left_out"], 0);

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::common::car::*;
 use crate::common::crash::{Case, From, Way, hashed};
+use crate::common::database::{json as read, open};
 use crate::common::model::Key;
 use crate::common::run::{Place, import};
 use serde_json::{Value, json};
@@ -17,12 +18,6 @@ fn recorded(db: &Path) -> Value {
     serde_json::from_slice::<Value>(&record).expect("JSON")["hash_functions"].clone()
 }
 
-fn verify(db: &Path) -> Value {
-    let mut command = crate::common::run::program();
-    let output = command.args(["verify", "--json", "--progress", "off", "--db"]).arg(db).output().expect("it runs");
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
 #[test]
 fn hash_functions_are_recorded_for_digests() {
     for (key, expected) in [(Key::Digest, json!(MIXED)), (Key::Cid, Value::Null), (Key::Multihash, Value::Null)] {
@@ -32,7 +27,7 @@ fn hash_functions_are_recorded_for_digests() {
             assert_eq!(done.code, Some(0), "{}", done.stderr);
             assert_eq!(recorded(&done.db), expected, "{args:?}");
             assert_eq!(done.json.get("hash_functions").cloned().unwrap_or_default(), expected, "{args:?}");
-            assert_eq!(verify(&done.db)["valid"], true);
+            assert_eq!(read(&["verify"], &done.db, &[], 0)["valid"], true);
         }
     }
 }
@@ -43,9 +38,7 @@ fn hash_functions_survive_a_crash() {
         [(Way::Spill, "read:2"), (Way::Spill, "read-done"), (Way::Memory, "held"), (Way::Memory, "built:2")]
     {
         let place = Place::new();
-        let dir = place.path("here");
-        std::fs::create_dir_all(&dir).expect("a folder");
-        let case = Case::new(&dir, hashed(), way, From::File).arg(&["--key", "digest"]);
+        let case = Case::new(&place.path(""), hashed(), way, From::File).arg(&["--key", "digest"]);
         case.dies_at(point);
         assert_eq!(case.run().code, Some(0), "after {point}");
         assert_eq!(recorded(&case.db), json!(MIXED), "after {point}");
@@ -60,18 +53,11 @@ fn unrecorded_hash_function_is_a_problem() {
     assert_eq!(recorded(&done.db), json!([0xb220]));
     // A right digest of the value, but of a function that the snapshot did not have.
     let (cid, value) = sha256(RAW, b"from somewhere else");
-    let store = rust_rocksdb::DB::open(&rust_rocksdb::Options::default(), &done.db).expect("open");
-    store.put(&cid[4..], value).expect("put");
-    drop(store);
-    assert_eq!(verify(&done.db)["problems"]["kinds"]["hash"], 1);
+    open(&done.db).put(&cid[4..], value).expect("put");
+    assert_eq!(read(&["verify"], &done.db, &[], 3)["problems"]["kinds"]["hash"], 1);
     // Without the record any likely function may be meant.
     std::fs::remove_file(done.db.join("BEDLOAD.json")).expect("remove");
-    let mut command = crate::common::run::program();
-    command
-        .args(["verify", "--quiet", "--progress", "off", "--key", "digest", "--db"])
-        .arg(&done.db)
-        .assert()
-        .success();
+    read(&["verify"], &done.db, &["--key", "digest"], 0);
 }
 
 #[test]
@@ -82,5 +68,5 @@ fn added_blocks_record_no_hash_functions() {
     let more = place.file("y.car", &car(&[], &[sha256(RAW, b"two")]));
     let done = import(&place, &more).key(Key::Digest).args(&["--into-existing"]).run();
     assert_eq!((done.code, recorded(&done.db)), (Some(0), Value::Null), "{}", done.stderr);
-    assert_eq!(verify(&done.db)["valid"], true);
+    assert_eq!(read(&["verify"], &done.db, &[], 0)["valid"], true);
 }

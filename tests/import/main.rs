@@ -19,4 +19,3 @@ mod old_rocksdb;
 mod presets;
 mod refusals;
 mod source_plan;
-mod system_errors;

@@ -1,6 +1,4 @@
 //! Every built-in preset loads the same records, and the OPTIONS of the database match the preset.
-//!
-//! `BEDLOAD_LONG_TESTS=1` takes a snapshot of 256 MiB instead of 32, and block logs of 128 MiB instead of 8.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,20 +73,17 @@ fn options_match_preset(name: &str, db: &Path) {
         looked_at += 1;
     }
     assert!(looked_at > 0, "{name} names nothing");
-    for (option, value) in [
-        ("cf.disable_auto_compactions", "false"),
-        ("cf.num_levels", "7"),
-        ("cf.level0_file_num_compaction_trigger", "4"),
-    ] {
-        assert_eq!(kept.get(option).map(String::as_str), Some(value), "{name}: {option} is left over from loading");
+    for (option, value) in
+        [("disable_auto_compactions", "false"), ("num_levels", "7"), ("level0_file_num_compaction_trigger", "4")]
+    {
+        assert_eq!(kept[&format!("cf.{option}")], value, "{name}: {option} is left over from loading");
     }
 }
 
 #[test]
 fn presets_load_equal_snapshots() {
-    let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some();
     let place = Place::new();
-    let source = generated(&place, "mainnet", if long { "256MiB" } else { "32MiB" });
+    let source = generated(&place, "mainnet", "32MiB");
     let first = import(&place, &source).run();
     first.succeeded();
     for_each_preset(|name| {
@@ -104,18 +99,14 @@ fn presets_load_equal_snapshots() {
 
 /// The content of each column family of a log's database.
 fn families(done: &Done) -> Vec<[serde_json::Value; 4]> {
-    let families = done.json["log"]["families"].as_array().expect("families");
-    families
-        .iter()
-        .map(|family| ["name", "records", "duplicates", "digest"].map(|field| family[field].clone()))
-        .collect()
+    let families = done.json["log"]["families"].as_array().expect("families").iter();
+    families.map(|family| ["name", "records", "duplicates", "digest"].map(|field| family[field].clone())).collect()
 }
 
 #[test]
 fn presets_load_equal_block_logs() {
-    let long = std::env::var_os("BEDLOAD_LONG_TESTS").is_some();
     let place = Place::new();
-    let source = generated(&place, "steem", if long { "128MiB" } else { "8MiB" });
+    let source = generated(&place, "steem", "8MiB");
     let index = ["--indexes", "ids,transactions"];
     let first = import(&place, &source).args(&index).run();
     first.succeeded();

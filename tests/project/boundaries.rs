@@ -312,9 +312,8 @@ fn modules_have_no_import_cycles() {
         assert!(found > least, "the scan finds only {found} arrows in {folder}");
     }
     let folders: BTreeSet<&str> = modules.0.keys().map(|module| top(module)).collect();
-    for folder in folders {
-        assert_eq!(on_circles(&within(folder)), NONE, "in {folder}");
-    }
+    let circles: Vec<String> = folders.iter().flat_map(|folder| on_circles(&within(folder))).collect();
+    assert_eq!(circles, NONE);
 }
 
 /// The rows of the files of `load` in ARCHITECTURE.md, from the top: which of them has `module`.

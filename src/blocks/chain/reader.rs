@@ -1,6 +1,6 @@
 //! A position in the bytes of a block, that only ever moves forward and never past the end.
 
-use super::{ChainProblem, Id};
+use super::ChainProblem;
 
 /// The most bytes that a number of 32 bits takes in base 128.
 const VARINT_BYTES: usize = 5;
@@ -47,14 +47,6 @@ impl<'a> Reader<'a> {
         let mut bytes = [0; N];
         bytes.copy_from_slice(self.take(N, inside)?);
         Ok(bytes)
-    }
-
-    /// The next 20 or 32 bytes, as an id.
-    pub(super) fn id<const N: usize>(&mut self, inside: &'static str) -> Result<Id, ChainProblem>
-    where
-        Id: From<[u8; N]>,
-    {
-        self.array::<N>(inside).map(Id::from)
     }
 
     /// One byte.

@@ -1,4 +1,4 @@
-//! The header of a Filecoin block, as far as a chain is walked by it.
+//! The header of a Filecoin block: the fields that a walk along the chain needs.
 //!
 //! ```text
 //! dag-cbor list of 16: miner, ticket, election proof, beacon entries, win-post proof, parents: [link], parent weight,
@@ -8,19 +8,19 @@
 //!
 //! Specification: <https://spec.filecoin.io/#section-systems.filecoin_blockchain.struct.block>.
 
+use super::links::{link, skip_item};
 use crate::blocks::cbor::{Head, head, string};
-use crate::blocks::dag::links::link;
 
-/// How many fields a header has.
+/// Fields of a header.
 const FIELDS: u64 = 16;
 
-/// The most parents that are accepted: a tipset has hardly more than a dozen blocks.
+/// The most parents that are accepted. A tipset hardly has more than a dozen blocks.
 const MAX_PARENTS: u64 = 256;
 
-/// The fields of a header.
+/// Fields of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChainHeader {
-    /// How many of the first links in the block lead to parents.
+    /// Number of parents, which are the first links in the block.
     pub parents: u64,
     /// The epoch.
     pub height: u64,
@@ -28,9 +28,9 @@ pub(crate) struct ChainHeader {
     pub timestamp: u64,
 }
 
-/// Reads a block as the header of a Filecoin block; `None` when it is none.
+/// Reads a block as the header of a Filecoin block; `None` if it is another block.
 pub(crate) fn chain_header(block: &[u8]) -> Option<ChainHeader> {
-    // Hardly any block begins as a header does, so this is decided at once.
+    // Hardly any block that is not a header passes this test.
     let (list, mut rest) = head(block)?;
     if (list.major, list.value) != (4, FIELDS) {
         return None;
@@ -67,22 +67,10 @@ fn expect_link(bytes: &[u8]) -> Option<&[u8]> {
     Some(link(rest)?.1)
 }
 
-/// Steps over one item, which may be nested but holds no links.
+/// Steps over one item, which may be nested but has no links.
 fn skip(bytes: &[u8]) -> Option<&[u8]> {
-    let (mut items, mut rest) = (1u64, bytes);
-    while items > 0 {
-        items -= 1;
-        let (item, behind) = head(rest)?;
-        rest = behind;
-        match item.major {
-            2 | 3 => rest = string(item.value, rest)?.1,
-            4 if item.value <= rest.len() as u64 => items += item.value,
-            5 if item.value <= rest.len() as u64 / 2 => items += 2 * item.value,
-            4..=6 => return None,
-            _ => {}
-        }
-    }
-    Some(rest)
+    let mut has_links = false;
+    skip_item(bytes, &mut |_| has_links = true).filter(|_| !has_links)
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The links in a block, found without decoding it: in dag-cbor every tag 42, in dag-pb every link's hash.
 //!
-//! Text is stepped over unread. Early chain data has strings that are not UTF-8, and a decoder would stop there.
+//! Text is skipped. Early chain data has strings that are not UTF-8, and a decoder would fail there.
 
 use crate::blocks::cbor::{LINK_TAG, head, string};
 
-/// Multicodecs of what links lead to.
+/// Multicodecs of CIDs.
 pub(crate) mod codec {
     pub const DAG_PB: u64 = 0x70;
     pub const DAG_CBOR: u64 = 0x71;
@@ -14,20 +14,23 @@ pub(crate) mod codec {
     pub const COMMITMENT_SEALED: u64 = 0xf102;
 }
 
-/// Why a block's links cannot be read.
+/// The error for a block whose links cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// Calls `found` with the bytes of every CID that `block` links to, in their order.
+/// Calls `found` with the bytes of every CID that `block` links to, in order.
 pub(crate) fn links(codec: u64, block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
     match codec {
-        codec::DAG_CBOR => cbor_links(block, found),
+        codec::DAG_CBOR => match skip_item(block, &mut |cid| found(cid)) {
+            Some([]) => Ok(()),
+            _ => Err(Malformed),
+        },
         codec::DAG_PB => pb_links(block, found),
         _ => Ok(()),
     }
 }
 
-/// The CID in the byte string of a link, which has a zero before it.
+/// Reads the byte string of a link: a zero and the CID. Returns the CID and the bytes after it.
 pub(crate) fn link(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, rest) = head(bytes)?;
     let (bytes, rest) = string(head.value, rest)?;
@@ -35,30 +38,30 @@ pub(crate) fn link(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (head.major == 2 && zero == 0).then_some((cid, rest))
 }
 
-fn cbor_links(block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
-    // Items that are still to come, whatever they are nested in: no stack is needed.
-    let mut items = 1u64;
-    let mut rest = block;
+/// Steps over a CBOR item and everything nested in it. `None` if it is malformed or has no end.
+pub(super) fn skip_item<'a>(bytes: &'a [u8], found: &mut dyn FnMut(&'a [u8])) -> Option<&'a [u8]> {
+    // Items that follow, whatever they are nested in: no stack is needed.
+    let (mut items, mut rest) = (1u64, bytes);
     while items > 0 {
         items -= 1;
-        let (head, behind) = head(rest).ok_or(Malformed)?;
-        rest = behind;
+        let (head, content) = head(rest)?;
+        rest = content;
         match head.major {
-            2 | 3 => rest = string(head.value, rest).ok_or(Malformed)?.1,
-            // Every item takes a byte at least, so a count beyond the rest is refused.
+            2 | 3 => rest = string(head.value, rest)?.1,
+            // Every item takes at least a byte, so a count beyond the rest is refused.
             4 if head.value <= rest.len() as u64 => items += head.value,
             5 if head.value <= rest.len() as u64 / 2 => items += 2 * head.value,
-            4 | 5 => return Err(Malformed),
+            4 | 5 => return None,
             6 if head.value == LINK_TAG => {
-                let (cid, behind) = link(rest).ok_or(Malformed)?;
+                let (cid, after) = link(rest)?;
                 found(cid);
-                rest = behind;
+                rest = after;
             }
             6 => items += 1,
             _ => {}
         }
     }
-    if rest.is_empty() { Ok(()) } else { Err(Malformed) }
+    Some(rest)
 }
 
 /// A field of a protobuf message.
@@ -67,7 +70,7 @@ pub(crate) enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Reads a field: its number, its value, and what follows.
+/// Reads a field. Returns its number, its value, and the bytes after it.
 pub(crate) fn field(bytes: &[u8]) -> Option<(u64, Field<'_>, &[u8])> {
     let (key, rest) = unsigned_varint::decode::u64(bytes).ok()?;
     match key & 7 {
@@ -83,12 +86,12 @@ pub(crate) fn field(bytes: &[u8]) -> Option<(u64, Field<'_>, &[u8])> {
 fn pb_links(block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
     let mut rest = block;
     while !rest.is_empty() {
-        let (number, value, behind) = field(rest).ok_or(Malformed)?;
-        rest = behind;
+        let (number, value, after) = field(rest).ok_or(Malformed)?;
+        rest = after;
         let (2, Field::Bytes(mut link)) = (number, value) else { continue };
         while !link.is_empty() {
-            let (number, value, behind) = field(link).ok_or(Malformed)?;
-            link = behind;
+            let (number, value, after) = field(link).ok_or(Malformed)?;
+            link = after;
             if let (1, Field::Bytes(cid)) = (number, value) {
                 found(cid);
             }

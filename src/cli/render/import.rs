@@ -1,6 +1,6 @@
 //! The report of `bedload import`.
 
-use crate::progress::Speed;
+use crate::progress::{Phase, Sample};
 use crate::report::{
     Blocks, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, RemoteInfo,
     SourceInfo,
@@ -17,6 +17,9 @@ const LEAST_SHARE: u64 = 64 << 20;
 
 /// The most sources that are listed.
 const MOST_SOURCES: usize = 32;
+
+/// Blocks of a log over which its speed is shown.
+const INTERVAL: u64 = 100_000;
 
 /// The most bars of the sparkline of the speed over the chain.
 const SPARKLINE: usize = 60;
@@ -88,7 +91,7 @@ pub fn text(report: &ImportReport) -> String {
         report.newest.as_ref().map(|newest| format!("{}; the record keeps its head and roots", newest.path)),
     );
     if let Some(log) = &report.log {
-        add_log(&mut rows, log);
+        add_log(&mut rows, log, &report.samples);
     }
     let levels: Vec<String> = report
         .levels
@@ -208,7 +211,7 @@ fn cost(report: &ImportReport) -> String {
 }
 
 /// The rows of a block log.
-fn add_log(rows: &mut Rows, log: &LogReport) {
+fn add_log(rows: &mut Rows, log: &LogReport, samples: &[Sample]) {
     let (first, last) = (grouped(log.first.number.into()), grouped(log.last.number.into()));
     let time = u64::try_from(log.last.timestamp_ms / 1000).ok().map(|time| format!(", {}", date(time)));
     rows.add("chain", format!("{}, blocks {first} to {last}", log.family));
@@ -238,11 +241,25 @@ fn add_log(rows: &mut Rows, log: &LogReport) {
             format!("{}: {}, digest {}", family.name, counted(family.records, "record", "records"), family.digest),
         );
     }
-    if let (Some(first), Some(last)) = (log.speed.first(), log.speed.last()) {
-        let rate = |speed: &Speed| speed.blocks_per_second as u64;
-        let rates: Vec<f64> = log.speed.iter().map(|speed| speed.blocks_per_second).collect();
+    let rates = rates(samples);
+    if let (Some(first), Some(last)) = (rates.first(), rates.last()) {
         let line = sparkline(&rates, SPARKLINE);
-        let (first, last) = (grouped(rate(first)), grouped(rate(last)));
+        let (first, last) = (grouped(*first as u64), grouped(*last as u64));
         rows.add("speed", format!("{line} {first} blocks/s at first, {last} at last"));
     }
+}
+
+/// Blocks per second, each over at least 100,000 blocks of a log.
+fn rates(samples: &[Sample]) -> Vec<f64> {
+    let mut rates = Vec::new();
+    let mut read = samples.iter().filter(|sample| sample.phase == Phase::Read);
+    let Some(mut from) = read.next() else { return rates };
+    for sample in read {
+        let (blocks, seconds) = (sample.blocks.saturating_sub(from.blocks), sample.seconds - from.seconds);
+        if blocks >= INTERVAL && seconds > 0.0 {
+            rates.push(blocks as f64 / seconds);
+            from = sample;
+        }
+    }
+    rates
 }

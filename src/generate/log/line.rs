@@ -1,20 +1,20 @@
-//! The assembly line: transactions are made by all threads, headers linked in order, blocks packed by all threads, and
-//! written in order.
+//! The assembly line of a block log.
 //!
 //! ```text
 //! window N+1:  make (all threads) -> link (in order) -> pack (all threads)
 //! window N:                                                 write, at the same time
 //! ```
 //!
-//! A header holds the id of the one before, so linking is serial: about a microsecond a block. A chunk has a fixed number
+//! A header has the id of the block before, so linking is serial: about a microsecond a block. A chunk has a fixed number
 //! of blocks, so that numbers and times are known when transactions are made. The last chunk is cut where the size is
-//! reached. Two windows of chunks are all the memory it takes.
+//! reached. Memory: two windows of chunks.
 
 use std::io::{self, Write};
 use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::super::pipeline;
 use super::super::random::Noise;
 use super::antelope_transactions::{Kind, Zlib};
 use super::pack::{Packer, Prepared};
@@ -25,9 +25,7 @@ use crate::progress::Progress;
 
 /// Blocks of a chunk: about 700 KiB.
 const BLOCKS: u64 = 128;
-/// Chunks of a window, per thread.
-const CHUNKS_PER_THREAD: usize = 4;
-/// Bytes of the word behind an entry.
+/// Bytes of the word after an entry.
 const WORD: usize = 8;
 
 /// Kinds of streams of random numbers, one number a chunk or block.
@@ -80,7 +78,7 @@ struct Shared<'a> {
     prepared: Prepared,
 }
 
-/// Writes all blocks behind the preamble, which is `preamble` bytes long.
+/// Writes all blocks after the preamble, which is `preamble` bytes long.
 pub(super) fn run<W: Write + Send>(
     spec: &LogSpec,
     preamble: u64,
@@ -97,39 +95,24 @@ pub(super) fn run<W: Write + Send>(
         raw_bytes: preamble,
         full: false,
     };
-    crate::parallel::start_shared()?;
-    let width = CHUNKS_PER_THREAD * rayon::current_num_threads();
     let mut position = preamble;
-    let (mut ready, mut next): (Vec<Piece>, Vec<Piece>) = (Vec::new(), Vec::new());
-    let mut first = 0u64;
-    loop {
+    let make = |first, width, pieces: &mut Vec<Piece>| {
         let before = (chain.raw_bytes, chain.blocks);
-        next.resize_with(if chain.full { 0 } else { width }, Piece::default);
-        let (written, packed) = rayon::join(
-            || emit(&mut ready, &mut position, out, each),
-            || {
-                next.par_iter_mut()
-                    .enumerate()
-                    .for_each_init(Zlib::new, |zlib, (n, piece)| shared.make(first + n as u64, zlib, piece));
-                next.iter_mut().for_each(|piece| shared.link(&mut chain, piece));
-                next.par_iter_mut().try_for_each_init(
-                    || Packer::new(&shared.prepared),
-                    |packer, piece| match packer {
-                        Ok(packer) => shared.pack(packer, piece),
-                        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
-                    },
-                )
-            },
-        );
-        written?;
-        packed?;
+        pieces.resize_with(if chain.full { 0 } else { width }, Piece::default);
+        let all = pieces.par_iter_mut().enumerate();
+        all.for_each_init(Zlib::new, |zlib, (n, piece)| shared.make(first + n as u64, zlib, piece));
+        pieces.iter_mut().for_each(|piece| shared.link(&mut chain, piece));
         progress.add(chain.raw_bytes - before.0, chain.blocks - before.1);
-        std::mem::swap(&mut ready, &mut next);
-        first += width as u64;
-        if ready.is_empty() {
-            return Ok((chain, position));
-        }
-    }
+        pieces.par_iter_mut().try_for_each_init(
+            || Packer::new(&shared.prepared),
+            |packer, piece| match packer {
+                Ok(packer) => shared.pack(packer, piece),
+                Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            },
+        )
+    };
+    pipeline::run(make, |pieces| emit(pieces, &mut position, out, each))?;
+    Ok((chain, position))
 }
 
 impl Shared<'_> {

@@ -1,11 +1,13 @@
-//! Operations of Steem and Hive, as many of each kind as people send, about: mostly votes and custom JSON, then comments,
-//! transfers and claims, and now and then one of the others.
+//! Operations of Steem and Hive in about the shares that people send: mostly votes and custom JSON, then comments, transfers
+//! and claims, and few of the others.
 
 use super::super::random::{MILLION, Noise};
 use super::bytes::{key, random, signature, text, varint};
 use super::words::Words;
+use Part::*;
+use Symbol::*;
 
-/// How many posts people talk about at one time.
+/// Posts that people talk about at one time.
 const POSTS: u64 = 2000;
 
 /// Symbols in the legacy packing and in the newer one of Hive.
@@ -16,16 +18,60 @@ enum Symbol {
     Vests,
 }
 
+/// A part of a rare operation.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Account,
+    Post,
+    /// Four random bytes.
+    Number,
+    /// A time in 27 days.
+    Time,
+    Flag,
+    Asset(u64, Symbol),
+    /// An asset with a random amount.
+    Amount(Symbol),
+    Key,
+    Authority,
+    Text(&'static str),
+    Bytes(&'static [u8]),
+    /// The number of a pair of recurrent transfers, or none.
+    Pair,
+}
+
+/// The tag of mining, which [`Operations::work`] writes.
+const WORK: usize = 14;
+
+/// Rare operations: tag and parts. Those that only Hive has are the last ones.
+const RARE: &[(usize, &[Part])] = &[
+    (5, &[Account, Number, Amount(Liquid), Amount(Dollar), Bytes(&[0]), Time]),
+    (6, &[Account, Number]),
+    (7, &[Account, Amount(Dollar), Asset(1000, Liquid)]),
+    (3, &[Account, Account, Amount(Liquid)]),
+    (12, &[Account, Account, Flag]),
+    (40, &[Account, Account, Amount(Vests)]),
+    (10, &[Account, Bytes(&[0, 0, 1]), Authority, Key, Text(r#"{"profile":{"name":"somebody","about":"somewhere"}}"#)]),
+    (41, &[Amount(Liquid), Amount(Vests), Account, Account, Authority, Authority, Authority, Key, Bytes(&[0, 0])]),
+    (27, &[Account, Account, Amount(Dollar), Amount(Liquid), Number, Account, Amount(Liquid), Text("{}"), Time, Time]),
+    (17, &[Post]),
+    (WORK, &[]),
+    (49, &[Account, Account, Amount(Liquid), Text("rent"), Bytes(&[24, 0, 12, 0]), Pair]),
+    (48, &[Account, Number, Amount(Liquid)]),
+    (45, &[Account, Bytes(&[2, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0])]),
+];
+
+/// How many of [`RARE`] Steem has.
+const RARE_OF_STEEM: usize = 11;
+
 /// Writes the operations of one transaction.
 pub(super) struct Operations<'a> {
     pub(super) words: &'a Words,
     pub(super) out: &'a mut Vec<u8>,
     pub(super) noise: &'a mut Noise,
-    /// Operations that only Hive has may be written.
+    /// True if operations that only Hive has may be written.
     pub(super) hive: bool,
-    /// Assets are written in the newer packing.
+    /// True if assets are written in the newer packing.
     pub(super) nai: bool,
-    /// The number of the block, which time goes with.
     pub(super) block: u64,
     /// The block's time in seconds.
     pub(super) time: u32,
@@ -127,7 +173,7 @@ impl Operations<'_> {
             self.tag(19);
             text(self.out, author);
             text(self.out, link.as_bytes());
-            self.asset(1_000_000_000, Symbol::Dollar);
+            self.asset(1_000_000_000, Dollar);
             self.out.extend(10_000u16.to_le_bytes());
             self.out.extend([1, 1]);
             let beneficiaries = self.noise.below(2);
@@ -147,7 +193,7 @@ impl Operations<'_> {
         self.account();
         let digits = self.noise.below(24);
         let amount = self.noise.below(16 << digits);
-        let symbol = if self.noise.below(2) == 0 { Symbol::Liquid } else { Symbol::Dollar };
+        let symbol = if self.noise.below(2) == 0 { Liquid } else { Dollar };
         self.asset(amount, symbol);
         let memo = match self.noise.below(3) {
             0 => 0,
@@ -160,114 +206,44 @@ impl Operations<'_> {
     fn claim(&mut self) {
         self.tag(39);
         self.account();
-        for symbol in [Symbol::Liquid, Symbol::Dollar, Symbol::Vests] {
+        for symbol in [Liquid, Dollar, Vests] {
             let amount = self.noise.below(1 << 20);
             self.asset(amount, symbol);
         }
     }
 
     fn rare(&mut self) {
-        match self.noise.below(if self.hive { 14 } else { 11 }) {
-            0 => {
-                self.tag(5);
-                self.account();
-                self.number();
-                self.amount(Symbol::Liquid);
-                self.amount(Symbol::Dollar);
-                self.out.push(0);
-                self.later();
-            }
-            1 => {
-                self.tag(6);
-                self.account();
-                self.number();
-            }
-            2 => {
-                self.tag(7);
-                self.account();
-                self.amount(Symbol::Dollar);
-                self.asset(1000, Symbol::Liquid);
-            }
-            3 => {
-                self.tag(3);
-                self.account();
-                self.account();
-                self.amount(Symbol::Liquid);
-            }
-            4 => {
-                self.tag(12);
-                self.account();
-                self.account();
-                let approve = self.noise.below(2);
-                self.out.push(approve as u8);
-            }
-            5 => {
-                self.tag(40);
-                self.account();
-                self.account();
-                self.amount(Symbol::Vests);
-            }
-            6 => {
-                self.tag(10);
-                self.account();
-                self.out.extend([0, 0, 1]);
-                self.authority();
-                key(self.out, self.noise);
-                text(self.out, r#"{"profile":{"name":"somebody","about":"somewhere"}}"#);
-            }
-            7 => {
-                self.tag(41);
-                self.amount(Symbol::Liquid);
-                self.amount(Symbol::Vests);
-                self.account();
-                self.account();
-                (0..3).for_each(|_| self.authority());
-                key(self.out, self.noise);
-                text(self.out, "");
-                varint(self.out, 0);
-            }
-            8 => {
-                self.tag(27);
-                self.account();
-                self.account();
-                self.amount(Symbol::Dollar);
-                self.amount(Symbol::Liquid);
-                self.number();
-                self.account();
-                self.amount(Symbol::Liquid);
-                text(self.out, "{}");
-                self.later();
-                self.later();
-            }
-            9 => {
-                self.tag(17);
-                self.post();
-            }
-            10 => self.work(),
-            11 => {
-                self.tag(49);
-                self.account();
-                self.account();
-                self.amount(Symbol::Liquid);
-                text(self.out, "rent");
-                self.out.extend([24, 0, 12, 0]);
+        let rare = if self.hive { RARE.len() } else { RARE_OF_STEEM };
+        let (tag, parts) = RARE[self.noise.below(rare as u64) as usize];
+        if tag == WORK {
+            return self.work();
+        }
+        self.tag(tag);
+        for part in parts {
+            match *part {
+                Account => self.account(),
+                Post => self.post(),
+                Number => random(self.out, 4, self.noise),
+                Time => self.out.extend(self.time.wrapping_add(86_400 * 27).to_le_bytes()),
+                Flag => self.out.push(self.noise.below(2) as u8),
+                Asset(amount, symbol) => self.asset(amount, symbol),
+                Amount(symbol) => {
+                    let amount = self.noise.below(1 << 30);
+                    self.asset(amount, symbol);
+                }
+                Key => key(self.out, self.noise),
+                Authority => {
+                    self.out.extend([1, 0, 0, 0, 0, 1]);
+                    key(self.out, self.noise);
+                    self.out.extend([1, 0]);
+                }
+                Text(content) => text(self.out, content),
+                Bytes(bytes) => self.out.extend_from_slice(bytes),
                 // None, or the number of the pair.
-                let pair = self.noise.below(2) as usize;
-                varint(self.out, pair);
-                (0..pair).for_each(|_| self.out.extend([1, 7]));
-            }
-            12 => {
-                self.tag(48);
-                self.account();
-                self.number();
-                self.amount(Symbol::Liquid);
-            }
-            _ => {
-                self.tag(45);
-                self.account();
-                varint(self.out, 2);
-                self.out.extend([3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
-                self.out.extend([1, 0]);
+                Pair => match self.noise.below(2) {
+                    0 => self.out.push(0),
+                    _ => self.out.extend([1, 1, 7]),
+                },
             }
         }
     }
@@ -275,7 +251,7 @@ impl Operations<'_> {
     /// Mining, of both kinds.
     fn work(&mut self) {
         if self.noise.below(2) == 0 {
-            self.tag(14);
+            self.tag(WORK);
             self.account();
             random(self.out, 20 + 8, self.noise);
             key(self.out, self.noise);
@@ -289,7 +265,7 @@ impl Operations<'_> {
             random(self.out, 20 + 8 + 4, self.noise);
             self.out.push(0);
         }
-        self.asset(1000, Symbol::Liquid);
+        self.asset(1000, Liquid);
         self.out.extend(65_536u32.to_le_bytes());
         self.out.extend(1000u16.to_le_bytes());
     }
@@ -315,35 +291,15 @@ impl Operations<'_> {
         text(self.out, self.words.link(post));
     }
 
-    fn number(&mut self) {
-        random(self.out, 4, self.noise);
-    }
-
-    fn later(&mut self) {
-        let time = self.time.wrapping_add(86_400 * 27);
-        self.out.extend(time.to_le_bytes());
-    }
-
-    fn amount(&mut self, symbol: Symbol) {
-        let amount = self.noise.below(1 << 30);
-        self.asset(amount, symbol);
-    }
-
     fn asset(&mut self, amount: u64, symbol: Symbol) {
         self.out.extend(amount.to_le_bytes());
         self.out.extend_from_slice(match (symbol, self.nai) {
-            (Symbol::Liquid, false) => b"\x03STEEM\0\0",
-            (Symbol::Dollar, false) => b"\x03SBD\0\0\0\0",
-            (Symbol::Vests, false) => b"\x06VESTS\0\0",
-            (Symbol::Dollar, true) => b"\x03\x20\xbc\xbe",
-            (Symbol::Liquid, true) => b"\x23\x20\xbc\xbe",
-            (Symbol::Vests, true) => b"\x46\x20\xbc\xbe",
+            (Liquid, false) => b"\x03STEEM\0\0",
+            (Dollar, false) => b"\x03SBD\0\0\0\0",
+            (Vests, false) => b"\x06VESTS\0\0",
+            (Dollar, true) => b"\x03\x20\xbc\xbe",
+            (Liquid, true) => b"\x23\x20\xbc\xbe",
+            (Vests, true) => b"\x46\x20\xbc\xbe",
         });
-    }
-
-    fn authority(&mut self) {
-        self.out.extend([1, 0, 0, 0, 0, 1]);
-        key(self.out, self.noise);
-        self.out.extend([1, 0]);
     }
 }

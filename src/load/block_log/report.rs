@@ -44,7 +44,6 @@ pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<F
         transactions: options.log.indexes.transactions.then(|| sum(|range| range.transactions)),
         unknown_operations: unknown,
         families: families.clone(),
-        speed: job.progress.speed(),
     });
     // Files are ingested as they were built: the levels hold exactly what was written.
     let written = families.iter().flat_map(|family| &family.levels).map(|level| level.bytes).sum();

@@ -1,8 +1,18 @@
 //! Batches: complete sections of a CAR, or blocks of a log, that are compressed together.
+//!
+//! ```text
+//! section: varint length of the rest | CID | block
+//! ```
 
-use super::options::interrupted;
-use crate::error::Error;
-use crate::source::forest::Frame;
+use std::io;
+
+use super::options::{Format, interrupted};
+use crate::error::{Error, Result};
+use crate::source::car::{RawCid, header_bytes, read_cid};
+use crate::source::forest::{Frame, Index, slot_hash, stored_frame};
+
+/// Size of a full batch, in bytes; each batch is compressed on its own.
+const BATCH: usize = 1 << 20;
 
 /// Complete sections and their compressed form.
 #[derive(Debug, Default)]
@@ -25,6 +35,19 @@ impl SectionBatch {
         self.packed.clear();
         self.frames.clear();
     }
+
+    /// Adds the frame of each block to the index of a file in which the batch begins at `position`.
+    pub fn add_to(&self, index: &mut Index, position: u64) -> io::Result<()> {
+        let mut hashes = self.hashes.iter();
+        let (mut start, mut before) = (0, 0);
+        for frame in &self.frames {
+            for &hash in hashes.by_ref().take(frame.sections - before) {
+                index.add_hash(hash, position + start)?;
+            }
+            (start, before) = (frame.end as u64, frame.sections);
+        }
+        Ok(())
+    }
 }
 
 /// The writer has ended because of its own error.
@@ -35,5 +58,62 @@ impl From<Gone> for Error {
     /// Never reaches the caller of an export: `WriterPool::run` returns the writer's own error first.
     fn from(_: Gone) -> Self {
         interrupted()
+    }
+}
+
+/// Returns the header of a CAR, compressed as `format` requires, and its length before compression.
+pub(super) fn prelude(format: Format, roots: &[RawCid]) -> (Vec<u8>, u64) {
+    let header = header_bytes(roots.iter().map(RawCid::as_bytes));
+    let car_bytes = header.len() as u64;
+    match format {
+        Format::Car | Format::Log => (header, car_bytes),
+        Format::CarZst | Format::LogZst => (stored_frame(&header, true), car_bytes),
+        Format::ForestCarZst => (stored_frame(&header, false), car_bytes),
+    }
+}
+
+/// Fills batches with sections and sends them to the packers.
+pub(super) struct SectionLoader<'a> {
+    batch: SectionBatch,
+    send: Box<dyn FnMut(SectionBatch) -> Result<SectionBatch, Gone> + 'a>,
+    indexed: bool,
+}
+
+impl<'a> SectionLoader<'a> {
+    /// Creates a loader; `send` takes a full batch and returns an empty one.
+    pub fn new(format: Format, send: impl FnMut(SectionBatch) -> Result<SectionBatch, Gone> + 'a) -> Self {
+        Self { batch: SectionBatch::default(), send: Box::new(send), indexed: format == Format::ForestCarZst }
+    }
+
+    /// Adds a section and returns its length.
+    pub fn add(&mut self, cid: &[u8], value: &[u8]) -> Result<u64> {
+        let mut buffer = unsigned_varint::encode::usize_buffer();
+        let length = unsigned_varint::encode::usize(cid.len() + value.len(), &mut buffer);
+        self.batch.ends.push(self.batch.bytes.len() + length.len() + cid.len() + value.len());
+        if self.indexed
+            && let Ok(Some(span)) = read_cid(cid)
+        {
+            let digest = cid.get(span.digest as usize..).unwrap_or_default();
+            self.batch.hashes.push(slot_hash(span.codec, span.hash, digest));
+        }
+        self.add_bytes(&[length, cid, value])?;
+        Ok((length.len() + cid.len() + value.len()) as u64)
+    }
+
+    /// Adds bytes unchanged.
+    pub fn add_bytes(&mut self, pieces: &[&[u8]]) -> Result<()> {
+        pieces.iter().for_each(|piece| self.batch.bytes.extend_from_slice(piece));
+        if self.batch.bytes.len() >= BATCH {
+            self.batch = (self.send)(std::mem::take(&mut self.batch))?;
+        }
+        Ok(())
+    }
+
+    /// Sends the last batch.
+    pub fn finish(mut self) -> Result<()> {
+        if !self.batch.bytes.is_empty() {
+            (self.send)(self.batch)?;
+        }
+        Ok(())
     }
 }

@@ -17,21 +17,17 @@ use std::path::PathBuf;
 
 use rayon::prelude::*;
 
-use super::open::Export;
+use super::open::{Export, Faults, Take};
 use super::options::interrupted;
-use super::selected::{Selected, Take};
-use super::stack::Stack;
 use crate::error::Result;
 use crate::hash::fingerprint::fingerprint;
 use crate::parallel;
 use crate::read::header::chain_header;
 use crate::read::links::{codec, links};
 use crate::read::missing::MissingBlocks;
-use crate::read::queue::{MAX_LINK, Queue, Step};
+use crate::read::steps::{MAX_LINK, Queue, Stack, Step, steps};
 use crate::read::visited::Visited;
 use crate::report::record::ImportRecord;
-use crate::rocks::Reader;
-use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
 /// Blocks per prefetch.
@@ -40,27 +36,19 @@ const AHEAD: usize = 1024;
 /// Blocks that a thread looks up at once.
 const CHUNK: usize = 64;
 
-/// Headers taken from their queue at once.
-const HEADERS: usize = 64;
-
 /// Memory of a fetched block besides its bytes.
 const FETCHED: usize = 64;
 
 /// A depth-first traversal of the graph.
 pub(super) struct DepthFirst<'a> {
-    reader: &'a Reader,
-    family: &'a str,
-    layout: KeyLayout,
+    export: &'a Export<'a>,
     pool: rayon::ThreadPool,
     visited: Visited,
     stack: Stack,
     ahead: Ahead,
-    missing: MissingBlocks,
-    malformed: u64,
-    may_below: Option<u64>,
+    faults: Faults,
     queue_budget: usize,
     dir: PathBuf,
-    stop: crate::progress::CancellationToken,
 }
 
 /// Prefetched blocks by the fingerprints of their keys; `None` for missing blocks.
@@ -80,46 +68,34 @@ struct Wanted {
 }
 
 impl<'a> DepthFirst<'a> {
-    pub fn new(export: &'a Export<'_>) -> Result<Self> {
+    pub fn new(export: &'a Export<'a>) -> Result<Self> {
         let part = |share: u64| usize::try_from(export.memory / share).unwrap_or(usize::MAX);
         let resources = &export.options.resources;
-        let pool = parallel::pool(resources.thread_count())?;
+        let dir = resources.scratch_parent();
+        let left_out = export.record.map(ImportRecord::left_out).unwrap_or_default();
         Ok(Self {
-            reader: &export.reader,
-            family: &export.family,
-            layout: export.layout,
-            pool,
-            visited: Visited::new(export.memory / 4, resources.scratch_parent()),
-            stack: Stack::new(part(16), resources.scratch_parent()),
+            export,
+            pool: parallel::pool(resources.thread_count())?,
+            visited: Visited::new(export.memory / 4, dir.clone()),
+            stack: Stack::new(part(16), dir.clone()),
             ahead: Ahead { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
-            missing: MissingBlocks {
-                left_out: export.record.map(ImportRecord::left_out).unwrap_or_default(),
-                ..MissingBlocks::default()
-            },
-            malformed: 0,
-            may_below: export.options.allow_missing_below,
+            faults: Faults { missing: MissingBlocks { left_out, ..MissingBlocks::default() }, malformed: 0 },
             queue_budget: part(32),
-            dir: resources.scratch_parent(),
-            stop: resources.stop.clone(),
+            dir,
         })
     }
 
     /// Passes every block to `take`.
-    pub fn each(mut self, roots: &[RawCid], take: &mut Take<'_>) -> Result<Selected> {
-        let queue = |dir: &PathBuf, budget| Queue::new(budget, dir);
-        let mut level = queue(&self.dir, self.queue_budget);
+    pub fn each(mut self, roots: &[RawCid], take: &mut Take<'_>) -> Result<Faults> {
+        let mut level = Queue::new(self.queue_budget, &self.dir);
         for root in roots {
-            level.push(&Step { cid: root.as_bytes().to_vec(), parent: Vec::new(), tipset: 0, epoch: None })?;
+            level.push(Step { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None })?;
         }
         while level.len() > 0 {
-            let mut parents = queue(&self.dir, self.queue_budget);
-            loop {
-                let steps = level.take(HEADERS)?;
-                if steps.is_empty() {
-                    break;
-                }
-                for step in steps {
-                    self.stack.push(step)?;
+            let mut parents = Queue::new(self.queue_budget, &self.dir);
+            while level.len() > 0 {
+                for (_, step) in steps(&level.take_piece(self.queue_budget)?) {
+                    self.stack.push(step.to_owned())?;
                     while let Some(step) = self.stack.pop()? {
                         self.visit(&step, &mut parents, take)?;
                     }
@@ -127,19 +103,19 @@ impl<'a> DepthFirst<'a> {
             }
             level = parents;
         }
-        Ok(Selected { missing: self.missing, malformed: self.malformed })
+        Ok(self.faults)
     }
 
     fn visit(&mut self, step: &Step, parents: &mut Queue, take: &mut Take<'_>) -> Result<()> {
         let Some((span, key_start, print)) = self.identify(&step.cid) else {
-            self.malformed += 1;
+            self.faults.malformed += 1;
             return Ok(());
         };
         if !self.visited.insert(print)? {
             return Ok(());
         }
         if !self.ahead.blocks.contains_key(&print) {
-            if self.stop.is_cancelled() {
+            if self.export.options.resources.stop.is_cancelled() {
                 return Err(interrupted());
             }
             self.prefetch(step)?;
@@ -147,14 +123,14 @@ impl<'a> DepthFirst<'a> {
         match self.ahead.take(print) {
             Some(block) => {
                 take(&step.cid, key_start, &block)?;
-                self.links_of(step, span.codec, &block, parents)
+                self.push_links(step, span.codec, &block, parents)
             }
             None if span.hash == 0 => {
-                let inside = step.cid.get(span.digest as usize..).unwrap_or_default().to_vec();
-                self.links_of(step, span.codec, &inside, parents)
+                let inside = step.cid.get(span.digest as usize..).unwrap_or_default();
+                self.push_links(step, span.codec, inside, parents)
             }
             None => {
-                self.missing.note(step.as_ref(), self.may_below);
+                self.faults.missing.note(step.as_ref(), self.export.options.allow_missing_below);
                 Ok(())
             }
         }
@@ -163,41 +139,36 @@ impl<'a> DepthFirst<'a> {
     /// Returns the parts of a CID, the start of the key in it, and the fingerprint of the key; `None` if it is not a CID.
     fn identify(&self, cid: &[u8]) -> Option<(CidSpan, usize, u128)> {
         let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len())?;
-        let start = self.layout.key_start(&span);
+        let start = self.export.layout.key_start(&span);
         Some((span, start, fingerprint(cid.get(start..).unwrap_or_default())))
     }
 
     /// Pushes the links of a block, the first on top, and those to parents to their queue.
-    fn links_of(&mut self, step: &Step, codec: u64, block: &[u8], parents: &mut Queue) -> Result<()> {
-        let (found, epoch, to_parents) = self.steps_of(step, codec, block);
-        let mut found = found.into_iter();
-        for parent in found.by_ref().take(to_parents) {
-            parents.push(&Step { epoch, ..parent })?;
-        }
-        found.rev().try_for_each(|step| self.stack.push(Step { epoch, ..step }))
-    }
-
-    /// Returns the links of a block in their order, its epoch, and the number of links to parents that wait.
-    fn steps_of(&mut self, step: &Step, codec: u64, block: &[u8]) -> (Vec<Step>, Option<u64>, usize) {
-        let mut steps = Vec::new();
+    fn push_links(&mut self, step: &Step, codec: u64, block: &[u8], parents: &mut Queue) -> Result<()> {
+        let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
+        let epoch = header.map_or(step.epoch, |header| Some(header.height));
+        let mut found = Vec::new();
         let mut too_long = 0;
         let scanned = links(codec, block, &mut |cid| {
             if cid.len() > MAX_LINK {
                 too_long += 1;
             } else if !is_commitment(cid) {
-                steps.push(Step { cid: cid.to_vec(), parent: step.cid.clone(), tipset: 0, epoch: None });
+                found.push(Step { cid: cid.to_vec(), parent: step.cid.clone(), tipset: 0, epoch });
             }
         });
-        self.malformed += u64::from(scanned.is_err()) + too_long;
-        let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
-        let Some(header) = header else { return (steps, step.epoch, 0) };
-        let parents = usize::try_from(header.parents).unwrap_or(usize::MAX).min(steps.len());
-        // State, receipts, messages: nodes write messages first.
-        if let Some(below @ [_, _, _]) = steps.get_mut(parents..) {
-            below.rotate_right(1);
+        self.faults.malformed += u64::from(scanned.is_err()) + too_long;
+        if let Some(header) = header {
+            let count = usize::try_from(header.parents).unwrap_or(usize::MAX).min(found.len());
+            // State, receipts, messages: nodes write messages first.
+            if let Some(below @ [_, _, _]) = found.get_mut(count..) {
+                below.rotate_right(1);
+            }
+            // Genesis has a parent that is no header.
+            if header.height > 0 {
+                found.drain(..count).try_for_each(|parent| parents.push(parent.as_ref()))?;
+            }
         }
-        // Genesis has a parent that is no header.
-        (steps, Some(header.height), if header.height == 0 { 0 } else { parents })
+        found.into_iter().rev().try_for_each(|step| self.stack.push(step))
     }
 
     /// Fetches the block of `first` and the blocks that are needed after it.
@@ -243,10 +214,10 @@ impl<'a> DepthFirst<'a> {
     fn fetch(&mut self, mut wanted: Vec<Wanted>) -> Result<Vec<Vec<u8>>> {
         wanted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         wanted.dedup_by(|one, other| one.key == other.key);
-        let (reader, family) = (self.reader, self.family);
+        let export = self.export;
         let look_up = |chunk: &[Wanted]| -> Result<Vec<Option<Vec<u8>>>> {
             let keys: Vec<&[u8]> = chunk.iter().map(|wanted| wanted.key.as_slice()).collect();
-            let values = reader.get_many(family, &keys, true)?;
+            let values = export.reader.get_many(&export.family, &keys, true)?;
             values.into_iter().map(|value| Ok(value?.map(|value| value.as_ref().to_vec()))).collect()
         };
         let chunks: Vec<&[Wanted]> = wanted.chunks(CHUNK).collect();

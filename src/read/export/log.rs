@@ -14,25 +14,25 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-use super::options::{ExportOptions, Format, MIN_MEMORY, Selection, interrupted};
+use super::options::{ExportOptions, Format, interrupted};
 use super::writer_pool::WriterPool;
 use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result};
-use crate::hash::content_digest::ContentDigest;
+use crate::hash::content_digest::Content;
 use crate::progress::{Phase, Progress};
-use crate::report::record::{ImportRecord, RecordedLog};
-use crate::report::{BlockRef, EXPORT_SCHEMA, ExportReport, ExportedLog};
-use crate::rocks::{Reader, ReaderOptions};
+use crate::report::record::ImportRecord;
+use crate::report::{BlockRef, ExportReport, ExportedLog, LogReport};
+use crate::rocks::Reader;
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
 
-/// Blocks between updates of the progress and checks for cancellation.
-const BATCH: u64 = 1024;
+/// Length of a version 4 entry without its block.
+const V4_AROUND: usize = 4 + 1 + 8;
 
 /// A validated export of a block log.
 pub(super) struct LogExport<'a> {
     options: &'a ExportOptions,
     record: &'a ImportRecord,
-    log: &'a RecordedLog,
+    log: &'a LogReport,
     reader: Reader,
     family: Family,
     framing: Framing,
@@ -44,48 +44,35 @@ pub(super) struct LogExport<'a> {
 /// Result of the export.
 #[derive(Default)]
 struct Sum {
-    blocks: u64,
+    content: Content,
     payload: u64,
     log_bytes: u64,
-    digest: ContentDigest,
     first: Option<Header>,
     last: Option<Header>,
 }
 
 impl<'a> LogExport<'a> {
-    /// Validates the options and opens the database, before anything is written.
-    pub fn open(options: &'a ExportOptions, record: &'a ImportRecord, log: &'a RecordedLog) -> Result<Self> {
-        refuse_what_cars_have(options)?;
-        let (from, to) = (options.from.unwrap_or(log.first.number), options.to.unwrap_or(log.last.number));
-        for wanted in [from, to] {
-            if !(log.first.number..=log.last.number).contains(&wanted) {
-                return Err(Error::Usage {
-                    reason: format!(
-                        "block {wanted} is not in the database: it has blocks {} to {}",
-                        log.first.number, log.last.number
-                    ),
-                    hint: "name blocks between these, or leave --from and --to out".into(),
-                });
-            }
+    /// Opens the database, before anything is written.
+    pub fn open(options: &'a ExportOptions, record: &'a ImportRecord, log: &'a LogReport) -> Result<Self> {
+        let (first, last) = (options.from.unwrap_or(log.first.number), options.to.unwrap_or(log.last.number));
+        let wrong = |reason: String, hint: &str| Err(Error::Usage { reason, hint: hint.into() });
+        let known = log.first.number..=log.last.number;
+        if let Some(wanted) = [first, last].iter().find(|wanted| !known.contains(wanted)) {
+            let (start, end) = (known.start(), known.end());
+            let reason = format!("block {wanted} is not in the database: it has blocks {start} to {end}");
+            return wrong(reason, "name blocks between these, or leave --from and --to out");
         }
-        if from > to {
-            return Err(Error::Usage {
-                reason: "--from is behind --to".into(),
-                hint: "give them the other way round".into(),
-            });
+        if first > last {
+            return wrong("--from is behind --to".into(), "give them the other way round");
         }
         let (family, version) = record.chain();
-        let mut framing = Framing::Graphene;
-        let mut head = Vec::new();
+        let (mut framing, mut head) = (Framing::Graphene, Vec::new());
         if family == Family::Antelope {
-            head = head_of(options, log, from)?;
+            head = head_of(options, log, first)?;
             let version = preamble::read(&head).map_or(version, |head| head.version);
             framing = Framing::Antelope { version };
         }
-        let cache = usize::try_from(options.resources.memory_budget()?.max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
-        let reader =
-            Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
-        Ok(Self { options, record, log, reader, family, framing, head, first: from, last: to })
+        Ok(Self { options, record, log, reader: options.reader()?, family, framing, head, first, last })
     }
 
     /// True if these are all blocks of the import.
@@ -103,67 +90,48 @@ impl<'a> LogExport<'a> {
         let options = self.options;
         progress.begin(Phase::Export, self.is_whole().then_some(self.record.payload_bytes));
         progress.expect_blocks(u64::from(self.last - self.first) + 1);
-        let pool = WriterPool {
-            format,
-            threads: options.resources.thread_count(),
-            index_memory: 0,
-            dir: options.resources.scratch_parent(),
-            path: file,
-        };
+        let pool = WriterPool { format, resources: &options.resources, index_memory: 0, path: file };
         let (sum, bytes) = pool.run(0, out, |loader| {
             loader.add_bytes(&[&self.head])?;
             self.each_block(progress, |pieces| loader.add_bytes(pieces))
         })?;
         let all_records = self.is_whole();
-        if all_records && (sum.blocks, sum.digest) != (self.record.blocks.written, self.record.digest) {
+        let Content { records, digest } = sum.content;
+        if all_records && (records, digest) != (self.record.blocks.written, self.record.digest) {
             return Err(self.failed("other blocks than the import wrote".into()));
         }
+        let differs = self.differences(sum.log_bytes);
         Ok(ExportReport {
-            schema: EXPORT_SCHEMA.into(),
-            db: options.db.display().to_string(),
-            file: file.display().to_string(),
-            format: format.name().into(),
             selection: if all_records { "all" } else { "range" }.into(),
-            roots: Vec::new(),
-            blocks: sum.blocks,
+            blocks: records,
             payload_bytes: sum.payload,
             car_bytes: sum.log_bytes,
             bytes,
-            digest: sum.digest,
+            digest,
             all_records: Some(all_records),
-            left_out: None,
-            missing: 0,
-            missing_allowed: 0,
-            first_missing: Vec::new(),
-            malformed: 0,
             complete: true,
-            committed: false,
-            log: sum.first.zip(sum.last).map(|(first, last)| {
-                let differs = self.differences(sum.log_bytes);
-                ExportedLog {
-                    family: self.family.name().into(),
-                    version: self.framing.version(),
-                    first: BlockRef::of(&first),
-                    last: BlockRef::of(&last),
-                    identical: differs.is_empty(),
-                    differs,
-                }
+            log: sum.first.zip(sum.last).map(|(first, last)| ExportedLog {
+                family: self.family.name().into(),
+                version: self.framing.version(),
+                first: BlockRef::of(&first),
+                last: BlockRef::of(&last),
+                identical: differs.is_empty(),
+                differs,
             }),
-            seconds: 0.0,
+            ..options.report(format, file)
         })
     }
 
     /// Reads the blocks, checks their chain, and passes each entry's bytes to `put`.
     fn each_block(&self, progress: &Progress<'_>, mut put: impl FnMut(&[&[u8]]) -> Result<()>) -> Result<Sum> {
         let mut sum = Sum { log_bytes: self.head.len() as u64, ..Sum::default() };
-        let mut pending = (0, 0);
-        let behind = self.last.checked_add(1).map(u32::to_be_bytes);
-        let mut scan = self.reader.scan(
-            &self.record.column_family,
-            Some(&self.first.to_be_bytes()),
-            behind.as_ref().map(<[u8; 4]>::as_slice),
-        )?;
+        let end = self.last.checked_add(1).map(u32::to_be_bytes);
+        let end = end.as_ref().map(<[u8; 4]>::as_slice);
+        let mut scan = self.reader.scan(&self.record.column_family, Some(&self.first.to_be_bytes()), end)?;
         for number in self.first..=self.last {
+            if self.options.resources.stop.is_cancelled() {
+                return Err(interrupted());
+            }
             let Some((key, value)) = scan.item() else {
                 scan.status()?;
                 return Err(self.failed(format!("no block {number}")));
@@ -181,22 +149,13 @@ impl<'a> LogExport<'a> {
                     sum.log_bytes += (value.len() + position.len()) as u64;
                 }
             }
-            sum.blocks += 1;
             sum.payload += value.len() as u64;
-            sum.digest.add_record(key, value);
+            sum.content.add_record(key, value);
             sum.first.get_or_insert(header);
             sum.last = Some(header);
-            pending = (pending.0 + value.len() as u64, pending.1 + 1);
-            if pending.1 == BATCH {
-                progress.add(pending.0, pending.1);
-                pending = (0, 0);
-                if self.options.resources.stop.is_cancelled() {
-                    return Err(interrupted());
-                }
-            }
+            progress.add(value.len() as u64, 1);
             scan.next();
         }
-        progress.add(pending.0, pending.1);
         Ok(sum)
     }
 
@@ -243,26 +202,20 @@ impl<'a> LogExport<'a> {
         if self.log.trimmed_bytes > 0 {
             differs.push(format!("it went on for {} bytes behind its last whole block", self.log.trimmed_bytes));
         }
-        let layout = self.log.layout.as_ref();
-        match layout {
+        match &self.log.layout {
             None => differs.push("the import did not record how it lay".into()),
             Some(layout) if layout.pruned => differs.push("it was pruned".into()),
-            Some(layout) => {
-                let is_other = !self.is_whole() || layout.bytes != Some(bytes);
-                if is_other && differs.is_empty() {
-                    differs.push("only a part of its blocks is here".into());
-                }
+            Some(layout) if differs.is_empty() && (!self.is_whole() || layout.bytes != Some(bytes)) => {
+                differs.push("only a part of its blocks is here".into());
             }
+            Some(_) => {}
         }
         differs
     }
 }
 
-/// Length of a version 4 entry without its block.
-const V4_AROUND: usize = 4 + 1 + 8;
-
 /// Returns the head of an Antelope log that begins with block `first`.
-fn head_of(options: &ExportOptions, log: &RecordedLog, first: u32) -> Result<Vec<u8>> {
+fn head_of(options: &ExportOptions, log: &LogReport, first: u32) -> Result<Vec<u8>> {
     let unknown = |reason: &str| Error::State {
         path: options.db.clone(),
         reason: format!("its log cannot be written again: {reason}"),
@@ -279,26 +232,4 @@ fn head_of(options: &ExportOptions, log: &RecordedLog, first: u32) -> Result<Vec
         return Ok(recorded);
     }
     known.beginning_with(first).ok_or_else(|| unknown("its genesis state is not known"))
-}
-
-/// Refuses options that apply only to CARs.
-fn refuse_what_cars_have(options: &ExportOptions) -> Result<()> {
-    let is_of_cars = matches!(options.format, Some(Format::Car | Format::CarZst | Format::ForestCarZst));
-    let given = [
-        (!options.roots.is_empty(), "--root"),
-        (options.selection == Selection::All, "--all"),
-        (matches!(options.selection, Selection::Listed(_)), "--cids"),
-        (options.allow_missing, "--allow-missing"),
-        (options.allow_missing_below.is_some(), "--allow-missing-below"),
-        (is_of_cars, "--format of a CAR"),
-        (options.location.key.is_some(), "--key"),
-        (options.location.column_family.is_some(), "--column-family"),
-    ];
-    match given.into_iter().find(|(given, _)| *given) {
-        None => Ok(()),
-        Some((_, option)) => Err(Error::Usage {
-            reason: format!("{option} has no effect on the export of a block log"),
-            hint: "leave it out; all blocks are exported, or those between --from and --to".into(),
-        }),
-    }
 }

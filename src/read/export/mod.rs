@@ -1,7 +1,7 @@
 //! Exports a database as a snapshot: a CARv1, plain, in zstd, or as Forest packs it; or a block log (`log`).
 //!
 //! ```text
-//! order: which blocks, in which order  ->  car: whole sections in batches  ->  writer_pool: packed by all threads,
+//! order: which blocks, in which order  ->  batch: complete sections       ->  writer_pool: packed by all threads,
 //! depth first, all records, a list                                             written in order
 //! ```
 //!
@@ -9,15 +9,11 @@
 //! if it matches the import.
 
 mod batch;
-mod car;
 mod depth_first;
-mod forest;
 mod log;
 mod open;
 mod options;
 mod order;
-mod selected;
-mod stack;
 mod writer_pool;
 
 use std::io::Write;
@@ -25,17 +21,17 @@ use std::path::Path;
 use std::time::Instant;
 
 use self::log::LogExport;
-use self::open::Export;
+use self::open::{Export, Faults};
 pub use self::options::{ExportOptions, Format, Selection};
 use self::order::BlockOrder;
-use self::selected::Selected;
+use self::writer_pool::WriterPool;
 use crate::error::{Error, Result};
-use crate::hash::content_digest::ContentDigest;
+use crate::hash::content_digest::Content;
 use crate::os::files::Output;
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
+use crate::report::ExportReport;
 use crate::report::record::ImportRecord;
-use crate::report::{EXPORT_SCHEMA, ExportReport};
 
 /// Exports to a file, which gets its name when it is complete. Missing blocks are no error: the report counts them and says if
 /// the file was committed.
@@ -61,16 +57,10 @@ use crate::report::{EXPORT_SCHEMA, ExportReport};
 /// read; [`Error::VerificationFailed`]: the blocks are not those that the import of a log wrote; [`Error::Io`]: the
 /// disk is full or fails; [`Error::Replaced`]; [`Error::Interrupted`].
 pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> Result<ExportReport> {
-    let dir = WatchedDir::open(&options.db);
-    dir.guard(|| {
-        let record = ImportRecord::load(&options.db)?;
-        let work = Work::open(options, record.as_ref(), &dir)?;
+    with_work(options, |work| {
         let format = options.format.map_or_else(|| Format::of_name(file, work.is_log()), Ok)?;
         let mut output = Output::create(file, options.replace)?;
         let mut report = work.run(format, file, output.file(), observer)?;
-        if !report.complete {
-            dir.check()?;
-        }
         let start = Instant::now();
         if report.complete || options.allow_missing {
             output.commit()?;
@@ -90,53 +80,44 @@ pub fn export_to<W: Write + Send>(
     out: &mut W,
     observer: &dyn Observer,
 ) -> Result<ExportReport> {
-    let dir = WatchedDir::open(&options.db);
-    dir.guard(|| {
-        let record = ImportRecord::load(&options.db)?;
-        let work = Work::open(options, record.as_ref(), &dir)?;
+    with_work(options, |work| {
         let format = options.format.unwrap_or_else(|| Format::of_stream(work.is_log()));
-        let mut report = work.run(format, Path::new("-"), out, observer)?;
-        if !report.complete {
-            dir.check()?;
-        }
-        report.committed = true;
-        Ok(report)
+        let report = work.run(format, Path::new("-"), out, observer)?;
+        Ok(ExportReport { committed: true, ..report })
     })
 }
 
 /// The blocks to export.
-enum Work<'a> {
+struct Work<'a> {
+    dir: &'a WatchedDir,
+    kind: Kind<'a>,
+}
+
+enum Kind<'a> {
     Car(Box<Export<'a>>),
     Log(Box<LogExport<'a>>),
 }
 
-impl<'a> Work<'a> {
-    /// Validates the options and opens the database, before anything is written.
-    fn open(options: &'a ExportOptions, record: Option<&'a ImportRecord>, dir: &WatchedDir) -> Result<Self> {
-        if let Some((record, log)) = record.and_then(|record| Some((record, record.log.as_ref()?))) {
-            let log = LogExport::open(options, record, log)?;
-            dir.check()?;
-            return Ok(Self::Log(Box::new(log)));
-        }
-        let of_logs = [
-            (options.from.is_some(), "--from"),
-            (options.to.is_some(), "--to"),
-            (options.format.is_some_and(Format::is_log), "--format of a block log"),
-        ];
-        if let Some((_, option)) = of_logs.into_iter().find(|(given, _)| *given) {
-            return Err(Error::Usage {
-                reason: format!("{option} has no effect on the export of a CAR"),
-                hint: "leave it out; --root, --all and --cids choose blocks of a CAR".into(),
-            });
-        }
-        let car = Export::open(options, record)?;
+/// Validates the options and opens the database, before anything is written.
+fn with_work(options: &ExportOptions, run: impl FnOnce(Work<'_>) -> Result<ExportReport>) -> Result<ExportReport> {
+    let dir = &WatchedDir::open(&options.db);
+    dir.guard(|| {
+        let record = ImportRecord::load(&options.db)?;
+        let log = record.as_ref().and_then(|record| Some((record, record.log.as_ref()?)));
+        options.check(log.is_some())?;
+        let kind = match log {
+            Some((record, log)) => Kind::Log(Box::new(LogExport::open(options, record, log)?)),
+            None => Kind::Car(Box::new(Export::open(options, record.as_ref())?)),
+        };
         // The record and the files belong to the same database.
         dir.check()?;
-        Ok(Self::Car(Box::new(car)))
-    }
+        run(Work { dir, kind })
+    })
+}
 
+impl Work<'_> {
     fn is_log(&self) -> bool {
-        matches!(self, Self::Log(_))
+        matches!(self.kind, Kind::Log(_))
     }
 
     fn run<W: Write + Send>(
@@ -146,10 +127,13 @@ impl<'a> Work<'a> {
         out: &mut W,
         observer: &dyn Observer,
     ) -> Result<ExportReport> {
-        let (report, seconds) = Progress::timed(observer, |progress| match self {
-            Self::Car(mut export) => write_car(&mut export, format, file, out, progress),
-            Self::Log(export) => export.write(format, file, out, progress),
+        let (report, seconds) = Progress::timed(observer, |progress| match self.kind {
+            Kind::Car(mut export) => write_car(&mut export, format, file, out, progress),
+            Kind::Log(export) => export.write(format, file, out, progress),
         })?;
+        if !report.complete {
+            self.dir.check()?;
+        }
         Ok(ExportReport { seconds, ..report })
     }
 }
@@ -163,62 +147,46 @@ fn write_car<W: Write + Send>(
     progress: &Progress<'_>,
 ) -> Result<ExportReport> {
     let options = export.options;
-    let order = BlockOrder::new(&options.selection)?;
+    let mut order = BlockOrder::new(&options.selection)?;
     if export.roots.is_empty() {
         export.roots.extend(order.first_listed());
     }
     let this = &*export;
     let whole = this.record.filter(|record| !record.into_existing);
-    let list_len = match options.selection {
-        Selection::Listed(_) => None,
-        _ => whole.map(|record| (record.payload_bytes, record.blocks.written)),
-    };
-    progress.begin(Phase::Export, list_len.map(|(bytes, _)| bytes));
-    if let Some((_, blocks)) = list_len {
-        progress.expect_blocks(blocks);
+    let expected = whole.filter(|_| !matches!(options.selection, Selection::Listed(_)));
+    progress.begin(Phase::Export, expected.map(|record| record.payload_bytes));
+    if let Some(record) = expected {
+        progress.expect_blocks(record.blocks.written);
     }
-    let failed = || Error::io("write", file);
-    let prelude = car::prelude(format, &this.roots);
-    out.write_all(&prelude.bytes).map_err(failed())?;
-    let pool = writer_pool::WriterPool {
-        format,
-        threads: options.resources.thread_count(),
-        index_memory: this.memory / 4,
-        dir: options.resources.scratch_parent(),
-        path: file,
-    };
-    let (sum, shipped) = pool.run(prelude.bytes.len() as u64, out, |loader| {
-        let mut sum = Sum { car_bytes: prelude.car_bytes, ..Sum::default() };
-        let selected = order.each(this, &mut |cid, key_start, value| {
-            let key = cid.get(key_start..).unwrap_or_default();
-            sum.blocks += 1;
+    let (prelude, header_bytes) = batch::prelude(format, &this.roots);
+    out.write_all(&prelude).map_err(Error::io("write", file))?;
+    let pool = WriterPool { format, resources: &options.resources, index_memory: this.memory / 4, path: file };
+    let (sum, bytes) = pool.run(prelude.len() as u64, out, |loader| {
+        let mut sum = Sum { car_bytes: header_bytes, ..Sum::default() };
+        let faults = order.each(this, &mut |cid, key_start, value| {
             sum.payload += value.len() as u64;
-            sum.digest.add_record(key, value);
+            sum.content.add_record(cid.get(key_start..).unwrap_or_default(), value);
             sum.car_bytes += loader.add(cid, value)?;
             progress.add(value.len() as u64, 1);
             Ok(())
         })?;
-        Ok(Sum { selected, ..sum })
+        Ok(Sum { faults, ..sum })
     })?;
-    let Sum { blocks, payload, car_bytes, digest, selected } = sum;
+    let Sum { content, payload, car_bytes, faults: Faults { missing, malformed } } = sum;
+    let Content { records: blocks, digest } = content;
     let all_records = whole.map(|record| record.blocks.written == blocks && record.digest == digest);
     let left_out = match (&options.selection, whole) {
         (Selection::Linked, Some(record)) => Some(record.blocks.written.saturating_sub(blocks)),
         (Selection::Linked, None) => Some(this.reader.entries(&this.family)?.saturating_sub(blocks)),
         _ => None,
     };
-    let Selected { missing, malformed } = selected;
     Ok(ExportReport {
-        schema: EXPORT_SCHEMA.into(),
-        db: options.db.display().to_string(),
-        file: file.display().to_string(),
-        format: format.name().into(),
         selection: options.selection.name().into(),
         roots: this.roots.iter().map(ToString::to_string).collect(),
         blocks,
         payload_bytes: payload,
         car_bytes,
-        bytes: shipped,
+        bytes,
         digest,
         all_records,
         left_out,
@@ -227,18 +195,15 @@ fn write_car<W: Write + Send>(
         first_missing: missing.first,
         malformed,
         complete: missing.total == missing.allowed || all_records == Some(true),
-        committed: false,
-        log: None,
-        seconds: 0.0,
+        ..options.report(format, file)
     })
 }
 
 /// Content of the exported file.
 #[derive(Default)]
 struct Sum {
-    blocks: u64,
+    content: Content,
     payload: u64,
     car_bytes: u64,
-    digest: ContentDigest,
-    selected: Selected,
+    faults: Faults,
 }

@@ -1,13 +1,25 @@
 //! A prepared export of a CAR.
 
+use super::options::{ExportOptions, Selection};
 use crate::error::{Error, Result};
 use crate::read::access::BlockLocation;
-use crate::read::export::options::{ExportOptions, MIN_MEMORY, Selection};
+use crate::read::missing::MissingBlocks;
 use crate::report::KeyFrom;
 use crate::report::record::{ImportRecord, roots};
-use crate::rocks::{Reader, ReaderOptions};
+use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
+
+/// A function that takes a block: its CID, the start of the key in the CID, and its value.
+pub(super) type Take<'t> = dyn FnMut(&[u8], usize, &[u8]) -> Result<()> + 't;
+
+/// Blocks that could not be exported.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    pub missing: MissingBlocks,
+    /// Number of blocks and links that cannot be read.
+    pub malformed: u64,
+}
 
 /// A validated export of a CAR.
 pub(super) struct Export<'a> {
@@ -32,9 +44,7 @@ impl<'a> Export<'a> {
                 hint: "give --db the database of a CAR".into(),
             });
         }
-        let cache = usize::try_from(options.resources.memory_budget()?.max(MIN_MEMORY) / 8).unwrap_or(usize::MAX);
-        let reader =
-            Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })?;
+        let reader = options.reader()?;
         let BlockLocation { family, layout, known_from } = options.location.find(&options.db, record, Some(&reader))?;
         if options.selection == Selection::All && layout != KeyLayout::Cid {
             let source = if known_from == KeyFrom::Caller { "--key says" } else { "its record says" };
@@ -53,10 +63,8 @@ impl<'a> Export<'a> {
         let roots = match &options.selection {
             Selection::Linked => roots(&options.roots, record, "export", hint)?,
             Selection::All => roots(&options.roots, record, "export", hint).unwrap_or_default(),
-            Selection::Listed(_) if options.roots.is_empty() => Vec::new(),
             Selection::Listed(_) => options.roots.clone(),
         };
-        let memory = options.resources.memory_budget()?.max(MIN_MEMORY);
-        Ok(Self { options, record, reader, family, layout, roots, memory })
+        Ok(Self { options, record, reader, family, layout, roots, memory: options.memory()? })
     }
 }

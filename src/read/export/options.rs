@@ -6,10 +6,12 @@ use derive_setters::Setters;
 
 use crate::error::{Error, Result};
 use crate::read::access::{Location, Resources};
+use crate::report::{EXPORT_SCHEMA, ExportReport};
+use crate::rocks::{Reader, ReaderOptions};
 use crate::source::car::RawCid;
 
 /// Minimum memory of an export, in bytes.
-pub(super) const MIN_MEMORY: u64 = 32 << 20;
+const MIN_MEMORY: u64 = 32 << 20;
 
 /// The exported blocks and their order.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -144,6 +146,58 @@ impl ExportOptions {
             allow_missing_below: None,
             resources: Resources::default(),
             location: Location::default(),
+        }
+    }
+}
+
+impl ExportOptions {
+    /// Refuses options that have no effect on an export of this kind.
+    pub(super) fn check(&self, is_log: bool) -> Result<()> {
+        let has_format = |of_log: bool| self.format.is_some_and(|format| format.is_log() == of_log);
+        let of_cars = [
+            (!self.roots.is_empty(), "--root"),
+            (self.selection == Selection::All, "--all"),
+            (matches!(self.selection, Selection::Listed(_)), "--cids"),
+            (self.allow_missing, "--allow-missing"),
+            (self.allow_missing_below.is_some(), "--allow-missing-below"),
+            (has_format(false), "--format of a CAR"),
+            (self.location.key.is_some(), "--key"),
+            (self.location.column_family.is_some(), "--column-family"),
+        ];
+        let of_logs = [
+            (self.from.is_some(), "--from"),
+            (self.to.is_some(), "--to"),
+            (has_format(true), "--format of a block log"),
+        ];
+        let (refused, kind, hint) = match is_log {
+            true => (&of_cars[..], "block log", "all blocks are exported, or those between --from and --to"),
+            false => (&of_logs[..], "CAR", "--root, --all and --cids choose blocks of a CAR"),
+        };
+        refused.iter().find(|(given, _)| *given).map_or(Ok(()), |(_, option)| {
+            let reason = format!("{option} has no effect on the export of a {kind}");
+            Err(Error::Usage { reason, hint: format!("leave it out; {hint}") })
+        })
+    }
+
+    /// Memory budget in bytes.
+    pub(super) fn memory(&self) -> Result<u64> {
+        Ok(self.resources.memory_budget()?.max(MIN_MEMORY))
+    }
+
+    /// Opens the database for reading with an eighth of the memory as cache.
+    pub(super) fn reader(&self) -> Result<Reader> {
+        let cache = usize::try_from(self.memory()? / 8).unwrap_or(usize::MAX);
+        Reader::open(&self.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })
+    }
+
+    /// Creates the report of an export to `file`.
+    pub(super) fn report(&self, format: Format, file: &Path) -> ExportReport {
+        ExportReport {
+            schema: EXPORT_SCHEMA.into(),
+            db: self.db.display().to_string(),
+            file: file.display().to_string(),
+            format: format.name().into(),
+            ..ExportReport::default()
         }
     }
 }

@@ -7,27 +7,24 @@
 //! ```
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-use super::batch::{Gone, SectionBatch};
-use super::car::SectionLoader;
-use super::forest;
+use super::batch::{Gone, SectionBatch, SectionLoader};
 use super::options::Format;
 use crate::error::{Error, Result};
 use crate::parallel;
+use crate::read::access::Resources;
 use crate::source::forest::{Index, LEVEL, Packer};
 
 pub(super) struct WriterPool<'a> {
     pub format: Format,
-    pub threads: usize,
+    pub resources: &'a Resources,
     /// Memory for the index, in bytes.
     pub index_memory: u64,
-    /// Directory for the index beyond that memory.
-    pub dir: PathBuf,
     /// Path for messages.
     pub path: &'a Path,
 }
@@ -37,19 +34,21 @@ type Packing = (SectionBatch, Sender<io::Result<SectionBatch>>);
 impl WriterPool<'_> {
     /// Writes the batches of `load` to `out`, which already has `position` bytes. Returns the result of `load` and the length of
     /// the file.
-    /// `load`, and the length of the file.
     pub fn run<W: Write + Send, R>(
         &self,
         position: u64,
         out: &mut W,
         load: impl FnOnce(&mut SectionLoader<'_>) -> Result<R>,
     ) -> Result<(R, u64)> {
-        let (to_pack, packing) = bounded::<Packing>(self.threads);
-        let (to_write, writing) = bounded::<Receiver<io::Result<SectionBatch>>>(2 * self.threads);
-        let (back, spare) = bounded::<SectionBatch>(4 * self.threads);
-        let writer = Writer { out: &mut *out, back, index: self.index(), position };
+        let threads = self.resources.thread_count();
+        let (to_pack, packing) = bounded::<Packing>(threads);
+        let (to_write, writing) = bounded::<Receiver<io::Result<SectionBatch>>>(2 * threads);
+        let (back, spare) = bounded::<SectionBatch>(4 * threads);
+        let index = || Index::within(self.index_memory, self.resources.scratch_parent());
+        let index = (self.format == Format::ForestCarZst).then(index);
+        let writer = Writer { out: &mut *out, back, index, position };
         let (loaded, written) = std::thread::scope(|scope| {
-            for _ in 0..self.threads {
+            for _ in 0..threads {
                 let packing = packing.clone();
                 parallel::start(scope, move || pack_all(self.format, &packing))?;
             }
@@ -63,10 +62,7 @@ impl WriterPool<'_> {
             };
             let mut loader = SectionLoader::new(self.format, send);
             let loaded = load(&mut loader).and_then(|loaded| loader.finish().map(|()| loaded));
-            let written = match writer.join() {
-                Ok(written) => written,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
+            let written = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok::<_, Error>((loaded, written))
         })?;
         let failed = || Error::io("write", self.path);
@@ -78,10 +74,6 @@ impl WriterPool<'_> {
         }
         out.flush().map_err(failed())?;
         Ok((loaded, position))
-    }
-
-    fn index(&self) -> Option<Index> {
-        (self.format == Format::ForestCarZst).then(|| Index::within(self.index_memory, self.dir.clone()))
     }
 }
 
@@ -138,7 +130,7 @@ impl<W: Write> Writer<'_, W> {
             let Ok(batch) = packed.recv() else { break };
             let mut batch = batch?;
             if let Some(index) = &mut self.index {
-                forest::note(index, &batch, self.position)?;
+                batch.add_to(index, self.position)?;
             }
             let bytes = if batch.packed.is_empty() { &batch.bytes } else { &batch.packed };
             self.out.write_all(bytes)?;

@@ -2,13 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::os::files::read_at_most;
 use crate::report::ZstdInfo;
-use crate::source::input::zstd_frame::{
-    BLOCK_HEADER, CHECKSUM, FrameProblem, MAX_FRAME_HEADER, block_header, frame_header,
-};
+use crate::source::input::zstd_frame::{BLOCK_HEADER, CHECKSUM, MAX_FRAME_HEADER, block_header, frame_header};
 
 /// The first of the sixteen magics of skippable frames; they differ in the lowest four bits.
 const SKIPPABLE: u32 = 0x184d_2a50;
@@ -16,20 +14,17 @@ const SKIPPABLE: u32 = 0x184d_2a50;
 /// Length of a skippable frame's header.
 const SKIPPABLE_HEADER: u64 = 8;
 
-/// Bytes read at once.
-const WINDOW: usize = 64 << 10;
-
 /// Counts the frames of the file at `path`; `None` if it does not consist of complete frames: decompression reports the fault.
 pub(super) fn count(path: &Path) -> io::Result<Option<ZstdInfo>> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
-    let mut window = Window { file, size, bytes: Vec::new(), base: 0 };
+    let mut header = [0; MAX_FRAME_HEADER];
     let mut info = ZstdInfo { frames: 0, checksums: 0, skippable: 0, skippable_bytes: 0, window: 0 };
     let mut at = 0;
     while at < size {
-        let head = window.at(at, MAX_FRAME_HEADER)?;
-        let word =
-            |from: usize| head.get(from..).and_then(|bytes| bytes.first_chunk()).copied().map(u32::from_le_bytes);
+        let len = read_at_most(&file, &mut header, at)?;
+        let head = header.get(..len).unwrap_or_default();
+        let word = |from: usize| head.get(from..)?.first_chunk().copied().map(u32::from_le_bytes);
         if word(0).is_some_and(|magic| magic & !15 == SKIPPABLE) {
             let Some(len) = word(4) else { return Ok(None) };
             info.skippable += 1;
@@ -37,46 +32,23 @@ pub(super) fn count(path: &Path) -> io::Result<Option<ZstdInfo>> {
             at += SKIPPABLE_HEADER + u64::from(len);
             continue;
         }
-        let Ok(header) = frame_header(head) else { return Ok(None) };
+        let Ok(frame) = frame_header(head) else { return Ok(None) };
         info.frames += 1;
-        info.checksums += u64::from(header.checksum);
-        info.window = info.window.max(header.window);
-        at += header.len as u64;
+        info.checksums += u64::from(frame.checksum);
+        info.window = info.window.max(frame.window);
+        at += frame.len as u64;
         loop {
-            let block: Result<_, FrameProblem> = block_header(window.at(at, BLOCK_HEADER)?);
-            let Ok(block) = block else { return Ok(None) };
+            let mut header = [0; BLOCK_HEADER];
+            let len = read_at_most(&file, &mut header, at)?;
+            let Ok(block) = block_header(header.get(..len).unwrap_or_default()) else { return Ok(None) };
             at += (BLOCK_HEADER + block.len) as u64;
             if block.last {
                 break;
             }
         }
-        at += if header.checksum { CHECKSUM as u64 } else { 0 };
+        at += if frame.checksum { CHECKSUM as u64 } else { 0 };
     }
     Ok((at == size).then_some(info))
-}
-
-/// A window of a file.
-struct Window {
-    file: File,
-    size: u64,
-    bytes: Vec<u8>,
-    base: u64,
-}
-
-impl Window {
-    /// Returns `len` bytes at `at`; fewer only at the end of the file.
-    fn at(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
-        let inside = at >= self.base && at + len as u64 <= self.base + self.bytes.len() as u64;
-        if !inside {
-            let left = usize::try_from(self.size.saturating_sub(at)).unwrap_or(WINDOW);
-            self.bytes.resize(left.min(WINDOW), 0);
-            self.file.read_exact_at(&mut self.bytes, at)?;
-            self.base = at;
-        }
-        let from = usize::try_from(at - self.base).unwrap_or(usize::MAX);
-        let rest = self.bytes.get(from..).unwrap_or_default();
-        Ok(rest.get(..len).unwrap_or(rest))
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use crate::read::header::chain_header;
-use crate::report::{HeadInfo, Metadata, RootInfo};
+use crate::report::{HeadInfo, InspectReport, Metadata, RootInfo};
 use crate::source::car::metadata::Metadata as Wire;
 use crate::source::car::{RawCid, Section};
 
@@ -70,28 +70,21 @@ impl Heads {
         self.lock().missing == 0
     }
 
-    /// Describes the roots of the header. `all` is true if the whole snapshot was read.
-    pub fn roots(&self, roots: &[RawCid], all: bool) -> Vec<RootInfo> {
+    /// Adds roots, metadata and head to the report. `all` is true if the whole snapshot was read.
+    pub fn fill(&self, report: &mut InspectReport, roots: &[RawCid], all: bool) {
         let found = self.lock();
         let root = |cid: &RawCid| {
             let seen = found.wanted.get(cid.as_bytes()).copied().unwrap_or(false);
-            RootInfo { cid: cid.to_string(), present: if seen || all { Some(seen) } else { None } }
+            RootInfo { cid: cid.to_string(), present: (seen || all).then_some(seen) }
         };
-        roots.iter().map(root).collect()
-    }
-
-    pub fn metadata(&self) -> Option<Metadata> {
-        let found = self.lock();
-        found.metadata.as_ref().map(|metadata| Metadata {
+        report.roots = roots.iter().map(root).collect();
+        report.metadata = found.metadata.as_ref().map(|metadata| Metadata {
             version: metadata.version,
             head_tipset: metadata.head_tipset.iter().map(ToString::to_string).collect(),
-            f3: metadata.f3.as_ref().map(|cid| cid.to_string()),
+            f3: metadata.f3.as_ref().map(ToString::to_string),
             f3_bytes: found.f3_bytes,
-        })
-    }
-
-    pub fn head(&self) -> Option<HeadInfo> {
-        self.lock().head
+        });
+        report.head = found.head;
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, Found> {
@@ -113,6 +106,12 @@ mod tests {
     use super::*;
     use crate::source::car::{Step, next_section};
 
+    fn all_present(heads: &Heads, roots: &[RawCid]) -> bool {
+        let mut report = InspectReport::default();
+        heads.fill(&mut report, roots, false);
+        report.roots.iter().all(|root| root.present == Some(true))
+    }
+
     /// The bug: each block was compared with each root. This test did not end.
     #[test]
     fn roots_cost_one_lookup_for_each_block() {
@@ -126,7 +125,7 @@ mod tests {
             assert_eq!(heads.complete(), number >= 300_000);
             heads.see(&section, section.body(&bytes));
         }
-        assert!(heads.roots(&roots, false).iter().all(|root| root.present == Some(true)));
+        assert!(all_present(&heads, &roots));
     }
 
     #[test]
@@ -138,6 +137,6 @@ mod tests {
         let Ok(Step::Section(section)) = next_section(&bytes, 0, u64::MAX) else { panic!("no section") };
         heads.see(&section, section.body(&bytes));
         assert!(heads.complete());
-        assert!(heads.roots(&roots, false).iter().all(|root| root.present == Some(true)));
+        assert!(all_present(&heads, &roots));
     }
 }

@@ -1,17 +1,24 @@
-//! Inspects a block log. Its first and last block, files and indexes are read at once; packings and sizes need a pass over all
-//! blocks, which also checks the chain of ids.
+//! Inspects a block log, or lists its blocks. The first and last block, files and indexes are read at once; packings and sizes need
+//! a pass over all blocks, which also checks the chain of ids.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use parking_lot::Mutex;
 
 use super::options::InspectOptions;
-use super::sizes::Sizes;
+use super::tally::Sizes;
+use crate::blocks::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::parallel::for_each;
 use crate::progress::{Phase, Progress};
-use crate::report::{BlockRef, InspectReport, LogInfo, Packings};
+use crate::report::{BlockRef, InspectReport, LogInfo, Packings, shell_word};
 use crate::schema::NUMBER;
-use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, RangeReader, Unpacker};
-use crate::source::block_log::{Chain, Checked, Expectations};
-use parking_lot::Mutex;
+use crate::source::block_log::{
+    Batch, Chain, Checked, Expectations, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker,
+};
 
 /// Largest log that a quick inspection reads completely, in bytes.
 const SMALL: u64 = 64 << 20;
@@ -20,18 +27,18 @@ const SMALL: u64 = 64 << 20;
 const RANGE: u64 = 64 << 20;
 
 /// Bytes read at once.
-pub(super) const WINDOW: usize = 1 << 20;
+const WINDOW: usize = 1 << 20;
+
+static EXPECTATIONS: Expectations = Expectations { links: true, chain_id: None, checkpoints: BTreeMap::new() };
 
 /// Counts of a log.
 #[derive(Default)]
 struct Counted {
-    blocks: u64,
-    payload: u64,
     digest: ContentDigest,
     sizes: Sizes,
     packings: Packings,
-    first: Option<BlockRef>,
-    last: Option<BlockRef>,
+    first: Option<Header>,
+    last: Option<Header>,
 }
 
 /// Inspects a log and fills in the report.
@@ -45,23 +52,11 @@ pub(super) fn inspect(
     report.version = u64::from(log.version());
     report.compression = log.compression.name().into();
     report.bytes = log.size;
-    let mut info = LogInfo {
-        family: String::new(),
-        chain_id: log.chain_id(),
-        parts: log.parts(),
-        first: None,
-        last: None,
-        packings: None,
-        indexes: Vec::new(),
-        rest_bytes: 0,
-    };
+    let (mut ends, mut packed) = (None, false);
     let counted = match &log.body {
         LogBody::Files(files) => {
-            if let Some((first, last)) = files.ends() {
-                info.first = Some(BlockRef::of(first));
-                info.last = Some(BlockRef::of(last));
-                report.blocks = Some(u64::from(last.number - first.number) + 1);
-            }
+            ends = files.ends();
+            packed = files.ends_packed();
             let all = options.full || files.size() <= SMALL;
             all.then(|| count_files(files, log, options, progress)).transpose()?
         }
@@ -73,66 +68,58 @@ pub(super) fn inspect(
         }
     };
     report.full = counted.is_some();
-    let mut packed = false;
+    report.blocks = ends.map(|(first, last)| u64::from(last.number - first.number) + 1);
+    let (mut first, mut last) = (ends.map(|(first, _)| *first), ends.map(|(_, last)| *last));
+    let packings = counted.as_ref().map(|counted| counted.packings);
     if let Some(counted) = counted {
         packed = counted.packings.zstd + counted.packings.zstd_dictionary > 0;
-        report.blocks = Some(counted.blocks);
-        report.payload_bytes = Some(counted.payload);
+        let total = counted.sizes.total();
+        report.blocks = Some(total.blocks);
+        report.payload_bytes = Some(total.bytes);
         report.digest = Some(counted.digest);
         report.sizes = Some(counted.sizes.classes());
-        info.packings = Some(counted.packings);
-        info.first = counted.first.or(info.first);
-        info.last = counted.last.or(info.last);
-    } else if let LogBody::Files(files) = &log.body {
-        packed = files.ends_packed();
+        (first, last) = (counted.first.or(first), counted.last.or(last));
     }
-    info.family = log.family(packed).name().into();
-    info.indexes = log.indexes();
-    info.rest_bytes = log.rest();
-    report.valid = info.rest_bytes == 0;
-    report.log = Some(info);
+    let rest_bytes = log.rest();
+    report.valid = rest_bytes == 0;
+    report.log = Some(LogInfo {
+        family: log.family(packed).name().into(),
+        chain_id: log.chain_id(),
+        parts: log.parts(),
+        first: first.as_ref().map(BlockRef::of),
+        last: last.as_ref().map(BlockRef::of),
+        packings,
+        indexes: log.indexes(),
+        rest_bytes,
+    });
     Ok(())
-}
-
-pub(super) fn expectations() -> Expectations {
-    Expectations { links: true, ..Expectations::default() }
 }
 
 fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: &Progress<'_>) -> Result<Counted> {
     let ranges = files.ranges(RANGE, &[], &log.dictionaries)?;
     progress.begin(Phase::Read, Some(files.size()));
-    let expectations = expectations();
     let all: Mutex<Vec<Counted>> = Mutex::default();
     for_each(options.resources.thread_count(), ranges.len(), Batch::default, |batch: &mut Batch, item| {
         let Some(range) = ranges.get(item) else { return Ok(()) };
-        let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
-        let part = reader.part();
-        let unpacker = Unpacker::new(&log.dictionaries);
-        let mut chain = Chain::new(files.framing(), &expectations, unpacker, range.first, range.before);
         let mut counted = Counted::default();
-        loop {
-            if options.resources.stop.is_cancelled() {
-                return Err(Error::interrupted_reading());
-            }
-            let Chain { next, before, unpacker, .. } = &mut chain;
-            if !reader.next(batch, *next, before.as_ref(), unpacker)? {
-                break;
-            }
-            let indexed = reader.indexed(chain.next, batch.spans.len());
-            for at in 0..batch.spans.len() {
-                let Some(&span) = batch.spans.get(at) else { break };
-                let (offset, word) = (batch.offset(span), batch.word(span));
-                let header = counted.take(&mut chain, batch, at).map_err(|problem| part.bad(offset, problem))?;
-                part.check_index(indexed.get(at), word, &header);
-            }
+        each_batch_of(files, range, log, options, batch, |reader, chain, batch| {
+            let part = reader.part();
+            let bad = |offset: u64, problem: LogProblem| part.bad(offset, problem);
+            let mut indexed = reader.indexed(chain.next, batch.spans.len()).iter();
+            each_block(chain, batch, bad, |block| {
+                part.check_index(indexed.next(), block.word, &block.header);
+                counted.add(&block);
+                Ok(())
+            })?;
             progress.add(batch.len(), batch.spans.len() as u64);
-        }
-        counted.packings = chain.packings;
+            counted.packings = chain.packings;
+            Ok(())
+        })?;
         all.lock().push(counted);
         Ok(())
     })?;
     let mut all = all.into_inner();
-    all.sort_by_key(|counted| counted.first.as_ref().map(|first| first.number));
+    all.sort_by_key(|counted| counted.first.map(|first| first.number));
     Ok(all.into_iter().fold(Counted::default(), Counted::and))
 }
 
@@ -145,11 +132,11 @@ fn count_stream(
     progress.begin(Phase::Read, log.size);
     let mut counted = Counted::default();
     each_batch(forward, log, options, |chain, batch, consumed| {
-        for at in 0..batch.spans.len() {
-            let offset = batch.spans.get(at).map(|span| batch.offset(*span));
-            let taken = counted.take(chain, batch, at);
-            taken.map_err(|problem| Error::bad_input(&options.source, offset, problem))?;
-        }
+        let bad = |offset: u64, problem: LogProblem| Error::bad_input(&options.source, offset, problem);
+        each_block(chain, batch, bad, |block| {
+            counted.add(&block);
+            Ok(())
+        })?;
         progress.reach(consumed);
         progress.add(0, batch.spans.len() as u64);
         counted.packings = chain.packings;
@@ -158,54 +145,16 @@ fn count_stream(
     Ok(counted)
 }
 
-/// Reads a log from a stream and passes on each batch, its chain, and the number of consumed bytes.
-pub(super) fn each_batch(
-    forward: &mut Forward,
-    log: &Log,
-    options: &InspectOptions,
-    mut take: impl FnMut(&mut Chain<'_>, &mut Batch, u64) -> Result<()>,
-) -> Result<()> {
-    let (expectations, framing) = (expectations(), forward.framing);
-    let mut chain: Option<Chain<'_>> = None;
-    let mut batch = Batch::default();
-    while forward.next(&mut batch, WINDOW, None, &|_| ())? {
-        if options.resources.stop.is_cancelled() {
-            return Err(Error::interrupted_reading());
-        }
-        let first = forward.first.unwrap_or(1);
-        let chain = chain
-            .get_or_insert_with(|| Chain::new(framing, &expectations, Unpacker::new(&log.dictionaries), first, None));
-        take(chain, &mut batch, forward.consumed())?;
-    }
-    Ok(())
-}
-
 impl Counted {
-    fn take(
-        &mut self,
-        chain: &mut Chain<'_>,
-        batch: &mut Batch,
-        at: usize,
-    ) -> Result<crate::blocks::chain::Header, crate::source::block_log::LogProblem> {
-        let Checked { record, header } = chain.take(batch, at)?;
-        let size = record.len().saturating_sub(NUMBER) as u64;
-        self.blocks += 1;
-        self.payload += size;
-        self.sizes.add(size);
-        self.digest.add_section(record, NUMBER);
-        if self.first.is_none() {
-            self.first = Some(BlockRef::of(&header));
-        }
-        if at + 1 == batch.spans.len() {
-            self.last = Some(BlockRef::of(&header));
-        }
-        Ok(header)
+    fn add(&mut self, block: &LogBlock<'_>) {
+        self.sizes.add(block.size());
+        self.digest.add_section(block.record, NUMBER);
+        self.first.get_or_insert(block.header);
+        self.last = Some(block.header);
     }
 
     /// Merges both; `other` is later in the chain.
     fn and(mut self, other: Self) -> Self {
-        self.blocks += other.blocks;
-        self.payload += other.payload;
         self.digest.merge(other.digest);
         self.sizes.merge(&other.sizes);
         self.packings.add(other.packings);
@@ -213,4 +162,144 @@ impl Counted {
         self.last = other.last.or(self.last);
         self
     }
+}
+
+/// Writes number, id, sizes and offset of every block as a line of JSON. Each block must follow the previous one.
+pub(super) fn list(log: &Log, options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
+    let last = match &log.body {
+        LogBody::Files(files) => {
+            let (mut batch, mut last) = (Batch::default(), 0);
+            for range in files.ranges(u64::MAX, &[], &log.dictionaries)? {
+                let number = (files.parts.len() > 1).then_some(range.part + 1);
+                each_batch_of(files, &range, log, options, &mut batch, |reader, chain, batch| {
+                    let part = reader.part();
+                    write_lines(chain, batch, number, out, |offset, problem| part.bad(offset, problem))
+                })?;
+                last = range.last;
+            }
+            last
+        }
+        LogBody::Stream(forward) => {
+            let mut forward = forward.lock();
+            each_batch(&mut forward, log, options, |chain, batch, _| {
+                let bad = |offset: u64, problem: LogProblem| Error::bad_input(&options.source, offset, problem);
+                write_lines(chain, batch, None, out, bad)
+            })?;
+            forward.last().unwrap_or_default()
+        }
+    };
+    out.flush().map_err(Error::io("write", Path::new("-")))?;
+    if log.rest() == 0 {
+        return Ok(());
+    }
+    Err(Error::VerificationFailed {
+        action: "inspect",
+        path: options.source.clone(),
+        problems: "a torn tail".into(),
+        hint: trim_hint(&options.source, last),
+    })
+}
+
+/// The hint for a log that ends inside a block.
+pub(crate) fn trim_hint(log: &Path, last: u32) -> String {
+    let log = shell_word(log);
+    format!("`bedload import {log} --db DIR --tail trim` imports up to block {last} and leaves the rest out")
+}
+
+/// Writes a line for each block of a batch.
+fn write_lines(
+    chain: &mut Chain<'_>,
+    batch: &mut Batch,
+    part: Option<usize>,
+    out: &mut dyn Write,
+    bad: impl Fn(u64, LogProblem) -> Error,
+) -> Result<()> {
+    let part = part.map(|part| format!(",\"part\":{part}")).unwrap_or_default();
+    each_block(chain, batch, bad, |block| {
+        let LogBlock { offset, stored, header, .. } = block;
+        writeln!(
+            out,
+            "{{\"schema\":\"bedload-list-1\",\"type\":\"block\",\"number\":{},\"id\":\"{}\",\"bytes\":{},\
+             \"stored_bytes\":{stored},\"offset\":{offset}{part}}}",
+            header.number,
+            header.id,
+            block.size()
+        )
+        .map_err(Error::io("write", Path::new("-")))
+    })
+}
+
+/// A checked block of a log.
+struct LogBlock<'b> {
+    offset: u64,
+    /// Length in the log, in bytes.
+    stored: usize,
+    /// The position that the log stores after the block.
+    word: u64,
+    /// The key, then the block.
+    record: &'b [u8],
+    header: Header,
+}
+
+impl LogBlock<'_> {
+    fn size(&self) -> u64 {
+        self.record.len().saturating_sub(NUMBER) as u64
+    }
+}
+
+fn each_block(
+    chain: &mut Chain<'_>,
+    batch: &mut Batch,
+    bad: impl Fn(u64, LogProblem) -> Error,
+    mut take: impl FnMut(LogBlock<'_>) -> Result<()>,
+) -> Result<()> {
+    for at in 0..batch.spans.len() {
+        let Some(&span) = batch.spans.get(at) else { break };
+        let (offset, stored, word) = (batch.offset(span), span.end - span.start, batch.word(span));
+        let Checked { record, header } = chain.take(batch, at).map_err(|problem| bad(offset, problem))?;
+        take(LogBlock { offset, stored, word, record, header })?;
+    }
+    Ok(())
+}
+
+/// Reads a range of the files of a log and passes on each batch and its chain.
+fn each_batch_of(
+    files: &LogFiles,
+    range: &Range,
+    log: &Log,
+    options: &InspectOptions,
+    batch: &mut Batch,
+    mut take: impl FnMut(&mut RangeReader<'_>, &mut Chain<'_>, &mut Batch) -> Result<()>,
+) -> Result<()> {
+    let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
+    let unpacker = Unpacker::new(&log.dictionaries);
+    let mut chain = Chain::new(files.framing(), &EXPECTATIONS, unpacker, range.first, range.before);
+    loop {
+        options.resources.check_cancelled()?;
+        let Chain { next, before, unpacker, .. } = &mut chain;
+        if !reader.next(batch, *next, before.as_ref(), unpacker)? {
+            return Ok(());
+        }
+        take(&mut reader, &mut chain, batch)?;
+    }
+}
+
+/// Reads a log from a stream and passes on each batch, its chain, and the number of consumed bytes.
+fn each_batch(
+    forward: &mut Forward,
+    log: &Log,
+    options: &InspectOptions,
+    mut take: impl FnMut(&mut Chain<'_>, &mut Batch, u64) -> Result<()>,
+) -> Result<()> {
+    let framing = forward.framing;
+    let mut chain: Option<Chain<'_>> = None;
+    let mut batch = Batch::default();
+    while forward.next(&mut batch, WINDOW, None, &|_| ())? {
+        options.resources.check_cancelled()?;
+        let first = forward.first.unwrap_or(1);
+        let chain = chain
+            .get_or_insert_with(|| Chain::new(framing, &EXPECTATIONS, Unpacker::new(&log.dictionaries), first, None));
+        take(chain, &mut batch, forward.consumed())?;
+    }
+    Ok(())
 }

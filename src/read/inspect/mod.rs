@@ -6,9 +6,7 @@
 mod frames;
 mod heads;
 mod log;
-mod log_list;
 mod options;
-mod sizes;
 mod tally;
 
 use std::io::Write;
@@ -16,9 +14,10 @@ use std::path::Path;
 
 use self::heads::Heads;
 #[cfg(feature = "cli")]
-pub(crate) use self::log_list::trim_hint;
+pub(crate) use self::log::trim_hint;
 pub use self::options::InspectOptions;
 use self::tally::BlockTally;
+use super::keys::cid_text;
 use super::snapshot::{CHUNK, REMOTE_CHUNK, Snapshot};
 use super::visited::Visited;
 use crate::error::{Error, Result};
@@ -55,7 +54,14 @@ pub fn inspect(options: &InspectOptions, observer: &dyn Observer) -> Result<Insp
 }
 
 fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectReport> {
-    let mut report = empty(options);
+    let mut report = InspectReport {
+        schema: INSPECT_SCHEMA.into(),
+        source: options.source.display().to_string(),
+        format: "car".into(),
+        full: options.full,
+        valid: true,
+        ..InspectReport::default()
+    };
     let input = match options.open(if options.full { Extent::All } else { Extent::Head })? {
         Opened::Log(log) => {
             log::inspect(&log, options, &mut report, progress)?;
@@ -83,42 +89,8 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
     } else {
         everything = read_head(&mut snapshot, &heads, progress)?;
     }
-    report.roots = heads.roots(&header.roots, everything);
-    report.metadata = heads.metadata();
-    report.head = heads.head();
+    heads.fill(&mut report, &header.roots, everything);
     Ok(report)
-}
-
-/// Creates an empty report.
-fn empty(options: &InspectOptions) -> InspectReport {
-    InspectReport {
-        schema: INSPECT_SCHEMA.into(),
-        source: options.source.display().to_string(),
-        format: "car".into(),
-        version: 0,
-        compression: String::new(),
-        bytes: None,
-        full: options.full,
-        valid: true,
-        roots: Vec::new(),
-        v2: None,
-        blocks: None,
-        distinct: None,
-        duplicates: None,
-        payload_bytes: None,
-        null_padding: None,
-        digest: None,
-        sizes: None,
-        codecs: None,
-        hashes: None,
-        zstd: None,
-        metadata: None,
-        head: None,
-        log: None,
-        bad_blocks: None,
-        first_bad: Vec::new(),
-        seconds: 0.0,
-    }
 }
 
 /// Reads the first blocks; true if these are all.
@@ -147,7 +119,7 @@ fn count_all(
 ) -> Result<()> {
     let path = snapshot.path();
     let visited = Visited::new(options.resources.memory_budget()? / 2, options.resources.scratch_parent());
-    let mut tallies: Vec<BlockTally> = (0..options.resources.thread_count()).map(|_| BlockTally::new()).collect();
+    let mut tallies: Vec<BlockTally> = (0..options.resources.thread_count()).map(|_| BlockTally::default()).collect();
     // The first chunk is read alone, because it may name blocks of the others.
     let mut padding = 0;
     if let (Some(chunk), Some(tally)) = (snapshot.next(progress)?, tallies.first_mut()) {
@@ -167,25 +139,15 @@ fn count_all(
         })?;
         padding = tail.padding;
     }
-    let mut total = BlockTally::new();
+    let mut total = BlockTally::default();
     tallies.into_iter().for_each(|tally| total.merge(tally));
     let is_file = snapshot.size.is_some() && !snapshot.is_remote;
     if matches!(snapshot.compression, Compression::Zstd | Compression::ForestZstd) && is_file {
         report.zstd = frames::count(path).map_err(Error::io("read", path))?;
     }
     report.bytes = Some(snapshot.size.unwrap_or(snapshot.consumed()));
-    report.blocks = Some(total.blocks);
-    report.distinct = Some(total.distinct);
-    report.duplicates = Some(total.blocks - total.distinct);
-    report.payload_bytes = Some(total.payload);
     report.null_padding = Some(padding);
-    report.digest = Some(total.digest);
-    report.sizes = Some(total.sizes());
-    report.codecs = Some(total.codecs());
-    report.hashes = Some(total.hashes());
-    report.bad_blocks = Some(total.bad);
-    report.first_bad = total.first_bad();
-    report.valid = total.bad == 0;
+    total.fill(report);
     Ok(())
 }
 
@@ -195,7 +157,7 @@ pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let options = &options.without_secrets();
     let progress = Progress::new(&crate::progress::Silent);
     let input = match options.open(Extent::Part)? {
-        Opened::Log(log) => return log_list::list(&log, options, out),
+        Opened::Log(log) => return log::list(&log, options, out),
         Opened::Other(input) => input,
     };
     let mut snapshot = options.snapshot(input, &progress)?;
@@ -206,7 +168,7 @@ pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
         }
         Snapshot::sections(snapshot.path(), &chunk, |section, offset, body| {
             let (cid, block) = body.split_at(body.len().min(section.cid.len as usize));
-            let cid = super::key_text(crate::sort::key::KeyLayout::Cid, cid);
+            let cid = cid_text(cid);
             // The text of a CID needs no escapes.
             writeln!(
                 out,

@@ -70,6 +70,6 @@ impl InspectOptions {
     pub(super) fn snapshot(&self, input: Input, progress: &Progress<'_>) -> Result<Snapshot<'_>> {
         // Read no more of a remote file than is needed.
         let chunk = if input.remote.is_some() && !self.full { REMOTE_CHUNK } else { CHUNK };
-        Snapshot::of_input(&self.source, input, self.null_padding, chunk, progress)
+        Snapshot::open(&self.source, input, self.null_padding, chunk, progress)
     }
 }

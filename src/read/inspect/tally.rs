@@ -3,53 +3,94 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::sizes::{SizeSum, Sizes};
 use crate::error::Result;
-use crate::hash::content_digest::ContentDigest;
+use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::fingerprint::fingerprint;
 use crate::hash::{BATCH, Checker, Claim, Function, problem_of};
+use crate::read::failures::each_failure;
 use crate::read::snapshot::Snapshot;
 use crate::read::visited::Visited;
-use crate::report::{BadBlock, CodeCount, SizeClass};
+use crate::report::{BadBlock, CodeCount, InspectReport, SizeClass};
 use crate::source::car::chunk::Chunk;
 use crate::source::car::{CidSpan, Section};
 
 /// Bad blocks that are listed.
 const LISTED: usize = 10;
 
+/// Size classes: one per power of two.
+const CLASSES: usize = 65;
+
+/// Number and bytes of blocks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SizeSum {
+    pub blocks: u64,
+    pub bytes: u64,
+}
+
+impl SizeSum {
+    fn add(&mut self, bytes: u64) {
+        self.merge(Self { blocks: 1, bytes });
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Blocks of each size class.
+pub(super) struct Sizes([SizeSum; CLASSES]);
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self([SizeSum::default(); CLASSES])
+    }
+}
+
+impl Sizes {
+    pub fn add(&mut self, size: u64) {
+        if let Some(class) = self.0.get_mut(u64::BITS as usize - size.leading_zeros() as usize) {
+            class.add(size);
+        }
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(own, other)| own.merge(other));
+    }
+
+    pub fn total(&self) -> SizeSum {
+        let mut total = SizeSum::default();
+        self.0.iter().for_each(|class| total.merge(*class));
+        total
+    }
+
+    /// Returns the classes that have blocks.
+    pub fn classes(&self) -> Vec<SizeClass> {
+        let class = |(bits, sum): (u32, &SizeSum)| SizeClass {
+            up_to: if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) },
+            blocks: sum.blocks,
+            bytes: sum.bytes,
+        };
+        (0..).zip(&self.0).filter(|(_, sum)| sum.blocks > 0).map(class).collect()
+    }
+}
+
 /// A section of a chunk: its offset in the file, its CID and block, and the CID's parts.
 type Found<'c> = (u64, &'c [u8], CidSpan);
 
 /// Counts of one thread.
+#[derive(Default)]
 pub(super) struct BlockTally {
     checker: Checker,
-    pub blocks: u64,
-    pub distinct: u64,
-    pub payload: u64,
-    pub digest: ContentDigest,
+    distinct: Content,
     sizes: Sizes,
     codecs: BTreeMap<u64, SizeSum>,
     hashes: BTreeMap<u64, SizeSum>,
-    pub bad: u64,
+    bad: u64,
     first_bad: Vec<BadBlock>,
 }
 
 impl BlockTally {
-    pub fn new() -> Self {
-        Self {
-            checker: Checker::new(),
-            blocks: 0,
-            distinct: 0,
-            payload: 0,
-            digest: ContentDigest::default(),
-            sizes: Sizes::default(),
-            codecs: BTreeMap::new(),
-            hashes: BTreeMap::new(),
-            bad: 0,
-            first_bad: Vec::new(),
-        }
-    }
-
     /// Counts and hashes the blocks of a chunk and passes each to `see`.
     pub fn take(&mut self, path: &Path, chunk: &Chunk, visited: &Visited, see: &dyn Fn(&Section, &[u8])) -> Result<()> {
         let bytes = &*chunk.bytes;
@@ -63,14 +104,11 @@ impl BlockTally {
         for (_, body, span) in &found {
             let Some((cid, block)) = body.split_at_checked(span.len as usize) else { continue };
             let size = block.len() as u64;
-            self.blocks += 1;
-            self.payload += size;
             self.sizes.add(size);
             self.codecs.entry(span.codec).or_default().add(size);
             self.hashes.entry(span.hash).or_default().add(size);
             if visited.insert(fingerprint(cid))? {
-                self.distinct += 1;
-                self.digest.add_section(body, span.len as usize);
+                self.distinct.add(ContentDigest::of_section(body, cid.len()));
             }
         }
         found.chunks(BATCH).for_each(|batch| self.check(batch));
@@ -78,32 +116,23 @@ impl BlockTally {
     }
 
     fn check(&mut self, found: &[Found<'_>]) {
-        let mut claims: Vec<Claim<'_>> = Vec::with_capacity(found.len());
-        for (_, body, span) in found {
+        let claims = found.iter().map(|(_, body, span)| {
             let (cid, data) = body.split_at(body.len().min(span.len as usize));
-            claims.push(Claim { code: span.hash, digest: cid.get(span.digest as usize..).unwrap_or_default(), data });
-        }
-        let (mut claims, mut found) = (claims.as_slice(), found);
-        while let Err(failure) = self.checker.check(claims) {
-            let (Some(claim), Some((offset, body, span))) = (claims.get(failure.index), found.get(failure.index))
-            else {
-                return;
-            };
-            self.bad += 1;
+            Claim { code: span.hash, digest: cid.get(span.digest as usize..).unwrap_or_default(), data }
+        });
+        let claims: Vec<Claim<'_>> = claims.collect();
+        each_failure(&mut self.checker, &claims, |index, failure| {
+            let (Some(claim), Some((offset, body, span))) = (claims.get(index), found.get(index)) else { return };
             let cid = body.get(..span.len as usize).unwrap_or_default();
-            self.first_bad.push(BadBlock { offset: *offset, message: problem_of(cid, claim, &failure).to_string() });
+            self.bad += 1;
+            self.first_bad.push(BadBlock { offset: *offset, message: problem_of(cid, claim, failure).to_string() });
             // Chunks are in file order, so each thread finds its first blocks first.
             self.first_bad.truncate(LISTED);
-            claims = claims.get(failure.index + 1..).unwrap_or_default();
-            found = found.get(failure.index + 1..).unwrap_or_default();
-        }
+        });
     }
 
     pub fn merge(&mut self, other: Self) {
-        self.blocks += other.blocks;
-        self.distinct += other.distinct;
-        self.payload += other.payload;
-        self.digest.merge(other.digest);
+        self.distinct.merge(other.distinct);
         self.sizes.merge(&other.sizes);
         other.codecs.into_iter().for_each(|(code, sum)| self.codecs.entry(code).or_default().merge(sum));
         other.hashes.into_iter().for_each(|(code, sum)| self.hashes.entry(code).or_default().merge(sum));
@@ -113,20 +142,21 @@ impl BlockTally {
         self.first_bad.truncate(LISTED);
     }
 
-    pub fn first_bad(&self) -> Vec<BadBlock> {
-        self.first_bad.clone()
-    }
-
-    pub fn sizes(&self) -> Vec<SizeClass> {
-        self.sizes.classes()
-    }
-
-    pub fn codecs(&self) -> Vec<CodeCount> {
-        counts(&self.codecs, |code| codec_name(code).map(str::to_owned))
-    }
-
-    pub fn hashes(&self) -> Vec<CodeCount> {
-        counts(&self.hashes, |code| Function::from_code(code).map(|function| function.to_string()))
+    /// Adds the counts of a whole snapshot to the report.
+    pub fn fill(self, report: &mut InspectReport) {
+        let total = self.sizes.total();
+        report.blocks = Some(total.blocks);
+        report.distinct = Some(self.distinct.records);
+        report.duplicates = Some(total.blocks - self.distinct.records);
+        report.payload_bytes = Some(total.bytes);
+        report.digest = Some(self.distinct.digest);
+        report.sizes = Some(self.sizes.classes());
+        report.codecs = Some(counts(&self.codecs, |code| codec_name(code).map(str::to_owned)));
+        report.hashes =
+            Some(counts(&self.hashes, |code| Function::from_code(code).map(|function| function.to_string())));
+        report.bad_blocks = Some(self.bad);
+        report.first_bad = self.first_bad;
+        report.valid = self.bad == 0;
     }
 }
 

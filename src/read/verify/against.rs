@@ -18,15 +18,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use twox_hash::XxHash3_128;
 
+use super::job::VerifyJob;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
-use crate::progress::{CancellationToken, Progress};
-use crate::read::snapshot::Snapshot;
+use crate::read::snapshot::{CHUNK, Snapshot};
+use crate::report::record::ImportRecord;
 use crate::rocks::key_ranges::{KeyRange, range_of};
-use crate::sort::key::{KeyLayout, Record};
+use crate::sort::key::Record;
 use crate::source::car::NullPadding;
 use crate::source::car::chunk::Chunk;
-use crate::source::remote::NetworkOptions;
+use crate::source::input::{self, Extent, InputOptions};
 
 /// Length of the hash in an entry.
 const HASH: usize = 16;
@@ -34,22 +35,6 @@ const HASH: usize = 16;
 /// Hash of a record; the content digest is the sum of these hashes.
 pub(super) fn record_hash(key_and_value: &[u8], key_len: usize) -> u128 {
     XxHash3_128::oneshot_with_seed(key_len as u64, key_and_value)
-}
-
-/// The snapshot to compare with.
-pub(super) struct Source<'a> {
-    pub path: &'a Path,
-    pub layout: KeyLayout,
-    pub null_padding: NullPadding,
-    /// CIDs of the blocks that the import omitted.
-    pub left_out: HashSet<Vec<u8>>,
-    /// Memory for entries and for decompression, in bytes.
-    pub memory: u64,
-    pub threads: usize,
-    pub network: &'a NetworkOptions,
-    /// Directory for spilled entries.
-    pub work_dir: PathBuf,
-    pub stop: &'a CancellationToken,
 }
 
 /// Records of a source, by key range.
@@ -70,39 +55,46 @@ struct Part {
 }
 
 impl SourceIndex {
-    /// Reads the source.
-    pub fn read(source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<Self> {
-        let mut snapshot = Snapshot::open(
-            source.path,
-            source.null_padding,
-            source.threads,
-            source.memory / 4,
-            source.network.clone(),
-            progress,
-        )?
-        .concatenated();
+    /// Reads the snapshot at `path`.
+    pub fn read(job: &VerifyJob<'_>, path: &Path, ranges: &[KeyRange], record: Option<&ImportRecord>) -> Result<Self> {
+        let VerifyJob { options, progress, .. } = job;
+        let (threads, memory) = (options.resources.thread_count(), options.resources.memory_budget()?);
+        let padded = record.is_some_and(|record| record.source.null_padding > 0);
+        let padding = options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error });
+        let network = options.network.clone();
+        let how = InputOptions { network, extent: Extent::All, ..InputOptions::of_share(threads, memory / 4) };
+        let mut snapshot = Snapshot::open(path, input::open(path, &how)?, padding, CHUNK, progress)?;
+        snapshot.accept_concatenated();
         let index = Self {
             parts: ranges.iter().map(|_| Mutex::default()).collect(),
             dir: Mutex::default(),
-            work_dir: source.work_dir.clone(),
-            budget: source.memory / 2,
+            work_dir: options.resources.scratch_parent(),
+            budget: memory / 2,
             held: AtomicU64::new(0),
             blocks: AtomicU64::new(0),
         };
-        let mut workers = vec![(); source.threads];
-        let take = |(): &mut (), chunk: &Chunk| index.take(chunk, source, ranges, progress);
-        snapshot.read_rest(&mut workers, source.stop, progress, take)?;
+        // CIDs of the blocks that the import omitted.
+        let left_out = record.map(ImportRecord::left_out).unwrap_or_default();
+        let take = |(): &mut (), chunk: &Chunk| index.take(path, chunk, job, &left_out, ranges);
+        snapshot.read_rest(&mut vec![(); threads], &options.resources.stop, progress, take)?;
         Ok(index)
     }
 
-    fn take(&self, chunk: &Chunk, source: &Source<'_>, ranges: &[KeyRange], progress: &Progress<'_>) -> Result<()> {
+    fn take(
+        &self,
+        path: &Path,
+        chunk: &Chunk,
+        job: &VerifyJob<'_>,
+        left_out: &HashSet<Vec<u8>>,
+        ranges: &[KeyRange],
+    ) -> Result<()> {
         let mut kept = 0;
-        let blocks = Snapshot::sections(source.path, chunk, |section, _, body| {
-            let is_left_out = |cid: &[u8]| source.left_out.contains(cid);
-            if !source.left_out.is_empty() && body.get(..section.cid.len as usize).is_some_and(is_left_out) {
+        let blocks = Snapshot::sections(path, chunk, |section, _, body| {
+            let is_left_out = |cid: &[u8]| left_out.contains(cid);
+            if !left_out.is_empty() && body.get(..section.cid.len as usize).is_some_and(is_left_out) {
                 return Ok(());
             }
-            let record = Record::new(&chunk.bytes, section, source.layout);
+            let record = Record::new(&chunk.bytes, section, job.keys.layout);
             let (key_and_value, key_len) = record.parts();
             let hash = record_hash(key_and_value, key_len);
             if let Some(part) = self.parts.get(range_of(ranges, record.key())) {
@@ -115,7 +107,7 @@ impl SourceIndex {
             Ok(())
         })?;
         self.blocks.fetch_add(blocks, Ordering::Relaxed);
-        progress.add(0, blocks);
+        job.progress.add(0, blocks);
         // Vectors double when they grow, so half of the budget is for their spare capacity.
         if self.held.fetch_add(kept, Ordering::Relaxed) + kept > self.budget / 2 {
             self.spill()?;

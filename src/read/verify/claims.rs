@@ -1,6 +1,7 @@
 //! Claims of a key about its value, by key layout.
 
 use crate::hash::{Claim, Function};
+use crate::read::keys::read_multihash;
 use crate::sort::key::KeyLayout;
 use crate::source::car::read_cid;
 
@@ -29,9 +30,7 @@ impl KeyReader {
                 let span = span.ok_or_else(|| "the key is no CID: its length is another than it says".to_owned())?;
                 (span.hash, key.get(span.digest as usize..).unwrap_or_default())
             }
-            KeyLayout::Multihash => {
-                crate::read::read_multihash(key).ok_or_else(|| "the key is no multihash".to_owned())?
-            }
+            KeyLayout::Multihash => read_multihash(key).ok_or_else(|| "the key is no multihash".to_owned())?,
             KeyLayout::Number => return Err("the key is the number of a block".into()),
             KeyLayout::Digest => (self.fitting(key).next().unwrap_or(LIKELY[0]), key),
         };

@@ -11,11 +11,21 @@ use crate::os::files::read_regular;
 use crate::report::record::{ImportRecord, checksum};
 use crate::report::{ProblemKind, RecordedFile};
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
-use crate::schema::TRANSACTIONS;
+use crate::schema::{RECORD_FILE, TRANSACTIONS};
 
-/// Compares the small files of the database in `db` with the record and adds `notes`. True if a node may have opened the database
-/// since: RocksDB writes a newer OPTIONS file then.
-pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, notes: &mut Vec<String>) -> bool {
+/// Checks the record and the small files of the database in `db`, and adds `notes`. `bad_record` is the problem of the record
+/// itself. True if a node may have opened the database since: RocksDB writes a newer OPTIONS file then.
+pub(super) fn check(
+    db: &Path,
+    (record, bad_record): (Option<&ImportRecord>, Option<&str>),
+    problems: &Collector<'_>,
+    notes: &mut Vec<String>,
+) -> bool {
+    if let Some(words) = bad_record {
+        problems.add(ProblemKind::Record, Some(&db.join(RECORD_FILE)), words.to_owned());
+    }
+    let Some(record) = record else { return false };
+    check_tally(record, problems);
     let mut opened = record.small_files.is_empty();
     let newest = OptionsFile::latest_path(db).ok();
     for RecordedFile { name, checksum: known } in &record.small_files {
@@ -44,7 +54,7 @@ pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, 
 }
 
 /// Checks that the record's counts add up: read blocks are written blocks and duplicates.
-pub(super) fn check_tally(record: &ImportRecord, problems: &Collector<'_>) {
+fn check_tally(record: &ImportRecord, problems: &Collector<'_>) {
     let blocks = &record.blocks;
     let mut claims = vec![(String::new(), "blocks", blocks.read, blocks.written, blocks.duplicate)];
     for family in record.log.iter().flat_map(|log| &log.families) {

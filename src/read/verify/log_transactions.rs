@@ -7,14 +7,12 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 
-use super::job::{VerifyJob, ranges_of};
+use super::job::VerifyJob;
 use crate::blocks::chain;
 use crate::error::{Error, Result};
-use crate::external_sort::{Sorted, Sorter};
-use crate::parallel;
+use crate::external_sort::Sorter;
 use crate::progress::Phase;
-use crate::rocks::DataFile;
-use crate::rocks::key_ranges::KeyRange;
+use crate::rocks::Visit;
 use crate::schema::{PLACE, TRANSACTIONS};
 use crate::source::block_log::Lookup;
 
@@ -25,10 +23,14 @@ const ID: usize = 32;
 type Named = [u8; ID + PLACE];
 
 /// Checks that the family has each id that a block names, at one of its positions, and nothing else.
-pub(super) fn agree(job: &VerifyJob<'_>, files: &[DataFile], lookup: &Lookup) -> Result<bool> {
-    let dir = job.options.resources.scratch_parent();
-    let named = sorted(job, files, lookup, &dir)?;
-    let failed = || Error::io("sort ids of transactions in", &dir);
+pub(super) fn agree(job: &VerifyJob<'_>, lookup: &Lookup) -> Result<bool> {
+    let dir = &job.options.resources.scratch_parent();
+    let failed = || Error::io("sort ids of transactions in", dir);
+    let memory = usize::try_from(job.options.resources.memory_budget()? / 2).unwrap_or(usize::MAX);
+    let sorter = Mutex::new(Sorter::new(dir, memory, usize::MAX));
+    job.progress.begin(Phase::Verify, Some(job.files.iter().map(|file| file.size).sum()));
+    job.scan_of(job.family).visit(|| Names { lookup, sorter: &sorter, dir })?;
+    let named = sorter.into_inner().sorted().map_err(failed())?;
     let mut all = named.iter().map_err(failed())?.peekable();
     let mut scan = job.reader.scan(TRANSACTIONS, None, None)?;
     while let Some(first) = all.next().transpose().map_err(failed())? {
@@ -45,59 +47,32 @@ pub(super) fn agree(job: &VerifyJob<'_>, files: &[DataFile], lookup: &Lookup) ->
             return Ok(false);
         }
         scan.next();
-        if job.options.resources.stop.is_cancelled() {
-            return Err(Error::interrupted_reading());
-        }
+        job.options.resources.check_cancelled()?;
     }
     scan.status()?;
     Ok(scan.item().is_none())
 }
 
-/// Sorts the ids of all transactions with their positions.
-fn sorted(job: &VerifyJob<'_>, files: &[DataFile], lookup: &Lookup, dir: &Path) -> Result<Sorted<Named>> {
-    let resources = &job.options.resources;
-    let memory = usize::try_from(resources.memory_budget()? / 2).unwrap_or(usize::MAX);
-    let sorter = Mutex::new(Sorter::new(dir, memory, usize::MAX));
-    let work = ranges_of(files, job.family);
-    job.progress.begin(Phase::Verify, Some(files.iter().map(|file| file.size).sum()));
-    parallel::for_each(
-        resources.thread_count(),
-        work.len(),
-        || (),
-        |(), item| work.get(item).map_or(Ok(()), |range| add_range(job, range, lookup, &sorter, dir)),
-    )?;
-    sorter.into_inner().sorted().map_err(Error::io("sort ids of transactions in", dir))
+/// Takes the ids of the transactions of blocks.
+struct Names<'a> {
+    lookup: &'a Lookup,
+    sorter: &'a Mutex<Sorter<Named>>,
+    dir: &'a Path,
 }
 
-fn add_range(
-    job: &VerifyJob<'_>,
-    range: &KeyRange,
-    lookup: &Lookup,
-    sorter: &Mutex<Sorter<Named>>,
-    dir: &Path,
-) -> Result<()> {
-    let mut scan = job.reader.scan(job.family, range.from.as_deref(), range.to.as_deref())?;
-    let mut bytes = 0;
-    while let Some((_, block)) = scan.item() {
-        bytes += block.len() as u64;
+impl Visit for Names<'_> {
+    fn record(&mut self, _: &[u8], block: &[u8]) -> Result<()> {
         // Unreadable records have been reported.
-        if let Ok(header) = chain::header(lookup.family, lookup.version, block)
-            && let Ok(found) = lookup.of_block(block, &header, false)
-        {
-            let mut sorter = sorter.lock();
-            for (position, id) in (0u32..).zip(&found.ids) {
-                let mut named = [0; ID + PLACE];
-                named[..id.as_bytes().len()].copy_from_slice(id.as_bytes());
-                named[ID..ID + 4].copy_from_slice(&header.number.to_be_bytes());
-                named[ID + 4..].copy_from_slice(&position.to_be_bytes());
-                sorter.push(named).map_err(Error::io("sort ids of transactions in", dir))?;
-            }
+        let Ok(header) = chain::header(self.lookup.family, self.lookup.version, block) else { return Ok(()) };
+        let Ok(found) = self.lookup.of_block(block, &header, false) else { return Ok(()) };
+        let mut sorter = self.sorter.lock();
+        for (position, id) in (0u32..).zip(&found.ids) {
+            let mut named = [0; ID + PLACE];
+            named[..id.as_bytes().len()].copy_from_slice(id.as_bytes());
+            named[ID..ID + 4].copy_from_slice(&header.number.to_be_bytes());
+            named[ID + 4..].copy_from_slice(&position.to_be_bytes());
+            sorter.push(named).map_err(Error::io("sort ids of transactions in", self.dir))?;
         }
-        if job.options.resources.stop.is_cancelled() {
-            return Err(Error::interrupted_reading());
-        }
-        scan.next();
+        Ok(())
     }
-    job.progress.add(bytes, 0);
-    scan.status()
 }

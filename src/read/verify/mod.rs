@@ -28,9 +28,8 @@ use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Progress};
 use crate::report::record::ImportRecord;
-use crate::report::{ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport, VerifyVerdict};
+use crate::report::{ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
 use crate::rocks::{DataFile, Reader, ReaderOptions};
-use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
 use crate::source::remote::take_secrets;
 
@@ -92,27 +91,18 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             hint: "with --allow-extra it says whether the blocks of that one are there".into(),
         });
     }
-    let place = match options.location.find(&options.db, record.as_ref(), None) {
+    let BlockLocation { family, layout, known_from } = match options.location.find(&options.db, record.as_ref(), None) {
         // A changed record may contain anything.
         Err(_) if bad_record.is_some() => options.location.find(&options.db, None, None)?,
         place => place?,
     };
-    let BlockLocation { family, layout, known_from: key_from } = place;
     let mut report = VerifyReport {
         schema: VERIFY_SCHEMA.into(),
         db: options.db.display().to_string(),
-        valid: false,
-        verdict: VerifyVerdict::Damaged,
-        not_confirmed: None,
         column_family: family,
         key: layout,
-        key_from,
-        files: 0,
-        file_bytes: 0,
+        key_from: known_from,
         sample: options.sample,
-        records: 0,
-        payload_bytes: 0,
-        digest: None,
         recorded: record.as_ref().map(|record| Recorded {
             source: record.source.path.clone(),
             whole: !record.into_existing,
@@ -121,49 +111,36 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             more_than_recorded: 0,
             confirmed: false,
         }),
-        against: None,
-        notes: Vec::new(),
-        log: None,
-        problems: crate::report::Problems::default(),
-        warnings: Vec::new(),
-        seconds: 0.0,
+        ..VerifyReport::default()
     };
     if let Some(part) = record.as_ref().and_then(|record| record.part.as_ref()) {
         report.notes.push(format!("it is a part, and is compared with what it was seeded with: {}", part.describe()));
     }
-    let opened = Reader::open(
-        &options.db,
-        &ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: true, in_order: false },
-    )
-    .and_then(|reader| Ok((reader.files()?, reader)));
-    let check_import = |problems: &Collector<'_>, notes: &mut Vec<String>| {
-        if let Some(words) = &bad_record {
-            problems.add(ProblemKind::Record, Some(&options.db.join(RECORD_FILE)), words.clone());
-        }
-        if let Some(record) = &record {
-            files::check_tally(record, problems);
-        }
-        record.as_ref().is_some_and(|record| files::check(&options.db, record, problems, notes))
-    };
-    let refused = match &opened {
+    let how = ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: true, in_order: false };
+    let opened = Reader::open(&options.db, &how).and_then(|reader| Ok((reader.files()?, reader)));
+    let (files, reader) = match opened {
+        Ok((files, reader)) => (files, Ok(reader)),
         Err(Error::Rocks { message, path, .. }) => {
-            let file = (*path != options.db).then(|| path.clone());
-            Some((file, format!("RocksDB does not open it: {message}")))
+            let file = (path != options.db).then_some(path);
+            (Vec::new(), Err((file, format!("RocksDB does not open it: {message}"))))
         }
         // A record of an import shows that this was a database.
         Err(Error::State { .. }) if record.is_some() || bad_record.is_some() => {
-            Some((None, "there is no file CURRENT: RocksDB finds no database here".to_owned()))
+            (Vec::new(), Err((None, "there is no file CURRENT: RocksDB finds no database here".to_owned())))
         }
-        _ => None,
+        Err(error) => return Err(error),
     };
-    if let Some((file, words)) = refused {
-        let problems = Collector::new(layout, &[]);
-        problems.add(ProblemKind::Open, file.as_deref(), words);
-        check_import(&problems, &mut report.notes);
-        report.problems = problems.take();
-        return Ok(report);
-    }
-    let (files, reader) = opened?;
+    let problems = Collector::new(layout, &files);
+    let known = (record.as_ref(), bad_record.as_deref());
+    let opened_since = files::check(&options.db, known, &problems, &mut report.notes);
+    let reader = match reader {
+        Ok(reader) => reader,
+        Err((file, words)) => {
+            problems.add(ProblemKind::Open, file.as_deref(), words);
+            report.problems = problems.take();
+            return Ok(report);
+        }
+    };
     report.warnings = advice::on_database(&reader, &options.db)?;
     // A changed record may name any family.
     if bad_record.is_some() && !reader.families().contains(&report.column_family) {
@@ -174,8 +151,6 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     }
     report.files = files.len() as u64;
     report.file_bytes = files.iter().map(|file| file.size).sum();
-    let problems = Collector::new(layout, &files);
-    let opened_since = check_import(&problems, &mut report.notes);
     check_sizes(&files, &problems);
     let job = VerifyJob {
         options,
@@ -187,30 +162,28 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         progress,
     };
     let log = record.as_ref().filter(|record| record.key == KeyLayout::Number);
-    let (totals, against) = match options.sample {
-        _ if log.is_some() && (options.sample.is_some() || options.against.is_some()) => {
+    let (totals, against) = match (log, options.sample) {
+        (Some(_), _) if options.sample.is_some() || options.against.is_some() => {
             return Err(Error::Usage {
                 reason: "a database made from a block log is verified as a whole".into(),
                 hint: "leave --sample and --against out".into(),
             });
         }
-        Some(count) => (records::sample(&job, &files, count)?, None),
-        None => match log {
-            Some(record) => {
-                let (totals, found) = log::everything(&job, &files, record)?;
-                report.log = found;
-                (totals, None)
-            }
-            None => records::everything(&job, &files, record.as_ref())?,
-        },
+        (Some(record), _) => {
+            let (totals, found) = log::everything(&job, record)?;
+            report.log = found;
+            (totals, None)
+        }
+        (None, Some(count)) => (records::sample(&job, count)?, None),
+        (None, None) => records::everything(&job, record.as_ref())?,
     };
-    report.records = totals.records;
+    report.records = totals.content.records;
     report.payload_bytes = totals.payload;
     report.against = against;
     if options.sample.is_none() {
-        report.digest = Some(totals.digest);
+        report.digest = Some(totals.content.digest);
         let untouched = || match &record {
-            Some(record) => recorded::files_are_untouched(&reader, &files, record, totals.records),
+            Some(record) => recorded::files_are_untouched(&reader, &files, record, totals.content.records),
             None => Ok(false),
         };
         recorded::compare(&mut report, &totals, opened_since, untouched, &problems)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::read::key_text;
+use crate::read::keys::key_text;
 use crate::report::{Problem, ProblemKind, Problems};
 use crate::rocks::DataFile;
 use crate::sort::key::KeyLayout;

@@ -6,10 +6,10 @@
 
 use std::path::Path;
 
-use super::job;
 use super::problems::Collector;
 use super::scan::Totals;
 use crate::error::{Error, Result};
+use crate::hash::content_digest::Content;
 use crate::report::record::ImportRecord;
 use crate::report::{Against, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
 use crate::rocks::options_file::OptionsFile;
@@ -30,29 +30,26 @@ pub(super) fn compare(
     if let Some(against) = against {
         name_the_source(against, recorded, problems, &mut report.notes);
     }
-    if against.is_some_and(|against| against.imported == Some(true) && against.same == against.distinct) {
-        recorded.confirmed = true;
-    }
+    recorded.confirmed |=
+        against.is_some_and(|against| against.imported == Some(true) && against.same == against.distinct);
     if !recorded.whole {
         // Records of other writers are unknown, but the import's records are among them.
-        if totals.records < recorded.records {
-            let (found, added) = (counted(totals.records, "record", "records"), grouped(recorded.records));
-            let message = format!("{found} can be read, the import added {added}");
+        let found = totals.content.records;
+        if found < recorded.records {
+            let message = format!("{} can be read, the import added {}", records(found), grouped(recorded.records));
             problems.add(ProblemKind::Count, None, message);
         }
         return Ok(());
     }
-    let more = totals.records.saturating_sub(recorded.records);
+    let written = Content { records: recorded.records, digest: recorded.digest };
+    let more = totals.content.records.saturating_sub(written.records);
     // Damage may have removed as many records as were added.
     let damaged = problems.has_beside(&[ProblemKind::Extra]);
     // Blocks of a log have numbers: those of the import are compared without the others.
     let known = totals.since.records > 0;
     if !opened_since || (!known && (more == 0 || damaged)) {
-        let found = (totals.records, totals.digest);
-        job::compare("", found, (recorded.records, recorded.digest), problems);
-        if found == (recorded.records, recorded.digest) {
-            recorded.confirmed = true;
-        }
+        compare_content("", totals.content, written, problems);
+        recorded.confirmed |= totals.content == written;
         return Ok(());
     }
     recorded.more_than_recorded = if damaged { 0 } else { more };
@@ -60,13 +57,24 @@ pub(super) fn compare(
         recorded.confirmed = untouched()?;
     }
     if known {
-        let own = (totals.records - totals.since.records, totals.digest.without(totals.since.digest));
-        job::compare("the import", own, (recorded.records, recorded.digest), problems);
-        if own == (recorded.records, recorded.digest) {
-            recorded.confirmed = true;
-        }
+        let own = totals.content.without(totals.since);
+        compare_content(" of the import", own, written, problems);
+        recorded.confirmed |= own == written;
     }
     Ok(())
+}
+
+/// Compares a content with the record of the import; `of` says in messages whose content it is.
+pub(super) fn compare_content(of: &str, found: Content, recorded: Content, problems: &Collector<'_>) {
+    if found.records != recorded.records {
+        let message =
+            format!("{}{of} can be read, the import wrote {}", records(found.records), grouped(recorded.records));
+        problems.add(ProblemKind::Count, None, message);
+    }
+    if found.digest != recorded.digest {
+        let message = format!("the content digest{of} is {}, the import recorded {}", found.digest, recorded.digest);
+        problems.add(ProblemKind::Digest, None, message);
+    }
 }
 
 /// Sets the result of an otherwise complete report.

@@ -1,57 +1,51 @@
 //! Verifies the records of a database, all of them or a sample.
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::error::Result;
 use crate::progress::{Phase, PhaseWeights};
-use crate::read::verify::against::{Source, SourceIndex};
-use crate::read::verify::job::{VerifyJob, ranges_of};
+use crate::read::verify::against::SourceIndex;
+use crate::read::verify::job::VerifyJob;
 use crate::read::verify::scan::{Totals, for_each};
 use crate::report::Against;
 use crate::report::record::ImportRecord;
-use crate::rocks::DataFile;
-use crate::rocks::key_ranges::{KeyRange, Window};
-use crate::source::car::NullPadding;
+use crate::rocks::key_ranges::Window;
 
 /// Picked records per batch of a thread.
 const PICKS: usize = 256;
 
 /// Verifies all column families.
-pub(super) fn everything(
-    job: &VerifyJob<'_>,
-    files: &[DataFile],
-    record: Option<&ImportRecord>,
-) -> Result<(Totals, Option<Against>)> {
-    let own = ranges_of(files, job.family);
+pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportRecord>) -> Result<(Totals, Option<Against>)> {
+    let own = job.ranges_of(job.family);
     let index = match &job.options.against {
         Some(path) => {
             let phases = vec![(Phase::Read, 1.0), (Phase::Verify, 1.0)];
             job.progress.expect(PhaseWeights { phases, ..PhaseWeights::default() });
-            Some(read_source(job, path, &own, record)?)
+            Some((path, SourceIndex::read(job, path, &own, record)?))
         }
         None => None,
     };
     let payload = record.map(|record| record.payload_bytes);
-    let total = payload.unwrap_or_else(|| files.iter().map(|file| file.size).sum());
+    let total = payload.unwrap_or_else(|| job.files.iter().map(|file| file.size).sum());
     job.progress.begin(Phase::Verify, Some(total));
-    let mut work: Vec<(&str, usize, KeyRange)> =
-        own.into_iter().enumerate().map(|(number, range)| (job.family, number, range)).collect();
-    work.extend(job.others(files, &[job.family]).into_iter().map(|(family, range)| (family, 0, range)));
-    let totals = for_each(job, work.len() + 1, |worker, item| {
-        let Some((family, number, range)) = item.checked_sub(1).and_then(|item| work.get(item)) else {
-            return job.check_tables(files);
-        };
-        let index = index.as_ref().filter(|_| *family == job.family);
-        let entries = index.map(|index| index.take_range(*number)).transpose()?;
-        worker.go_through(family, range, entries)
+    let others = job.others(&[job.family]);
+    let totals = for_each(job, own.len() + others.len() + 1, |worker, item| {
+        let Some(item) = item.checked_sub(1) else { return job.check_tables() };
+        match (own.get(item), others.get(item.saturating_sub(own.len()))) {
+            (Some(range), _) => {
+                let entries = index.as_ref().map(|(_, index)| index.take_range(item)).transpose()?;
+                worker.go_through(job.family, range, entries)
+            }
+            (None, Some((family, range))) => worker.go_through(family, range, None),
+            (None, None) => Ok(()),
+        }
     })?;
-    let against = index.map(|index| Against {
-        source: job.options.against.as_deref().unwrap_or(Path::new("")).display().to_string(),
+    let against = index.map(|(path, index)| Against {
+        source: path.display().to_string(),
         blocks: index.blocks.load(Ordering::Relaxed),
-        distinct: totals.distinct,
-        digest: totals.source,
-        imported: record.filter(|record| !record.into_existing).map(|record| record.digest == totals.source),
+        distinct: totals.source.records,
+        digest: totals.source.digest,
+        imported: record.filter(|record| !record.into_existing).map(|record| record.digest == totals.source.digest),
         same: totals.same,
         extra: totals.extra,
         unreadable: totals.unreadable,
@@ -59,31 +53,9 @@ pub(super) fn everything(
     Ok((totals, against))
 }
 
-fn read_source(
-    job: &VerifyJob<'_>,
-    path: &Path,
-    ranges: &[KeyRange],
-    record: Option<&ImportRecord>,
-) -> Result<SourceIndex> {
-    let padded = record.is_some_and(|record| record.source.null_padding > 0);
-    let resources = &job.options.resources;
-    let source = Source {
-        path,
-        layout: job.keys.layout,
-        null_padding: job.options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error }),
-        left_out: record.map(ImportRecord::left_out).unwrap_or_default(),
-        memory: resources.memory_budget()?,
-        threads: resources.thread_count(),
-        network: &job.options.network,
-        work_dir: resources.scratch_parent(),
-        stop: &resources.stop,
-    };
-    SourceIndex::read(&source, ranges, job.progress)
-}
-
 /// Checks `count` records at random positions, in proportion to the sizes of the files.
-pub(super) fn sample(job: &VerifyJob<'_>, files: &[DataFile], count: u64) -> Result<Totals> {
-    let files: Vec<&DataFile> = files.iter().filter(|file| file.family == job.family).collect();
+pub(super) fn sample(job: &VerifyJob<'_>, count: u64) -> Result<Totals> {
+    let files = job.files_of(job.family);
     let bytes: u64 = files.iter().map(|file| file.size).sum();
     job.progress.begin(Phase::Verify, None);
     job.progress.expect_blocks(count);

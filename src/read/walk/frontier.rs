@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use parking_lot::Mutex;
 
-use super::super::queue::{Queue, StepRef};
+use super::super::steps::{Queue, StepRef};
 use crate::error::Result;
 
 /// Encoded steps that a thread gathers before it appends them to the queues, in bytes.
@@ -62,7 +62,7 @@ impl Frontier {
 
     /// Returns the next wave; `None` at the end.
     pub fn wave(&mut self) -> Option<Queue> {
-        let waiting = self.queues.each_mut().map(|queue| held(queue).bytes());
+        let waiting = self.queues.each_mut().map(|queue| queue.get_mut().bytes());
         let [chain, strict, lenient] = waiting;
         if strict + lenient >= self.budget as u64 || chain == 0 {
             self.below = true;
@@ -76,7 +76,7 @@ impl Frontier {
         };
         self.depth.count(kind);
         let empty = Queue::new(self.budget, &self.dir);
-        self.queues.get_mut(kind as usize).map(|queue| std::mem::replace(held(queue), empty))
+        self.queues.get_mut(kind as usize).map(|queue| std::mem::replace(queue.get_mut(), empty))
     }
 
     /// Longest path in links by waves: along the chain, then below it.
@@ -123,12 +123,9 @@ impl GatheredSteps {
     }
 }
 
-fn held(queue: &mut Mutex<Queue>) -> &mut Queue {
-    queue.get_mut()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::super::steps::decode;
     use super::*;
 
     fn add(frontier: &Frontier, kind: LinkQueue, count: u32) {
@@ -143,7 +140,8 @@ mod tests {
     fn next(frontier: &mut Frontier) -> Option<(u32, u64)> {
         let mut wave = frontier.wave()?;
         let count = wave.len();
-        Some((wave.take(1).expect("a step")[0].tipset, count))
+        let piece = wave.take_piece(usize::MAX).expect("steps");
+        Some((decode(&piece)?.0.tipset, count))
     }
 
     #[test]

@@ -16,9 +16,10 @@ use parking_lot::Mutex;
 
 use super::access::{BlockLocation, Location, Resources};
 use super::header::chain_header;
+use super::keys::key_text;
 use super::links::{codec, links};
 use super::missing::{LISTED, MissingBlocks};
-use super::queue::{MAX_LINK, StepRef};
+use super::steps::{MAX_LINK, StepRef};
 use super::visited::Visited;
 use crate::hash::fingerprint::fingerprint;
 use derive_setters::Setters;
@@ -230,9 +231,7 @@ impl Walk<'_> {
     fn piece(&self, sorted: &SortedSteps, frontier: &Frontier, found: &mut Found) -> Result<()> {
         let batches = sorted.len().div_ceil(BATCH);
         let workers = for_each(self.options.resources.thread_count(), batches, Found::default, |found, batch| {
-            if self.options.resources.stop.is_cancelled() {
-                return Err(Error::interrupted_reading());
-            }
+            self.options.resources.check_cancelled()?;
             let batch: Vec<KeyedStep<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
             self.follow(&batch, found, frontier)
         })?;
@@ -333,11 +332,9 @@ impl Walk<'_> {
         let mut listed = Vec::new();
         let mut scan = self.reader.scan(self.family, None, None)?;
         while let Some((key, _)) = scan.item() {
-            if self.options.resources.stop.is_cancelled() {
-                return Err(Error::interrupted_reading());
-            }
+            self.options.resources.check_cancelled()?;
             if !self.visited.contains(fingerprint(key))? {
-                listed.push(super::key_text(self.layout, key));
+                listed.push(key_text(self.layout, key));
                 if listed.len() >= LISTED {
                     return Ok(listed);
                 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::queue::{StepRef, decode_ref};
+use super::super::steps::{StepRef, decode, steps};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, read_cid};
 
@@ -25,24 +25,17 @@ impl SortedSteps {
     /// Sorts a piece of at most 4 GiB. Steps with unreadable CIDs are omitted: a walk queues none.
     pub fn new(piece: Vec<u8>, layout: KeyLayout) -> Self {
         let mut order = Vec::new();
-        let (mut at, mut alike) = (0, None);
-        let mut first: &[u8] = &[];
-        while let Some((step, end)) = decode_ref(&piece, at) {
-            if let (Some(lookup), Ok(begin)) = (lookup(step, layout), u32::try_from(at)) {
-                match &mut alike {
-                    None => (first, alike) = (lookup.key, Some(lookup.key.len())),
-                    Some(alike) => {
-                        let same = first.iter().zip(lookup.key).take(*alike).take_while(|(a, b)| a == b).count();
-                        *alike = same;
-                    }
-                }
+        let mut prefix: Option<&[u8]> = None;
+        for (place, step) in steps(&piece) {
+            if let (Some(KeyedStep { key, .. }), Ok(begin)) = (lookup(step, layout), u32::try_from(place.start)) {
+                let prefix = prefix.get_or_insert(key);
+                let same = prefix.iter().zip(key).take_while(|(a, b)| a == b).count();
+                *prefix = prefix.get(..same).unwrap_or_default();
                 order.push((0, begin));
             }
-            at = end;
         }
-        let alike = alike.unwrap_or(0);
-        let mut sorted = Self { piece, layout, order };
-        let mut order = std::mem::take(&mut sorted.order);
+        let alike = prefix.map_or(0, <[u8]>::len);
+        let sorted = Self { piece, layout, order: Vec::new() };
         for (prefix, begin) in &mut order {
             *prefix = sorted.at(*begin).map_or(0, |lookup| prefix_of(lookup.key.get(alike..).unwrap_or_default()));
         }
@@ -63,7 +56,7 @@ impl SortedSteps {
     }
 
     fn at(&self, begin: u32) -> Option<KeyedStep<'_>> {
-        let (step, _) = decode_ref(&self.piece, begin as usize)?;
+        let (step, _) = decode(self.piece.get(begin as usize..)?)?;
         lookup(step, self.layout)
     }
 }

@@ -22,7 +22,7 @@ pub use phrases::{circumstances, columns_by_total, recommendation_lines, warning
 pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, Setup, SnapshotInfo, VariantInfo};
 pub use run::{
     COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, NodeFigures, Pressure, PressureKind,
-    ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run, ScanFigures, ScanKind,
+    ProcessFigures, RUN_SCHEMA, ReadFigures, ReadStep, Reads, Run, ScanFigures, ScanKind,
 };
 
 #[cfg(test)]

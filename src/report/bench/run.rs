@@ -5,7 +5,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::OptionRow;
-use crate::progress::ReadStep;
 use crate::rocks::{Level, ReadCounts};
 
 /// The version of a run's record; it changes when a field changes its meaning or goes.
@@ -160,6 +159,15 @@ pub struct ImportFigures {
     pub options: Vec<OptionRow>,
     /// What ran.
     pub rocksdb_version: String,
+}
+
+/// A place in the source, and when it was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ReadStep {
+    /// Bytes read, of the source as stored on disk.
+    pub bytes: u64,
+    /// Seconds since reading began.
+    pub seconds: f64,
 }
 
 /// A part of the source during which RocksDB was busy with itself.

@@ -1,16 +1,16 @@
 //! Transactions of EOSIO and Antelope as JSON, by the names that nodes use.
 //!
-//! An action's data stays hex: its meaning is in the ABI of its contract, which the block does not contain.
+//! An action's data stays hex: the ABI of its contract is not in the block.
 
 use std::io::Read;
 
 use data_encoding::HEXLOWER;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::reader::Reader;
 use super::super::{ChainProblem, Header, Name};
-use super::transactions::{MAX_PACKED, MAX_RECEIPTS, MAX_UNPACKED, PRUNABLE, Packed, SMALLEST, Unpacker};
-use super::{ID_LEN, extensions};
+use super::header::{ID_LEN, extensions};
+use super::transactions::{MAX_PACKED, MAX_RECEIPTS, MAX_UNPACKED, PRUNABLE, PackedTransaction, SMALLEST, Unpacker};
 
 /// The most actions of a transaction, and authorizations of an action.
 const MAX_ACTIONS: u32 = 1 << 16;
@@ -23,36 +23,33 @@ pub(in super::super) fn transactions(version: u32, block: &[u8], header: &Header
     if version == PRUNABLE {
         reader.u8("the prune state")?;
     }
-    let mut all = Vec::new();
-    for _ in 0..reader.count("the transactions", MAX_RECEIPTS, SMALLEST)? {
-        all.push(receipt(&mut reader, version)?);
-    }
-    Ok(Value::Array(all))
+    let count = reader.count("the transactions", MAX_RECEIPTS, SMALLEST)?;
+    (0..count).map(|_| receipt(&mut reader, version)).collect()
 }
 
 fn receipt(reader: &mut Reader<'_>, version: u32) -> Result<Value, ChainProblem> {
     let state = reader.u8("a transaction receipt")?;
-    let mut fields = Map::new();
-    let mut add = |name: &str, value: Value| fields.insert(name.into(), value);
-    add("status", STATES.get(usize::from(state)).map_or_else(|| state.into(), |name| (*name).into()));
-    add("cpu_usage_us", reader.u32("a transaction receipt")?.into());
-    add("net_usage_words", reader.varint("a receipt's net usage")?.into());
+    let mut receipt = json!({
+        "status": STATES.get(usize::from(state)).map_or_else(|| state.into(), |name| Value::from(*name)),
+        "cpu_usage_us": reader.u32("a transaction receipt")?,
+        "net_usage_words": reader.varint("a receipt's net usage")?,
+    });
     let offset = reader.at();
     match reader.u8("a transaction receipt")? {
-        // A deferred transaction: only its id is in the block.
-        0 => add("id", HEXLOWER.encode(&reader.array::<ID_LEN>("a transaction's id")?).into()),
+        // Of a deferred transaction only the id is in the block.
+        0 => receipt["id"] = HEXLOWER.encode(&reader.array::<ID_LEN>("a transaction's id")?).into(),
         1 => {
-            let packed = Packed::read(reader, version)?;
-            add("id", packed.id(&mut Unpacker::default())?.to_string().into());
-            add("compression", if packed.compression == 0 { "none" } else { "zlib" }.into());
-            add("transaction", unpacked(&packed)?)
+            let packed = PackedTransaction::read(reader, version)?;
+            receipt["id"] = packed.id(&mut Unpacker::default())?.to_string().into();
+            receipt["compression"] = if packed.compression == 0 { "none" } else { "zlib" }.into();
+            receipt["transaction"] = unpacked(&packed)?;
         }
         found => return Err(ChainProblem::Unexpected { offset, expected: "0 or 1", found: found.into() }),
-    };
-    Ok(Value::Object(fields))
+    }
+    Ok(receipt)
 }
 
-fn unpacked(packed: &Packed<'_>) -> Result<Value, ChainProblem> {
+fn unpacked(packed: &PackedTransaction<'_>) -> Result<Value, ChainProblem> {
     if packed.compression == 0 {
         return transaction(&mut Reader::new(packed.transaction, 0));
     }
@@ -67,43 +64,34 @@ fn unpacked(packed: &Packed<'_>) -> Result<Value, ChainProblem> {
 
 fn transaction(reader: &mut Reader<'_>) -> Result<Value, ChainProblem> {
     const INSIDE: &str = "a transaction";
-    let expiration = reader.u32(INSIDE)?;
-    let block_num = u16::from_le_bytes(reader.array(INSIDE)?);
-    let block_prefix = reader.u32(INSIDE)?;
-    let net_words = reader.varint(INSIDE)?;
-    let cpu_ms = reader.u8(INSIDE)?;
-    let delay = reader.varint(INSIDE)?;
-    let context_free = actions(reader)?;
-    let actions = actions(reader)?;
+    // The fields are read in the order of the block.
+    let mut transaction = json!({
+        "expiration": reader.u32(INSIDE)?,
+        "ref_block_num": u16::from_le_bytes(reader.array(INSIDE)?),
+        "ref_block_prefix": reader.u32(INSIDE)?,
+        "max_net_usage_words": reader.varint(INSIDE)?,
+        "max_cpu_usage_ms": reader.u8(INSIDE)?,
+        "delay_sec": reader.varint(INSIDE)?,
+        "context_free_actions": actions(reader)?,
+        "actions": actions(reader)?,
+    });
     let start = reader.at();
     extensions(reader, "a transaction's extensions")?;
-    Ok(json!({
-        "expiration": expiration,
-        "ref_block_num": block_num,
-        "ref_block_prefix": block_prefix,
-        "max_net_usage_words": net_words,
-        "max_cpu_usage_ms": cpu_ms,
-        "delay_sec": delay,
-        "context_free_actions": context_free,
-        "actions": actions,
-        "transaction_extensions": HEXLOWER.encode(reader.since(start)),
-    }))
+    transaction["transaction_extensions"] = HEXLOWER.encode(reader.since(start)).into();
+    Ok(transaction)
 }
 
-fn actions(reader: &mut Reader<'_>) -> Result<Vec<Value>, ChainProblem> {
-    const INSIDE: &str = "an action";
-    let name = |reader: &mut Reader<'_>| Ok(Name::from_number(reader.u64(INSIDE)?).to_string());
-    let mut all = Vec::new();
-    for _ in 0..reader.count("a transaction's actions", MAX_ACTIONS, 18)? {
+fn actions(reader: &mut Reader<'_>) -> Result<Value, ChainProblem> {
+    let name = |reader: &mut Reader<'_>| Ok(Name::from_number(reader.u64("an action")?).to_string());
+    let action = |reader: &mut Reader<'_>| {
         let (account, action) = (name(reader)?, name(reader)?);
-        let mut authorization = Vec::new();
-        for _ in 0..reader.count("an action's authorizations", MAX_ACTIONS, 16)? {
-            authorization.push(json!({ "actor": name(reader)?, "permission": name(reader)? }));
-        }
+        let count = reader.count("an action's authorizations", MAX_ACTIONS, 16)?;
+        let authorization = |_| Ok(json!({ "actor": name(reader)?, "permission": name(reader)? }));
+        let authorization: Value = (0..count).map(authorization).collect::<Result<_, ChainProblem>>()?;
         let data = HEXLOWER.encode(reader.bytes("an action's data", MAX_PACKED)?);
-        all.push(json!({ "account": account, "name": action, "authorization": authorization, "data": data }));
-    }
-    Ok(all)
+        Ok(json!({ "account": account, "name": action, "authorization": authorization, "data": data }))
+    };
+    (0..reader.count("a transaction's actions", MAX_ACTIONS, 18)?).map(|_| action(reader)).collect()
 }
 
 #[cfg(test)]

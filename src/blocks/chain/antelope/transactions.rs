@@ -16,15 +16,15 @@
 //! root = root of the legacy tree; of the even tree in Savanna blocks, whose schedule version is 2^31
 //! ```
 //!
-//! Digests are over the stored bytes, counts and lengths included. Version 4 has further kinds of pruned data that no node
-//! ever wrote: they are refused.
+//! Digests are over the stored bytes, counts and lengths included. Other kinds of pruned data of version 4 are refused: no
+//! node ever wrote them.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use sha2::{Digest, Sha256};
 
 use super::super::reader::Reader;
 use super::super::{ChainProblem, Header, Id, TransactionOptions, Transactions, merkle};
-use super::{ID_LEN, bare_header, extensions, signature};
+use super::header::{ID_LEN, bare_header, extensions, signature};
 
 /// The most receipts of a block; a receipt has 11 bytes at least.
 pub(super) const MAX_RECEIPTS: u32 = 1 << 20;
@@ -98,7 +98,7 @@ fn receipt(
             (options.ids.then_some(id.into()), Some(id))
         }
         1 => {
-            let packed = Packed::read(reader, version)?;
+            let packed = PackedTransaction::read(reader, version)?;
             (options.ids.then(|| packed.id(unpacker)).transpose()?, options.merkle.then(|| packed.digest()))
         }
         found => return Err(ChainProblem::Unexpected { offset, expected: "0 or 1", found: found.into() }),
@@ -108,25 +108,25 @@ fn receipt(
 }
 
 /// A packed transaction.
-pub(super) struct Packed<'a> {
+pub(super) struct PackedTransaction<'a> {
     pub(super) compression: u8,
     /// Start of the transaction in the block.
     pub(super) offset: usize,
     pub(super) transaction: &'a [u8],
-    /// The stored transaction without its length.
+    /// The stored transaction and its length.
     with_len: &'a [u8],
     prunable: Prunable<'a>,
 }
 
 /// Signatures and context-free data.
 enum Prunable<'a> {
-    /// Each behind its length, as stored.
+    /// Each with its length or count, as stored.
     Whole(&'a [u8], &'a [u8]),
     /// Only their digest is left.
     Pruned(merkle::Node),
 }
 
-impl<'a> Packed<'a> {
+impl<'a> PackedTransaction<'a> {
     pub(super) fn read(reader: &mut Reader<'a>, version: u32) -> Result<Self, ChainProblem> {
         let (compression, prunable) = if version == PRUNABLE {
             let compression = compression(reader)?;
@@ -174,13 +174,13 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// Unpacks transactions with memory that is reused, and allocated for the first one.
+/// Unpacks transactions, with memory that is reused.
 #[derive(Default)]
 pub(super) struct Unpacker(Option<Decompress>);
 
 impl Unpacker {
-    /// The digest of what a zlib stream holds; `None` when it is none, is cut, or holds too much. Bytes behind its end do
-    /// not matter.
+    /// The digest of the content of a zlib stream. `None` if it is no such stream, is cut, or has too much content. Bytes
+    /// after the stream do not matter.
     fn sum(&mut self, mut packed: &[u8]) -> Option<merkle::Node> {
         let zlib = self.0.get_or_insert_with(|| Decompress::new(true));
         zlib.reset(true);
@@ -204,7 +204,7 @@ impl Unpacker {
     }
 }
 
-/// Signatures behind their count, as stored.
+/// Signatures with their count, as stored.
 fn signatures<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], ChainProblem> {
     let start = reader.at();
     for _ in 0..reader.count("a transaction's signatures", MAX_SIGNATURES, 66)? {
@@ -213,7 +213,7 @@ fn signatures<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], ChainProblem> {
     Ok(reader.since(start))
 }
 
-/// Context-free data behind its length, as stored.
+/// Context-free data with its length, as stored.
 fn context_free_data<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], ChainProblem> {
     let start = reader.at();
     reader.bytes("a transaction's context-free data", MAX_PACKED)?;

@@ -1,4 +1,4 @@
-//! Blocks whose transactions are hashed together: those of one block would leave lanes empty.
+//! Blocks whose transactions are hashed together. Those of one block would leave lanes empty.
 
 use super::super::{Family, Header, TransactionOptions, Transactions, merkle};
 use super::transactions::{compare, id, stored, walk};
@@ -9,7 +9,7 @@ const TRANSACTIONS: usize = 512;
 const BYTES: usize = 512 << 10;
 
 /// Copies of consecutive blocks, each with what the caller knows of it.
-pub(crate) struct Batch<T> {
+pub(crate) struct SteemBatch<T> {
     bytes: Vec<u8>,
     blocks: Vec<Block<T>>,
     /// Offsets in `bytes` of each transaction's start, signatures and end.
@@ -23,15 +23,14 @@ struct Block<T> {
     transactions: usize,
 }
 
-impl<T> Default for Batch<T> {
+impl<T> Default for SteemBatch<T> {
     fn default() -> Self {
         Self { bytes: Vec::new(), blocks: Vec::new(), transactions: Vec::new() }
     }
 }
 
-impl<T> Batch<T> {
-    /// Adds a block. Returns whether it was added: its transactions could be read, and it is not so large that the batch
-    /// would take much memory.
+impl<T> SteemBatch<T> {
+    /// Adds a block. Returns false if its transactions cannot be read, or if it is larger than a batch may be.
     pub(crate) fn add(&mut self, family: Family, block: &[u8], header: &Header, known: T) -> bool {
         if block.len() > BYTES {
             return false;
@@ -57,9 +56,8 @@ impl<T> Batch<T> {
         self.blocks.is_empty()
     }
 
-    /// Computes the roots of all blocks, and the ids if `options` require them, and empties the batch. `each` receives the
-    /// blocks in their order until one is an error: what is known of it, its header and bytes, and what was found, which
-    /// is `None` when the header commits to other transactions.
+    /// Computes the roots of all blocks, and the ids if `options` require them, and empties the batch. `each` receives each
+    /// block in order, until it returns an error. Its last argument is `None` if the header commits to other transactions.
     pub(crate) fn check<E>(
         &mut self,
         options: &TransactionOptions,

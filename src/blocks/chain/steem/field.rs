@@ -1,17 +1,14 @@
-//! Fields of operations as data, and the function that skips them.
-//!
-//! Lists, texts and variants begin with a number in base 128. Nothing is allocated and nothing recurses deeper than the
-//! tables nest.
+//! Fields of operations as data, and the function that skips them. It recurses no deeper than the tables nest.
 
 use super::super::reader::Reader;
 use super::super::{ChainProblem, Family};
-use super::signed_header;
+use super::header::signed_header;
 
-/// The most bytes of a text. A node accepts blocks of at most 2 MiB.
+/// The most bytes of a text. Nodes accept blocks of at most 2 MiB.
 pub(super) const MAX_TEXT: u32 = 16 << 20;
 /// The most items of a list within an operation.
 pub(super) const MAX_ITEMS: u32 = 1 << 20;
-/// The most digits behind the point of an amount.
+/// The most digits after the point of an amount.
 const MAX_DIGITS: u8 = 18;
 /// The first four bytes of an asset's symbol in Hive's newer packing: HBD, HIVE and VESTS.
 const NAI: [u32; 3] = [0xbebc_2003, 0xbebc_2023, 0xbebc_2046];
@@ -19,29 +16,28 @@ const NAI: [u32; 3] = [0xbebc_2003, 0xbebc_2023, 0xbebc_2046];
 /// A part of an operation.
 #[derive(Debug)]
 pub(super) enum Field {
-    /// That many bytes whose content does not matter here.
+    /// That many bytes.
     Fixed(usize),
-    /// A number of two bytes that may be negative.
     Signed16,
     /// A byte that is 0 or 1.
     Bool,
-    /// A length and as many bytes: a name, a text, anything.
+    /// A length in base 128, and as many bytes.
     Text,
     /// An amount and its symbol.
     Asset,
     /// The fields of a structure.
     Group(&'static [Field]),
-    /// Nothing (byte 0), or the fields (behind byte 1).
+    /// Byte 0, or byte 1 and the fields.
     Optional(&'static [Field]),
-    /// A count and as many times the fields.
+    /// A count in base 128, and as many times the fields.
     List(&'static [Field]),
-    /// A tag and the fields that follow it.
+    /// A tag in base 128, and the fields of its kind.
     Variant(&'static [&'static [Field]]),
     /// A header of a block with its signature.
     SignedHeader,
 }
 
-/// Steps over `fields`. `inside` names the operation for messages.
+/// Steps over `fields`. `inside` names the operation in messages.
 pub(super) fn skip(
     reader: &mut Reader<'_>,
     family: Family,
@@ -67,11 +63,8 @@ pub(super) fn skip(
                 }
             }
             Field::Variant(kinds) => {
-                let offset = reader.at();
-                let tag = reader.varint(inside)?;
-                let expected = "the tag of a known variant";
-                let unknown = ChainProblem::Unexpected { offset, expected, found: tag.into() };
-                skip(reader, family, kinds.get(tag as usize).ok_or(unknown)?, inside)?;
+                let (_, fields) = variant(reader, kinds, inside)?;
+                skip(reader, family, fields, inside)?;
             }
             Field::SignedHeader => signed_header(reader).map(drop)?,
         }
@@ -79,16 +72,27 @@ pub(super) fn skip(
     Ok(())
 }
 
-/// An asset in either packing.
+/// Reads the tag of a variant. Returns it with the fields of its kind.
+pub(super) fn variant(
+    reader: &mut Reader<'_>,
+    kinds: &[&'static [Field]],
+    inside: &'static str,
+) -> Result<(u32, &'static [Field]), ChainProblem> {
+    let offset = reader.at();
+    let tag = reader.varint(inside)?;
+    let unknown = ChainProblem::Unexpected { offset, expected: "the tag of a known variant", found: tag.into() };
+    Ok((tag, kinds.get(tag as usize).ok_or(unknown)?))
+}
+
+/// Steps over an asset in either packing.
 ///
 /// ```text
-/// legacy:  i64 amount | u8 digits behind the point | seven characters, padded with zeros
+/// legacy:  i64 amount | u8 digits after the point | seven characters, padded with zeros
 /// Hive's:  i64 amount | u32 a number that encodes the symbol and its digits
 /// ```
 ///
-/// Symbols are not compared with a list: some blocks of the main network hold `0.001`, forks have others, and the
-/// merkle root shows whether these are the bytes that were signed. What cannot be a symbol at all is an error
-/// nevertheless, because most likely another field should be there.
+/// Symbols are not compared with a list: some blocks of the main network hold `0.001`, and forks have others. Bytes that
+/// cannot be a symbol are an error: most likely another field should be there.
 fn asset(reader: &mut Reader<'_>, family: Family, inside: &'static str) -> Result<(), ChainProblem> {
     reader.take(8, inside)?;
     let offset = reader.at();
@@ -187,7 +191,7 @@ mod tests {
             let mut block = vec![0; 112];
             block.extend(bytes);
             for family in [Family::Steem, Family::Hive] {
-                let header = super::super::header(&block).expect("a header of zeros");
+                let header = super::super::header::header(&block).expect("a header of zeros");
                 let options = crate::blocks::chain::TransactionOptions { ids: true, merkle: true, skip_unknown: true };
                 let _ = transactions::check(family, &block, &header, &options);
             }

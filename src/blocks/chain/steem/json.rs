@@ -1,43 +1,37 @@
 //! Transactions of Steem and Hive as JSON: operations by their names, and their fields by the names that nodes use.
 //!
-//! Numbers are numbers, amounts are text as `1.000 STEEM`, keys and signatures hex; what is not UTF-8 is `{"hex": ".."}`.
-//! Structures inside a field, as authorities, are lists in the order of the layout; a variant begins with its tag.
+//! Numbers are numbers, amounts are text as `1.000 STEEM`, keys and signatures are hex; what is not UTF-8 is
+//! `{"hex": ".."}`. Structures inside a field, such as authorities, are lists in the order of the layout. A variant is a
+//! list that begins with its tag.
 
 use data_encoding::HEXLOWER;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::super::reader::Reader;
-use super::super::{ChainProblem, Family, Header, Id};
-use super::field::{Field, MAX_ITEMS, MAX_TEXT, skip};
-use super::transactions::{FRONT, MAX_OPERATIONS, MAX_TRANSACTIONS, SIGNATURES, SMALLEST};
+use super::super::{ChainProblem, Family, Header};
+use super::field::{Field, MAX_ITEMS, MAX_TEXT, skip, variant};
+use super::operations;
+use super::transactions::{FRONT, MAX_OPERATIONS, MAX_TRANSACTIONS, SIGNATURES, SMALLEST, id};
 use super::types::FUTURE;
-use super::{ID_LEN, operations, signed_header};
 
 /// The transactions of a block.
 pub(in super::super) fn transactions(family: Family, block: &[u8], header: &Header) -> Result<Value, ChainProblem> {
     let mut reader = Reader::new(block, header.header_len);
-    let mut all = Vec::new();
-    for _ in 0..reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)? {
-        all.push(transaction(&mut reader, family, header.number)?);
-    }
-    Ok(Value::Array(all))
+    let count = reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)?;
+    (0..count).map(|_| transaction(&mut reader, family, header.number)).collect()
 }
 
 fn transaction(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<Value, ChainProblem> {
     let start = reader.at();
-    let front = values(reader, family, FRONT, "a transaction")?;
-    let mut operations = Vec::new();
-    for _ in 0..reader.count("a transaction's operations", MAX_OPERATIONS, 1)? {
-        operations.push(operation(reader, family, block)?);
-    }
+    let mut front = values(reader, family, FRONT, "a transaction")?.into_iter();
+    let count = reader.count("a transaction's operations", MAX_OPERATIONS, 1)?;
+    let operations: Value = (0..count).map(|_| operation(reader, family, block)).collect::<Result<_, _>>()?;
     let extensions = value(reader, family, &FUTURE, "a transaction's extensions")?;
     let digest = Sha256::digest(reader.since(start));
-    let id = digest.get(..ID_LEN).and_then(Id::from_slice);
     let signatures = values(reader, family, SIGNATURES, "a transaction's signatures")?.pop();
-    let mut front = front.into_iter();
     Ok(json!({
-        "id": id,
+        "id": id(&digest.into()),
         "ref_block_num": front.next(),
         "ref_block_prefix": front.next(),
         "expiration": front.next(),
@@ -48,13 +42,10 @@ fn transaction(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<Va
 }
 
 fn operation(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<Value, ChainProblem> {
-    let offset = reader.at();
-    let tag = reader.varint("the tag of an operation")?;
-    let unknown = ChainProblem::UnknownOperation { block, tag, offset };
-    let operation = operations::find(family, tag).ok_or(unknown)?;
-    let values = values(reader, family, operation.fields, operation.name)?;
+    let operation = operations::read(reader, family, block)?;
+    let values = values(reader, family, operation.fields, operation.title)?;
     let fields: Map<String, Value> = operation.names(family).map(str::to_owned).zip(values).collect();
-    Ok(json!({ "type": operation.bare_name(), "value": fields }))
+    Ok(json!({ "type": operation.name, "value": fields }))
 }
 
 fn values(
@@ -66,20 +57,19 @@ fn values(
     fields.iter().map(|field| value(reader, family, field, inside)).collect()
 }
 
-/// The value of one field.
 fn value(reader: &mut Reader<'_>, family: Family, field: &Field, inside: &'static str) -> Result<Value, ChainProblem> {
     let one_or_list = |mut values: Vec<Value>| match values.len() {
         1 => values.pop().unwrap_or_default(),
         _ => Value::Array(values),
     };
+    let start = reader.at();
     Ok(match field {
         Field::Fixed(len) => fixed(reader.take(*len, inside)?),
         Field::Signed16 => i16::from_le_bytes(reader.array(inside)?).into(),
         Field::Bool => reader.bool(inside)?.into(),
         Field::Text => text(reader.bytes(inside, MAX_TEXT)?),
         Field::Asset => {
-            let start = reader.at();
-            skip(reader, family, std::slice::from_ref(field), inside)?;
+            skip(reader, family, &[Field::Asset], inside)?;
             asset(reader.since(start))
         }
         Field::Group(fields) => Value::Array(values(reader, family, fields, inside)?),
@@ -89,22 +79,14 @@ fn value(reader: &mut Reader<'_>, family: Family, field: &Field, inside: &'stati
         },
         Field::List(fields) => {
             let count = reader.count(inside, MAX_ITEMS, 1)?;
-            let items = (0..count).map(|_| values(reader, family, fields, inside).map(one_or_list));
-            Value::Array(items.collect::<Result<_, _>>()?)
+            (0..count).map(|_| values(reader, family, fields, inside).map(one_or_list)).collect::<Result<_, _>>()?
         }
         Field::Variant(kinds) => {
-            let offset = reader.at();
-            let tag = reader.varint(inside)?;
-            let expected = "the tag of a known variant";
-            let unknown = ChainProblem::Unexpected { offset, expected, found: tag.into() };
-            let kind = kinds.get(tag as usize).ok_or(unknown)?;
-            let mut parts = vec![tag.into()];
-            parts.extend(values(reader, family, kind, inside)?);
-            Value::Array(parts)
+            let (tag, fields) = variant(reader, kinds, inside)?;
+            std::iter::once(tag.into()).chain(values(reader, family, fields, inside)?).collect()
         }
         Field::SignedHeader => {
-            let start = reader.at();
-            signed_header(reader)?;
+            skip(reader, family, &[Field::SignedHeader], inside)?;
             HEXLOWER.encode(reader.since(start)).into()
         }
     })
@@ -129,7 +111,7 @@ fn text(bytes: &[u8]) -> Value {
     }
 }
 
-/// An amount in either packing, which [`skip`] has found to be one.
+/// Formats an asset that [`skip`] has checked.
 fn asset(bytes: &[u8]) -> Value {
     let (amount, symbol) = bytes.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
     let amount = i64::from_le_bytes(*amount);
@@ -199,13 +181,11 @@ mod tests {
     }
 
     #[test]
-    fn operations_have_a_name_per_field() {
+    fn operation_field_names_are_distinct() {
         for family in [Family::Steem, Family::Hive] {
             for operation in (0..60).filter_map(|tag| operations::find(family, tag)) {
-                let names: Vec<&str> = operation.names(family).collect();
+                let names: std::collections::HashSet<&str> = operation.names(family).collect();
                 assert_eq!(names.len(), operation.fields.len(), "{}", operation.name);
-                let distinct: std::collections::HashSet<_> = names.iter().collect();
-                assert_eq!(distinct.len(), names.len(), "{}", operation.name);
                 assert!(names.iter().all(|name| !name.contains('|')), "{names:?}");
             }
         }

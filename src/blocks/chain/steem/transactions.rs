@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 
 use super::super::reader::Reader;
 use super::super::{ChainProblem, Family, Header, Id, TransactionOptions, Transactions, merkle};
-use super::Field;
-use super::field::skip;
+use super::field::{Field, skip};
+use super::header::{ID_LEN, signed_header};
 use super::types::{FUTURE, SIGNATURE as SIGNATURE_FIELD, TIME, U16, U32};
-use super::{ID_LEN, known_roots, operations, signed_header};
+use super::{known_roots, operations};
 
 /// The most transactions of a block. A transaction has 13 bytes at least, a block 2 MiB at most.
 pub(super) const MAX_TRANSACTIONS: u32 = 1 << 20;
@@ -24,7 +24,7 @@ pub(super) const MAX_TRANSACTIONS: u32 = 1 << 20;
 pub(super) const MAX_OPERATIONS: u32 = 1 << 20;
 /// The fewest bytes of a transaction.
 pub(super) const SMALLEST: usize = 13;
-/// The fields before the operations, and the signatures behind them.
+/// The fields before the operations, and the signatures after them.
 pub(super) const FRONT: &[Field] = &[U16, U32, TIME];
 pub(super) const SIGNATURES: &[Field] = &[Field::List(&[SIGNATURE_FIELD])];
 
@@ -63,7 +63,7 @@ pub(in super::super) fn check(
     Ok(found)
 }
 
-/// Steps over the transactions of a block. `each` receives where one begins, where its signatures do, and where it ends.
+/// Steps over the transactions of a block. `each` receives the offsets of a transaction's start, signatures and end.
 pub(super) fn walk(
     family: Family,
     block: &[u8],
@@ -73,7 +73,12 @@ pub(super) fn walk(
     let mut reader = Reader::new(block, header.header_len);
     for _ in 0..reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)? {
         let start = reader.at();
-        unsigned(&mut reader, family, header.number)?;
+        skip(&mut reader, family, FRONT, "a transaction")?;
+        for _ in 0..reader.count("a transaction's operations", MAX_OPERATIONS, 1)? {
+            let operation = operations::read(&mut reader, family, header.number)?;
+            skip(&mut reader, family, operation.fields, operation.title)?;
+        }
+        skip(&mut reader, family, &[FUTURE], "a transaction's extensions")?;
         let signatures = reader.at();
         skip(&mut reader, family, SIGNATURES, "a transaction's signatures")?;
         each([start, signatures, reader.at()]);
@@ -100,7 +105,7 @@ pub(super) fn id(digest: &merkle::Node) -> Id {
     id.into()
 }
 
-/// The root as a header stores it. Uses the leaves' memory.
+/// The root of the transactions as a header stores it. Uses the leaves' memory.
 pub(crate) fn root(leaves: &mut Vec<merkle::Node>) -> Id {
     stored(merkle::even(leaves))
 }
@@ -109,17 +114,4 @@ pub(crate) fn root(leaves: &mut Vec<merkle::Node>) -> Id {
 pub(super) fn stored(root: Option<merkle::Node>) -> Id {
     let root = root.map(|root| Ripemd160::digest(root).into());
     Id::from(root.unwrap_or([0; ID_LEN]))
-}
-
-/// Steps over a transaction up to its signatures.
-fn unsigned(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<(), ChainProblem> {
-    skip(reader, family, FRONT, "a transaction")?;
-    for _ in 0..reader.count("a transaction's operations", MAX_OPERATIONS, 1)? {
-        let offset = reader.at();
-        let tag = reader.varint("the tag of an operation")?;
-        let unknown = ChainProblem::UnknownOperation { block, tag, offset };
-        let operation = operations::find(family, tag).ok_or(unknown)?;
-        skip(reader, family, operation.fields, operation.name)?;
-    }
-    skip(reader, family, &[FUTURE], "a transaction's extensions")
 }

@@ -1,6 +1,6 @@
 //! The types that several operations share.
 
-use super::Field::{self, Asset, Fixed, Group, List, Optional, Text, Variant};
+use super::field::Field::{self, Asset, Fixed, Group, List, Optional, Text, Variant};
 
 /// An account's name.
 pub(super) const NAME: Field = Text;

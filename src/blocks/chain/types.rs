@@ -1,0 +1,78 @@
+//! The types of one block: family, header and transactions.
+
+use super::{Id, Name};
+
+/// Which chain a block comes from, as far as its layout goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// Steem, and forks that kept its operations.
+    Steem,
+    /// Hive: headers and ids as in Steem, some more operations, and assets in two packings.
+    Hive,
+    /// EOSIO and Antelope.
+    Antelope,
+}
+
+impl Family {
+    /// Bytes of a block id.
+    pub fn id_len(self) -> usize {
+        match self {
+            Self::Steem | Self::Hive => 20,
+            Self::Antelope => 32,
+        }
+    }
+
+    /// The name as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Steem => "steem",
+            Self::Hive => "hive",
+            Self::Antelope => "antelope",
+        }
+    }
+}
+
+impl std::fmt::Display for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The fields of a block's header, and the block's id.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Header {
+    /// The block's number: one more than that of its parent.
+    pub number: u32,
+    /// The id, computed from the stored bytes.
+    pub id: Id,
+    /// The parent's id; zeros in block 1.
+    pub previous: Id,
+    /// When the block was made, in milliseconds since 1970.
+    pub timestamp_ms: i64,
+    /// The witness (Steem, Hive) or block producer (Antelope).
+    pub producer: Name,
+    /// Bytes of the header with its signature; transactions start there.
+    pub header_len: usize,
+}
+
+/// Options for reading a block's transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// Computes the transactions' ids.
+    pub ids: bool,
+    /// Computes the merkle root and compares it with the header's.
+    pub merkle: bool,
+    /// Counts an operation of unknown type instead of failing. The end of such an operation is unknown: the block's merkle
+    /// root is not checked, and the ids end before its transaction. Antelope blocks have no operations.
+    pub skip_unknown: bool,
+}
+
+/// The results for a block's transactions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Transactions {
+    /// The ids in the order of the block; empty when they were not requested.
+    pub ids: Vec<Id>,
+    /// Skipped operations of unknown type: 0, or 1 for a block that could not be read to its end.
+    pub unknown_operations: u64,
+}

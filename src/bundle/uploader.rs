@@ -1,0 +1,93 @@
+//! Publishes files. SST files have random identities, so a file of the newest bundle with the same records and options replaces
+//! the new file.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::document::BundleFile;
+use super::place::file;
+use super::signature::Signer;
+use super::target::BundleTarget;
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::progress::{CancellationToken, Event, Progress};
+use crate::report::{BundleReport, OptionRow};
+
+/// Options that affect the files: those of column families and tables.
+fn file_options(options: &[OptionRow]) -> Vec<(&str, &str)> {
+    let rows = options.iter().map(|row| (row.option.as_str(), row.value.as_str()));
+    rows.filter(|(option, _)| !option.starts_with("db.")).collect()
+}
+
+pub(super) struct Uploader<'a> {
+    pub target: &'a BundleTarget,
+    pub signer: Option<&'a Signer>,
+    /// True if no database remains, which would share the damage of a hard link.
+    pub discards: bool,
+    pub progress: &'a Progress<'a>,
+    pub stop: &'a CancellationToken,
+    /// Files of the newest bundle by column family and first key.
+    pub newest: OnceLock<HashMap<(String, String), BundleFile>>,
+    /// Number and bytes of the files that were written.
+    pub written: (AtomicU64, AtomicU64),
+}
+
+impl Uploader<'_> {
+    /// Reads the newest bundle, whose files are reused if it can be read. With a signer, only a bundle signed by the same key is
+    /// used, so that the key signs only files that it has described itself.
+    pub fn read_newest(&self, options: &[OptionRow]) -> Result<()> {
+        let place = &self.target.place;
+        let own: Vec<_> = self.signer.map(Signer::own).into_iter().collect();
+        let found = match place.latest().and_then(|id| id.map(|id| place.describe(&id, &own)).transpose()) {
+            Err(error @ Error::BadInput { .. }) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                let message =
+                    format!("the newest bundle cannot be reused ({error}: {cause}); all files are published again");
+                self.progress.report(&Event::Warning { message });
+                None
+            }
+            found => found?,
+        };
+        let same = found.filter(|found| file_options(&found.record.options) == file_options(options));
+        let files = same.into_iter().flat_map(|found| found.files);
+        let files = files.map(|file| ((file.column_family.clone(), file.first.clone()), file)).collect();
+        // Each import begins once.
+        let _ = self.newest.set(files);
+        Ok(())
+    }
+
+    /// Publishes a file at `path` unless the target has it. Returns the file to describe: this one, or a published one with the
+    /// same records.
+    pub fn publish(&self, own: BundleFile, path: &Path, blake3: blake3::Hash) -> Result<BundleFile> {
+        let Self { target, stop, .. } = self;
+        let newest = self.newest.get().and_then(|newest| newest.get(&(own.column_family.clone(), own.first.clone())));
+        if let Some(known) = newest.filter(|known| known.has_same_records(&own) && known.name != own.name) {
+            if target.has(known, stop)? {
+                return Ok(known.clone());
+            }
+            let message = format!(
+                "{} is damaged or missing: the newest bundle names it and can no longer be seeded",
+                target.place.at(&file(&known.name)).0.display()
+            );
+            self.progress.report(&Event::Warning { message });
+        }
+        if !target.has(&own, stop)? {
+            if !self.discards || !target.link_file(&own, path)? {
+                target.put_file(&own, path, blake3, stop)?;
+            }
+            self.written.0.fetch_add(1, Ordering::Relaxed);
+            self.written.1.fetch_add(own.bytes, Ordering::Relaxed);
+            failpoint::reach("bundle-file");
+        }
+        Ok(own)
+    }
+
+    /// Adds the files that were written to the report.
+    pub fn complete(&self, report: BundleReport) -> BundleReport {
+        let [uploaded_files, uploaded_bytes] =
+            [&self.written.0, &self.written.1].map(|written| written.load(Ordering::Relaxed));
+        BundleReport { uploaded_files, uploaded_bytes, ..report }
+    }
+}

@@ -1,0 +1,227 @@
+//! Progress as data: phases, events and samples, and the observer that receives them.
+
+use serde::{Deserialize, Serialize};
+
+/// A phase of an import or of another command.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Phase {
+    /// Opens the source and chooses a plan.
+    #[default]
+    Plan,
+    /// Reads the source, verifies every block, and spills blocks that do not fit.
+    Read,
+    /// Sorts, and builds SST files.
+    Build,
+    /// RocksDB ingests the files.
+    Ingest,
+    /// Compacts the database into its final form.
+    Compact,
+    /// Counts and digests the records of the finished database.
+    Check,
+    /// Renames the database to its final name.
+    Commit,
+    /// Verifies the records of a database.
+    Verify,
+    /// Follows links through a database.
+    Walk,
+    /// Writes blocks of a database into a snapshot.
+    Export,
+    /// Generates a snapshot.
+    Generate,
+    /// Measures the machine.
+    Measure,
+    /// Imports a small generated snapshot to forecast an import.
+    Sample,
+}
+
+impl Phase {
+    /// Its name in output and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Read => "read",
+            Self::Build => "build",
+            Self::Ingest => "ingest",
+            Self::Compact => "compact",
+            Self::Check => "check",
+            Self::Commit => "commit",
+            Self::Verify => "verify",
+            Self::Walk => "walk",
+            Self::Export => "export",
+            Self::Generate => "generate",
+            Self::Measure => "measure",
+            Self::Sample => "sample",
+        }
+    }
+}
+
+/// The counters at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Sample {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// The phase at that time.
+    pub phase: Phase,
+    /// Bytes done in this phase: of the source as stored on disk while reading, of blocks while building.
+    pub bytes: u64,
+    /// Total bytes of this phase, if known.
+    pub total: Option<u64>,
+    /// Blocks done in this phase; measurements while the machine is measured.
+    pub blocks: u64,
+    /// Total blocks of this phase, if an index counts them.
+    pub total_blocks: Option<u64>,
+    /// RocksDB's backlog, while it is written to or compacts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<Backlog>,
+    /// The network, while a source is read from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    /// Blocks per second over the last complete 100,000 blocks of a block log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_blocks_per_second: Option<f64>,
+    /// Estimated seconds until the last phase ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<f64>,
+}
+
+impl Sample {
+    /// The share of this phase that is done, from 0 to 1: of blocks if their total is known, else of bytes.
+    pub fn done(&self) -> Option<f64> {
+        let of = |done: u64, total: u64| done.min(total) as f64 / total.max(1) as f64;
+        match (self.total_blocks, self.total) {
+            (Some(total), _) => Some(of(self.blocks, total)),
+            (None, total) => total.filter(|&total| total > 0).map(|total| of(self.bytes, total)),
+        }
+    }
+}
+
+/// The state of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Network {
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Open connections.
+    pub connections: u64,
+    /// Seconds that the work has waited for the network.
+    pub waited_seconds: f64,
+}
+
+impl Network {
+    pub(crate) fn new(received_bytes: u64, connections: u64, waited_seconds: f64) -> Self {
+        Self { received_bytes, connections, waited_seconds }
+    }
+}
+
+/// RocksDB's backlog.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Backlog {
+    /// Files at level 0.
+    pub level0_files: u64,
+    /// Bytes that compactions have yet to move: RocksDB's estimate, or the rest of the final compaction.
+    pub pending_bytes: u64,
+    /// The state of writers.
+    pub writes: Writes,
+}
+
+/// The state of writers: RocksDB stalls them if flushes or compactions fall behind.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Writes {
+    /// Not delayed.
+    Flow,
+    /// Delayed.
+    Delayed,
+    /// Stopped.
+    Stopped,
+}
+
+/// Rare events, each reported immediately.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Event {
+    /// A plan has been chosen: one line for people.
+    Planned {
+        /// The plan in words.
+        plan: String,
+    },
+    /// A phase begins.
+    Phase {
+        /// The phase.
+        phase: Phase,
+    },
+    /// A phase is over.
+    PhaseDone {
+        /// The phase.
+        phase: Phase,
+        /// Its duration.
+        seconds: f64,
+        /// Bytes processed.
+        bytes: u64,
+        /// Blocks processed.
+        blocks: u64,
+        /// Those of the bytes that an earlier run processed.
+        earlier_bytes: u64,
+    },
+    /// An earlier run is resumed.
+    Resumed {
+        /// Bytes of the source that need not be read again.
+        source_bytes: u64,
+        /// SST files that are built already.
+        built_files: u64,
+    },
+    /// The blocks of a source of unknown size do not fit into memory: from now on they go through files.
+    Spills {
+        /// Limit of blocks and entries in memory, in bytes.
+        held_bytes: u64,
+    },
+    /// A problem that does not stop the import.
+    Warning {
+        /// The text of the warning.
+        message: String,
+    },
+}
+
+/// Receives the progress of an import: events from the thread that runs it, samples from a thread of bedload's own. Both
+/// methods must return quickly. If one of them panics, the import continues without calling them again.
+///
+/// ```
+/// use bedload::progress::{Event, Observer, Sample};
+///
+/// struct Log;
+///
+/// impl Observer for Log {
+///     fn event(&self, event: &Event) {
+///         if let Event::PhaseDone { phase, seconds, .. } = event {
+///             println!("{} took {seconds:.1} s", phase.name());
+///         }
+///     }
+///
+///     fn sample(&self, sample: &Sample) {
+///         println!("{}: {} of {:?} bytes", sample.phase.name(), sample.bytes, sample.total);
+///     }
+/// }
+/// ```
+pub trait Observer: Sync {
+    /// Receives an event.
+    fn event(&self, event: &Event) {
+        let _ = event;
+    }
+
+    /// Receives the counters, about ten times a second.
+    fn sample(&self, sample: &Sample) {
+        let _ = sample;
+    }
+}
+
+/// Ignores everything.
+#[derive(Debug, Clone, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}

@@ -1,0 +1,23 @@
+//! Keys as text, and multihashes.
+
+use data_encoding::HEXLOWER;
+
+use crate::sort::key::KeyLayout;
+use crate::source::car::RawCid;
+
+/// Formats a key as text.
+pub(super) fn key_text(layout: KeyLayout, key: &[u8]) -> String {
+    if layout == KeyLayout::Cid { cid_text(key) } else { HEXLOWER.encode(key) }
+}
+
+/// Formats a CID as text; as hex if it is none.
+pub(super) fn cid_text(cid: &[u8]) -> String {
+    RawCid::from_bytes(cid).map_or_else(|_| HEXLOWER.encode(cid), |cid| cid.to_string())
+}
+
+/// Returns code and digest of bytes that are one complete multihash.
+pub(crate) fn read_multihash(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (code, rest) = unsigned_varint::decode::u64(bytes).ok()?;
+    let (length, digest) = unsigned_varint::decode::u64(rest).ok()?;
+    (length == digest.len() as u64).then_some((code, digest))
+}
