@@ -9,26 +9,33 @@ use serde_json::Value;
 
 use super::crash::{Ended, Snapshot, ended};
 use super::model::{Key, Model, records};
+pub use super::run::partial;
 use super::run::{Place, bedload, import};
 
 /// Arguments that make many files of a small snapshot.
 pub const SMALL_FILES: [&str; 4] = ["--set", "load.ingest.sst_size=1M", "--threads", "2"];
 
-/// A run of `bundle` or `seed`.
-pub struct Run(std::process::Command);
+/// A run of a command that makes or takes bundles, with a report in JSON.
+pub struct Run {
+    command: std::process::Command,
+    /// The database of a seed.
+    db: Option<PathBuf>,
+}
 
 impl Run {
-    pub fn of(command: std::process::Command) -> Self {
-        Self(command)
+    fn new(command: &str, args: &[&OsStr]) -> Self {
+        let mut run = bedload();
+        run.arg(command).args(args).args(["--json", "--progress", "off"]);
+        Self { command: run, db: None }
     }
 
     pub fn arg(mut self, args: &[&str]) -> Self {
-        self.0.args(args);
+        self.command.args(args);
         self
     }
 
     pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.0.env(name, value);
+        self.command.env(name, value);
         self
     }
 
@@ -39,8 +46,8 @@ impl Run {
     }
 
     pub fn spawn(mut self) -> std::process::Child {
-        self.0.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        self.0.spawn().expect("it starts")
+        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command.spawn().expect("it starts")
     }
 
     #[track_caller]
@@ -55,6 +62,15 @@ impl Run {
         ended
     }
 
+    /// The seeded database holds exactly the blocks of `snapshot`.
+    #[track_caller]
+    pub fn holds(self, snapshot: &Snapshot) -> Ended {
+        let db = self.db.clone().expect("a seed");
+        let ended = self.succeeds();
+        holds(&db, snapshot);
+        ended
+    }
+
     /// Dies at a named point.
     #[track_caller]
     pub fn dies_at(self, point: &str) {
@@ -62,44 +78,50 @@ impl Run {
         assert_eq!(ended.code, Some(137), "{point}: {}", ended.stderr);
     }
 
-    /// Ends with this exit code, `words` in its error, and a hint.
+    /// Ends with this exit code, `words` in its error, and a hint. A seed that begins now ingests nothing.
     #[track_caller]
     pub fn refused(self, code: i32, words: &str) -> Ended {
+        let places = self.db.iter().flat_map(|db| [db.clone(), partial(db).join("db")]);
+        let absent: Vec<PathBuf> = places.filter(|path| path.symlink_metadata().is_err()).collect();
         let ended = self.run();
         assert_eq!(ended.code, Some(code), "{ended:?}");
         assert!(ended.text("/error").contains(words), "`{words}` is not in {ended:?}");
         assert!(!ended.text("/hint").is_empty());
+        for path in absent {
+            assert!(path.symlink_metadata().is_err(), "{} was made: {ended:?}", path.display());
+        }
+        ended
+    }
+
+    /// Is refused before a seed writes or fetches anything.
+    #[track_caller]
+    pub fn refused_at_once(self, code: i32, words: &str) -> Ended {
+        let db = self.db.clone().expect("a seed");
+        let ended = self.refused(code, words);
+        assert!(!partial(&db).exists(), "it began: {ended:?}");
         ended
     }
 }
 
 /// Publishing `db`.
 pub fn bundle(db: &Path, to: impl AsRef<OsStr>) -> Run {
-    let mut command = bedload();
-    command.arg("bundle").arg(db).arg("--to").arg(to).args(["--json", "--progress", "off", "--threads", "2"]);
-    Run(command)
+    Run::new("bundle", &[db.as_ref(), "--to".as_ref(), to.as_ref()]).arg(&["--threads", "2"])
 }
 
 /// Seeding `db`.
 pub fn seed(from: impl AsRef<OsStr>, db: &Path) -> Run {
-    let mut command = bedload();
-    command.arg("seed").arg(from).arg("--db").arg(db).args(["--json", "--progress", "off", "--threads", "2"]);
-    Run(command)
+    let run = Run::new("seed", &[from.as_ref(), "--db".as_ref(), db.as_ref()]).arg(&["--threads", "2"]);
+    Run { db: Some(db.to_owned()), ..run }
 }
 
 /// Importing one shard of `source` into `db`, in some files.
 pub fn shard(source: impl AsRef<OsStr>, shard: &str, db: &Path) -> Run {
-    let mut command = bedload();
-    command.arg("import").arg(source).args(["--shard", shard]).arg("--db").arg(db);
-    command.args(["--json", "--progress", "off"]).args(SMALL_FILES);
-    Run(command)
+    Run::new("import", &[source.as_ref(), "--db".as_ref(), db.as_ref()]).arg(&["--shard", shard]).arg(&SMALL_FILES)
 }
 
 /// Joining the parts in `place`.
 pub fn join(place: impl AsRef<OsStr>) -> Run {
-    let mut command = bedload();
-    command.args(["bundle", "--join"]).arg(place).args(["--json", "--progress", "off"]);
-    Run(command)
+    Run::new("bundle", &["--join".as_ref(), place.as_ref()])
 }
 
 /// An import of `snapshot`, in some files.
@@ -114,6 +136,13 @@ pub fn published(place: &Place, snapshot: &Snapshot) -> PathBuf {
     let (db, to) = (imported(place, snapshot), place.path("bundles"));
     bundle(&db, &to).succeeds();
     to
+}
+
+/// A place with a published import of `snapshot`, its bundles, and a path for a database that is seeded.
+pub fn bundled(snapshot: &Snapshot) -> (Place, PathBuf, PathBuf) {
+    let place = Place::new();
+    let (to, y) = (published(&place, snapshot), place.path("y"));
+    (place, to, y)
 }
 
 /// The id of the newest bundle of a directory.
@@ -132,6 +161,23 @@ pub fn alter(to: &Path, alter: impl FnOnce(&mut Value)) {
     let mut described = described(to);
     alter(&mut described);
     publish_text(to, &serde_json::to_vec_pretty(&described).expect("JSON"));
+}
+
+/// Makes these bytes a file of the newest bundle, described as the file of this number. Returns their BLAKE3.
+pub fn put_file(to: &Path, number: usize, bytes: &[u8]) -> String {
+    let sum = blake3::hash(bytes).to_hex().to_string();
+    std::fs::write(to.join("files").join(format!("{sum}.sst")), bytes).expect("written");
+    alter(to, |described| {
+        let file = &mut described["files"][number];
+        (file["name"], file["blake3"], file["bytes"]) =
+            (format!("{sum}.sst").into(), (*sum).into(), bytes.len().into());
+    });
+    sum
+}
+
+/// Makes a named pipe.
+pub fn make_pipe(path: &Path) {
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
 }
 
 /// Publishes this text as the newest description of a directory, under its right id.
@@ -199,27 +245,10 @@ pub fn is_valid(db: &Path) {
     assert_eq!(report["recorded"]["confirmed"], true, "{report}");
 }
 
-/// Nothing exists under the name, and nothing was ingested.
-#[track_caller]
-pub fn nothing_is_ingested(db: &Path) {
-    assert!(db.symlink_metadata().is_err(), "something stands under the final name");
-    let staging = partial(db).join("db");
-    assert!(staging.symlink_metadata().is_err(), "a database was begun");
-}
-
-pub fn partial(db: &Path) -> PathBuf {
-    let mut name = db.file_name().expect("a name").to_owned();
-    name.push(".partial");
-    db.with_file_name(name)
-}
-
 /// An import of `snapshot` that publishes while it builds; where `db` is none, no database stays.
 pub fn import_to(snapshot: &Snapshot, to: impl AsRef<OsStr>, db: Option<&Path>, work: &Path) -> Run {
-    let mut command = bedload();
-    command.arg("import").arg(&snapshot.file).arg("--bundle").arg(to).arg("--work-dir").arg(work);
-    command.args(["--json", "--progress", "off"]).args(SMALL_FILES);
-    if let Some(db) = db {
-        command.arg("--db").arg(db);
-    }
-    Run(command)
+    let args = [snapshot.file.as_ref(), "--bundle".as_ref(), to.as_ref(), "--work-dir".as_ref(), work.as_ref()];
+    let mut run = Run::new("import", &args).arg(&SMALL_FILES);
+    run.command.args(db.into_iter().flat_map(|db| [OsStr::new("--db"), db.as_ref()]));
+    run
 }

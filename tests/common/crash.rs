@@ -44,6 +44,12 @@ impl Snapshot {
     }
 }
 
+impl std::convert::From<&Snapshot> for Vec<u8> {
+    fn from(snapshot: &Snapshot) -> Self {
+        snapshot.bytes.clone()
+    }
+}
+
 /// Blocks of dag-cbor, every twentieth one a second time, 8 MiB in all.
 pub fn plain() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
@@ -317,9 +323,7 @@ impl Case {
     }
 
     pub fn partial(&self) -> PathBuf {
-        let mut name = self.db.file_name().expect("a name").to_owned();
-        name.push(".partial");
-        self.db.with_file_name(name)
+        super::run::partial(&self.db)
     }
 
     /// The command of the run.

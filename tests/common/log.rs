@@ -259,7 +259,6 @@ pub fn holds(done: &super::run::Done, blocks: &[LogBlock]) {
     assert!(super::model::records(&done.db) == model.records, "the database holds other blocks");
     let ids: Vec<_> = blocks.iter().map(|block| (block.id.clone(), block.number.to_be_bytes().to_vec())).collect();
     assert!(block_ids(&done.db) == ids, "the database holds other ids");
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let last = &blocks[blocks.len() - 1];
     assert_eq!((done.number("/log/last/number"), done.text("/log/last/id")), (last.number.into(), &hex(&last.id)[..]));
 }

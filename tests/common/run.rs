@@ -67,6 +67,13 @@ pub fn sweep_old_folders() {
     }
 }
 
+/// The folder of an import's unfinished work.
+pub fn partial(db: &Path) -> PathBuf {
+    let mut name = db.file_name().expect("a name").to_owned();
+    name.push(".partial");
+    db.with_file_name(name)
+}
+
 /// A place of its own for one test.
 pub struct Place(tempfile::TempDir);
 
@@ -113,11 +120,10 @@ pub fn import(place: &Place, source: impl AsRef<Path>) -> Import {
 
 /// Importing several sources, in this order.
 pub fn import_all<P: AsRef<Path>>(place: &Place, sources: &[P]) -> Import {
-    let mut command = program();
-    let db = place.path("db");
-    command.arg("import").args(sources.iter().map(AsRef::as_ref)).arg("--db").arg(&db);
-    command.args(["--json", "--progress", "off"]);
-    Import { command, ..import(place, sources.first().expect("a source")) }
+    let (first, rest) = sources.split_first().expect("a source");
+    let mut run = import(place, first);
+    run.command.args(rest.iter().map(AsRef::as_ref));
+    run
 }
 
 /// Importing `bytes` from a pipe.
@@ -136,6 +142,25 @@ impl Import {
         self
     }
 
+    /// Credentials and the address of an S3 store.
+    pub fn at(self, endpoint: &str) -> Self {
+        let run = self.args(&["--endpoint", endpoint]).env("AWS_ACCESS_KEY_ID", "a-key");
+        run.env("AWS_SECRET_ACCESS_KEY", "a-hidden-secret")
+    }
+
+    /// Spills, and keeps a durable point after each megabyte: a killed import can resume.
+    pub fn spilling(self) -> Self {
+        let args = ["--plan", "spill", "--memory", "16MiB", "--threads", "2"];
+        self.args(&args).env("BEDLOAD_DURABLE_BYTES", "1000000")
+    }
+
+    /// Ends as by `kill -9` when it reaches `point`.
+    #[track_caller]
+    pub fn dies_at(self, point: &str) {
+        let died = self.env("BEDLOAD_ABORT_AT", point).run();
+        assert_eq!(died.code, Some(137), "{}", died.stderr);
+    }
+
     /// Through memtables, in many batches.
     pub fn through_memtables(self) -> Self {
         let small = ["--set", "load.cf.write_buffer_size=256K", "--set", "load.write.batch_bytes=16K"];
@@ -148,21 +173,22 @@ impl Import {
         self
     }
 
+    /// Runs `program` below a shell that first does `work`.
+    fn below_shell(self, work: &str, program: impl AsRef<OsStr>) -> Self {
+        let mut command = assert_cmd::Command::from_std(hermetic("sh"));
+        command.arg("-c").arg(format!("{work} \"$0\" \"$@\"")).arg(program).args(self.command.get_args());
+        Self { command, ..self }
+    }
+
     /// Runs under a limit of the address space, in MiB: a claimed length that is believed makes it fail.
     pub fn within(self, mib: u64) -> Self {
-        let mut command = assert_cmd::Command::from_std(hermetic("sh"));
-        command.arg("-c").arg(format!("ulimit -v {} && exec \"$0\" \"$@\"", mib << 10)).arg(self.command.get_program());
         // Every arena of glibc reserves 64 MiB; the limit is meant for us.
-        command.args(self.command.get_args()).env("MALLOC_ARENA_MAX", "1");
-        Self { command, ..self }
+        self.below_shell(&format!("ulimit -v {} && exec", mib << 10), BEDLOAD).env("MALLOC_ARENA_MAX", "1")
     }
 
     /// Runs under a limit of open files.
     pub fn with_files(self, files: u64) -> Self {
-        let mut command = assert_cmd::Command::from_std(hermetic("sh"));
-        command.arg("-c").arg(format!("ulimit -n {files} && exec \"$0\" \"$@\"")).arg(self.command.get_program());
-        command.args(self.command.get_args());
-        Self { command, ..self }
+        self.below_shell(&format!("ulimit -n {files} && exec"), BEDLOAD)
     }
 
     /// Errors name this source.
@@ -183,11 +209,8 @@ impl Import {
 
     /// Runs a copy of the program as a user without rights.
     pub fn without_rights(self, program: &Path) -> Self {
-        let mut command = assert_cmd::Command::from_std(hermetic("sh"));
-        let switch =
-            "command -v setpriv >/dev/null || exit 127; exec setpriv --reuid 65534 --clear-groups \"$0\" \"$@\"";
-        command.args(["-c", switch]).arg(program).args(self.command.get_args());
-        Self { command, ..self }
+        let switch = "command -v setpriv >/dev/null || exit 127; exec setpriv --reuid 65534 --clear-groups";
+        self.below_shell(switch, program)
     }
 
     /// Names another place for the database.
@@ -253,17 +276,11 @@ impl Done {
         roots.iter().map(parse).collect()
     }
 
-    fn partial(&self) -> PathBuf {
-        let mut name = self.db.file_name().expect("a name").to_owned();
-        name.push(".partial");
-        self.db.with_file_name(name)
-    }
-
     /// The import ended well.
     #[track_caller]
     pub fn succeeded(&self) {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
-        assert!(!self.partial().exists(), "something is left of the work");
+        assert!(!partial(&self.db).exists(), "something is left of the work");
         let levels = self.json.pointer("/levels").and_then(Value::as_array).expect("levels");
         assert!(levels.iter().all(|level| level["level"] != 0), "the finished database has L0 files: {levels:?}");
     }
@@ -298,7 +315,7 @@ impl Done {
     #[track_caller]
     pub fn succeeded_in_existing(&self) {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
-        assert!(!self.partial().exists(), "something is left of the work");
+        assert!(!partial(&self.db).exists(), "something is left of the work");
     }
 
     /// The import was refused: with this exit code, one `error:` line that names the source, the offset and `reason`,
@@ -325,7 +342,7 @@ impl Done {
         assert!(self.db.symlink_metadata().is_err(), "something stands under the final name");
         if code == 3 {
             // After an error of the system an import can resume; after bad input nothing remains.
-            assert!(self.partial().symlink_metadata().is_err(), "something is left of the work");
+            assert!(partial(&self.db).symlink_metadata().is_err(), "something is left of the work");
         }
     }
 

@@ -1,29 +1,16 @@
 //! A web server with one file, that keeps to HTTP or misbehaves as a test wants.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Result, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// A request.
-#[derive(Debug, Clone)]
-pub struct Request {
-    pub method: String,
-    pub path: String,
-    pub headers: BTreeMap<String, String>,
-}
-
-impl Request {
-    /// First and last byte of the range, if there is one.
-    pub fn range(&self) -> Option<(usize, usize)> {
-        let (first, last) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
-        Some((first.parse().ok()?, last.parse().ok()?))
-    }
-}
+pub use super::http::Request;
+use super::http::{Http, respond, stall};
 
 /// An action of the server.
 #[derive(Debug, Clone)]
@@ -68,20 +55,17 @@ struct State {
     served: AtomicU64,
     connections: AtomicUsize,
     most: AtomicUsize,
-    down: AtomicBool,
 }
 
 /// A server of its own for a test.
 pub struct Server {
-    address: String,
+    http: Http,
     state: Arc<State>,
 }
 
 impl Server {
     /// Serves `file` under every name, unless another file has it.
     pub fn new(file: impl Into<Vec<u8>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
         let state = Arc::new(State {
             file: Mutex::new((file.into(), "\"one\"".into())),
             others: Mutex::default(),
@@ -93,25 +77,15 @@ impl Server {
             served: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
-            down: AtomicBool::new(false),
         });
         let shared = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let state = Arc::clone(&shared);
-                if state.down.load(Ordering::Relaxed) {
-                    return;
-                }
-                std::thread::spawn(move || {
-                    let now = state.connections.fetch_add(1, Ordering::Relaxed) + 1;
-                    state.most.fetch_max(now, Ordering::Relaxed);
-                    // A client that goes away is no failure of the server.
-                    let _ = state.answer(stream);
-                    state.connections.fetch_sub(1, Ordering::Relaxed);
-                });
-            }
+        let http = Http::start(move |request, stream, down| {
+            shared.most.fetch_max(shared.connections.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            let answered = shared.answer(request, stream, down);
+            shared.connections.fetch_sub(1, Ordering::Relaxed);
+            answered
         });
-        Self { address, state }
+        Self { http, state }
     }
 
     /// Sets the action for requests for the file, counted from 0.
@@ -123,6 +97,21 @@ impl Server {
     /// Changes the action; the count continues.
     pub fn now(&self, act: impl Fn(&Request, usize) -> Act + Send + Sync + 'static) {
         *self.state.act.lock() = Box::new(act);
+    }
+
+    /// Redirects `latest` to `name`; no other newer file can be read.
+    pub fn points_to(&self, name: &str) {
+        let to = self.url(name);
+        self.now(move |request, _| match request.path.as_str() {
+            "/latest" => Act::Redirect(to.clone()),
+            path if path.starts_with("/newer") => Act::Status(500, ""),
+            _ => Act::Serve,
+        });
+    }
+
+    /// The address of a store.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.http.address)
     }
 
     /// Another file.
@@ -154,11 +143,11 @@ impl Server {
     }
 
     pub fn url(&self, name: &str) -> String {
-        format!("http://{}/{name}", self.address)
+        format!("http://{}/{name}", self.http.address)
     }
 
     pub fn address(&self) -> &str {
-        &self.address
+        &self.http.address
     }
 
     /// Requests for the file until now.
@@ -177,149 +166,94 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.state.down.store(true, Ordering::Relaxed);
-        // The listener sees it at the next connection.
-        let _ = TcpStream::connect(&self.address);
-    }
-}
-
-fn read_request(stream: &TcpStream) -> std::io::Result<Request> {
-    let mut lines = BufReader::new(stream.take(64 << 10));
-    let mut line = String::new();
-    lines.read_line(&mut line)?;
-    let mut words = line.split(' ').map(str::to_owned);
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut headers = BTreeMap::new();
-    loop {
-        line.clear();
-        lines.read_line(&mut line)?;
-        match line.trim_end().split_once(':') {
-            Some((name, value)) => headers.insert(name.to_ascii_lowercase(), value.trim().to_owned()),
-            None => return Ok(Request { method, path, headers }),
-        };
-    }
-}
-
 impl State {
-    fn answer(&self, mut stream: TcpStream) -> std::io::Result<()> {
-        let request = read_request(&stream)?;
-        let name = request.path.trim_start_matches('/').split('?').next().unwrap_or_default().to_owned();
-        if let Some(bytes) = self.others.lock().get(&name).cloned() {
-            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", bytes.len())?;
-            return stream.write_all(&bytes);
+    fn answer(&self, request: &Request, stream: &mut TcpStream, down: &AtomicBool) -> Result<()> {
+        let name = request.name();
+        if let Some(bytes) = self.others.lock().get(name).cloned() {
+            return respond(stream, "200 OK", "", &bytes);
         }
         if name.ends_with(".sha256sum") || name.ends_with(".sha256") || name.is_empty() {
-            let (code, headers) = match *self.beside.lock() {
-                Act::Status(code, headers) => (code, headers),
-                _ => (200, ""),
-            };
-            if code == 200 {
-                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")?;
-                return self.stall();
+            let beside = self.beside.lock().clone();
+            if let Act::Status(code, headers) = beside {
+                return respond(stream, &format!("{code} Said So"), headers, b"");
             }
-            let end = "Content-Length: 0\r\nConnection: close\r\n\r\n";
-            return write!(stream, "HTTP/1.1 {code} Said So\r\n{headers}{end}");
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")?;
+            return stall(down);
         }
-        if request.method == "HEAD" {
-            let (file, etag) = self.file.lock().clone();
-            let asks = request.headers.get("x-amz-checksum-mode").is_some_and(|mode| mode == "ENABLED");
-            let sums = if asks { self.sums.lock().clone() } else { String::new() };
-            self.heads.lock().push(request);
-            let len = file.len();
-            return write!(
-                stream,
-                "HTTP/1.1 200 OK\r\nContent-Length: {len}\r\nETag: {etag}\r\n{sums}Connection: close\r\n\r\n"
-            );
-        }
+        let is_head = request.method == "HEAD";
         let nth = {
-            let mut requests = self.requests.lock();
+            let mut requests = if is_head { self.heads.lock() } else { self.requests.lock() };
             requests.push(request.clone());
             requests.len() - 1
         };
-        let act = (*self.act.lock())(&request, nth);
+        let act = if is_head { Act::Serve } else { (*self.act.lock())(request, nth) };
         let (file, etag) = self.file.lock().clone();
-        let tag = format!("ETag: {etag}\r\nLast-Modified: Sun, 22 Nov 2026 10:00:00 GMT\r\nConnection: close\r\n");
-        let (first, last) = request.range().unwrap_or((0, usize::MAX));
-        let last = last.min(file.len().saturating_sub(1));
         let whole = file.len();
+        if is_head {
+            let asks = request.headers.get("x-amz-checksum-mode").is_some_and(|mode| mode == "ENABLED");
+            let sums = if asks { self.sums.lock().clone() } else { String::new() };
+            let lines = format!("Content-Length: {whole}\r\nETag: {etag}\r\n{sums}Connection: close");
+            return write!(stream, "HTTP/1.1 200 OK\r\n{lines}\r\n\r\n");
+        }
+        let tag = format!("ETag: {etag}\r\nLast-Modified: Sun, 22 Nov 2026 10:00:00 GMT\r\n");
+        let range = request.range();
+        let (first, last) = range.unwrap_or((0, usize::MAX));
+        let last = last.min(whole.saturating_sub(1));
         match &act {
             Act::Status(code, headers) => {
-                return write!(stream, "HTTP/1.1 {code} Said So\r\n{headers}Content-Length: 0\r\n{tag}\r\n");
+                return respond(stream, &format!("{code} Said So"), &format!("{headers}{tag}"), b"");
             }
-            Act::Redirect(to) => {
-                return write!(
-                    stream,
-                    "HTTP/1.1 307 Temporary Redirect\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-                );
-            }
-            Act::Whole => {
-                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {whole}\r\n{tag}\r\n")?;
-                return self.send(&mut stream, &file);
-            }
-            Act::WithoutLength => {
-                write!(stream, "HTTP/1.1 200 OK\r\n{tag}\r\n")?;
-                return self.send(&mut stream, &file);
+            Act::Redirect(to) => return respond(stream, "307 Temporary Redirect", &format!("Location: {to}\r\n"), b""),
+            Act::Whole | Act::WithoutLength => {
+                let len = if let Act::Whole = act { format!("Content-Length: {whole}\r\n") } else { String::new() };
+                write!(stream, "HTTP/1.1 200 OK\r\n{len}{tag}Connection: close\r\n\r\n")?;
+                return self.send(stream, &file);
             }
             _ => {}
         }
         if request.headers.get("if-match").is_some_and(|wanted| *wanted != etag) {
-            return write!(stream, "HTTP/1.1 412 Precondition Failed\r\nContent-Length: 0\r\n{tag}\r\n");
+            return respond(stream, "412 Precondition Failed", &tag, b"");
         }
-        if first >= whole && request.range().is_some() {
-            return write!(
-                stream,
-                "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */{whole}\r\nContent-Length: 0\r\n{tag}\r\n"
-            );
+        if first >= whole && range.is_some() {
+            let headers = format!("Content-Range: bytes */{whole}\r\n{tag}");
+            return respond(stream, "416 Range Not Satisfiable", &headers, b"");
         }
         let body = &file[first..=last];
-        let (shown, said, len) = match act {
-            Act::WrongRange => (first + 1, whole, body.len()),
-            Act::OtherLength => (first, whole + 1, body.len()),
-            Act::Endless => (first, whole, usize::MAX >> 8),
-            _ => (first, whole, body.len()),
+        let shift = usize::from(matches!(act, Act::WrongRange));
+        let said = whole + usize::from(matches!(act, Act::OtherLength));
+        let len = if let Act::Endless = act { usize::MAX >> 8 } else { body.len() };
+        let status = match range {
+            Some(_) => {
+                format!("206 Partial Content\r\nContent-Range: bytes {}-{}/{said}", first + shift, last + shift)
+            }
+            None => "200 OK".into(),
         };
-        match request.range() {
-            Some(_) => write!(
-                stream,
-                "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {shown}-{}/{said}\r\nContent-Length: {len}\r\n{tag}\r\n",
-                last + shown - first
-            )?,
-            None => write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n{tag}\r\n")?,
-        }
+        write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {len}\r\n{tag}Connection: close\r\n\r\n")?;
+        let mut slowly = |len: usize| {
+            body.chunks(len.max(1)).try_for_each(|piece| {
+                std::thread::sleep(Duration::from_millis(50));
+                self.send(stream, piece)
+            })
+        };
         match act {
-            Act::Cut(some) => self.send(&mut stream, &body[..some.min(body.len())]),
+            Act::Slow(rate) => slowly(rate / 20),
+            Act::Trickle => slowly(1),
+            Act::Cut(some) => self.send(stream, &body[..some.min(body.len())]),
             Act::Stall(some) => {
-                self.send(&mut stream, &body[..some.min(body.len())])?;
-                self.stall()
+                self.send(stream, &body[..some.min(body.len())])?;
+                stall(down)
             }
             Act::Endless => {
-                self.send(&mut stream, body)?;
+                self.send(stream, body)?;
                 loop {
                     stream.write_all(&[7; 4096])?;
                 }
             }
-            Act::Slow(rate) => body.chunks((rate / 20).max(1)).try_for_each(|piece| {
-                std::thread::sleep(Duration::from_millis(50));
-                self.send(&mut stream, piece)
-            }),
-            Act::Trickle => body.iter().try_for_each(|byte| {
-                std::thread::sleep(Duration::from_millis(50));
-                self.send(&mut stream, &[*byte])
-            }),
-            _ => self.send(&mut stream, body),
+            _ => self.send(stream, body),
         }
     }
 
-    fn stall(&self) -> std::io::Result<()> {
-        while !self.down.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
-
-    fn send(&self, stream: &mut TcpStream, bytes: &[u8]) -> std::io::Result<()> {
+    fn send(&self, stream: &mut TcpStream, bytes: &[u8]) -> Result<()> {
         for piece in bytes.chunks(64 << 10) {
             stream.write_all(piece)?;
             self.served.fetch_add(piece.len() as u64, Ordering::Relaxed);

@@ -4,9 +4,10 @@
 //! `Usage`). Variable parts are written as `…`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
+
+use crate::{read, sources};
 
 /// Variants whose message is words that are made where they arise.
 const OWN_WORDS: [&str; 2] = ["State", "Usage"];
@@ -48,6 +49,11 @@ fn shown(format: &str) -> String {
     text.replace('|', "\\|")
 }
 
+/// The text that the tokens begin with.
+fn first_literal(tokens: &proc_macro2::TokenStream) -> Option<String> {
+    Some(syn::parse2::<syn::LitStr>(tokens.clone().into_iter().next()?.into()).ok()?.value())
+}
+
 /// The words in an expression: its literals, and those of format macros.
 fn words(expression: &syn::Expr) -> Vec<String> {
     struct Words(Vec<String>);
@@ -56,10 +62,7 @@ fn words(expression: &syn::Expr) -> Vec<String> {
             self.0.push(literal.value());
         }
         fn visit_macro(&mut self, called: &'ast syn::Macro) {
-            let first = called.tokens.clone().into_iter().next();
-            if let Some(Ok(literal)) = first.map(|token| syn::parse2::<syn::LitStr>(token.into())) {
-                self.0.push(literal.value());
-            }
+            self.0.extend(first_literal(&called.tokens));
         }
         fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
             // A format string that joins parts is no message.
@@ -112,21 +115,11 @@ fn words_of_reason(body: &syn::Block) -> Vec<String> {
 }
 
 impl<'ast> Visit<'ast> for Messages {
-    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        // Errors that tests make up are not the program's.
-        if module.ident != "tests" {
-            visit::visit_item_mod(self, module);
-        }
-    }
-
     fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
         for variant in item.variants.iter().filter(|variant| !OWN_WORDS.contains(&variant.ident.to_string().as_str())) {
             for attribute in variant.attrs.iter().filter(|attribute| attribute.path().is_ident("error")) {
                 let syn::Meta::List(list) = &attribute.meta else { continue };
-                let first = list.tokens.clone().into_iter().next();
-                if let Some(Ok(literal)) = first.map(|token| syn::parse2::<syn::LitStr>(token.into())) {
-                    self.add(&literal.value());
-                }
+                first_literal(&list.tokens).iter().for_each(|text| self.add(text));
             }
             if item.ident == "ProblemKind" {
                 self.kinds.insert(variant.ident.to_string().to_lowercase());
@@ -165,25 +158,10 @@ impl<'ast> Visit<'ast> for Messages {
     }
 }
 
-fn sources(dir: &Path, files: &mut Vec<PathBuf>) {
-    for entry in dir.read_dir().expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
-            files.push(path);
-        }
-    }
-}
-
 fn messages() -> Messages {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = Vec::new();
-    sources(&root.join("src"), &mut files);
     let mut messages = Messages::default();
-    for path in files {
-        let text = std::fs::read_to_string(&path).expect("a source file");
-        messages.file = path.strip_prefix(root).expect("below the root").display().to_string();
+    for (name, text) in sources() {
+        messages.file = name;
         messages.visit_file(&syn::parse_file(&text).expect("it compiles"));
     }
     messages
@@ -191,8 +169,7 @@ fn messages() -> Messages {
 
 /// The rows of all tables: the message, its cause, its remedy.
 fn rows() -> Vec<[String; 3]> {
-    let text =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/errors.md")).expect("docs/errors.md");
+    let text = read("docs/errors.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
     let parts = |row: &str| {
         // A message with backticks is written between double backticks.

@@ -4,11 +4,14 @@
 //! `BEDLOAD_WRITE_DOCS=1 cargo test --release --test project documented_json` writes the tables anew.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::common::database::{bedload, generate, import};
+use proc_macro2::TokenTree;
 use serde_json::Value;
-use syn::visit::{self, Visit};
+use syn::visit::Visit;
+
+use crate::{read, root, sources};
 
 /// Marks around the text that is generated from the source.
 const BEGIN: &str = "<!-- made from the source -->";
@@ -37,14 +40,11 @@ const DOCUMENTS: [(&str, &str, &str); 15] = [
 struct Types {
     structs: BTreeMap<String, syn::ItemStruct>,
     enums: BTreeMap<String, syn::ItemEnum>,
+    /// The values of each enum that `named_enum!` defines.
+    named_enums: BTreeMap<String, Vec<String>>,
 }
 
 impl<'ast> Visit<'ast> for Types {
-    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        if module.ident != "tests" {
-            visit::visit_item_mod(self, module);
-        }
-    }
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
         if serializes(&item.attrs) {
             let before = self.structs.insert(item.ident.to_string(), item.clone());
@@ -56,6 +56,16 @@ impl<'ast> Visit<'ast> for Types {
             self.enums.insert(item.ident.to_string(), item.clone());
         }
     }
+    fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
+        let tokens: Vec<TokenTree> = item.mac.tokens.clone().into_iter().collect();
+        if item.mac.path.is_ident("named_enum")
+            && let [.., TokenTree::Ident(name), TokenTree::Group(variants)] = tokens.as_slice()
+        {
+            let values = variants.stream().into_iter().filter(|token| matches!(token, TokenTree::Literal(_)));
+            let values = values.map(|value| value.to_string().replace('"', "`")).collect();
+            self.named_enums.insert(name.to_string(), values);
+        }
+    }
 }
 
 fn serializes(attributes: &[syn::Attribute]) -> bool {
@@ -65,40 +75,22 @@ fn serializes(attributes: &[syn::Attribute]) -> bool {
 }
 
 fn types() -> Types {
-    fn walk(dir: &Path, types: &mut Types) {
-        let mut paths: Vec<PathBuf> =
-            dir.read_dir().expect("a folder").map(|entry| entry.expect("entry").path()).collect();
-        paths.sort();
-        for path in paths {
-            if path.is_dir() {
-                walk(&path, types);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = std::fs::read_to_string(&path).expect("a source file");
-                types.visit_file(&syn::parse_file(&text).expect("it compiles"));
-            }
-        }
-    }
     let mut types = Types::default();
     // Structs of the command line and of the journal are in no document.
-    for folder in [
-        "report",
+    let documented = [
+        "bundle/document.rs",
         "generate/mod.rs",
-        "preset",
-        "progress",
+        "preset/",
+        "progress/",
+        "report/",
         "rocks/store.rs",
+        "sort/key.rs",
         "source/block_log/index.rs",
         "source/block_log/layout.rs",
-        "sort/key.rs",
         "source/input/hashing.rs",
-        "bundle/document.rs",
-    ] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
-        if path.is_dir() {
-            walk(&path, &mut types);
-        } else {
-            let text = std::fs::read_to_string(&path).expect("a source file");
-            types.visit_file(&syn::parse_file(&text).expect("it compiles"));
-        }
+    ];
+    for (_, text) in sources().into_iter().filter(|(name, _)| documented.iter().any(|it| name.starts_with(it))) {
+        types.visit_file(&syn::parse_file(&text).expect("it compiles"));
     }
     types
 }
@@ -154,6 +146,7 @@ impl Types {
             ("Map", _) => "object".into(),
             ("ImportReport", _) => "object, as of `import`".into(),
             _ if self.enums.contains_key(&name) => self.choices(&name),
+            _ if self.named_enums.contains_key(&name) => self.named_enums[&name].join(", "),
             _ => {
                 assert!(self.structs.contains_key(&name), "{name} is not known here");
                 if !parts.contains(&name) {
@@ -263,18 +256,16 @@ fn cased(name: &str, how: &str) -> String {
     text
 }
 
-fn page() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md")
-}
+const PAGE: &str = "docs/json.md";
 
 #[test]
 fn json_tables_match_the_source() {
-    let text = std::fs::read_to_string(page()).expect("docs/json.md");
+    let text = read(PAGE);
     let (before, rest) = text.split_once(BEGIN).expect("where the tables begin");
     let (tables, after) = rest.split_once(END).expect("where they end");
     let made = format!("\n{}\n", types().document());
     if std::env::var_os("BEDLOAD_WRITE_DOCS").is_some() {
-        std::fs::write(page(), format!("{before}{BEGIN}{made}{END}{after}")).expect("write docs/json.md");
+        std::fs::write(root().join(PAGE), format!("{before}{BEGIN}{made}{END}{after}")).expect("write docs/json.md");
         return;
     }
     assert!(tables == made, "docs/json.md is not what the source says: BEDLOAD_WRITE_DOCS=1 writes it anew");
@@ -313,7 +304,7 @@ fn fields(value: &Value, found: &mut BTreeSet<String>) {
 
 #[test]
 fn printed_json_has_only_documented_fields() {
-    let text = std::fs::read_to_string(page()).expect("docs/json.md");
+    let text = read(PAGE);
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "2MiB");
     let db = import(dir.path(), &car, &[]);
@@ -367,30 +358,20 @@ fn printed_json_has_only_documented_fields() {
     for line in String::from_utf8(output.stdout).expect("text").lines().take(5) {
         check("bedload-list-1", &serde_json::from_str(line).expect("JSON"));
     }
-    let db4 = other("db4");
-    let mut command = crate::common::run::program();
-    let output = command.args(["import", car, "--quiet", "--progress", "json", "--db", &db4]).output().expect("run");
-    assert!(!output.stderr.is_empty(), "an explicit --progress goes before --quiet");
-    for line in String::from_utf8(output.stderr).expect("text").lines() {
-        check("bedload-progress-1", &serde_json::from_str(line).expect("JSON"));
-    }
-    let mut command = crate::common::run::program();
-    let output = command.args(["verify", "--progress", "json", "--db", db]).output().expect("run");
-    for line in String::from_utf8(output.stderr).expect("text").lines() {
-        check("bedload-progress-1", &serde_json::from_str(line).expect("JSON"));
-    }
-    let mut command = crate::common::run::program();
-    let output = command.args(["verify", "--log-format", "json", "--db", db]).output().expect("run");
-    for line in String::from_utf8(output.stderr).expect("text").lines() {
-        check("bedload-log-1", &serde_json::from_str(line).expect("JSON"));
+    // An explicit --progress goes before --quiet.
+    for (schema, args) in [
+        ("bedload-progress-1", &["import", car, "--quiet", "--progress", "json", "--db", &other("db4")][..]),
+        ("bedload-progress-1", &["verify", "--progress", "json", "--db", db]),
+        ("bedload-log-1", &["verify", "--log-format", "json", "--db", db]),
+    ] {
+        let output = crate::common::run::program().args(args).output().expect("run");
+        let text = String::from_utf8(output.stderr).expect("text");
+        assert!(!text.is_empty(), "{args:?}");
+        text.lines().for_each(|line| check(schema, &serde_json::from_str(line).expect("JSON")));
     }
     // Every schema that the page names has been seen.
-    let named: BTreeSet<String> = text
-        .split('`')
-        .filter(|word| {
-            word.starts_with("bedload-") && word.rsplit('-').next().is_some_and(|it| it.parse::<u32>().is_ok())
-        })
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(named, seen);
+    let is_schema = |word: &&str| {
+        word.strip_prefix("bedload-").and_then(|it| it.rsplit('-').next()).is_some_and(|it| it.parse::<u32>().is_ok())
+    };
+    assert_eq!(text.split('`').filter(is_schema).map(str::to_owned).collect::<BTreeSet<_>>(), seen);
 }

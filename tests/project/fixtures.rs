@@ -229,11 +229,8 @@ fn logs_of_antelope(made: &mut Made) {
         made.log(&format!("{dir}/blocks.log"), &blocks, more.clone());
         if (version, first) == (3, 1) {
             let live = 3;
-            made.log(
-                "antelope/pruned/blocks.log",
-                &blocks[blocks.len() - live..],
-                json!({"version": 3, "pruned": true}),
-            );
+            let kept = &blocks[blocks.len() - live..];
+            made.log("antelope/pruned/blocks.log", kept, json!({"version": 3, "pruned": true}));
             made.file("block_log/antelope/pruned/blocks.log", pruned(&log, &entries, live as u32));
             made.log("antelope/partitions", &blocks, json!({"version": 3, "folder": true}));
             let mut parts = partitions(&spec, &log, &entries, 4);
@@ -252,22 +249,23 @@ fn broken(made: &mut Made) {
     let blocks = [block(b"the first"), sha256(RAW, &noise(1, 150)), block(&noise(2, 20))];
     let whole = rooted(&blocks);
     let header_len = header(&[blocks[0].0.clone()]).len();
-    let changed = |at: usize, bit: u8| {
-        let mut bytes = whole.clone();
+    let changed = |whole: &[u8], at: usize, bit: u8| {
+        let mut bytes = whole.to_vec();
         bytes[at] ^= bit;
         bytes
     };
     let end = whole.len();
     made.refused("cut.car", whole[..end - 5].to_vec(), Some(end - 5), "the snapshot ends inside a block");
-    made.refused("hash.car", changed(end - 1, 1), Some(end - section(&blocks[2]).len()), "does not match its hash");
+    made.refused(
+        "hash.car",
+        changed(&whole, end - 1, 1),
+        Some(end - section(&blocks[2]).len()),
+        "does not match its hash",
+    );
     made.refused("page.car", b"<!DOCTYPE html>\n<html></html>\n".to_vec(), Some(0), "this is not a CAR");
     let third = header_cbor(&[], 3);
-    made.refused(
-        "version_3.car",
-        [varint(third.len() as u64), third].concat(),
-        Some(1),
-        "CAR version 3 is not supported",
-    );
+    let third = [varint(third.len() as u64), third].concat();
+    made.refused("version_3.car", third, Some(1), "CAR version 3 is not supported");
     let long = [&whole[..], &varint(200 << 30), &blocks[0].0].concat();
     made.refused("long_section.car", long, Some(end), "is over the limit of 2.0 GiB");
     let (version, at) = ([3, 7, 0x71, 0, 0, 0], end + 1);
@@ -286,29 +284,25 @@ fn broken(made: &mut Made) {
     made.refused("tail.car.zst", tail, Some(packed.len()), "what follows the last zstd frame is not zstd");
     for (name, packed) in [("gz", gzip(&whole)), ("xz", xz(&whole)), ("lz4", lz4(&whole))] {
         let cut = packed.len() - 3;
-        made.refused(
-            &format!("cut.car.{name}"),
-            packed[..cut].to_vec(),
-            Some(cut),
-            "data ends in the middle of a frame",
-        );
+        let reason = "data ends in the middle of a frame";
+        made.refused(&format!("cut.car.{name}"), packed[..cut].to_vec(), Some(cut), reason);
     }
     assert_eq!(header_len, end - blocks.iter().map(|block| section(block).len()).sum::<usize>());
 
     let blocks = crate::common::log::steem(1, 30, 5);
     let whole = crate::common::log::raw(&blocks);
     let starts: Vec<usize> = crate::common::log::words(&whole).iter().map(|&word| word as usize).collect();
-    let changed = |at: usize| {
-        let mut bytes = whole.clone();
-        bytes[at] ^= 4;
-        bytes
-    };
     let torn = format!("the log is torn: block 29 ({}) is the last complete one", hex(&blocks[28].id));
     made.refused("torn.block_log", whole[..whole.len() - 1].to_vec(), Some(starts[29]), &torn);
-    made.refused("link.block_log", changed(starts[15] + 21), Some(starts[16]), "block 17 says that it follows");
+    made.refused(
+        "link.block_log",
+        changed(&whole, starts[15] + 21, 4),
+        Some(starts[16]),
+        "block 17 says that it follows",
+    );
     let with = blocks.iter().rposition(|block| block.bytes.len() > 300).expect("a block with a transaction");
     let reason = format!("the transactions of block {} do not match its header", with + 1);
-    made.refused("merkle.block_log", changed(starts[with] + 200), Some(starts[with]), &reason);
+    made.refused("merkle.block_log", changed(&whole, starts[with] + 200, 4), Some(starts[with]), &reason);
 }
 
 fn make() -> Made {

@@ -1,24 +1,14 @@
 //! Links of the documents lead to files and headings that are there, and `docs/SUMMARY.md` has every page once.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::read;
 
 /// The documents at the top and in `docs`.
 fn documents() -> Vec<PathBuf> {
-    let folders = [root().to_owned(), root().join("docs")];
-    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("a folder"));
-    let paths = files.map(|file| file.expect("a file").path());
-    let mut documents: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
-    documents.sort();
-    documents
-}
-
-fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
+    let paths = [crate::listed(""), crate::listed("docs")].concat();
+    paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
 }
 
 /// The targets of the links and pictures of a text, without those in blocks of code.
@@ -56,13 +46,10 @@ fn links_in_documents_resolve() {
 
 #[test]
 fn summary_lists_every_page_once() {
-    let summary = read(&root().join("docs/SUMMARY.md"));
+    let summary = read("docs/SUMMARY.md");
     let listed = targets(&summary);
-    let pages: BTreeSet<_> = documents()
-        .into_iter()
-        .filter(|path| path.starts_with(root().join("docs")) && !path.ends_with("SUMMARY.md"))
-        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-        .collect();
+    let pages = crate::listed("docs").into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let pages: BTreeSet<_> = pages.filter(|name| name.ends_with(".md") && name != "SUMMARY.md").collect();
     let once: BTreeSet<_> = listed.iter().map(|&page| page.to_owned()).collect();
     assert_eq!(once, pages, "docs/SUMMARY.md and docs/ differ");
     assert_eq!(once.len(), listed.len(), "docs/SUMMARY.md lists a page twice");

@@ -1,19 +1,6 @@
 //! Guarantees of the workflows, the image and the package scripts, read from their files.
 
-use std::path::{Path, PathBuf};
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn read(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-fn workflows() -> Vec<PathBuf> {
-    let folder = root().join(".github/workflows").read_dir().expect("the workflows");
-    folder.map(|entry| entry.expect("an entry").path()).collect()
-}
+use crate::{listed, read, root};
 
 /// Lines of one job of a workflow.
 fn job(workflow: &str, name: &str) -> String {
@@ -25,8 +12,8 @@ fn job(workflow: &str, name: &str) -> String {
 #[test]
 fn workflows_pin_actions_by_commit() {
     let mut pinned = 0;
-    for path in workflows() {
-        let text = std::fs::read_to_string(&path).expect("a workflow");
+    for path in listed(".github/workflows") {
+        let text = read(path);
         for action in text.lines().filter_map(|line| line.split_once("uses: ")).map(|(_, action)| action) {
             if action.starts_with("./") {
                 assert!(root().join(action).is_file(), "{action}");

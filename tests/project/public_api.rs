@@ -5,9 +5,11 @@
 //! line that goes or changes breaks those who use it and needs a new version.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use quote::ToTokens;
+
+use crate::{read, root};
 
 /// A path of modules, from the root on.
 type At = Vec<String>;
@@ -32,25 +34,8 @@ fn has(attributes: &[syn::Attribute], name: &str, word: &str) -> bool {
 /// Tokens as people write them.
 fn text(tokens: impl ToTokens) -> String {
     let mut text = tokens.to_token_stream().to_string();
-    for (from, to) in [
-        (" :: ", "::"),
-        (" ::", "::"),
-        (" < ", "<"),
-        (" <", "<"),
-        ("< ", "<"),
-        (" >", ">"),
-        (" ,", ","),
-        (" (", "("),
-        ("( ", "("),
-        (" )", ")"),
-        (" :", ":"),
-        ("& ", "&"),
-        (" ;", ";"),
-        ("' ", "'"),
-        ("[ ", "["),
-        (" ]", "]"),
-    ] {
-        text = text.replace(from, to);
+    for mark in " :: | ::| < | <|< | >| ,| (|( | )| :|& | ;|' |[ | ]".split('|') {
+        text = text.replace(mark, mark.trim());
     }
     text.replace("->", "-> ").replace("->  ", "-> ").replace(",)", ")")
 }
@@ -116,11 +101,9 @@ impl Crate {
                     for (path, name) in paths(&item.tree) {
                         let found = self.resolve(at, &path).and_then(|(there, own)| {
                             let there = self.origin(&there, &own, 8)?;
-                            self.modules[&there]
-                                .iter()
-                                .find(|item| name_of(item).as_deref() == Some(&*own))
-                                .cloned()
-                                .map(|item| (there, item))
+                            let mut items = self.modules[&there].iter();
+                            let item = items.find(|item| name_of(item).as_deref() == Some(&*own))?.clone();
+                            Some((there, item))
                         });
                         match found {
                             Some((there, item)) => self.print_item(&format!("{shown}::{name}"), &there, &item),
@@ -140,8 +123,7 @@ impl Crate {
     /// Prints `item` of the module `at` under its public `path`.
     fn print_item(&mut self, path: &str, at: &At, item: &syn::Item) {
         let Some(name) = name_of(item) else { return };
-        let path = path.to_owned();
-        if !self.done.insert((at.clone(), path.clone())) {
+        if !self.done.insert((at.clone(), path.to_owned())) {
             return;
         }
         let mut line = |line: String| {
@@ -166,7 +148,7 @@ impl Crate {
                     let name = field.ident.as_ref().map_or(number.to_string(), ToString::to_string);
                     line(format!("struct {path}.{name}: {}", text(&field.ty)));
                 }
-                self.print_impls(&path, at, &name, &item.attrs);
+                self.print_impls(path, at, &name, &item.attrs);
             }
             syn::Item::Enum(item) if is_public(&item.vis) => {
                 line(format!("enum {path}{}{}", text(&item.generics), open(&item.attrs)));
@@ -176,7 +158,7 @@ impl Crate {
                     fields.iter_mut().for_each(|field| field.attrs.clear());
                     line(format!("enum {path}::{} {}{}", variant.ident, text(fields), value.unwrap_or_default()));
                 }
-                self.print_impls(&path, at, &name, &item.attrs);
+                self.print_impls(path, at, &name, &item.attrs);
             }
             _ => {}
         }
@@ -250,10 +232,10 @@ fn name_of(item: &syn::Item) -> Option<String> {
 /// The paths of a `use`, and the name of each here.
 fn paths(tree: &syn::UseTree) -> Vec<(Vec<String>, String)> {
     match tree {
-        syn::UseTree::Path(path) => paths(&path.tree)
-            .into_iter()
-            .map(|(rest, name)| ([vec![path.ident.to_string()], rest].concat(), name))
-            .collect(),
+        syn::UseTree::Path(path) => {
+            let below = paths(&path.tree).into_iter();
+            below.map(|(rest, name)| ([vec![path.ident.to_string()], rest].concat(), name)).collect()
+        }
         syn::UseTree::Name(name) => vec![(vec![name.ident.to_string()], name.ident.to_string())],
         syn::UseTree::Rename(name) => vec![(vec![name.ident.to_string()], name.rename.to_string())],
         syn::UseTree::Glob(_) => vec![(vec!["*".into()], "*".into())],
@@ -261,13 +243,13 @@ fn paths(tree: &syn::UseTree) -> Vec<(Vec<String>, String)> {
     }
 }
 
-fn parse(file: &PathBuf) -> Vec<syn::Item> {
-    syn::parse_file(&std::fs::read_to_string(file).expect("a source file")).expect("it compiles").items
+fn parse(file: &Path) -> Vec<syn::Item> {
+    syn::parse_file(&read(file)).expect("it compiles").items
 }
 
 #[test]
 fn public_api_matches_the_snapshot() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let src = root().join("src");
     let mut all = Crate::default();
     all.load(Vec::new(), parse(&src.join("lib.rs")), &src);
     all.print_module("bedload", &Vec::new());

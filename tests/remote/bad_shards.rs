@@ -4,24 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::Needs;
 use crate::common::bundle::*;
-use crate::common::crash::{log, older, plain, small};
+use crate::common::crash::{list, log, older, plain, small};
+use crate::common::database::flip;
 use crate::common::run::Place;
 use crate::shards::published_shards;
-
-tests! {
-    Needs::Nothing => [
-        join_names_missing_parts,
-        join_refuses_parts_with_other_options,
-        join_refuses_a_misplaced_part,
-        join_refuses_a_damaged_part,
-        join_refuses_missing_or_truncated_files,
-        join_uses_parts_of_one_snapshot,
-        part_cannot_be_seeded,
-        unshardable_imports_are_refused,
-    ];
-}
 
 /// The only set of parts in a directory.
 fn set(to: &Path) -> PathBuf {
@@ -29,6 +16,7 @@ fn set(to: &Path) -> PathBuf {
     to.join("parts").join(latest.trim_end())
 }
 
+#[test]
 fn join_names_missing_parts() {
     let place = Place::new();
     let to = place.path("bundles");
@@ -45,6 +33,7 @@ fn join_names_missing_parts() {
     join(&to).refused(4, "65535 of 65536 parts are missing: 0, 2, 3");
 }
 
+#[test]
 fn join_refuses_parts_with_other_options() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, [0], &[]);
@@ -58,30 +47,24 @@ fn join_refuses_parts_with_other_options() {
     join(&to).succeeds();
 }
 
-fn join_refuses_a_misplaced_part() {
-    let place = Place::new();
-    let to = published_shards(&place, &small().file, 2, 0..2, &[]);
-    let set = set(&to);
-    std::fs::copy(set.join("0.json"), set.join("1.json")).expect("a copy");
-    join(&to).refused(3, "or has the wrong name");
-    assert!(!to.join("latest").exists());
-}
-
+#[test]
 fn join_refuses_a_damaged_part() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
     let part = set(&to).join("1.json");
     let bytes = std::fs::read(&part).expect("a part");
     for at in (0..bytes.len()).step_by(bytes.len() / 60).chain([bytes.len() - 1]) {
-        let mut other = bytes.clone();
-        other[at] ^= 1;
-        std::fs::write(&part, &other).expect("written");
+        flip(&part, at, 1);
         join(&to).refused(3, "1.json");
+        flip(&part, at, 1);
     }
     for len in [0, 1, bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(&part, &bytes[..len]).expect("written");
         join(&to).refused(3, "1.json");
     }
+    // The part of another shard.
+    std::fs::copy(part.with_file_name("0.json"), &part).expect("a copy");
+    join(&to).refused(3, "or has the wrong name");
     assert!(!to.join("latest").exists());
     std::fs::write(&part, &bytes).expect("written");
     for text in ["", "nonsense", "../../etc-of-2", &"0".repeat(300)] {
@@ -90,10 +73,11 @@ fn join_refuses_a_damaged_part() {
     }
 }
 
+#[test]
 fn join_refuses_missing_or_truncated_files() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
-    let file = to.join("files").read_dir().expect("files").next().expect("one").expect("a file").path();
+    let file = list(&to.join("files")).remove(0);
     let bytes = std::fs::read(&file).expect("bytes");
     std::fs::write(&file, &bytes[1..]).expect("written");
     join(&to).refused(3, "the bundle declares");
@@ -102,6 +86,7 @@ fn join_refuses_missing_or_truncated_files() {
     assert!(!to.join("latest").exists());
 }
 
+#[test]
 fn join_uses_parts_of_one_snapshot() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
@@ -113,6 +98,7 @@ fn join_uses_parts_of_one_snapshot() {
     join(&to).arg(&["--set", "nonsense"]).refused(2, "--set is not a set of parts");
 }
 
+#[test]
 fn part_cannot_be_seeded() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, [0], &[]);
@@ -123,23 +109,24 @@ fn part_cannot_be_seeded() {
     let fields = part.as_object_mut().expect("an object");
     fields.remove("checksum");
     fields.insert("schema".into(), "bedload-bundle-1".into());
-    let text = serde_json::to_vec_pretty(&part).expect("JSON");
-    let id = blake3::hash(&text).to_hex().to_string();
-    std::fs::create_dir(to.join(&id)).expect("a folder");
-    std::fs::write(to.join(&id).join("bundle.json"), &text).expect("written");
-    seed(&to, &place.path("y")).arg(&["--bundle", &id]).refused(3, "it is shard 0/2 alone");
+    publish_text(&to, &serde_json::to_vec_pretty(&part).expect("JSON"));
+    seed(&to, &place.path("y")).refused(3, "it is shard 0/2 alone");
 }
 
+#[test]
 fn unshardable_imports_are_refused() {
     let place = Place::new();
     let db = place.path("db");
-    let of = |args: &[&str]| shard(&small().file, "0/2", &db).arg(args);
-    of(&["--links", "check"]).refused(2, "need all blocks");
-    of(&["--links", "require"]).refused(2, "need all blocks");
     let other = Place::new();
     let there = imported(&other, small());
-    shard(&small().file, "0/2", &there).arg(&["--into-existing"]).refused(2, "--shard is for a database of its own");
-    shard(&small().file, "0/2", &db).arg(&["--preset", "memtable"]).refused(2, "memtable");
+    for (db, args, words) in [
+        (&db, &["--links", "check"][..], "need all blocks"),
+        (&db, &["--links", "require"], "need all blocks"),
+        (&db, &["--preset", "memtable"], "memtable"),
+        (&there, &["--into-existing"], "--shard is for a database of its own"),
+    ] {
+        shard(&small().file, "0/2", db).arg(args).refused(2, words);
+    }
     shard(&log().file, "0/2", &db).refused(2, "a block log has no shards");
     shard(&plain().file, "2/2", &db).refused(2, "counted from 0, so the last one is 1/2");
     shard(&plain().file, "auto/2", &db).refused(2, "none of SLURM_ARRAY_TASK_ID");

@@ -1,85 +1,47 @@
 //! Bundles: what is published is seeded as the import made it, from directories, web servers and object stores.
 
-use std::os::unix::fs::MetadataExt;
+use std::collections::BTreeSet;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-use crate::Needs;
 use crate::common::bundle::*;
 use crate::common::car::{Block, block, noise, rooted};
-use crate::common::crash::{Snapshot, plain, small};
+use crate::common::crash::{Snapshot, list, plain, small};
 use crate::common::database::flip;
-use crate::common::run::{Place, bedload, import};
+use crate::common::run::{Place, bedload};
 use crate::common::store::{Answer, Store};
+use crate::partial_bundles::published_log;
 
-tests! {
-    Needs::Nothing => [
-        seeded_database_equals_the_import,
-        seed_checks_record_counts_of_many_files,
-        import_publishes_the_bundle_of_its_database,
-        memtable_import_cannot_publish,
-        unusable_bundle_directory_is_refused_early,
-        import_replaces_damaged_bundle_files,
-        bundle_writes_no_file_twice,
-        bundle_contains_no_local_paths,
-        bundle_rewrites_damaged_files,
-        bundle_writes_through_no_link_or_pipe,
-        seed_reads_from_a_web_server,
-        store_receives_the_pointer_last,
-        failed_parts_of_uploads_are_retried,
-        bundle_to_a_web_server_is_refused,
-        seed_falls_back_to_another_mirror,
-        block_log_with_indexes_is_seeded,
-        seed_applies_node_options,
-        seed_replaces_a_database_only_on_request,
-        seed_copies_files_that_others_can_write,
-    ];
+fn record(db: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("a record")).expect("JSON")
 }
 
+#[test]
 fn seeded_database_equals_the_import() {
-    let place = Place::new();
-    let to = published(&place, plain());
-    let (db, y) = (place.path("db"), place.path("y"));
-    let report = seed(&to, &y).succeeds();
+    let (place, to, y) = bundled(plain());
+    let report = seed(&to, &y).holds(plain());
     assert_eq!(report.text("/digest"), plain().digest);
-    assert_eq!(
-        report.json,
-        serde_json::from_slice::<Value>(&record(&y)).map(|it| without_the_seal(it, &report.json)).expect("a record")
-    );
-    holds(&y, plain());
-    let imported: Value = serde_json::from_slice(&record(&db)).expect("JSON");
+    // The report is measured a little later.
+    let mut seeded = record(&y);
+    let fields = seeded.as_object_mut().expect("an object");
+    fields.remove("checksum");
+    for measured in ["seconds", "cpu_seconds", "peak_rss_bytes", "bytes_read", "bytes_written", "samples"] {
+        fields.insert(measured.into(), report.json[measured].clone());
+    }
+    assert_eq!(report.json, seeded);
+    let imported = record(&place.path("db"));
     for field in ["digest", "blocks", "key", "column_family", "payload_bytes", "preset", "options", "levels", "head"] {
         assert_eq!(report.json[field], imported[field], "{field}");
     }
     // Publishing the seeded database gives the same bundle.
     let again = bundle(&y, &to).succeeds();
-    assert_eq!(again.text("/id"), latest(&to));
-    assert_eq!(again.number("/uploaded_files"), 0);
+    assert_eq!((again.text("/id"), again.number("/uploaded_files")), (&*latest(&to), 0));
 }
 
-/// RocksDB reports the record counts of some twenty files when it opens a database, and of no others.
-fn seed_checks_record_counts_of_many_files() {
-    let place = Place::new();
-    let blocks: Vec<Block> = (0..9000).map(|i| block(&noise(i, 300 + (i * 37 % 400) as usize))).collect();
-    let source = place.file("a.car", &rooted(&blocks));
-    let done = import(&place, &source).args(&["--set", "load.ingest.sst_size=64K"]).run();
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let to = place.path("to");
-    assert!(bundle(&done.db, &to).succeeds().number("/files") > 40);
-    let y = place.path("y");
-    seed(&to, &y).succeeds();
-    is_valid(&y);
-    // Two files that RocksDB does not count, so that the sum stays right.
-    alter(&to, |described| {
-        let files = described["files"].as_array_mut().expect("files");
-        for (at, by) in [(files.len() - 1, 1), (0, -1)] {
-            files[at]["records"] = (files[at]["records"].as_i64().expect("a number") + by).into();
-        }
-    });
-    seed(&to, &place.path("z")).refused(3, "records");
-    nothing_is_ingested(&place.path("z"));
-}
-
+#[test]
 fn import_publishes_the_bundle_of_its_database() {
     let place = Place::new();
     let whole = content(&published(&place, plain()));
@@ -92,7 +54,7 @@ fn import_publishes_the_bundle_of_its_database() {
     assert_eq!(work.read_dir().expect("listed").count(), 0, "no database stays");
     assert_eq!(names_only_what_is_there(&to), 1);
     // Nothing shares the files of a bundle.
-    let links = |to: &std::path::Path| files(to).iter().map(|file| file.metadata().expect("a file").nlink()).max();
+    let links = |to: &Path| files(to).iter().map(|file| file.metadata().expect("a file").nlink()).max();
     assert_eq!(links(&to), Some(1));
     let (beside, kept) = (place.path("beside"), place.path("kept-beside"));
     import_to(plain(), &beside, Some(&kept), &work).succeeds();
@@ -108,20 +70,10 @@ fn import_publishes_the_bundle_of_its_database() {
     let store = Store::new();
     let sent = import_to(plain(), "s3://bucket/mainnet", None, &work).at(&store.endpoint()).succeeds();
     assert_eq!(sent.number("/bundle/uploaded_files"), done.number("/bundle/files"));
-    let y = place.path("y");
-    seed(&to, &y).succeeds();
-    holds(&y, plain());
+    seed(&to, &place.path("y")).holds(plain());
 }
 
-fn memtable_import_cannot_publish() {
-    let place = Place::new();
-    let to = place.path("to");
-    let run = import_to(plain(), &to, Some(&place.path("x")), &place.path("work"));
-    let ended = run.arg(&["--preset", "memtable"]).run();
-    assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(!to.join("latest").exists() && !place.path("x").exists());
-}
-
+#[test]
 fn unusable_bundle_directory_is_refused_early() {
     let place = Place::new();
     let (work, db, file) = (place.path("work"), place.path("x"), place.file("file", b"of a user"));
@@ -132,43 +84,22 @@ fn unusable_bundle_directory_is_refused_early() {
         import_to(plain(), to, Some(&db), &work).refused(2, words);
         assert!(!db.exists() && !partial(&db).exists(), "{}", to.display());
     }
-    bundle(&imported(&place, small()), &file).refused(2, "is not a directory");
+    let there = imported(&place, small());
+    bundle(&there, &file).refused(2, "is not a directory");
+    bundle(&there, "http://127.0.0.1:1/x").refused(2, "is at a web server, which takes no files");
+    bundle(&there, &there).refused(2, "is a database");
     assert_eq!(std::fs::read(&file).expect("there"), b"of a user");
-    let replaces = import_to(plain(), place.path("to"), None, &work).arg(&["--replace"]).run();
+    // Nor is the replacement of no database, or a bundle of what memtables have written.
+    let to = place.path("to");
+    let replaces = import_to(plain(), &to, None, &work).arg(&["--replace"]).run();
     assert_eq!(replaces.code, Some(2), "{replaces:?}");
     assert!(replaces.stderr.contains("--db"), "{}", replaces.stderr);
+    let memtable = import_to(plain(), &to, Some(&db), &work).arg(&["--preset", "memtable"]).run();
+    assert_eq!(memtable.code, Some(2), "{memtable:?}");
+    assert!(!to.join("latest").exists() && !db.exists());
 }
 
-fn import_replaces_damaged_bundle_files() {
-    let place = Place::new();
-    let (to, work) = (published(&place, plain()), place.path("work"));
-    std::fs::create_dir(&work).expect("a folder");
-    let all = files(&to);
-    let mut bytes = std::fs::read(&all[0]).expect("a file");
-    bytes[99] ^= 1;
-    std::fs::write(&all[0], bytes).expect("written");
-    std::fs::remove_file(&all[1]).expect("removed");
-    let done = import_to(plain(), &to, None, &work).succeeds();
-    assert_eq!(done.number("/bundle/uploaded_files"), 2);
-    assert_eq!(done.stderr.matches("is damaged or missing").count(), 2, "{}", done.stderr);
-    seed(&to, &place.path("y")).succeeds();
-    holds(&place.path("y"), plain());
-}
-
-fn record(db: &std::path::Path) -> Vec<u8> {
-    std::fs::read(db.join("BEDLOAD.json")).expect("a record")
-}
-
-/// A record as the report has it, which is measured a little later.
-fn without_the_seal(mut record: Value, report: &Value) -> Value {
-    let fields = record.as_object_mut().expect("an object");
-    fields.remove("checksum");
-    for measured in ["seconds", "cpu_seconds", "peak_rss_bytes", "bytes_read", "bytes_written", "samples"] {
-        fields.insert(measured.into(), report[measured].clone());
-    }
-    record
-}
-
+#[test]
 fn bundle_writes_no_file_twice() {
     let place = Place::new();
     let (db, to) = (imported(&place, plain()), place.path("bundles"));
@@ -192,14 +123,12 @@ fn bundle_writes_no_file_twice() {
     let other = Place::new();
     bundle(&imported(&other, small()), &to).succeeds();
     assert_eq!(names_only_what_is_there(&to), 2);
-    let y = place.path("y");
-    seed(&to, &y).arg(&["--bundle", first.text("/id")]).succeeds();
-    holds(&y, plain());
+    seed(&to, &place.path("y")).arg(&["--bundle", first.text("/id")]).holds(plain());
 }
 
+#[test]
 fn bundle_contains_no_local_paths() {
-    let place = Place::new();
-    let to = published(&place, plain());
+    let (place, to, _) = bundled(plain());
     let text = std::fs::read_to_string(to.join(latest(&to)).join("bundle.json")).expect("text");
     let own = plain().file.parent().expect("a folder").display().to_string();
     for secret in [own, place.path("").display().to_string()] {
@@ -208,50 +137,70 @@ fn bundle_contains_no_local_paths() {
     assert!(text.contains("plain.car"));
 }
 
-fn bundle_rewrites_damaged_files() {
-    let place = Place::new();
-    let to = published(&place, plain());
-    let (cut, flipped) = (&files(&to)[0], &files(&to)[1]);
-    std::fs::write(cut, b"short").expect("written");
-    flip(flipped, 1000, 1);
-    let again = bundle(&place.path("db"), &to).succeeds();
-    assert_eq!(again.number("/uploaded_files"), 2);
+#[test]
+fn damaged_bundle_files_are_written_anew() {
+    let (place, to, y) = bundled(plain());
+    let (db, work, other) = (place.path("db"), place.path("work"), Place::new());
+    std::fs::create_dir(&work).expect("a folder");
+    let again = imported(&other, plain());
+    let damage = || {
+        let all = files(&to);
+        flip(&all[0], 99, 1);
+        std::fs::write(&all[1], b"short").expect("written");
+        std::fs::remove_file(&all[2]).expect("removed");
+        all
+    };
+    // By the database, whose files are those of the bundle.
+    damage();
+    assert_eq!(bundle(&db, &to).succeeds().number("/uploaded_files"), 3);
     names_only_what_is_there(&to);
     // A pointer or a description that is damaged is written anew as well.
     flip(&to.join("latest"), 3, 1);
-    let again = bundle(&place.path("db"), &to).succeeds();
-    assert!(again.stderr.contains("warning: the newest bundle cannot be reused"), "{}", again.stderr);
+    let done = bundle(&db, &to).succeeds();
+    assert!(done.stderr.contains("warning: the newest bundle cannot be reused"), "{}", done.stderr);
     names_only_what_is_there(&to);
+    // By imports of equal records, whose files have other bytes.
+    let by_import = || import_to(plain(), &to, None, &work).succeeds();
+    for (path, makes) in [
+        ("/bundle/uploaded_files", &by_import as &dyn Fn() -> _),
+        ("/uploaded_files", &|| bundle(&again, &to).succeeds()),
+    ] {
+        let (older, all) = (latest(&to), damage());
+        let done = makes();
+        assert_eq!(done.number(path), 3, "{path}");
+        assert_eq!(done.stderr.matches("is damaged or missing").count(), 3, "{}", done.stderr);
+        for name in all[..3].iter().map(|file| file.file_name().expect("a name").to_string_lossy()) {
+            assert!(done.stderr.contains(&*name), "{name}: {}", done.stderr);
+        }
+        assert_ne!(latest(&to), older);
+    }
+    seed(&to, &y).holds(plain());
 }
 
 /// Another user may have put links or pipes under the names of a bundle.
+#[test]
 fn bundle_writes_through_no_link_or_pipe() {
-    use std::os::unix::fs::symlink;
-    let place = Place::new();
-    let to = published(&place, small());
+    let (place, to, _) = bundled(small());
     let db = place.path("db");
     let (victim, folder) = (place.file("victim", b"of a user"), place.path("folder"));
     std::fs::create_dir(&folder).expect("a folder");
     let aside = place.path("aside");
-    let refused = |name: &std::path::Path, target: Option<&std::path::Path>| {
+    let refused = |name: &Path, target: Option<&Path>| {
         std::fs::rename(name, &aside).expect("moved");
         match target {
             Some(target) => symlink(target, name).expect("a link"),
-            None => {
-                rustix::fs::mknodat(rustix::fs::CWD, name, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe")
-            }
+            None => make_pipe(name),
         }
         bundle(&db, &to).refused(4, "which is not written to");
         std::fs::remove_file(name).expect("it is still there");
         std::fs::rename(&aside, name).expect("moved back");
     };
-    let sst = files(&to).remove(0);
     let described = to.join(latest(&to));
-    for name in [sst.clone(), described.join("bundle.json"), to.join("latest")] {
+    for name in [files(&to).remove(0), described.join("bundle.json"), to.join("latest")] {
         // Right bytes elsewhere are not of the bundle either.
         let same = place.path("same");
         std::fs::copy(&name, &same).expect("copied");
-        for target in [victim.as_path(), &same, std::path::Path::new("/dev/null")] {
+        for target in [victim.as_path(), &same, Path::new("/dev/null")] {
             refused(&name, Some(target));
         }
         refused(&name, None);
@@ -264,23 +213,22 @@ fn bundle_writes_through_no_link_or_pipe() {
     bundle(&db, &to).succeeds();
 }
 
+#[test]
 fn seed_reads_from_a_web_server() {
-    let place = Place::new();
-    let store = Store::of(&published(&place, plain()));
-    let y = place.path("y");
-    let seeded = seed(store.url(""), &y).succeeds();
-    assert_eq!(seeded.text("/digest"), plain().digest);
-    holds(&y, plain());
+    let (_place, to, y) = bundled(plain());
+    let store = Store::of(&to);
+    let seeded = seed(store.url(""), &y).holds(plain());
     // The report samples the network as for a snapshot.
     let samples = seeded.json["samples"].as_array().expect("samples");
     let received = samples.iter().filter_map(|sample| sample["network"]["received_bytes"].as_u64()).max();
-    let total: u64 = files(&place.path("bundles")).iter().map(|file| file.metadata().expect("there").len()).sum();
+    let total: u64 = files(&to).iter().map(|file| file.metadata().expect("there").len()).sum();
     assert!(received.is_some_and(|received| received >= total), "{received:?} of {total} bytes");
     // Three names that never change, and the files.
-    let asked: std::collections::BTreeSet<String> = store.requests().into_iter().map(|(_, name)| name).collect();
+    let asked: BTreeSet<String> = store.requests().into_iter().map(|(_, name)| name).collect();
     assert_eq!(asked.len(), store.objects().len());
 }
 
+#[test]
 fn store_receives_the_pointer_last() {
     let (place, store) = (Place::new(), Store::new());
     let db = imported(&place, plain());
@@ -298,21 +246,20 @@ fn store_receives_the_pointer_last() {
     let second = publish().succeeds();
     assert_eq!(second.number("/uploaded_files"), 0);
     assert!(!store.requests().iter().any(|(method, name)| method == "PUT" && name.contains("/files/")));
-    let y = place.path("y");
-    let seeded = seed("s3://bucket/main", &y).at(&store.endpoint()).succeeds();
+    let seeded = seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).holds(plain());
     assert!(!format!("{}{}", seeded.json, seeded.stderr).contains("a-hidden-secret"));
-    holds(&y, plain());
 }
 
+#[test]
 fn failed_parts_of_uploads_are_retried() {
     let (place, store) = (Place::new(), Store::new());
     let blocks: Vec<Block> = (0..3).map(|i| block(&noise(i, 9 << 20))).collect();
     let long = Snapshot::of_blocks("long.car", rooted(&blocks), &blocks);
     let db = imported(&place, &long);
-    let failures = std::sync::atomic::AtomicUsize::new(0);
+    let failures = AtomicUsize::new(0);
     store.now(move |method, name| {
         let is_wanted = method == "PUT" && name.contains("/files/");
-        match is_wanted && failures.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 5 == 1 {
+        match is_wanted && failures.fetch_add(1, Ordering::Relaxed) % 5 == 1 {
             true => Answer::Status(503),
             false => Answer::Right,
         }
@@ -324,9 +271,7 @@ fn failed_parts_of_uploads_are_retried() {
             assert_eq!(blake3::hash(&bytes).to_hex().as_str(), sum);
         }
     }
-    let y = place.path("y");
-    seed("s3://bucket/main", &y).at(&store.endpoint()).succeeds();
-    holds(&y, &long);
+    seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).holds(&long);
     // A refused upload ends the command, and no pointer is written.
     let other = Store::new();
     other.now(|method, _| if method == "PUT" { Answer::Status(403) } else { Answer::Right });
@@ -334,16 +279,9 @@ fn failed_parts_of_uploads_are_retried() {
     assert!(other.objects().is_empty());
 }
 
-fn bundle_to_a_web_server_is_refused() {
-    let place = Place::new();
-    let db = imported(&place, small());
-    bundle(&db, "http://127.0.0.1:1/x").refused(2, "is at a web server, which takes no files");
-    bundle(&db, &db).refused(2, "is a database");
-}
-
+#[test]
 fn seed_falls_back_to_another_mirror() {
-    let place = Place::new();
-    let to = published(&place, plain());
+    let (_place, to, y) = bundled(plain());
     let (one, two) = (Store::of(&to), Store::of(&to));
     one.edit(|objects| {
         let name = objects.keys().find(|name| name.starts_with("files/")).expect("a file").clone();
@@ -355,7 +293,6 @@ fn seed_falls_back_to_another_mirror() {
         let name = objects.keys().rfind(|name| name.starts_with("files/")).expect("a file").clone();
         objects.get_mut(&name).expect("there")[77] ^= 4;
     });
-    let y = place.path("y");
     let mut command = bedload();
     command.args(["seed", "--from-url", &one.url(""), "--from-url", &two.url(""), "--db"]).arg(&y);
     let done = command.output().expect("it runs");
@@ -366,70 +303,55 @@ fn seed_falls_back_to_another_mirror() {
     }
 }
 
+#[test]
 fn block_log_with_indexes_is_seeded() {
-    let place = Place::new();
-    let log = place.path("block_log");
-    let made =
-        bedload().args(["generate", "--profile", "steem", "--size", "4MiB"]).arg(&log).output().expect("it runs");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for index in [&["--indexes", "ids,transactions"][..], &["--indexes", "none"], &[]] {
         let place = Place::new();
-        let done = import(&place, &log).args(&SMALL_FILES).args(index).run();
-        assert_eq!(done.code, Some(0), "{}", done.stderr);
-        let (to, y) = (place.path("bundles"), place.path("y"));
-        bundle(&done.db, &to).succeeds();
-        let seeded = seed(&to, &y).succeeds();
+        let (done, to) = published_log(&place, index);
+        let seeded = seed(&to, &place.path("y")).succeeds();
         assert_eq!(seeded.json["log"]["families"], done.json["log"]["families"], "{index:?}");
-        is_valid(&y);
+        is_valid(&place.path("y"));
     }
 }
 
+#[test]
 fn seed_applies_node_options() {
-    let place = Place::new();
-    let to = published(&place, small());
-    let y = place.path("y");
-    let seeded = seed(&to, &y).arg(&["--preset", "ingest-compat", "--set", "node.db.max_background_jobs=7"]).succeeds();
+    let (place, to, y) = bundled(small());
+    let seeded =
+        seed(&to, &y).arg(&["--preset", "ingest-compat", "--set", "node.db.max_background_jobs=7"]).holds(small());
     assert_eq!(seeded.text("/preset"), "ingest-compat");
-    holds(&y, small());
-    let options = std::fs::read_to_string(newest_options(&y)).expect("text");
-    assert!(options.contains("max_background_jobs=7"));
+    let options = |db: &Path| {
+        let newest = list(db).into_iter().filter(|path| path.display().to_string().contains("OPTIONS-")).max();
+        newest.expect("options").to_str().expect("text").to_owned()
+    };
     let z = place.path("z");
-    seed(&to, &z).arg(&["--options-file", newest_options(&y).to_str().expect("text")]).succeeds();
-    assert!(std::fs::read_to_string(newest_options(&z)).expect("text").contains("max_background_jobs=7"));
-    holds(&z, small());
-    let w = place.path("w");
-    seed(&to, &w).arg(&["--preset", "memtable"]).refused(2, "writes through memtables");
-    nothing_is_ingested(&w);
+    seed(&to, &z).arg(&["--options-file", &options(&y)]).holds(small());
+    for db in [&y, &z] {
+        assert!(std::fs::read_to_string(options(db)).expect("text").contains("max_background_jobs=7"));
+    }
+    seed(&to, &place.path("w")).arg(&["--preset", "memtable"]).refused(2, "writes through memtables");
 }
 
-fn newest_options(db: &std::path::Path) -> std::path::PathBuf {
-    let all = db.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
-    all.filter(|path| path.display().to_string().contains("OPTIONS-")).max().expect("options")
-}
-
+#[test]
 fn seed_replaces_a_database_only_on_request() {
-    let place = Place::new();
-    let to = published(&place, plain());
+    let (_place, to, _) = bundled(plain());
     let old = Place::new();
     let db = imported(&old, small());
     seed(&to, &db).refused(4, "already exists");
     holds(&db, small());
-    seed(&to, &db).arg(&["--replace"]).succeeds();
-    holds(&db, plain());
+    seed(&to, &db).arg(&["--replace"]).holds(plain());
 }
 
+#[test]
 fn seed_copies_files_that_others_can_write() {
-    let place = Place::new();
-    let to = published(&place, plain());
+    let (_place, to, y) = bundled(plain());
     let open = &files(&to)[0];
-    std::fs::set_permissions(open, std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("ours");
-    let y = place.path("y");
-    seed(&to, &y).succeeds();
-    let inodes: Vec<u64> =
-        y.read_dir().expect("a folder").map(|entry| entry.expect("one").metadata().expect("there").ino()).collect();
-    let linked = files(&to).iter().filter(|file| inodes.contains(&file.metadata().expect("there").ino())).count();
+    std::fs::set_permissions(open, PermissionsExt::from_mode(0o666)).expect("ours");
+    seed(&to, &y).holds(plain());
+    let inode = |file: &PathBuf| file.metadata().expect("there").ino();
+    let inodes: Vec<u64> = list(&y).iter().map(inode).collect();
+    let linked = files(&to).iter().filter(|file| inodes.contains(&inode(file))).count();
     // On a file system that shares blocks, no file is hard-linked.
     assert!(linked == 0 || linked == files(&to).len() - 1, "{linked}");
-    assert!(!inodes.contains(&open.metadata().expect("there").ino()));
-    holds(&y, plain());
+    assert!(!inodes.contains(&inode(open)));
 }

@@ -5,23 +5,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
-use crate::Needs;
-use crate::common::crash::{Snapshot, forest, log, small};
+use crate::common::crash::{forest, log, small};
 use crate::common::run::{Place, bedload};
 use crate::common::server::{Act, Server};
-
-tests! {
-    Needs::Nothing => [
-        bench_fetches_once_and_hides_secrets,
-        wrong_checksum_stops_a_comparison,
-        unusable_url_is_refused_before_benchmarking,
-        snapshot_changed_during_fetch_is_refused,
-        interrupted_fetch_leaves_no_files,
-        tune_fetches_the_snapshot_once,
-    ];
-}
+use crate::sha256;
 
 fn bench(url: &str, place: &Place) -> Command {
     let mut command = bedload();
@@ -59,10 +47,6 @@ fn results(place: &Place) -> Value {
     serde_json::from_slice(&std::fs::read(place.path("out").join("results.json")).expect("results")).expect("JSON")
 }
 
-fn sum(snapshot: &Snapshot) -> String {
-    data_encoding::HEXLOWER.encode(&Sha256::digest(&snapshot.bytes))
-}
-
 /// Waits until some bytes of the snapshot are in the folder of the work.
 fn is_fetching(child: &mut Child, place: &Place) {
     let begun = Instant::now();
@@ -77,10 +61,11 @@ fn is_fetching(child: &mut Child, place: &Place) {
     }
 }
 
+#[test]
 fn bench_fetches_once_and_hides_secrets() {
     for snapshot in [forest(), log()] {
-        let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
-        let server = server.with(&format!("{}.sha256sum", snapshot.name), sum(snapshot));
+        let (place, server) = (Place::new(), Server::new(snapshot));
+        let server = server.with(&format!("{}.sha256sum", snapshot.name), sha256(&snapshot.bytes));
         let address = server.address();
         let url = format!("http://user:hidden@{address}/{}?hidden-too", snapshot.name);
         let run = |runs: &str| {
@@ -114,7 +99,7 @@ fn bench_fetches_once_and_hides_secrets() {
         assert_eq!(results(&place)["runs"].as_array().map(Vec::len), Some(6));
         server.served();
         // Another file there is another comparison.
-        server.replace(snapshot.bytes.clone(), "\"two\"");
+        server.replace(snapshot, "\"two\"");
         let (_, said) = ends(run("4"), 4);
         assert!(said.contains("snapshot tag: \"one\" there, \"two\" here"), "{said}");
         assert!(server.served() < len / 2, "refused before it is fetched");
@@ -122,11 +107,12 @@ fn bench_fetches_once_and_hides_secrets() {
     }
 }
 
+#[test]
 fn wrong_checksum_stops_a_comparison() {
-    let (place, server) = (Place::new(), Server::new(small().bytes.clone()));
-    let server = server.with("small.car.sha256sum", sum(forest()));
+    let (place, server) = (Place::new(), Server::new(small()));
+    let server = server.with("small.car.sha256sum", sha256(&forest().bytes));
     let (_, said) = ends(bench(&server.url("small.car"), &place), 3);
-    assert!(said.contains(&format!("its SHA-256 is {}, and should be", sum(small()))), "{said}");
+    assert!(said.contains(&format!("its SHA-256 is {}, and should be", sha256(&small().bytes))), "{said}");
     nothing_is_left(&place);
     assert!(names(&place.path("out")).contains(&"bench.json".to_owned()), "another run may go on there");
     let mut tune = bedload();
@@ -136,8 +122,9 @@ fn wrong_checksum_stops_a_comparison() {
     nothing_is_left(&place);
 }
 
+#[test]
 fn unusable_url_is_refused_before_benchmarking() {
-    let (place, server) = (Place::new(), Server::new(small().bytes.clone()).acts(|_, _| Act::WithoutLength));
+    let (place, server) = (Place::new(), Server::new(small()).acts(|_, _| Act::WithoutLength));
     let (_, said) = ends(bench(&server.url("a.car"), &place), 2);
     assert!(said.contains("does not say how large it is"), "{said}");
     let server = Server::new(b"<html>no snapshot</html>".to_vec());
@@ -152,8 +139,9 @@ fn unusable_url_is_refused_before_benchmarking() {
     assert!(said.contains("--connections and --endpoint have no effect"), "{said}");
 }
 
+#[test]
 fn snapshot_changed_during_fetch_is_refused() {
-    let (place, server) = (Place::new(), Server::new(forest().bytes.clone()));
+    let (place, server) = (Place::new(), Server::new(forest()));
     // After the bytes that the probe reads.
     let late = |request: &crate::common::server::Request, _| match request.range() {
         Some((first, _)) if (1 << 20..3 << 20).contains(&first) => Act::Status(412, "ETag: \"two\"\r\n"),
@@ -165,8 +153,9 @@ fn snapshot_changed_during_fetch_is_refused() {
     nothing_is_left(&place);
 }
 
+#[test]
 fn interrupted_fetch_leaves_no_files() {
-    let (place, server) = (Place::new(), Server::new(forest().bytes.clone()).acts(|_, _| Act::Slow(1 << 20)));
+    let (place, server) = (Place::new(), Server::new(forest()).acts(|_, _| Act::Slow(1 << 20)));
     let url = server.url("a.car.zst");
     let start = || {
         let mut command = bench(&url, &place);
@@ -191,8 +180,9 @@ fn interrupted_fetch_leaves_no_files() {
     nothing_is_left(&place);
 }
 
+#[test]
 fn tune_fetches_the_snapshot_once() {
-    let (place, server) = (Place::new(), Server::new(small().bytes.clone()));
+    let (place, server) = (Place::new(), Server::new(small()));
     let mut tune = bedload();
     tune.args(["tune", &server.url("a.car"), "--json", "--budget", "2s", "--out"]).arg(place.path("tuned"));
     tune.arg("--dir").arg(work_dir(&place)).arg("--write").arg(place.path("mine.toml"));

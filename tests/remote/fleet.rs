@@ -1,59 +1,25 @@
 //! The files of `examples/fleet`: run where their engine can be had, compared with its schema where not.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::Needs;
 use crate::common::bundle::*;
-use crate::common::crash::plain;
+use crate::common::crash::{plain, rounds};
 use crate::common::run::{BEDLOAD, Place, hermetic};
-use crate::servers::{Running, debian, free_port};
-
-tests! {
-    Needs::SlurmAndTime => [
-        slurm_array_makes_a_bundle,
-    ];
-    Needs::Parallel => [
-        gnu_parallel_makes_a_bundle,
-    ];
-    Needs::Schemas => [
-        kubernetes_schema_accepts_the_jobs,
-        aws_schema_accepts_the_jobs,
-    ];
-}
+use crate::needs;
+use crate::servers::{Running, debian, free_port, python, succeeds};
 
 /// Time in which a daemon must be ready, or an array must end.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-fn is_there(mut command: Command) -> bool {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-}
 
 fn with(mut command: Command, args: &[&str]) -> Command {
     command.args(args);
     command
 }
 
-pub fn has_slurm() -> bool {
-    let daemons = ["slurmctld", "slurmd", "munged"];
-    crate::common::is_root() && daemons.iter().all(|daemon| is_there(with(debian(daemon), &["-V"])))
-}
-
-pub fn has_parallel() -> bool {
-    let version = hermetic("parallel").arg("--version").output();
-    version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("GNU parallel"))
-}
-
-pub fn has_schemas() -> bool {
-    is_there(with(python(), &["-c", "import botocore.validate, kubernetes_validate"]))
-}
-
-fn python() -> Command {
-    let mut python = hermetic(std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into()));
-    // scripts/fleet installs it there.
-    python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("fleet"));
-    python
+fn has_schemas() -> bool {
+    succeeds(python("fleet").args(["-c", "import botocore.validate, kubernetes_validate"]))
 }
 
 fn example(name: &str) -> PathBuf {
@@ -109,7 +75,7 @@ impl Slurm {
         let munged: Vec<&str> = munge.split(' ').chain(files.split(' ')).chain(["--foreground", "--force"]).collect();
         slurm.daemon("munged", &munged, |slurm| slurm.place.path("munge").exists());
         let conf = format!("{dir}/slurm.conf");
-        slurm.daemon("slurmctld", &["-D", "-f", &conf], |slurm| is_there(slurm.command("scontrol", &["ping"])));
+        slurm.daemon("slurmctld", &["-D", "-f", &conf], |slurm| succeeds(&mut slurm.command("scontrol", &["ping"])));
         slurm.daemon("slurmd", &["-D", "-f", &conf, "-N", &host], |slurm| {
             let states = slurm.command("sinfo", &["--noheader", "--format=%t"]).output().expect("it runs");
             states.stdout.starts_with(b"idle")
@@ -152,7 +118,13 @@ impl Slurm {
     }
 }
 
+#[test]
 fn slurm_array_makes_a_bundle() {
+    let daemons = ["slurmctld", "slurmd", "munged"];
+    let has_slurm = crate::common::is_root() && daemons.iter().all(|daemon| succeeds(debian(daemon).arg("-V")));
+    if !needs(has_slurm && rounds(0, 1) == 1, "Slurm, root, and BEDLOAD_LONG_TESTS=1") {
+        return;
+    }
     let slurm = Slurm::start();
     let (to, scratch) = (slurm.place.path("bundles"), slurm.place.path("scratch"));
     std::fs::create_dir(&scratch).expect("a folder");
@@ -168,8 +140,7 @@ fn slurm_array_makes_a_bundle() {
             .concat();
     slurm.sbatch(&environment, &joining);
     assert_eq!(scratch.read_dir().expect("a folder").count(), 0, "shards are left over");
-    seed(&to, &slurm.place.path("y")).succeeds();
-    holds(&slurm.place.path("y"), plain());
+    seed(&to, &slurm.place.path("y")).holds(plain());
     // A shard that is lost is run again alone, under the number that it had.
     let set = std::fs::read_to_string(to.join("parts/latest")).expect("a pointer");
     let part = to.join("parts").join(set.trim_end()).join("5.json");
@@ -179,7 +150,13 @@ fn slurm_array_makes_a_bundle() {
     join(&to).succeeds();
 }
 
+#[test]
 fn gnu_parallel_makes_a_bundle() {
+    let version = hermetic("parallel").arg("--version").output();
+    let is_gnu = version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("GNU parallel"));
+    if !needs(is_gnu, "GNU parallel") {
+        return;
+    }
     let place = Place::new();
     let (to, scratch) = (place.path("bundles"), place.path("scratch"));
     std::fs::create_dir(&scratch).expect("a folder");
@@ -188,14 +165,17 @@ fn gnu_parallel_makes_a_bundle() {
     let output = command.env("PATH", path(&scratch)).output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(scratch.read_dir().expect("a folder").count(), 0, "shards are left over");
-    seed(&to, &place.path("y")).succeeds();
-    holds(&place.path("y"), plain());
+    seed(&to, &place.path("y")).holds(plain());
 }
 
+#[test]
 fn kubernetes_schema_accepts_the_jobs() {
+    if !needs(has_schemas(), "the schemas of scripts/fleet") {
+        return;
+    }
     let check = |file: &Path| {
         let args = ["-m", "kubernetes_validate", "--kubernetes-version", "1.33", "--strict"];
-        with(python(), &args).arg(file).output().expect("it runs")
+        python("fleet").args(args).arg(file).output().expect("it runs")
     };
     let output = check(&example("kubernetes.yaml"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -222,7 +202,11 @@ open(sys.argv[0] + ".log", "a").write(json.dumps([operation, given]) + "\n")
 print("an-id")
 "#;
 
+#[test]
 fn aws_schema_accepts_the_jobs() {
+    if !needs(has_schemas(), "the schemas of scripts/fleet") {
+        return;
+    }
     let place = Place::new();
     let aws = place.file("aws", AWS.as_bytes());
     std::fs::set_permissions(&aws, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
@@ -233,9 +217,7 @@ fn aws_schema_accepts_the_jobs() {
             .env("QUEUE", "queue")
             .env("SNAPSHOT", "s3://bucket/a.car")
             .env("BUNDLES", "s3://bucket/main");
-        command
-            .env("PATH", path(&place.path("")))
-            .env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("fleet"));
+        command.env("PATH", path(&place.path(""))).envs(python("fleet").get_envs().filter_map(|(k, v)| Some((k, v?))));
         command.output().expect("it runs")
     };
     let output = run(&example("aws-batch.sh"));

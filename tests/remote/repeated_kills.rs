@@ -5,23 +5,12 @@
 //! import cost less than a hundred times half a part of each connection but one, which `BEDLOAD_LONG_TESTS=1` tries.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::Needs;
-use crate::common::crash::{Chance, ended_within};
-use crate::common::run::{BEDLOAD, Place, hermetic, import, own_folder, program};
-use crate::servers::Nginx;
-
-tests! {
-    Needs::Nginx => [
-        plain_car_survives_random_kills,
-        forest_snapshot_survives_random_kills,
-    ];
-    Needs::NginxAndTime => [
-        hundred_kills_repeat_a_quarter_at_most,
-    ];
-}
+use crate::common::crash::{Chance, ended_within, rounds};
+use crate::common::run::{Place, import, own_folder, program};
+use crate::needs;
+use crate::servers::{Nginx, start_import};
 
 /// A snapshot of the program's own making.
 fn snapshot(name: &str, size: &str) -> PathBuf {
@@ -30,78 +19,53 @@ fn snapshot(name: &str, size: &str) -> PathBuf {
     path
 }
 
-/// The digest of what a database of this file holds.
-fn digest_of(file: &Path) -> String {
-    let place = Place::new();
-    let done = import(&place, file).run();
-    done.succeeded();
-    done.text("/digest").to_owned()
-}
-
-/// The result of an import with kills.
-#[derive(Debug)]
-#[allow(dead_code, reason = "shown")]
-struct Killed {
-    kills: u64,
-    size: u64,
-    sent: u64,
-    seconds: f64,
-}
-
-impl Killed {
-    /// Bytes asked for twice, as a share of the file.
-    fn again(&self) -> f64 {
-        (self.sent as f64 - self.size as f64) / self.size as f64
-    }
-}
-
-/// Imports `file` from a server that gives `rate` to each of `connections`, and kills it so often, each time after less
-/// than `most`; the same command resumes each time.
-fn killed(file: &Path, rate: &str, connections: &str, kills: u64, most: Duration) -> Killed {
-    let nginx = Nginx::new(&format!("limit_rate {rate};"));
+/// Imports `file` from a server that gives `rate` to each of two connections, and kills it so often, each time after less
+/// than `most`; the same command resumes each time. Returns the bytes asked for twice, as a share of the file.
+fn killed(file: &Path, rate: &str, kills: u64, most: Duration) -> Option<f64> {
+    let nginx = Nginx::new(&format!("limit_rate {rate};"))?;
     let name = file.file_name().expect("a name").to_str().expect("text");
     nginx.lend(name, file);
-    let place = Place::new();
-    let command = || {
-        let mut command: Command = hermetic(BEDLOAD);
-        command.args(["import", &nginx.url(name), "--connections", connections, "--json", "--progress", "off", "--db"]);
-        command.arg(place.path("db")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().expect("it starts")
-    };
     let (mut chance, started) = (Chance::new(), Instant::now());
     for kill in 0..kills {
-        let mut child = command();
+        let mut child = start_import(&nginx, name, "2");
         std::thread::sleep(Duration::from_micros(chance.below(most.as_micros() as u64)));
         assert!(child.try_wait().expect("a child").is_none(), "it ended before kill {kill}");
         child.kill().expect("it is there");
         child.wait().expect("it is dead");
     }
-    let (done, _) = ended_within(command(), Duration::from_secs(600));
+    let (done, _) = ended_within(start_import(&nginx, name, "2"), Duration::from_secs(600));
     assert_eq!(done.code, Some(0), "{}", done.stderr);
-    assert_eq!(done.text("/digest"), digest_of(file));
-    let size = file.metadata().expect("a file").len();
-    let killed = Killed { kills, size, sent: nginx.sent(), seconds: started.elapsed().as_secs_f64() };
-    eprintln!("{name}: {killed:?}, {:.2} % twice", 100.0 * killed.again());
+    let whole = import(&Place::new(), file).run();
+    assert_eq!((Some(0), done.text("/digest")), (whole.code, whole.text("/digest")));
+    let (size, sent) = (file.metadata().expect("a file").len(), nginx.sent());
+    let again = (sent as f64 - size as f64) / size as f64;
+    eprintln!("{name}: {sent} bytes sent of {size} in {:?}, {:.2} % twice", started.elapsed(), 100.0 * again);
     std::fs::remove_file(file).expect("it is ours");
-    killed
+    Some(again)
 }
 
-/// Each kill costs less than a twentieth of the file, on the average.
+/// Each of ten kills costs less than a twentieth of the file, on the average.
 #[track_caller]
-fn costs_little(killed: &Killed) {
-    assert!(killed.again() < 0.05 * killed.kills as f64, "{killed:?}");
+fn ten_kills_cost_little(name: &str, size: &str) {
+    let again = killed(&snapshot(name, size), "4m", 10, Duration::from_millis(1000));
+    assert!(again.is_none_or(|again| again < 0.05 * 10.0), "{again:?}");
 }
 
+#[test]
 fn plain_car_survives_random_kills() {
-    costs_little(&killed(&snapshot("killed.car", "64MiB"), "4m", "2", 10, Duration::from_millis(1000)));
+    ten_kills_cost_little("killed.car", "64MiB");
 }
 
+#[test]
 fn forest_snapshot_survives_random_kills() {
-    let file = snapshot("killed.forest.car.zst", "160MiB");
-    costs_little(&killed(&file, "4m", "2", 10, Duration::from_millis(1000)));
+    ten_kills_cost_little("killed.forest.car.zst", "160MiB");
 }
 
+#[test]
 fn hundred_kills_repeat_a_quarter_at_most() {
-    let killed = killed(&snapshot("often-killed.car", "2560MiB"), "1400k", "2", 100, Duration::from_secs(14));
-    assert!(killed.again() < 0.25, "{killed:?}");
+    if !needs(rounds(0, 1) == 1, "a quarter of an hour: BEDLOAD_LONG_TESTS=1") {
+        return;
+    }
+    let again = killed(&snapshot("often-killed.car", "2560MiB"), "1400k", 100, Duration::from_secs(14));
+    assert!(again.is_none_or(|again| again < 0.25), "{again:?}");
 }

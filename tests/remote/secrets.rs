@@ -2,20 +2,9 @@
 
 use std::path::Path;
 
-use crate::Needs;
 use crate::common::crash::plain;
 use crate::common::run::{Place, import, program};
 use crate::common::server::{Act, Server};
-
-tests! {
-    Needs::Nothing => [
-        import_hides_url_secrets,
-        errors_hide_url_secrets,
-        credentials_are_not_sent_to_another_port,
-        malformed_urls_hide_secrets,
-        list_of_urls_hides_secrets,
-    ];
-}
 
 const SECRETS: [&str; 4] = ["hidden-user", "hidden-password", "hidden-signature", "X-Amz"];
 
@@ -27,6 +16,20 @@ fn has_none(what: &str, text: &[u8]) {
     }
 }
 
+/// Runs a command in the folder of `place`; it fails with a known exit code and shows no secret.
+#[track_caller]
+fn fails_without_secrets(place: &Place, args: &[&str]) {
+    let report = place.path("report.json");
+    let _ = std::fs::remove_file(&report);
+    let mut run = program();
+    let output =
+        run.args(args).env("BEDLOAD_NETWORK_PATIENCE_MS", "10").current_dir(place.path("")).output().expect("it runs");
+    assert!(output.status.code().is_some_and(|code| (1..5).contains(&code)), "{args:?}: {output:?}");
+    has_none("standard error", &output.stderr);
+    has_none("standard output", &output.stdout);
+    has_none("the report", &std::fs::read(&report).unwrap_or_default());
+}
+
 fn all_files(dir: &Path) -> Vec<std::path::PathBuf> {
     let entries = dir.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { all_files(&path) } else { vec![path] }).collect()
@@ -36,16 +39,14 @@ fn secret_url(server: &Server) -> String {
     format!("http://hidden-user:hidden-password@{}/a.car?X-Amz-Signature=hidden-signature", server.address())
 }
 
+#[test]
 fn import_hides_url_secrets() {
-    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let (place, server) = (Place::new(), Server::new(plain()));
     let url = secret_url(&server);
-    let args = ["--plan", "spill", "--memory", "16MiB"];
-    let crashed = import(&place, &url).args(&args).env("BEDLOAD_ABORT_AT", "read-done").run();
-    assert_eq!(crashed.code, Some(137), "{}", crashed.stderr);
-    let journal = place.path("db.partial").join("journal");
-    has_none("the journal", &std::fs::read(journal).expect("a journal"));
+    import(&place, &url).spilling().dies_at("read-done");
+    has_none("the journal", &std::fs::read(place.path("db.partial/journal")).expect("a journal"));
     let report = place.path("report.json");
-    let done = import(&place, &url).args(&args).args(&["--report", report.to_str().expect("text")]).run();
+    let done = import(&place, &url).spilling().args(&["--report", report.to_str().expect("text")]).run();
     done.succeeded();
     assert_eq!(done.text("/source/path"), format!("http://{}/a.car?…", server.address()));
     has_none("standard error", done.stderr.as_bytes());
@@ -61,41 +62,34 @@ fn import_hides_url_secrets() {
     assert!(requests.iter().all(|request| request.path.contains("hidden-signature")));
 }
 
+#[test]
 fn errors_hide_url_secrets() {
     let place = Place::new();
-    let acts = [
+    for act in [
         Act::Status(404, ""),
         Act::Status(500, ""),
         Act::Status(403, ""),
         Act::Cut(0),
         Act::Redirect("/a?X-Amz=1".into()),
-    ];
-    for act in acts {
-        let server = Server::new(plain().bytes.clone());
-        server.now(move |_, _| act.clone());
+    ] {
+        let server = Server::new(plain()).acts(move |_, _| act.clone());
         let url = secret_url(&server);
-        let db = place.path("db");
-        let commands: [&[&str]; 6] = [
-            &["import", &url, "--db", db.to_str().expect("text"), "--json"],
-            &["import", &url, "--db", db.to_str().expect("text"), "--progress", "plain"],
+        for command in [
+            &["import", &url, "--db", "db", "--json"][..],
+            &["import", &url, "--db", "db", "--progress", "plain"],
             &["inspect", &url],
             &["inspect", "--list", &url, "--json"],
             &["doctor", &url],
             &["bench", &url],
-        ];
-        for command in commands {
-            let output =
-                program().args(command).env("BEDLOAD_NETWORK_PATIENCE_MS", "10").current_dir(place.path("")).output();
-            let output = output.expect("it runs");
-            assert!(!output.status.success(), "{command:?}");
-            has_none("standard error", &output.stderr);
-            has_none("standard output", &output.stdout);
+        ] {
+            fails_without_secrets(&place, command);
         }
     }
 }
 
+#[test]
 fn credentials_are_not_sent_to_another_port() {
-    let (place, other) = (Place::new(), Server::new(plain().bytes.clone()));
+    let (place, other) = (Place::new(), Server::new(plain()));
     let to = other.url("dated.car");
     let server = Server::new(Vec::new()).acts(move |_, _| Act::Redirect(to.clone()));
     import(&place, secret_url(&server)).holds(&plain().blocks);
@@ -107,6 +101,7 @@ fn credentials_are_not_sent_to_another_port() {
     assert_eq!(sent(&other), 0);
 }
 
+#[test]
 fn malformed_urls_hide_secrets() {
     let place = Place::new();
     let snapshot = place.file("a.car", &plain().bytes);
@@ -125,18 +120,7 @@ fn malformed_urls_hide_secrets() {
         "https://hidden-user:hidden-pass?hidden-password@127.0.0.1:1/x.car".into(),
         "https://hidden-user:hidden-pass word@127.0.0.1:1/x.car?hidden-signature".into(),
     ];
-    let check = |args: &[&str]| {
-        let report = place.path("report.json");
-        let _ = std::fs::remove_file(&report);
-        let mut run = program();
-        run.args(args).env("BEDLOAD_NETWORK_PATIENCE_MS", "10").current_dir(place.path(""));
-        let output = run.output().expect("it runs");
-        assert!(!output.status.success(), "{args:?}");
-        assert!(output.status.code().is_some_and(|code| code < 5), "{args:?}: {output:?}");
-        has_none("standard error", &output.stderr);
-        has_none("standard output", &output.stdout);
-        has_none("the report", &std::fs::read(&report).unwrap_or_default());
-    };
+    let check = |args: &[&str]| fails_without_secrets(&place, args);
     for url in &nearly {
         check(&["import", url, "--db", "db", "--json", "--report", "report.json"]);
         check(&["import", snapshot, url, "--db", "db", "--report", "report.json"]);
@@ -153,8 +137,9 @@ fn malformed_urls_hide_secrets() {
     }
 }
 
+#[test]
 fn list_of_urls_hides_secrets() {
-    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let (place, server) = (Place::new(), Server::new(plain()));
     let url = secret_url(&server);
     for line in [format!("  {url}  \n"), format!("\u{feff}{url}\r\n"), format!("\u{feff}# names\n\t{url}\n")] {
         let list = place.file("list", line.as_bytes());

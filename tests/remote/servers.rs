@@ -7,22 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::run::{Place, hermetic};
+use crate::common::run::{Place, bedload, hermetic};
 
 /// Time in which a server must start, or notice a closed connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-pub fn has_nginx() -> bool {
-    let is_there = |program: &str, arg: &str| {
-        debian(program).arg(arg).stderr(Stdio::null()).output().is_ok_and(|output| output.status.success())
-    };
-    is_there("nginx", "-v") && is_there("openssl", "version")
-}
-
-pub fn has_moto() -> bool {
-    let check = "import importlib.metadata as it, moto.server; assert it.version('moto') == '5.2.5'";
-    python().args(["-c", check]).output().is_ok_and(|output| output.status.success())
-}
 
 /// A program that Debian may keep where only root looks.
 pub fn debian(program: &str) -> Command {
@@ -32,11 +20,16 @@ pub fn debian(program: &str) -> Command {
     command
 }
 
-fn python() -> Command {
+/// Python with the packages that a script has installed beside the tests' folder.
+pub fn python(packages: &str) -> Command {
     let mut python = hermetic(std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into()));
-    // scripts/servers installs it there.
-    python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("servers"));
+    python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(packages));
     python
+}
+
+/// True if the command runs and succeeds.
+pub fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// A process that does not outlive this one, even if that is killed; it is started and waited for by one thread.
@@ -107,15 +100,20 @@ pub struct Answer {
 
 /// An nginx of its own, with its own folder.
 pub struct Nginx {
-    place: Place,
+    /// Its folder, with room for a database.
+    pub place: Place,
     running: Option<Running>,
-    port: u16,
+    pub port: u16,
     scheme: &'static str,
 }
 
 impl Nginx {
-    /// Serves the files that it is given, by `rules` in its server block.
-    pub fn new(rules: &str) -> Self {
+    /// Serves the files that it is given, by `rules` in its server block. `None` if nginx or openssl is not installed.
+    pub fn new(rules: &str) -> Option<Self> {
+        let has_all = succeeds(debian("nginx").arg("-v")) && succeeds(debian("openssl").arg("version"));
+        if !crate::needs(has_all, "nginx and openssl") {
+            return None;
+        }
         let place = Place::new();
         for dir in ["files", "tmp"] {
             std::fs::create_dir(place.path(dir)).expect("a folder");
@@ -125,7 +123,7 @@ impl Nginx {
         let rules = rules.replace("DIR", nginx.place.path("").to_str().expect("text"));
         let (running, port) = answering(|port| nginx.command(port, &rules));
         (nginx.running, nginx.port) = (Some(running), port);
-        nginx
+        Some(nginx)
     }
 
     fn command(&self, port: u16, rules: &str) -> Command {
@@ -168,10 +166,6 @@ impl Nginx {
         format!("{}://127.0.0.1:{}/{name}", self.scheme, self.port)
     }
 
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// Its folder of files.
     pub fn dir(&self) -> PathBuf {
         self.place.path("files")
@@ -185,11 +179,6 @@ impl Nginx {
     /// A file that lies elsewhere.
     pub fn lend(&self, name: &str, file: &Path) {
         std::os::unix::fs::symlink(file, self.dir().join(name)).expect("a link");
-    }
-
-    /// A file outside those that it serves.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        self.place.file(name, bytes)
     }
 
     /// Answers so far. nginx logs each when it ends.
@@ -219,6 +208,14 @@ impl Nginx {
     }
 }
 
+/// Starts an import of a file of `nginx`.
+pub fn start_import(nginx: &Nginx, name: &str, connections: &str) -> Child {
+    let mut command = bedload();
+    command.args(["import", &nginx.url(name), "--connections", connections, "--json", "--progress", "off", "--db"]);
+    command.arg(nginx.place.path("db")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it starts")
+}
+
 /// moto's S3 server, with a bucket `bucket`.
 pub struct Moto {
     _running: Running,
@@ -226,16 +223,21 @@ pub struct Moto {
 }
 
 impl Moto {
-    pub fn new() -> Self {
+    /// `None` if moto is not installed.
+    pub fn new() -> Option<Self> {
+        let check = "import importlib.metadata as it, moto.server; assert it.version('moto') == '5.2.5'";
+        if !crate::needs(succeeds(python("servers").args(["-c", check])), "moto 5.2.5") {
+            return None;
+        }
         let (running, port) = answering(|port| {
-            let mut command = python();
+            let mut command = python("servers");
             command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
             command.stdout(Stdio::null()).stderr(Stdio::null());
             command
         });
         let moto = Self { _running: running, port };
         moto.ask("PUT /bucket", b"");
-        moto
+        Some(moto)
     }
 
     fn ask(&self, request: &str, body: &[u8]) {

@@ -1,34 +1,15 @@
 //! Shards: each imports its range of the keys alone, and the bundle of all of them is that of one import.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::Needs;
 use crate::common::bundle::*;
 use crate::common::car::{block, car, noise};
 use crate::common::crash::{Snapshot, forest, hashed, mixed, plain, several, small};
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Place, import};
 use crate::common::store::Store;
-
-tests! {
-    Needs::Nothing => [
-        sixteen_shards_equal_one_import,
-        every_source_format_is_sharded,
-        every_key_layout_is_sharded,
-        shards_of_any_number_hold_all_records,
-        shard_verifies_only_its_own_blocks,
-        killed_shard_resumes_only_as_itself,
-        join_counts_roots_missing_from_all_shards,
-        repeated_shard_changes_nothing,
-        killed_join_names_no_missing_file,
-        shard_is_published_during_its_import,
-        shards_join_through_an_object_store,
-        shard_number_comes_from_the_task,
-    ];
-}
 
 /// The database of one shard.
 fn imported_shard(place: &Place, source: &Path, shard: &str, args: &[&str]) -> PathBuf {
@@ -65,21 +46,17 @@ fn joined(place: &Place, snapshot: &Snapshot, of: u32, args: &[&str]) -> PathBuf
     assert_eq!(done.text("/id"), latest(&to));
     names_only_what_is_there(&to);
     let y = place.path("y");
-    let seeded = seed(&to, &y).succeeds();
-    assert_eq!(seeded.json["shard"], Value::Null);
+    assert_eq!(seed(&to, &y).succeeds().json["shard"], Value::Null);
+    is_valid(&y);
     to
 }
 
-/// The description of a bundle's files without their names, because RocksDB gives each file a random identity.
-fn contents(to: &Path) -> Vec<Value> {
-    let mut files = described(to)["files"].as_array().expect("files").clone();
-    for file in &mut files {
-        let file = file.as_object_mut().expect("an object");
-        ["name", "blake3"].into_iter().for_each(|field| drop(file.remove(field)));
-    }
-    files
+/// The files of a bundle without their names.
+fn contents(to: &Path) -> Value {
+    content(to)["files"].clone()
 }
 
+#[test]
 fn sixteen_shards_equal_one_import() {
     let place = Place::new();
     let to = joined(&place, plain(), 16, &[]);
@@ -99,44 +76,41 @@ fn sixteen_shards_equal_one_import() {
     assert!(contents(&beside.path("bundles")) == first, "other files than one after another");
 
     // One import.
-    let alone = Place::new();
-    let whole = described(&published(&alone, plain()));
+    let (_alone, alone, _) = bundled(plain());
+    let whole = described(&alone);
     for field in
         ["blocks", "digest", "payload_bytes", "head", "missing_roots", "source", "key", "options", "versions", "preset"]
     {
         assert_eq!(one_after_another["record"][field], whole["record"][field], "{field}");
     }
-    let fields = |description: &Value| -> BTreeSet<String> {
-        description["record"].as_object().expect("an object").keys().cloned().collect()
-    };
+    let fields = |it: &Value| -> Vec<String> { it["record"].as_object().expect("fields").keys().cloned().collect() };
     assert_eq!(fields(&one_after_another), fields(&whole));
-    assert!(first == contents(&alone.path("bundles")), "other files than those of one import");
-    assert!(first.len() >= 16);
+    assert!(first == contents(&alone), "other files than those of one import");
+    assert!(files(&to).len() >= 16);
 }
 
+#[test]
 fn every_source_format_is_sharded() {
     for snapshot in [mixed(), forest(), several()] {
         let place = Place::new();
         joined(&place, snapshot, 5, &[]);
         let model = Model::new(&snapshot.blocks, Key::Cid);
         assert!(records(&place.path("y")) == model.records, "{}: other records than the model", snapshot.name);
-        is_valid(&place.path("y"));
-        let alone = Place::new();
-        let whole = described(&published(&alone, snapshot));
-        let found = described(&place.path("bundles"));
+        let (_alone, whole, _) = bundled(snapshot);
+        let (whole, found) = (described(&whole), described(&place.path("bundles")));
         for field in ["blocks", "sources", "source", "digest", "missing_roots"] {
             assert_eq!(found["record"][field], whole["record"][field], "{}: {field}", snapshot.name);
         }
     }
 }
 
+#[test]
 fn every_key_layout_is_sharded() {
     for (name, key) in [("multihash", Key::Multihash), ("digest", Key::Digest)] {
         let place = Place::new();
         joined(&place, hashed(), 7, &["--key", name]);
         let model = Model::new(&hashed().blocks, key);
         assert!(records(&place.path("y")) == model.records, "{name}: other records than the model");
-        is_valid(&place.path("y"));
         let alone = Place::new();
         let whole = import(&alone, &hashed().file).args(&["--key", name]).run();
         let found = described(&place.path("bundles"));
@@ -144,6 +118,7 @@ fn every_key_layout_is_sharded() {
     }
 }
 
+#[test]
 fn shards_of_any_number_hold_all_records() {
     for (of, args) in [
         (1, &["--memory", "64M"][..]),
@@ -157,6 +132,7 @@ fn shards_of_any_number_hold_all_records() {
     }
 }
 
+#[test]
 fn shard_verifies_only_its_own_blocks() {
     let place = Place::new();
     let mut blocks: Vec<_> = (0..40).map(|seed| block(&noise(seed, 300))).collect();
@@ -186,20 +162,19 @@ fn shard_verifies_only_its_own_blocks() {
     }
 }
 
+#[test]
 fn killed_shard_resumes_only_as_itself() {
     for (args, point) in [
-        (&["--memory", "16M"][..], "held"),
-        (&["--memory", "16M"][..], "built"),
-        (&["--memory", "16M", "--plan", "spill"][..], "read-done"),
-        (&["--memory", "16M", "--plan", "spill"][..], "built"),
-        (&["--memory", "16M"][..], "complete"),
+        (&[][..], "held"),
+        (&[], "built"),
+        (&["--plan", "spill"], "read-done"),
+        (&["--plan", "spill"], "built"),
+        (&[], "complete"),
     ] {
+        let args = &[&["--memory", "16M"], args].concat();
         let place = Place::new();
         let db = place.path("db");
-        let whole = {
-            let db = place.path("whole");
-            shard(&plain().file, "1/4", &db).arg(args).succeeds().text("/digest").to_owned()
-        };
+        let whole = shard(&plain().file, "1/4", &place.path("whole")).arg(args).succeeds();
         shard(&plain().file, "1/4", &db).arg(args).dies_at(point);
         if point != "complete" {
             let refused = shard(&plain().file, "2/4", &db).arg(args).refused(4, "shard was 1/4, is 2/4");
@@ -210,12 +185,13 @@ fn killed_shard_resumes_only_as_itself() {
         let modified = plain().file.metadata().and_then(|there| there.modified()).expect("a time");
         std::fs::File::options().append(true).open(&copy).and_then(|file| file.set_modified(modified)).expect("a time");
         let done = shard(&copy, "1/4", &db).arg(args).succeeds();
-        assert_eq!(done.text("/digest"), whole, "{args:?} {point}");
+        assert_eq!(done.text("/digest"), whole.text("/digest"), "{args:?} {point}");
         assert_eq!(done.number("/shard/classes/0/blocks"), plain().read, "{args:?} {point}");
         is_valid(&db);
     }
 }
 
+#[test]
 fn join_counts_roots_missing_from_all_shards() {
     let place = Place::new();
     let blocks: Vec<_> = (0..200).map(|seed| block(&noise(seed, 300))).collect();
@@ -234,6 +210,7 @@ fn join_counts_roots_missing_from_all_shards() {
     assert!(!some.text("/error").contains("40 of"), "{some:?}");
 }
 
+#[test]
 fn repeated_shard_changes_nothing() {
     let place = Place::new();
     let to = joined(&place, small(), 4, &[]);
@@ -246,6 +223,7 @@ fn repeated_shard_changes_nothing() {
     assert_eq!(bundle(&db, &to).succeeds().number("/uploaded_files"), 0);
 }
 
+#[test]
 fn killed_join_names_no_missing_file() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 3, 0..2, &[]);
@@ -260,26 +238,15 @@ fn killed_join_names_no_missing_file() {
     assert_eq!(names_only_what_is_there(&to), 1);
     join(&to).succeeds();
     assert_eq!(names_only_what_is_there(&to), 1);
-    seed(&to, &place.path("y")).succeeds();
-    holds(&place.path("y"), small());
+    seed(&to, &place.path("y")).holds(small());
 }
 
+#[test]
 fn shard_is_published_during_its_import() {
     let place = Place::new();
     let (to, work) = (place.path("bundles"), place.path("work"));
     std::fs::create_dir(&work).expect("a folder");
-    let import = |number: u32| {
-        let mut command = crate::common::run::bedload();
-        command.arg("import").arg(&plain().file).args([
-            "--shard",
-            &format!("{number}/4"),
-            "--json",
-            "--progress",
-            "off",
-        ]);
-        command.arg("--bundle").arg(&to).arg("--work-dir").arg(&work).args(SMALL_FILES);
-        Run::of(command)
-    };
+    let import = |number: u32| import_to(plain(), &to, None, &work).arg(&["--shard", &format!("{number}/4")]);
     for number in 0..4 {
         for point in ["bundle-file", "bundle-files", "part"] {
             import(number).dies_at(point);
@@ -291,13 +258,12 @@ fn shard_is_published_during_its_import() {
     }
     assert_eq!(work.read_dir().expect("a folder").count(), 0, "something is left");
     join(&to).succeeds();
-    let alone = Place::new();
-    published(&alone, plain());
-    assert!(contents(&to) == contents(&alone.path("bundles")), "other files than those of one import");
-    seed(&to, &place.path("y")).succeeds();
-    holds(&place.path("y"), plain());
+    let (_alone, alone, _) = bundled(plain());
+    assert!(contents(&to) == contents(&alone), "other files than those of one import");
+    seed(&to, &place.path("y")).holds(plain());
 }
 
+#[test]
 fn shards_join_through_an_object_store() {
     let place = Place::new();
     let store = Store::new();
@@ -310,12 +276,11 @@ fn shards_join_through_an_object_store() {
         bundle(&db, to).at(&endpoint).succeeds();
     }
     let done = join(to).at(&endpoint).succeeds();
-    let seeded = seed(to, &place.path("y")).at(&endpoint).succeeds();
-    assert_eq!(seeded.text("/digest"), small().digest);
-    assert_eq!(done.number("/records"), small().records);
-    holds(&place.path("y"), small());
+    let seeded = seed(to, &place.path("y")).at(&endpoint).holds(small());
+    assert_eq!((seeded.text("/digest"), done.number("/records")), (&*small().digest, small().records));
 }
 
+#[test]
 fn shard_number_comes_from_the_task() {
     let place = Place::new();
     for (number, variable) in

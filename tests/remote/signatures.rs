@@ -5,26 +5,10 @@ use std::process::Command;
 
 use minisign::KeyPair;
 
-use crate::Needs;
 use crate::common::bundle::*;
 use crate::common::crash::{plain, small};
 use crate::common::run::Place;
 use crate::common::store::Store;
-
-tests! {
-    Needs::Nothing => [
-        seed_accepts_a_trusted_signature,
-        untrusted_bundle_is_refused_before_fetching,
-        signature_is_written_once_before_the_pointer,
-        signed_bundle_reuses_no_unsigned_files,
-        signing_a_shard_is_refused,
-        password_is_read_from_environment_or_file,
-        invalid_key_is_refused_before_reading,
-    ];
-    Needs::Minisign => [
-        minisign_and_bedload_verify_each_other,
-    ];
-}
 
 /// A key pair in files: the secret one, and the public one.
 struct Keys {
@@ -52,6 +36,7 @@ fn signature(to: &Path) -> PathBuf {
     to.join(latest(to)).join("bundle.json.minisig")
 }
 
+#[test]
 fn seed_accepts_a_trusted_signature() {
     let place = Place::new();
     let (db, to, own) = (imported(&place, plain()), place.path("to"), keys(&place, "own"));
@@ -62,13 +47,13 @@ fn seed_accepts_a_trusted_signature() {
         for trust in [&[own.text.as_str()][..], &[text(&own.public)], &[&other.text, &own.text], &[]] {
             let y = place.path("y");
             let args: Vec<&str> = trust.iter().flat_map(|key| ["--trust", key]).collect();
-            seed(&from, &y).arg(&args).succeeds();
-            holds(&y, plain());
+            seed(&from, &y).arg(&args).holds(plain());
             std::fs::remove_dir_all(&y).expect("a database");
         }
     }
 }
 
+#[test]
 fn untrusted_bundle_is_refused_before_fetching() {
     let place = Place::new();
     let (db, to, own) = (imported(&place, small()), place.path("to"), keys(&place, "own"));
@@ -77,9 +62,8 @@ fn untrusted_bundle_is_refused_before_fetching() {
     let refused = |words: &str, trust: &str| {
         let store = Store::of(&to);
         for from in [to.display().to_string(), store.url("")] {
-            let ended = seed(&from, &y).arg(&["--trust", trust]).refused(3, "bundle.json.minisig is not valid");
+            let ended = seed(&from, &y).arg(&["--trust", trust]).refused_at_once(3, "bundle.json.minisig is not valid");
             assert!(ended.text("/error").contains(words), "{ended:?}");
-            assert!(!partial(&y).exists() && !y.exists());
         }
         assert!(!store.requests().iter().any(|(_, name)| name.starts_with("files/")), "it fetched files");
     };
@@ -104,8 +88,7 @@ fn untrusted_bundle_is_refused_before_fetching() {
     std::fs::copy(signature(&others), &path).expect("copied");
     refused("not by a trusted key", &own.text);
     std::fs::write(&path, vec![b'x'; 100 << 10]).expect("written");
-    let ended = seed(&to, &y).arg(&["--trust", &own.text]).refused(3, "the limit");
-    assert!(!partial(&y).exists(), "{ended:?}");
+    seed(&to, &y).arg(&["--trust", &own.text]).refused_at_once(3, "the limit");
     std::fs::write(&path, b"\xff\xfe").expect("written");
     refused("not of minisign's format", &own.text);
     std::fs::remove_file(&path).expect("there");
@@ -114,15 +97,15 @@ fn untrusted_bundle_is_refused_before_fetching() {
     seed(&to, &y).succeeds();
     std::fs::write(&path, right).expect("written");
     std::fs::remove_dir_all(&y).expect("a database");
-    seed(&to, &y).arg(&["--trust", &own.text]).succeeds();
-    holds(&y, small());
+    seed(&to, &y).arg(&["--trust", &own.text]).holds(small());
 }
 
+#[test]
 fn signature_is_written_once_before_the_pointer() {
     let (place, store) = (Place::new(), Store::new());
     let (db, own) = (imported(&place, small()), keys(&place, "own"));
-    let publish =
-        |key: &Keys| bundle(&db, "s3://bucket/main").at(&store.endpoint()).arg(&["--sign", text(&key.secret)]);
+    let sign = |to: &str, key: &Keys| bundle(&db, to).arg(&["--sign", text(&key.secret)]);
+    let publish = |key: &Keys| sign("s3://bucket/main", key).at(&store.endpoint());
     let written = || -> Vec<String> {
         let puts = store.requests().into_iter().filter(|(method, _)| method == "PUT");
         puts.filter_map(|(_, name)| Some(name.rsplit_once('/')?.1.to_owned())).collect()
@@ -142,66 +125,59 @@ fn signature_is_written_once_before_the_pointer() {
     holds(&y, small());
     // A run killed earlier has published no pointer to an unsigned bundle.
     let to = place.path("to");
-    bundle(&db, &to).arg(&["--sign", text(&own.secret)]).dies_at("bundle-described");
-    assert!(!to.join("latest").exists());
-    bundle(&db, &to).arg(&["--sign", text(&own.secret)]).dies_at("bundle-signed");
-    assert!(!to.join("latest").exists());
-    bundle(&db, &to).arg(&["--sign", text(&own.secret)]).succeeds();
+    for point in ["bundle-described", "bundle-signed"] {
+        sign(text(&to), &own).dies_at(point);
+        assert!(!to.join("latest").exists());
+    }
+    sign(text(&to), &own).succeeds();
     names_only_what_is_there(&to);
 }
 
 /// A bundle whose first file is another one than its description says: a seed of it has another content.
-fn foreign(place: &Place, to: &Path) {
-    published(place, plain());
-    std::fs::rename(place.path("bundles"), to).expect("renamed");
+fn foreign(to: &Path) {
+    let (_place, other, _) = bundled(plain());
+    assert!(std::process::Command::new("mv").arg(&other).arg(to).status().expect("mv").success());
     let first = files(to).remove(0);
     let mut bytes = std::fs::read(&first).expect("a file");
     bytes[4321] ^= 1;
-    let name = format!("{}.sst", blake3::hash(&bytes).to_hex());
-    std::fs::write(first.with_file_name(&name), bytes).expect("written");
-    alter(to, |described| {
-        described["files"][0]["blake3"] = name.trim_end_matches(".sst").into();
-        described["files"][0]["name"] = name.as_str().into();
-    });
+    put_file(to, 0, &bytes);
     std::fs::remove_file(first).expect("removed");
 }
 
+#[test]
 fn signed_bundle_reuses_no_unsigned_files() {
     let place = Place::new();
     let (to, own, other) = (place.path("to"), keys(&place, "own"), keys(&place, "other"));
-    foreign(&place, &to);
-    let signs = ["--sign", text(&own.secret)];
-    let work = place.path("work");
+    let (work, y) = (place.path("work"), place.path("y"));
     std::fs::create_dir(&work).expect("a folder");
-    let done = import_to(plain(), &to, None, &work).arg(&signs).succeeds();
+    let sign = |to: &Path| import_to(plain(), to, None, &work).arg(&["--sign", text(&own.secret)]).succeeds();
+    let seeds = |to: &Path, key: &Keys| {
+        seed(to, &y).arg(&["--trust", &key.text]).holds(plain());
+        std::fs::remove_dir_all(&y).expect("a database");
+    };
+    foreign(&to);
+    let done = sign(&to);
     assert_eq!(done.number("/bundle/uploaded_files"), done.number("/bundle/files"), "others are not looked at");
     assert!(done.stderr.contains("the newest bundle cannot be reused"), "{}", done.stderr);
-    let y = place.path("y");
-    seed(&to, &y).arg(&["--trust", &own.text]).succeeds();
-    holds(&y, plain());
+    seeds(&to, &own);
     // Its own it does name.
-    let twice = import_to(plain(), &to, None, &work).arg(&signs).succeeds();
+    let twice = sign(&to);
     assert_eq!((twice.text("/bundle/id"), twice.number("/bundle/uploaded_files")), (done.text("/bundle/id"), 0));
     // Nor does it take over what an unsigned run has named that was killed.
     let to = place.path("killed");
-    foreign(&Place::new(), &to);
+    foreign(&to);
     import_to(plain(), &to, None, &work).dies_at("published:3");
-    let done = import_to(plain(), &to, None, &work).arg(&signs).succeeds();
+    let done = sign(&to);
     assert_eq!(done.number("/bundle/uploaded_files"), done.number("/bundle/files"));
-    std::fs::remove_dir_all(&y).expect("a database");
-    seed(&to, &y).arg(&["--trust", &own.text]).succeeds();
-    holds(&y, plain());
+    seeds(&to, &own);
     // So it is with a database.
     let to = place.path("elsewhere");
-    foreign(&Place::new(), &to);
-    let again = Place::new();
-    let db = imported(&again, plain());
-    bundle(&db, &to).arg(&["--sign", text(&other.secret)]).succeeds();
-    std::fs::remove_dir_all(&y).expect("a database");
-    seed(&to, &y).arg(&["--trust", &other.text]).succeeds();
-    holds(&y, plain());
+    foreign(&to);
+    bundle(&imported(&place, plain()), &to).arg(&["--sign", text(&other.secret)]).succeeds();
+    seeds(&to, &other);
 }
 
+#[test]
 fn signing_a_shard_is_refused() {
     let place = Place::new();
     let own = keys(&place, "own");
@@ -211,6 +187,7 @@ fn signing_a_shard_is_refused() {
     assert!(ended.stderr.contains("--shard") && ended.stderr.contains("--sign"), "{}", ended.stderr);
 }
 
+#[test]
 fn password_is_read_from_environment_or_file() {
     let place = Place::new();
     let (db, to) = (imported(&place, small()), place.path("to"));
@@ -229,6 +206,7 @@ fn password_is_read_from_environment_or_file() {
     seed(&to, &place.path("y")).arg(&["--trust", &key]).succeeds();
 }
 
+#[test]
 fn invalid_key_is_refused_before_reading() {
     let place = Place::new();
     let own = keys(&place, "own");
@@ -241,8 +219,12 @@ fn invalid_key_is_refused_before_reading() {
     }
 }
 
+#[test]
 fn minisign_and_bedload_verify_each_other() {
     let place = Place::new();
+    if !crate::needs(Command::new("minisign").arg("-v").output().is_ok(), "minisign") {
+        return;
+    }
     let (db, to) = (imported(&place, small()), place.path("to"));
     let (secret, public) = (place.path("real.key"), place.path("real.pub"));
     let runs = |args: &[&str]| {
@@ -254,8 +236,7 @@ fn minisign_and_bedload_verify_each_other() {
     let described = to.join(latest(&to)).join("bundle.json");
     runs(&["-V", "-p", text(&public), "-m", text(&described)]);
     let y = place.path("y");
-    seed(&to, &y).arg(&["--trust", text(&public)]).succeeds();
-    holds(&y, small());
+    seed(&to, &y).arg(&["--trust", text(&public)]).holds(small());
     std::fs::remove_file(signature(&to)).expect("there");
     seed(&to, &place.path("z")).arg(&["--trust", text(&public)]).refused(3, "there is none");
     runs(&["-S", "-s", text(&secret), "-m", text(&described)]);

@@ -1,30 +1,16 @@
 //! SHA-256 of sources: given, or published beside a URL.
 
-use sha2::{Digest, Sha256};
-
-use crate::Needs;
 use crate::common::crash::{forest, plain};
 use crate::common::run::{Place, import};
 use crate::common::server::{Act, Server};
+use crate::sha256;
 
-tests! {
-    Needs::Nothing => [
-        given_checksum_is_compared,
-        published_checksum_is_compared,
-        checksum_is_read_from_file_or_url,
-        unusable_published_checksum_is_reported,
-    ];
-}
-
-fn sum(bytes: &[u8]) -> String {
-    data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
-}
-
+#[test]
 fn given_checksum_is_compared() {
     for snapshot in [plain(), forest()] {
-        let (place, server) = (Place::new(), Server::new(snapshot.bytes.clone()));
-        let right = format!("sha256:{}", sum(&snapshot.bytes));
-        let wrong = format!("sha256:{}", sum(b"something else"));
+        let (place, server) = (Place::new(), Server::new(snapshot));
+        let right = format!("sha256:{}", sha256(&snapshot.bytes));
+        let wrong = format!("sha256:{}", sha256(b"something else"));
         let sources = [server.url(snapshot.name), snapshot.file.to_str().expect("text").to_owned()];
         for source in sources {
             let done = import(&place, &source).args(&["--checksum", &wrong]).run();
@@ -39,27 +25,29 @@ fn given_checksum_is_compared() {
     }
 }
 
+#[test]
 fn published_checksum_is_compared() {
     for name in ["a.car.sha256sum", "a.car.sha256"] {
-        let line = format!("{}  a.car\n", sum(&plain().bytes));
-        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with(name, line));
+        let line = format!("{}  a.car\n", sha256(&plain().bytes));
+        let (place, server) = (Place::new(), Server::new(plain()).with(name, line));
         let done = import(&place, server.url("a.car")).holds(&plain().blocks);
         assert_eq!(done.text("/sources/0/checksum/from"), server.url(name));
-        let wrong = format!("{} *a.car\n", sum(b"something else"));
-        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with(name, wrong));
+        let wrong = format!("{} *a.car\n", sha256(b"something else"));
+        let (place, server) = (Place::new(), Server::new(plain()).with(name, wrong));
         import(&place, server.url("a.car")).run().refused(3, None, &server.url(name));
     }
     // That of another file, and a page that says in words that there is none.
-    for text in [format!("{}  b.car\n", sum(b"b")), "<html>not here</html>".into()] {
-        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with("a.car.sha256sum", text));
+    for text in [format!("{}  b.car\n", sha256(b"b")), "<html>not here</html>".into()] {
+        let (place, server) = (Place::new(), Server::new(plain()).with("a.car.sha256sum", text));
         let done = import(&place, server.url("a.car")).holds(&plain().blocks);
         assert_eq!(done.json.pointer("/sources/0/checksum"), None);
     }
 }
 
+#[test]
 fn checksum_is_read_from_file_or_url() {
-    let line = format!("{}  somewhere/a.car\n", sum(&plain().bytes));
-    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with("sums", line.clone()));
+    let line = format!("{}  somewhere/a.car\n", sha256(&plain().bytes));
+    let (place, server) = (Place::new(), Server::new(plain()).with("sums", line.clone()));
     let file = place.file("sums", line.as_bytes());
     for from in [file.to_str().expect("text").to_owned(), server.url("sums")] {
         let done = import(&place, server.url("a.car")).args(&["--checksum", &format!("sha256:{from}")]).run();
@@ -77,15 +65,16 @@ fn checksum_is_read_from_file_or_url() {
     }
 }
 
+#[test]
 fn unusable_published_checksum_is_reported() {
     let warnings = |stderr: &str| stderr.lines().filter(|line| line.starts_with("warning: ")).count();
     let page = b"<html>not here</html>".to_vec();
     for (bytes, words) in [
         (page.clone(), "it is a web page"),
         (vec![b'a'; 2 << 20], "it is too large for a sum"),
-        (format!("{}  b.car\n", sum(b"b")).into_bytes(), "it has no SHA-256 of a.car"),
+        (format!("{}  b.car\n", sha256(b"b")).into_bytes(), "it has no SHA-256 of a.car"),
     ] {
-        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).with("a.car.sha256", bytes));
+        let (place, server) = (Place::new(), Server::new(plain()).with("a.car.sha256", bytes));
         let done = import(&place, server.url("a.car")).holds(&plain().blocks);
         assert_eq!(done.json.pointer("/sources/0/checksum"), None);
         let expected = format!("warning: {} is not compared: {words}", server.url("a.car.sha256"));
@@ -100,21 +89,21 @@ fn unusable_published_checksum_is_reported() {
         (Act::Status(404, ""), None),
         (Act::Status(410, ""), None),
     ] {
-        let server = Server::new(plain().bytes.clone()).beside(act.clone());
-        let (place, second) = (Place::new(), crate::common::run::Place::new());
+        let server = Server::new(plain()).beside(act.clone());
+        let place = Place::new();
         let run = import(&place, server.url("a.car")).env("BEDLOAD_NETWORK_STALL_MS", "2000");
         let done = run.holds(&plain().blocks);
         assert_eq!(warnings(&done.stderr), usize::from(words.is_some()), "{act:?}: {}", done.stderr);
         assert!(words.is_none_or(|words| done.stderr.contains(words)), "{act:?}: {}", done.stderr);
         // A signature is of one file: that it is not of another says nothing.
         if matches!(act, Act::Status(403, _)) {
-            let done = import(&second, server.url("a.car?signature=x")).holds(&plain().blocks);
+            let done = import(&Place::new(), server.url("a.car?signature=x")).holds(&plain().blocks);
             assert_eq!(warnings(&done.stderr), 0, "{}", done.stderr);
         }
     }
     // One that is right makes up for one that is not.
-    let line = format!("{}  a.car\n", sum(&plain().bytes));
-    let server = Server::new(plain().bytes.clone()).with("a.car.sha256sum", page).with("a.car.sha256", line);
+    let line = format!("{}  a.car\n", sha256(&plain().bytes));
+    let server = Server::new(plain()).with("a.car.sha256sum", page).with("a.car.sha256", line);
     let done = import(&Place::new(), server.url("a.car")).run();
     assert_eq!((done.code, warnings(&done.stderr)), (Some(0), 0), "{}", done.stderr);
     assert_eq!(done.text("/sources/0/checksum/from"), server.url("a.car.sha256"));

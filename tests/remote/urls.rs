@@ -2,27 +2,14 @@
 
 use serde_json::Value;
 
-use crate::Needs;
 use crate::common::car::*;
-use crate::common::crash::{forest, log, plain};
+use crate::common::crash::{forest, plain};
 use crate::common::run::{Place, import, program};
 use crate::common::server::{Act, Server};
 
-tests! {
-    Needs::Nothing => [
-        plain_car_is_read_in_pinned_ranges,
-        url_import_reads_every_compression,
-        forest_snapshot_and_block_log_are_imported,
-        server_without_ranges_is_read_as_stream,
-        slow_server_gets_more_connections,
-        inspect_reads_little_of_a_url,
-        verify_and_doctor_read_a_url,
-        network_options_are_refused_for_files,
-    ];
-}
-
+#[test]
 fn plain_car_is_read_in_pinned_ranges() {
-    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let (place, server) = (Place::new(), Server::new(plain()));
     let done = import(&place, server.url("snapshot.car")).holds(&plain().blocks);
     let requests = server.requests();
     assert!(requests.len() > 4, "one stream, and not ranges: {}", requests.len());
@@ -40,6 +27,7 @@ fn plain_car_is_read_in_pinned_ranges() {
     assert_eq!(done.number("/source/bytes"), len);
 }
 
+#[test]
 fn url_import_reads_every_compression() {
     let blocks = &plain().blocks[..1500];
     let car = rooted(blocks);
@@ -58,34 +46,31 @@ fn url_import_reads_every_compression() {
     }
 }
 
-fn forest_snapshot_and_block_log_are_imported() {
-    let (place, server) = (Place::new(), Server::new(forest().bytes.clone()));
-    import(&place, server.url("some.forest.car.zst")).holds(&forest().blocks);
-    let (place, server) = (Place::new(), Server::new(log().bytes.clone()));
-    let done = import(&place, server.url("block_log")).run();
-    done.succeeded();
-    assert_eq!(done.text("/digest"), log().digest);
-}
-
+#[test]
 fn server_without_ranges_is_read_as_stream() {
     for act in [Act::Whole, Act::WithoutLength] {
-        let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(move |_, _| act.clone()));
-        let done = import(&place, server.url("a.car")).holds(&plain().blocks);
-        assert_eq!(done.json.pointer("/sources/0/remote/ranges"), Some(&Value::Bool(false)));
+        for bytes in [plain().bytes.clone(), zstd(&plain().bytes)] {
+            let act = act.clone();
+            let (place, server) = (Place::new(), Server::new(bytes).acts(move |_, _| act.clone()));
+            let done = import(&place, server.url("a.car")).holds(&plain().blocks);
+            assert_eq!(done.json.pointer("/sources/0/remote/ranges"), Some(&Value::Bool(false)));
+        }
     }
 }
 
+#[test]
 fn slow_server_gets_more_connections() {
     let slow = |_: &_, _| Act::Slow(700 << 10);
-    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(slow));
+    let (place, server) = (Place::new(), Server::new(plain()).acts(slow));
     import(&place, server.url("a.car")).holds(&plain().blocks);
     assert!(server.most_connections() > 4, "more give more: {}", server.most_connections());
-    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()).acts(|_, _| Act::Slow(4 << 20)));
+    let (place, server) = (Place::new(), Server::new(plain()).acts(|_, _| Act::Slow(4 << 20)));
     import(&place, server.url("a.car")).args(&["--connections", "2"]).holds(&plain().blocks);
     // The server counts those that it has yet to close.
     assert!(server.most_connections() <= 4, "{}", server.most_connections());
 }
 
+#[test]
 fn inspect_reads_little_of_a_url() {
     for (name, bytes) in [("a.car", &plain().bytes), ("a.forest.car.zst", &forest().bytes)] {
         let server = Server::new(bytes.clone());
@@ -97,14 +82,15 @@ fn inspect_reads_little_of_a_url() {
         let served = server.served();
         assert!(served < 1 << 20, "{name}: {served} bytes");
     }
-    let server = Server::new(forest().bytes.clone());
+    let server = Server::new(forest());
     let output = program().args(["inspect", "--full", &server.url("a"), "--json"]).output().expect("it runs");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["blocks"].as_u64(), Some(forest().read));
 }
 
+#[test]
 fn verify_and_doctor_read_a_url() {
-    let (place, server) = (Place::new(), Server::new(plain().bytes.clone()));
+    let (place, server) = (Place::new(), Server::new(plain()));
     let done = import(&place, server.url("a.car")).run();
     done.succeeded();
     let url = server.url("a.car");
@@ -121,6 +107,7 @@ fn verify_and_doctor_read_a_url() {
     assert_eq!(report["forecast"]["source"].as_str(), Some(url.as_str()), "{report}");
 }
 
+#[test]
 fn network_options_are_refused_for_files() {
     let place = Place::new();
     let done = import(&place, place.file("a.car", &plain().bytes)).args(&["--connections", "3"]).run();
