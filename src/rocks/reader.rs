@@ -12,11 +12,9 @@ use rust_rocksdb::{
     properties,
 };
 
-use super::meter::{Meter, ReadCounts};
+use super::meter::ReadCounts;
 use super::options::check_threads;
 use super::options_file::OptionsFile;
-use super::settings::WriteSettings;
-use super::writer::Writer;
 use super::{log_format, open_db, wrap};
 use crate::error::{Error, Result};
 use crate::source::foreign::is_snapshot;
@@ -154,22 +152,6 @@ impl Reader {
         let names = families.iter().map(|family| family.name().to_owned()).collect();
         let db = open_db(path, || DB::open_cf_descriptors_read_only(&db_options, path, families, false))?;
         Ok(Self { db, path: path.to_owned(), families: names, counted: Some(db_options) })
-    }
-
-    /// Opens the database for reading and writing as a node would, with all its own options and a block cache of `cache`
-    /// bytes. The `meter` counts what happens in it.
-    pub fn open_as_writing_node(path: &Path, cache: usize, meter: &Meter) -> Result<Self> {
-        let (mut db_options, families) = load(path, cache)?;
-        Meter::attach(&mut db_options);
-        let names = families.iter().map(|family| family.name().to_owned()).collect();
-        let db = open_db(path, || DB::open_cf_descriptors(&db_options, path, families))?;
-        meter.keep(db_options);
-        Ok(Self { db, path: path.to_owned(), families: names, counted: None })
-    }
-
-    /// A writer into a column family. Only a database that is open for writing takes what it writes.
-    pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
-        Ok(Writer::new(&self.db, &self.path, self.family(family)?, settings))
     }
 
     /// Reads of lookups so far; `None` if they are not counted.
