@@ -36,7 +36,8 @@ use std::path::{Path, PathBuf};
 pub use diff::{Difference, diff};
 pub use explain::explain;
 pub use key::{Loader, Origin, Stage};
-pub use machine::Machine;
+#[cfg(test)]
+use machine::Machine;
 pub use overrides::Overrides;
 pub use parse::Assignment;
 pub use problem::PresetProblem;

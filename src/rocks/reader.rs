@@ -12,11 +12,9 @@ use rust_rocksdb::{
     properties,
 };
 
-use super::meter::{Meter, ReadCounts};
+use super::meter::ReadCounts;
 use super::options::check_threads;
 use super::options_file::OptionsFile;
-use super::settings::WriteSettings;
-use super::writer::Writer;
 use super::{log_format, open_db, table_properties, table_property, wrap};
 use crate::error::{Error, Result};
 use crate::source::foreign::is_snapshot;
@@ -133,8 +131,7 @@ impl Reader {
             db_options.set_allow_mmap_reads(false);
             db_options.set_paranoid_checks(!options.lenient);
             db_options.set_advise_random_on_open(!options.in_order);
-            let families = adjust(db_options, families);
-            DB::open_cf_descriptors_read_only(db_options, path, families, false)
+            adjust(db_options, families)
         })
     }
 
@@ -143,37 +140,23 @@ impl Reader {
     pub fn open_as_node(path: &Path, cache: usize) -> Result<Self> {
         let (reader, options) = Self::open_as(path, cache, |options, families| {
             ReadCounts::attach(options);
-            DB::open_cf_descriptors_read_only(options, path, families, false)
+            families
         })?;
         Ok(Self { counted: Some(options), ..reader })
     }
 
-    /// Opens the database for reading and writing as a node would, with all its own options and a block cache of `cache`
-    /// bytes. The `meter` counts what happens in it.
-    pub fn open_as_writing_node(path: &Path, cache: usize, meter: &Meter) -> Result<Self> {
-        let (reader, options) = Self::open_as(path, cache, |options, families| {
-            options.enable_statistics();
-            DB::open_cf_descriptors(options, path, families)
-        })?;
-        meter.keep(options);
-        Ok(reader)
-    }
-
-    /// Opens the database by `open`, which receives its own options. Returns them too.
+    /// Opens the database read-only with its own options and column families, after `adjust` has changed them. Returns the
+    /// options too.
     fn open_as(
         path: &Path,
         cache: usize,
-        open: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Result<DB, rust_rocksdb::Error> + Send,
+        adjust: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Vec<ColumnFamilyDescriptor> + Send,
     ) -> Result<(Self, Options)> {
         let (mut options, families) = load(path, cache)?;
+        let families = adjust(&mut options, families);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
-        let db = open_db(path, || open(&mut options, families))?;
+        let db = open_db(path, || DB::open_cf_descriptors_read_only(&options, path, families, false))?;
         Ok((Self { db, path: path.to_owned(), families: names, counted: None }, options))
-    }
-
-    /// A writer into a column family of a database that is open for writing.
-    pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
-        Ok(Writer::new(&self.db, &self.path, self.family(family)?, settings))
     }
 
     /// Reads of lookups so far; `None` if they are not counted.

@@ -29,7 +29,6 @@ const COMMANDS: [&str; 23] = [
     "presets explain",
     "presets diff",
     "bench",
-    "tune",
     "doctor",
     "help",
     "completions",

@@ -1,30 +1,19 @@
-//! Computes figures from runs, each with its uncertainty.
+//! Computes figures from runs: medians, and ratios of runs of the same round.
 
-use super::recommend;
-use super::rounds::Rounds;
-use crate::report::bench::{COPY, Comparison, Figures, METRICS, Metric, Run, VariantFigures};
-use crate::report::statistics;
+use super::recommendation::recommend;
+use crate::report::bench::{COPY, Comparison, Figures, METRICS, Run, VariantFigures, metric};
+use crate::report::statistics::spread;
 
-/// Computes the figures of `variants` from `runs`; those of rounds that warm up, and failed ones, do not count. The
-/// others are compared with the variant `reference`. `margin` is the share by which a variant may be slower than another
-/// and still be recommended.
+/// Computes the figures of `variants` from the successful runs that count. `margin` is the share by which a variant may be
+/// slower than another one and still be recommended.
 pub fn figures(variants: &[String], reference: &str, margin: f64, runs: &[Run]) -> Figures {
-    let rounds = Rounds::new(runs);
-    let copy = statistics::spread(&rounds.values(COPY, &wall()));
-    let mut all: Vec<VariantFigures> =
-        variants.iter().map(|variant| of_variant(variant, reference, &rounds, runs)).collect();
-    for figures in &mut all {
-        figures.to_copy = rounds.ratio(&wall(), &figures.variant, COPY);
-    }
-    let recommendation = recommend::recommend(&all, &rounds, runs, margin);
+    let all: Vec<VariantFigures> = variants.iter().map(|variant| of_variant(variant, reference, runs)).collect();
+    let copy = metric("wall_seconds").and_then(|wall| spread(&wall.values(runs, COPY)));
+    let recommendation = recommend(&all, runs, margin);
     Figures { reference: reference.to_owned(), margin, copy, variants: all, recommendation }
 }
 
-fn wall() -> Metric {
-    *crate::report::bench::metric("wall_seconds").expect("a row of the metrics")
-}
-
-fn of_variant(variant: &str, reference: &str, rounds: &Rounds<'_>, runs: &[Run]) -> VariantFigures {
+fn of_variant(variant: &str, reference: &str, runs: &[Run]) -> VariantFigures {
     let own = || runs.iter().filter(|run| run.variant == variant && !run.warmup);
     let mut errors: Vec<String> = Vec::new();
     for failure in own().filter_map(|run| run.failure.as_ref()) {
@@ -33,23 +22,21 @@ fn of_variant(variant: &str, reference: &str, rounds: &Rounds<'_>, runs: &[Run])
             errors.push(text);
         }
     }
-    let spread = |metric: &Metric| statistics::spread(&rounds.values(variant, metric));
-    let metrics = METRICS.iter().filter_map(|metric| Some((metric.key.to_owned(), spread(metric)?))).collect();
-    let to_reference = (variant != reference).then(|| Comparison {
-        against: reference.to_owned(),
-        ratios: METRICS
-            .iter()
-            .filter_map(|metric| Some((metric.key.to_owned(), rounds.ratio(metric, variant, reference)?)))
-            .collect(),
-    });
+    let ratios = |against: &str| {
+        METRICS.iter().filter_map(|it| Some((it.key.to_owned(), it.ratio(runs, variant, against)?))).collect()
+    };
     VariantFigures {
         variant: variant.to_owned(),
         runs: own().filter(|run| run.failure.is_none()).count(),
         failed: own().filter(|run| run.failure.is_some()).count(),
         errors,
-        metrics,
-        to_reference,
-        to_copy: None,
+        metrics: METRICS
+            .iter()
+            .filter_map(|it| Some((it.key.to_owned(), spread(&it.values(runs, variant))?)))
+            .collect(),
+        to_reference: (variant != reference)
+            .then(|| Comparison { against: reference.to_owned(), ratios: ratios(reference) }),
+        to_copy: metric("wall_seconds").and_then(|wall| wall.ratio(runs, variant, COPY)),
     }
 }
 
@@ -57,14 +44,14 @@ fn of_variant(variant: &str, reference: &str, rounds: &Rounds<'_>, runs: &[Run])
 mod tests {
     use super::super::testing::{copy, failed, run};
     use super::*;
-    use crate::report::bench::Verdict;
+    use crate::report::statistics::Verdict;
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
     #[test]
-    fn ratios_are_taken_round_by_round() {
+    fn ratios_compare_runs_of_one_round() {
         // The machine gets four times slower from round to round; `b` always takes twice as long as `a`.
         let mut runs = Vec::new();
         for (round, slow) in [(0, 1.0), (1, 4.0), (2, 16.0)] {
@@ -81,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_and_failed_runs_do_not_count_and_failures_are_reported_once() {
+    fn only_successful_runs_count() {
         let mut warmup = run("a", 0, 1000.0, 1.0);
         warmup.warmup = true;
         let runs = [warmup, run("a", 0, 2.0, 1.0), failed("a", 1, "no room"), failed("a", 2, "no room")];

@@ -1,40 +1,31 @@
-//! Which preset to use, what that costs, and whether the runs show it.
+//! Recommends a variant if the runs show that it is fast enough.
 //!
-//! A variant is to be used when it is shown to take at most a margin longer than every other: in enough rounds, and with
-//! the whole interval of each ratio of total times (import, compaction, and the scan that follows). Each of these must
-//! hold, so that their number weakens none of them (Berger 1982). Of those that pass, the fastest is taken, or one that is
-//! shown to look keys up faster. Where none passes nothing is decided, and the spread so far tells how many more rounds
-//! would probably do. A variant with a failed run is never recommended while there is one without.
+//! A variant passes if it is shown to be slower than each other one by at most a margin: in enough rounds, and with the whole
+//! interval of each ratio of total times (import, compaction and scan). All these tests must hold, so their number does
+//! not weaken them (Berger 1982). The fastest variant that passes is recommended, or one that is shown to look keys up
+//! faster. If none passes, the spread so far gives the number of further rounds that would probably decide. A variant with
+//! a failed run is never recommended if another one has none.
 
-use super::rounds::Rounds;
-use crate::report::bench::{
-    Better, Decision, Metric, Pick, Ratio, Recommendation, Run, VariantFigures, Verdict, metric, some_of,
-};
-use crate::report::statistics::{LEAST_PAIRS, MOST_MORE_PAIRS, is_below, more_pairs};
+use crate::report::bench::{Better, Decision, Metric, Pick, Recommendation, Run, VariantFigures, metric, some_of};
+use crate::report::statistics::{LEAST_PAIRS, MOST_MORE_PAIRS, Ratio, Verdict, is_below, more_pairs};
 use crate::text::size::counted;
 
-/// What variants are compared by for the total: the scan belongs to it where it was measured.
+/// Metrics of the total time. The first one that all variants have is compared.
 const TOTAL: [&str; 2] = ["total_seconds", "wall_seconds"];
 
-pub(super) fn recommend(
-    all: &[VariantFigures],
-    rounds: &Rounds<'_>,
-    runs: &[Run],
-    margin: f64,
-) -> Option<Recommendation> {
+pub(super) fn recommend(all: &[VariantFigures], runs: &[Run], margin: f64) -> Option<Recommendation> {
     let sound: Vec<&VariantFigures> = all.iter().filter(|it| it.failed == 0).collect();
     let candidates =
         if sound.iter().any(|it| it.runs > 0) { sound } else { all.iter().filter(|it| it.runs > 0).collect() };
     let ran: Vec<&VariantFigures> = candidates.iter().copied().filter(|it| it.runs > 0).collect();
-    let total = TOTAL.iter().find(|key| ran.iter().all(|it| it.median(key).is_some()))?;
-    let total = metric(total)?;
-    let by_total = pick(&ran, rounds, total)?;
-    // Where others have no run yet, the only one that ran has won nothing.
-    let compared = ran.len() > 1 || candidates.len() == 1;
-    let best = |key| metric(key).filter(|_| compared).and_then(|metric| pick(&ran, rounds, metric));
+    let total = metric(TOTAL.iter().find(|key| ran.iter().all(|it| it.median(key).is_some()))?)?;
+    let by_total = pick(&ran, runs, total)?;
+    // A single variant that has run is not the best one if others have no run yet.
+    let is_compared = ran.len() > 1 || candidates.len() == 1;
+    let best = |key| metric(key).filter(|_| is_compared).and_then(|metric| pick(&ran, runs, metric));
     let (by_memory, by_reads) = (best("peak_rss_bytes"), best("lookups_per_second"));
 
-    let judge = Judge { candidates: &candidates, rounds, total, limit: 1.0 + margin };
+    let judge = Judge { candidates: &candidates, runs, total, limit: 1.0 + margin };
     let (decision, more_rounds, default, reason) = match candidates[..] {
         [only] => {
             let others = if all.len() == 1 { "nothing else was compared" } else { "no other ran without a failure" };
@@ -43,48 +34,43 @@ pub(super) fn recommend(
         _ => match judge.choose(&by_total.variant) {
             Some((chosen, reason)) => (Decision::Use, None, Some(chosen), reason),
             None => {
-                let (more, reason) = judge.undecided(&by_total.variant);
+                let (more, reason) = judge.describe_undecided(&by_total.variant);
                 (Decision::NotDecided, more, None, reason)
             }
         },
     };
     let trade_off = default.as_ref().map(|name| trade_off(name, &ran, total, by_memory.as_ref(), by_reads.as_ref()));
-    let mut caveats = Vec::new();
-    for failed in all.iter().filter(|it| it.failed > 0) {
-        let why = failed.errors.first().map_or("", String::as_str);
-        caveats.push(format!(
-            "`{}` failed in {} of {} ({why})",
-            failed.variant,
-            failed.failed,
-            counted((failed.failed + failed.runs) as u64, "run", "runs")
-        ));
-    }
-    caveats.extend(digests_differ(runs));
+    let failed = all.iter().filter(|it| it.failed > 0).map(|it| {
+        let why = it.errors.first().map_or("", String::as_str);
+        let of = counted((it.failed + it.runs) as u64, "run", "runs");
+        format!("`{}` failed in {} of {of} ({why})", it.variant, it.failed)
+    });
+    let caveats = failed.chain(digests_differ(runs)).collect();
     Some(Recommendation { decision, more_rounds, by_total, by_memory, by_reads, default, reason, trade_off, caveats })
 }
 
-/// Judges by total time.
+/// Compares the candidates by total time.
 struct Judge<'a> {
-    /// All that are compared, also those that have no run yet.
+    /// All variants that are compared, also those without a run.
     candidates: &'a [&'a VariantFigures],
-    rounds: &'a Rounds<'a>,
-    total: &'a Metric,
-    /// What a ratio must be shown to be below.
+    runs: &'a [Run],
+    total: &'static Metric,
+    /// A ratio passes if its interval is below.
     limit: f64,
 }
 
 impl Judge<'_> {
-    /// The ratios of `variant` to each of the others; `None` where no round has both.
+    /// Returns the ratios of `variant` to each other one; `None` if no round has both.
     fn ratios(&self, variant: &str) -> Vec<(&str, Option<Ratio>)> {
         let others = self.candidates.iter().filter(|other| other.variant != variant);
-        others.map(|other| (other.variant.as_str(), self.rounds.ratio(self.total, variant, &other.variant))).collect()
+        others.map(|other| (other.variant.as_str(), self.total.ratio(self.runs, variant, &other.variant))).collect()
     }
 
     fn passes(&self, variant: &str) -> bool {
         self.ratios(variant).iter().all(|(_, ratio)| ratio.as_ref().is_some_and(|it| is_below(it, self.limit)))
     }
 
-    /// The variant to use, and why; `None` where none is shown to be as fast as the others.
+    /// Returns the variant to use and the reason; `None` if none passes.
     fn choose(&self, fastest: &str) -> Option<(String, String)> {
         let mut passing: Vec<&VariantFigures> =
             self.candidates.iter().copied().filter(|it| self.passes(&it.variant)).collect();
@@ -92,7 +78,7 @@ impl Judge<'_> {
         passing.sort_by(|a, b| time(a).total_cmp(&time(b)));
         let first = *passing.first()?;
         let margin = percent(self.limit - 1.0);
-        if let Some(better) = self.better_to_read(&passing) {
+        if let Some(better) = self.find_faster_lookups(&passing) {
             let reason = format!(
                 "it is shown to take at most {margin} longer in total than any other, and to look keys up faster than `{}`",
                 first.variant
@@ -113,21 +99,20 @@ impl Judge<'_> {
         Some((first.variant.clone(), reason))
     }
 
-    /// The one of `passing` that looks keys up fastest, if it is shown to be better at that than the first of them.
-    fn better_to_read<'b>(&self, passing: &[&'b VariantFigures]) -> Option<&'b VariantFigures> {
+    /// Returns the variant with the fastest lookups among those that are shown to be better at it than the first.
+    fn find_faster_lookups<'b>(&self, passing: &[&'b VariantFigures]) -> Option<&'b VariantFigures> {
         let lookups = metric("lookups_per_second")?;
         let (first, rest) = passing.split_first()?;
         let is_shown = |it: &&&VariantFigures| {
-            // That this one is better is that the ratio of the first one to it is below one.
-            self.rounds.ratio(lookups, &first.variant, &it.variant).is_some_and(|ratio| is_below(&ratio, 1.0))
+            lookups.ratio(self.runs, &first.variant, &it.variant).is_some_and(|ratio| is_below(&ratio, 1.0))
         };
         let rate = |it: &VariantFigures| it.median(lookups.key).unwrap_or(0.0);
         rest.iter().filter(is_shown).max_by(|a, b| rate(a).total_cmp(&rate(b))).copied()
     }
 
-    /// How many more rounds would probably decide, and what is known so far.
-    fn undecided(&self, fastest: &str) -> (Option<u32>, String) {
-        // For each variant what it takes to show that it passes; the easiest of these decides.
+    /// Returns the number of further rounds that would probably decide, and the reason.
+    fn describe_undecided(&self, fastest: &str) -> (Option<u32>, String) {
+        // The variant that needs the fewest rounds to pass decides.
         let needed = |variant: &str| -> Option<usize> {
             let each = self.ratios(variant).into_iter().map(|(_, ratio)| match ratio {
                 None => Some(LEAST_PAIRS),
@@ -136,7 +121,7 @@ impl Judge<'_> {
             each.collect::<Option<Vec<usize>>>()?.into_iter().max()
         };
         let more = self.candidates.iter().filter_map(|it| needed(&it.variant)).min().map(|more| more.max(1));
-        let worst = self.ratios(fastest).into_iter().max_by(|(_, a), (_, b)| open(a).total_cmp(&open(b)));
+        let worst = self.ratios(fastest).into_iter().max_by(|(_, a), (_, b)| upper_end(a).total_cmp(&upper_end(b)));
         let so_far = match worst {
             Some((other, None)) => format!("`{other}` has no run beside one of `{fastest}` yet"),
             Some((other, Some(Ratio { low: Some(low), high: Some(high), pairs, .. }))) => format!(
@@ -159,19 +144,19 @@ impl Judge<'_> {
     }
 }
 
-/// Up to which ratio it is open how two compare.
-fn open(ratio: &Option<Ratio>) -> f64 {
+/// Returns the upper end of a ratio.
+fn upper_end(ratio: &Option<Ratio>) -> f64 {
     ratio.as_ref().and_then(|ratio| ratio.high).unwrap_or(f64::INFINITY)
 }
 
-/// `5 %`
+/// Formats a share as `5 %`.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if (percent - percent.round()).abs() < 0.05 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
-/// The best by one metric, and those not shown to be worse.
-fn pick(candidates: &[&VariantFigures], rounds: &Rounds<'_>, metric: &Metric) -> Option<Pick> {
+/// Returns the best variant by one metric, and those that are not shown to be worse.
+fn pick(candidates: &[&VariantFigures], runs: &[Run], metric: &Metric) -> Option<Pick> {
     let mut ranked: Vec<(&VariantFigures, f64)> =
         candidates.iter().filter_map(|it| Some((*it, it.median(metric.key)?))).collect();
     ranked.sort_by(|(_, a), (_, b)| match metric.better {
@@ -179,12 +164,9 @@ fn pick(candidates: &[&VariantFigures], rounds: &Rounds<'_>, metric: &Metric) ->
         Better::Higher => b.total_cmp(a),
     });
     let ((best, median), rest) = ranked.split_first()?;
-    let worse = match metric.better {
-        Better::Lower => Verdict::Higher,
-        Better::Higher => Verdict::Lower,
-    };
+    let worse = if metric.better == Better::Lower { Verdict::Higher } else { Verdict::Lower };
     let is_shown = |other: &VariantFigures| {
-        rounds.ratio(metric, &other.variant, &best.variant).is_some_and(|ratio| ratio.verdict == worse)
+        metric.ratio(runs, &other.variant, &best.variant).is_some_and(|ratio| ratio.verdict == worse)
     };
     Some(Pick {
         variant: best.variant.clone(),
@@ -194,7 +176,7 @@ fn pick(candidates: &[&VariantFigures], rounds: &Rounds<'_>, metric: &Metric) ->
     })
 }
 
-/// What choosing `default` gives up, in one sentence.
+/// Describes the advantages of other variants over `default`.
 fn trade_off(
     default: &str,
     candidates: &[&VariantFigures],
@@ -222,23 +204,17 @@ fn trade_off(
     }
 }
 
-/// Every variant must have made the same records of the same keys.
+/// All variants must have made the same records.
 fn digests_differ(runs: &[Run]) -> Option<String> {
-    let mut seen: Vec<(&str, &str)> = Vec::new();
-    for run in runs {
-        if let Some(import) = &run.import
-            && !seen.iter().any(|(_, digest)| *digest == import.digest)
-        {
-            seen.push((&run.variant, &import.digest));
-        }
-    }
-    let [(first, a), (other, b), ..] = seen[..] else { return None };
+    let mut imports = runs.iter().filter_map(|run| Some((&run.variant, &run.import.as_ref()?.digest)));
+    let (first, a) = imports.next()?;
+    let (other, b) = imports.find(|(_, digest)| *digest != a)?;
     Some(format!("`{first}` and `{other}` made different databases (content digests {a} and {b})"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::analyse::figures;
+    use super::super::figures::figures;
     use super::super::testing::{failed, run};
     use super::*;
 
@@ -272,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_by_more_than_the_noise_is_the_default() {
+    fn fastest_variant_is_recommended() {
         let found = judged(&rounds(&[("slow", 4.0, 900.0), ("fast", 1.0, 300.0)]), &["slow", "fast"]);
         assert_eq!(decided(&found), (Decision::Use, None, Some("fast")));
         assert_eq!(found.by_total.variant, "fast");
@@ -284,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn equality_that_is_not_shown_is_not_assumed() {
+    fn equality_must_be_shown() {
         // Two rounds, 0.5 and 6 times: the interval of the ratio is 0.10 to 30 or wider.
         let mut runs = totals("a", 300.0, &[1.0, 1.0]);
         runs.extend(totals("b", 9000.0, &[1.4, 2.2]));
@@ -301,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_takes_twice_as_long_is_not_used_for_its_lookups() {
+    fn fast_lookups_do_not_excuse_slow_imports() {
         let mut runs = totals("a", 300.0, &[1.0, 1.1, 0.9, 1.0, 1.05]);
         runs.extend(totals("b", 9000.0, &[2.0, 1.0, 3.0, 2.2, 2.0]));
         let found = judged(&runs, &["b", "a"]);
@@ -310,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equals_the_one_with_faster_lookups_is_the_default() {
+    fn faster_lookups_decide_among_equals() {
         let mut runs = totals("a", 300.0, &[1.25, 1.27, 1.24, 1.25, 1.26]);
         runs.extend(totals("b", 900.0, &[1.26, 1.27, 1.25, 1.24, 1.28]));
         let found = judged(&runs, &["a", "b"]);
@@ -327,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equals_that_read_alike_the_fastest_is_the_default_with_what_was_shown() {
+    fn fastest_of_equals_is_recommended() {
         let mut runs = totals("a", 300.0, &[1.25, 1.27, 1.24, 1.25, 1.26]);
         runs.extend(totals("b", 300.0, &[1.26, 1.27, 1.25, 1.24, 1.28]));
         let found = judged(&runs, &["a", "b"]);
@@ -336,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_failed_is_not_recommended() {
+    fn failed_variant_is_not_recommended() {
         let mut runs = rounds(&[("a", 1.0, 1.0), ("b", 3.0, 1.0)]);
         runs.push(failed("a", 3, "out of room"));
         let found = judged(&runs, &["a", "b"]);
@@ -345,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_variant_that_never_ran_there_is_no_win() {
+    fn variants_without_runs_prevent_a_decision() {
         let mut runs = totals("a", 300.0, &[1.0, 1.1, 0.9]);
         let found = judged(&runs, &["a", "b"]);
         assert_eq!(decided(&found), (Decision::NotDecided, Some(3), None));
@@ -358,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn one_round_is_too_few_and_different_records_are_reported() {
+    fn one_round_decides_nothing() {
         let mut runs = vec![run("a", 0, 1.0, 1.0), run("b", 0, 4.0, 1.0)];
         runs[1].import.as_mut().expect("an import").digest = "ff".into();
         let found = judged(&runs, &["a", "b"]);
@@ -372,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn where_rounds_are_too_uneven_no_number_is_promised() {
+    fn uneven_rounds_give_no_number() {
         let mut runs = totals("a", 1.0, &[1.0, 9.0, 1.0]);
         runs.extend(totals("b", 1.0, &[9.0, 1.0, 1.0]));
         let found = judged(&runs, &["a", "b"]);
