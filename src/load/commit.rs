@@ -30,9 +30,6 @@ use crate::sort::key::KeyLayout;
 use crate::source::car::sources::SourceRead;
 
 /// Writes the record of the import, makes the database durable and gives it its name. Returns the report.
-///
-/// # Errors
-/// [`Error::Io`], [`Error::Rocks`]: the disk is full or fails; the same command goes on.
 pub(super) fn commit(
     job: &Job<'_>,
     source: SourceInfo,
@@ -46,9 +43,6 @@ pub(super) fn commit(
 }
 
 /// Writes the record that `report` makes once the options are as they stay, makes the database durable and gives it its name.
-///
-/// # Errors
-/// As [`commit`].
 pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportReport>) -> Result<ImportReport> {
     let Job { target, progress, .. } = *job;
     progress.begin(Phase::Commit, None);
@@ -148,9 +142,6 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
 }
 
 /// The report of a database that was seeded: of the import that `record` is of, the rest as it is here.
-///
-/// # Errors
-/// As [`commit`].
 pub(super) fn report_of_seed(
     job: &Job<'_>,
     record: &ImportReport,
@@ -258,9 +249,6 @@ fn measure(progress: &Progress<'_>, report: &mut ImportReport) {
 }
 
 /// The files that identify the database in `dir` and say how it is opened, for its record.
-///
-/// # Errors
-/// [`Error::State`]: there is no OPTIONS file; [`Error::Io`]: one of them cannot be read.
 fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
     // The options may leave this one out.
     let identity = Some(dir.join("IDENTITY")).filter(|path| path.exists());
@@ -273,9 +261,6 @@ fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
 }
 
 /// Makes the finished database durable under its working name.
-///
-/// # Errors
-/// [`Error::Io`]: the disk fails; [`Error::State`]: there is a file that is not of the import.
 fn sync(target: &Target) -> Result<()> {
     if !target.into_existing {
         target.has_only_the_database()?;

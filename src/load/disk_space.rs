@@ -34,9 +34,6 @@ const OVERHEAD: u64 = 25;
 const LINKS: u64 = 16;
 
 /// Works out how much space an import needs on each file system, for a database of `least` bytes at least.
-///
-/// # Errors
-/// [`Error::Io`]: a file system does not answer.
 pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target) -> Result<Vec<Space>> {
     let database = FileSystem::of(target.working())?;
     let partitions = FileSystem::of(&target.spill)?;

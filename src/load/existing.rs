@@ -104,9 +104,6 @@ impl Kind {
 }
 
 /// Completes the options of an import: where the caller chose no key or no column family, those of the existing database count.
-///
-/// # Errors
-/// As [`check_layout`].
 pub(super) fn with_layout(mut options: ImportOptions) -> Result<ImportOptions> {
     // Target::new refuses both.
     let is_added_to = options.into_existing && !options.replace;
@@ -127,9 +124,6 @@ pub(super) fn with_layout(mut options: ImportOptions) -> Result<ImportOptions> {
 
 /// Checks that the import would store its blocks where and as the record of the existing database says: readers find only
 /// such blocks.
-///
-/// # Errors
-/// [`Error::State`]: it would not; [`Error::Io`]: the record cannot be read.
 pub(super) fn check_layout(options: &ImportOptions) -> Result<()> {
     let Some(record) = ImportRecord::load(&options.db)? else { return Ok(()) };
     let (key, family) = (options.key.name(), &options.column_family);
@@ -165,9 +159,6 @@ impl<'a> Existing<'a> {
     ///
     /// The lock belongs to the process. If this process has the database open already, taking the lock would succeed, and
     /// closing any descriptor of the file would release the lock of that database. So the file is not even opened then.
-    ///
-    /// # Errors
-    /// [`Error::State`]: this process or another one has it open; [`Error::Io`]: the system refuses it.
     pub fn lock(target: &'a Target) -> Result<Self> {
         let path = target.db.join("LOCK");
         if count_descriptors(&path) > 0 {
@@ -182,17 +173,11 @@ impl<'a> Existing<'a> {
 
     /// Checks that no process has the database open, and keeps no lock: a check before the source is opened, which may
     /// be a pipe that is slow to begin.
-    ///
-    /// # Errors
-    /// As [`Existing::lock`].
     pub fn check_is_free(target: &'a Target) -> Result<()> {
         Self::lock(target).map(drop)
     }
 
     /// Whether the locked database is still the one under the name.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the system does not tell.
     pub fn is_in_place(&self) -> Result<bool> {
         let path = self.target.db.join("LOCK");
         let mine = self.file.metadata().map_err(Error::io("look at", &path))?;
@@ -200,9 +185,6 @@ impl<'a> Existing<'a> {
     }
 
     /// Checks that this process has not opened the database since it was locked.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it has.
     pub fn check_not_open_here(&self) -> Result<()> {
         match count_descriptors(&self.target.db.join("LOCK")) {
             0 | 1 => Ok(()),
@@ -211,9 +193,6 @@ impl<'a> Existing<'a> {
     }
 
     /// Takes the lock again after RocksDB has closed the database.
-    ///
-    /// # Errors
-    /// As [`Existing::lock`].
     pub fn lock_again(&self) -> Result<()> {
         match fcntl_lock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(()),
@@ -228,10 +207,6 @@ impl<'a> Existing<'a> {
 
     /// Undoes what an earlier run has done in the database, unless another program has opened it since. Returns a warning
     /// for the user.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk fails; [`Error::State`]: the checkpoint is gone, or it is not known which program has
-    /// changed the database.
     pub fn take_up(&self, journal: &Journal, before: &mut ResumedState) -> Result<Option<String>> {
         if before.complete {
             return Ok(None);
@@ -267,9 +242,6 @@ impl<'a> Existing<'a> {
 
     /// Goes back before all that an earlier run has left is deleted, unless another program has opened the database
     /// since.
-    ///
-    /// # Errors
-    /// As [`Existing::take_up`].
     pub fn give_up(&self) -> Result<()> {
         let known = Journal::peek(&self.target.partial);
         let Target { db, checkpoint, .. } = self.target;
@@ -284,9 +256,6 @@ impl<'a> Existing<'a> {
     }
 
     /// Checks that it is known which program has changed the database last.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it is damaged, and the database is not what it was.
     pub fn is_known(&self) -> Result<()> {
         let known = Journal::peek(&self.target.partial);
         if known.complete || !self.target.checkpoint.exists() {
@@ -338,9 +307,6 @@ impl<'a> Existing<'a> {
     }
 
     /// Makes a checkpoint of the database, unless an earlier run has.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk is full or fails; [`Error::State`]: the database has its WAL in another directory.
     pub fn keep(&self) -> Result<()> {
         let Target { db, partial, checkpoint, .. } = self.target;
         if checkpoint.exists() {
@@ -372,9 +338,6 @@ impl<'a> Existing<'a> {
 
     /// Refuses to replace a database with its WAL elsewhere: that would stay, and the next program with the same options
     /// would replay it into the new database.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it has.
     pub fn can_go(&self) -> Result<()> {
         // Options that cannot be read do not keep a damaged database from being replaced.
         OptionsFile::latest(&self.target.db).map_or(Ok(()), |options| self.has_all_in_one_place(&options))
@@ -395,10 +358,6 @@ impl<'a> Existing<'a> {
     }
 
     /// The records that the database held before this import.
-    ///
-    /// # Errors
-    /// [`Error::State`]: the checkpoint is damaged; [`Error::Rocks`]: the database itself is; [`Error::Io`]: the disk
-    /// fails.
     pub fn held(&self, family: &str) -> Result<Held> {
         let checkpoint = &self.target.checkpoint;
         if !is_whole(checkpoint) {
@@ -417,9 +376,6 @@ impl<'a> Existing<'a> {
     }
 
     /// Makes the checkpoint, opens the database for writing, and notes its state in the journal.
-    ///
-    /// # Errors
-    /// As [`Store::open`].
     pub fn open(&self, loading: &OptionMap, family: &str, journal: &Journal, meter: Option<&Meter>) -> Result<Store> {
         self.keep()?;
         self.opened.store(true, Ordering::Relaxed);
@@ -432,9 +388,6 @@ impl<'a> Existing<'a> {
     }
 
     /// After a failure: brings the database back to what it was, where this run has opened it. Returns whether it did.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk fails; [`Error::State`]: the checkpoint is damaged. The next run tries again.
     pub fn go_back(&self) -> Result<bool> {
         if !self.opened.load(Ordering::Relaxed) || !self.target.checkpoint.exists() {
             return Ok(false);
@@ -510,9 +463,6 @@ pub(super) struct Held {
 
 impl Held {
     /// Looks up `keys`, which ascend where `sorted`, and hands each value to `found` with the key's index.
-    ///
-    /// # Errors
-    /// As [`Reader::get_many`], or what `found` returns.
     pub fn look_up<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -539,9 +489,6 @@ fn damaged(checkpoint: &Path, why: &str) -> Error {
 }
 
 /// Whether RocksDB finds all files of the database in `dir`.
-///
-/// # Errors
-/// [`Error::Io`]: the system refuses to read it, which says nothing about the database.
 pub(super) fn opens(dir: &Path) -> Result<bool> {
     match Reader::open(dir, &ReaderOptions::once()).and_then(|found| found.files()) {
         Ok(_) => Ok(true),

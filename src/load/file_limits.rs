@@ -45,9 +45,6 @@ pub(in crate::load) fn of_memtable(plan: &Plan, loading: &OptionMap, level0: u64
 }
 
 /// Checks that this process may open as many.
-///
-/// # Errors
-/// [`Error::State`]: it may not.
 pub(in crate::load) fn check(needed: u64, limit: u64, options: &ImportOptions) -> Result<()> {
     if needed <= limit {
         return Ok(());

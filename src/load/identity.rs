@@ -83,9 +83,6 @@ impl SpillPlace {
 
 impl Identity {
     /// The identity of an import.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the source cannot be read.
     pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, source: SourceIdentity) -> Result<Self> {
         // A value derived from the machine (`cores`, `open_files`) may change with a reboot, and changes nothing that is written.
         let settings = preset
@@ -127,9 +124,6 @@ impl Identity {
 
     /// Checks that no program wrote to the source while it was read: what was checked and what was stored are read at
     /// different times.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it changed or is gone; [`Error::Io`]: it cannot be read.
     pub fn still_holds(&self, options: &ImportOptions) -> Result<()> {
         if of_stdin(options)? != self.stdin {
             return Err(changed(Path::new(STDIN), NOT_WHAT_IT_WAS));

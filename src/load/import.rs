@@ -49,9 +49,6 @@ pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcom
 }
 
 /// The same, and its files are published while they are built.
-///
-/// # Errors
-/// As [`import`], and those of `publish`.
 pub(crate) fn import_and_publish(
     options: &ImportOptions,
     publish: &dyn Publish,

@@ -16,9 +16,6 @@ use crate::report::FamilyReport;
 use crate::rocks::{Level, Reader, ReaderOptions, Store, TableCheck};
 
 /// Ingests the files that were built for each family. Returns what the database has, which is closed.
-///
-/// # Errors
-/// [`Error::State`]: files are missing or damaged; [`Error::Rocks`]: RocksDB refuses them.
 pub(super) fn ingest(
     job: &Job<'_>,
     families: &ColumnFamilies<'_>,
@@ -108,9 +105,6 @@ fn check_ingested(job: &Job<'_>, name: &str, levels: &[Level], found: u64, recor
 
 /// Reads back files that were on the disk between two runs, before the database gets its name: each column family must
 /// have the content that went into its files.
-///
-/// # Errors
-/// [`Error::State`]: it has another one, or a block does not match its checksum.
 fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()> {
     // Files of a bundle were compared with their inodes, or read again, before they were ingested.
     if !job.uses_earlier_work() || (job.is_seed && !job.resumed.ingesting) {

@@ -383,9 +383,6 @@ impl Journal {
     }
 
     /// Opens the journal of a partial directory, or makes one, and replays it.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the system refuses it; [`Error::State`]: it is no regular file.
     pub fn open(partial: &Path) -> Result<(Self, ResumedState)> {
         let path = Self::path(partial);
         let mut file = private::open_file(&path, true)?;
@@ -405,9 +402,6 @@ impl Journal {
     }
 
     /// Checks that a journal, where there is one, has the current form.
-    ///
-    /// # Errors
-    /// [`Error::State`]: another version of bedload began it: its lines would be taken for torn ones.
     pub fn check_version(partial: &Path) -> Result<()> {
         #[derive(Deserialize)]
         struct Start {
@@ -459,9 +453,6 @@ impl Journal {
     }
 
     /// Appends an entry and waits until it is on the disk. What it names must be there already.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk is full or fails.
     pub fn append(&self, entry: &Entry) -> Result<()> {
         let functions = self.functions_entry().map(|entry| self.line(&entry)).transpose()?.unwrap_or_default();
         let line = self.line(entry)?;

@@ -22,9 +22,6 @@ use crate::report::{CLEAN_SCHEMA, CleanReport, Leftover};
 const PARTIAL: &[u8] = b".partial";
 
 /// Finds what unfinished imports have left in `dir`, in `dir` itself, or beside it, where it is the name of a database.
-///
-/// # Errors
-/// [`Error::Io`]: the directory cannot be listed.
 pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
     let mut beside = dir.file_name().unwrap_or_default().to_owned();
     beside.push(".partial");
@@ -70,9 +67,6 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
 }
 
 /// Removes what was found and nothing stands against, and says so in `report`; also where the system refuses it.
-///
-/// # Errors
-/// [`Error::Interrupted`]: the caller cancelled it; what else an import can meet before it begins.
 pub(crate) fn remove(report: &mut CleanReport, stop: &CancellationToken) -> Result<()> {
     report.dry_run = false;
     for found in report.found.iter_mut().filter(|found| found.kept.is_none()) {

@@ -93,9 +93,6 @@ impl LinkList {
     }
 
     /// Adds what was gathered.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk is full or fails.
     pub fn add(&self, gathered: &mut Gathered) -> Result<()> {
         let mut list = self.list.lock();
         list.malformed += std::mem::take(&mut gathered.malformed);
@@ -104,9 +101,6 @@ impl LinkList {
     }
 
     /// Compares links with blocks, all of which have been added. The list is empty then.
-    ///
-    /// # Errors
-    /// As [`LinkList::add`].
     pub fn compare(&self) -> Result<Missing> {
         let empty = List { sorter: Sorter::new(&self.dir, 0, 0), malformed: 0 };
         let List { sorter, malformed } = std::mem::replace(&mut *self.list.lock(), empty);

@@ -54,10 +54,6 @@ pub(super) struct Car {
 
 impl OpenSource {
     /// Opens the source, which is decompressed on up to `threads` threads, and detects its format.
-    ///
-    /// # Errors
-    /// [`Error::Io`](crate::Error::Io), [`Error::BadInput`](crate::Error::BadInput): it is not there, or is nothing that
-    /// can be read.
     pub fn open(options: &ImportOptions, sources: &Arc<Sources>, threads: usize) -> Result<Self> {
         let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
         let set = match options.format {
@@ -137,10 +133,6 @@ impl OpenSource {
     }
 
     /// Goes to the first block.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`](crate::Error::BadInput) where a CAR's header is damaged, [`Error::Usage`](crate::Error::Usage)
-    /// where options of block logs are given for a CAR.
     pub fn read_header(self, options: &ImportOptions, plan: &Plan) -> Result<Source> {
         let input = match self.opened {
             Opened::Log(log) => return Ok(Source::BlockLog(log)),
@@ -214,10 +206,6 @@ impl Source {
 }
 
 /// Detects whether an opened input is a log, and opens it as one.
-///
-/// # Errors
-/// [`Error::BadInput`](crate::Error::BadInput), [`Error::Io`](crate::Error::Io): it is one, or the caller says so, and it
-/// cannot be read.
 fn detect(input: Input, options: &ImportOptions, dictionaries: &Dictionaries) -> Result<Opened> {
     let sought = match options.format {
         Format::Car => return Ok(Opened::Other(input)),

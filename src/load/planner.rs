@@ -114,9 +114,6 @@ pub(super) struct Planned {
 }
 
 /// The plan for what was opened.
-///
-/// # Errors
-/// [`Error::Usage`], [`Error::State`]: memory or open files do not suffice.
 pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSource) -> Result<Planned> {
     let OpenSource { expected, ref sources, .. } = *opened;
     let (plain, is_exact, count) = (sources.are_plain(), sources.need_no_decompression(), sources.names().len() as u64);
@@ -198,9 +195,6 @@ pub(super) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSour
 
 /// The plan of a resumed import. The journal decides how keys are partitioned, and the memory of this run decides how many
 /// threads work.
-///
-/// # Errors
-/// [`Error::State`]: the partitions need more memory or open files than this run may use.
 pub(super) fn resume(planned: &Planned, options: &ImportOptions, resumed: &ResumedState) -> Result<Plan> {
     let mut plan = planned.plan.clone();
     let partitions = match (&mut plan.method, &resumed.router, &resumed.identity) {
@@ -302,9 +296,6 @@ fn reserved(workers: u64) -> u64 {
 }
 
 /// Checks that a budget is large enough to work with, and that this process may have as much.
-///
-/// # Errors
-/// [`Error::Usage`]: less than [`MIN_MEMORY`]; [`Error::State`]: more than the limit of the address space leaves.
 pub(super) fn check_memory(options: &ImportOptions) -> Result<()> {
     let memory = options.memory_budget();
     let needed = memory.max(MIN_MEMORY) + BESIDE;
@@ -421,9 +412,6 @@ pub(super) fn for_log(plan: &mut Plan, piped: bool, families: Vec<String>) {
 }
 
 /// Turns a plan into that for the memtable loader with the options in `loading`, and returns warnings for the user.
-///
-/// # Errors
-/// [`Error::Usage`]: the write buffers do not fit into a budget that the user has named.
 pub(super) fn for_memtable(
     plan: &mut Plan,
     options: &ImportOptions,

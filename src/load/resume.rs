@@ -16,9 +16,6 @@ use crate::report::record::ImportRecord;
 
 /// Resumes what an earlier run has left, or starts a journal, with a key of digests if the import reads its source twice.
 /// An import that `starts_over` deletes what an earlier run has left.
-///
-/// # Errors
-/// [`Error::State`]: it is the work of another import, or something of it is missing.
 pub(super) fn take_up(
     options: &ImportOptions,
     progress: &Progress<'_>,
@@ -112,9 +109,6 @@ fn start(
 /// Cleans up after an earlier run that had given the database its name and died. Returns its report if it was this import
 /// of the same source, which
 /// `compare` finds out; `None` if it was another import, whose database stays as it is.
-///
-/// # Errors
-/// [`Error::State`]: it was this import, and the source is another one; or the database does not open any more.
 pub(super) fn finish_earlier(
     job: &Job<'_>,
     identity: &Identity,

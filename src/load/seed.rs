@@ -70,9 +70,6 @@ pub(crate) trait Fetch: Sync {
     fn takes_room(&self, number: usize) -> bool;
 
     /// Whether the database that is there may be replaced: asked before anything is done, and again once it is locked.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it may not be replaced.
     fn check_replaced(&self) -> Result<()>;
 
     /// What the network gives; `None` where nothing comes from there.
@@ -82,23 +79,14 @@ pub(crate) trait Fetch: Sync {
     fn misdescribed(&self, number: Option<usize>, what: String) -> Error;
 
     /// Puts the file of this number to `path`, where none is, verified and synced. Calls `came` with bytes that have come.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: it is not there, or another one.
     fn fetch(&self, number: usize, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()>;
 
     /// Whether the file at `path` has the bytes of the file of this number.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be read.
     fn is_same(&self, number: usize, path: &Path) -> Result<bool>;
 }
 
 /// Makes the database `options.db` of a bundle, with the options of its node. Goes on where an earlier run of the same
 /// command has stopped.
-///
-/// # Errors
-/// As [`import`](crate::import).
 pub(crate) fn seed(
     options: &ImportOptions,
     seed: &Seed<'_>,
@@ -114,9 +102,6 @@ pub(crate) fn seed(
 }
 
 /// The bundle that an unfinished seed of the database `options.db` has begun with.
-///
-/// # Errors
-/// [`Error::Usage`]: no database can have that name.
 pub(crate) fn bundle_of_unfinished(options: &ImportOptions) -> Result<Option<String>> {
     let known = Journal::peek(&Target::new(options)?.partial);
     Ok(known.identity.as_ref().and_then(Identity::bundle).cloned())
@@ -264,9 +249,6 @@ fn of_part(job: &Job<'_>, record: &ImportReport) -> Result<ImportReport> {
 }
 
 /// Compares what the files themselves say with what the bundle says of them, in a database of links to them that goes again.
-///
-/// # Errors
-/// [`Error::BadInput`]: something differs; [`Error::Io`], [`Error::Rocks`]: the system refuses something.
 fn check_files(job: &Job<'_>, families: &ColumnFamilies<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()> {
     let Job { target, .. } = *job;
     let scratch = &target.scratch;

@@ -185,9 +185,6 @@ impl KnownSource {
 
 impl SourceFile {
     /// Identifies an open file.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be read.
     pub fn of(path: &Path, file: &File) -> Result<Self> {
         let metadata = file.metadata().map_err(Error::io("look at", path))?;
         let sample = |at: u64| -> Result<String> {
@@ -210,9 +207,6 @@ impl SourceFile {
     }
 
     /// Checks that the file with this name is still the same one.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it changed or is gone; [`Error::Io`]: it cannot be read.
     pub fn check_unchanged(&self) -> Result<()> {
         let path = &self.path;
         if !path.exists() {

@@ -66,10 +66,6 @@ struct Traffic {
 
 impl Sources {
     /// Finds the sources, and looks at each where there are several. `journal` is the import that may go on.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: there is none, one is named twice, or one cannot be among several; [`Error::BadInput`],
-    /// [`Error::Io`]: one is not there or cannot be read.
     pub fn find(options: &ImportOptions, journal: Option<&Identity>) -> Result<Arc<Self>> {
         let names = expand(options)?;
         if names.is_empty() {
@@ -170,9 +166,6 @@ impl Sources {
     }
 
     /// Opens a source.
-    ///
-    /// # Errors
-    /// As [`input::open`]; [`Error::State`]: it is not the one that was looked at.
     pub fn open(&self, number: usize, options: &InputOptions) -> Result<Input> {
         let name = self.names.get(number).ok_or_else(|| no_source(number))?;
         // The threads of the last one end before there are those of another one.
@@ -241,9 +234,6 @@ impl Sources {
     }
 
     /// Opens a file again.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be opened; [`Error::State`]: it is not the one that was looked at.
     pub fn reopen(&self, number: usize) -> Result<File> {
         let name = self.names.get(number).ok_or_else(|| no_source(number))?;
         let file = File::open(name).map_err(Error::io("open", name))?;
@@ -284,9 +274,6 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
 }
 
 /// The snapshots in a directory: its CARs, or the directory itself if it holds a block log.
-///
-/// # Errors
-/// [`Error::Usage`]: it holds both; [`Error::BadInput`]: it holds none.
 pub(crate) fn snapshots_in(dir: &Path, format: Format) -> Result<Vec<PathBuf>> {
     let cars = cars_in(dir);
     if let Some(log) = log_in(dir).filter(|_| format == Format::Auto) {

@@ -95,9 +95,6 @@ const CLOSING_STEP: Duration = Duration::from_millis(10);
 
 impl Target {
     /// Works out the paths; creates nothing.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: a name that no directory can have, or options that exclude each other.
     pub fn new(options: &ImportOptions) -> Result<Self> {
         let Some(name) = options.db.file_name() else {
             return Err(Error::Usage {
@@ -170,9 +167,6 @@ impl Target {
     }
 
     /// Removes the partitions that an unfinished import has in a work directory, which only its journal names.
-    ///
-    /// # Errors
-    /// [`Error::State`]: another import works there; [`Error::Io`]: the system refuses it.
     fn remove_spill_elsewhere(&self) -> Result<()> {
         let Some(dir) = self.spill_elsewhere() else { return Ok(()) };
         let _lock = match &self.spill_lock {
@@ -183,18 +177,11 @@ impl Target {
     }
 
     /// Who holds the lock, if anybody does. It makes nothing.
-    ///
-    /// # Errors
-    /// [`Error::Io`], [`Error::State`]: the lock cannot be looked at.
     pub fn owner(&self) -> Result<Option<String>> {
         owner_of(&self.partial)
     }
 
     /// Checks that an import may write here.
-    ///
-    /// # Errors
-    /// [`Error::State`]: something exists without `into_existing`, or is no database with it or with `replace`; [`Error::Io`]:
-    /// the directory that it would be in does not exist.
     pub fn check(&self) -> Result<()> {
         let work_dir = self.work_dir.as_deref();
         work_dir.map_or(Ok(()), |dir| self.check_work_dir(dir))?;
@@ -313,9 +300,6 @@ impl Target {
     }
 
     /// Checks that names can be exchanged here, with two directories of no other use.
-    ///
-    /// # Errors
-    /// [`Error::State`]: the file system cannot; [`Error::Io`]: the system refuses it.
     pub fn check_exchange(&self) -> Result<()> {
         let dir = self.probe();
         let names = ["1", "2"].map(|name| unfinished_name(&dir.join(name)));
@@ -327,9 +311,6 @@ impl Target {
     }
 
     /// Exchanges the names of the complete database, set aside, and of the one that it replaces.
-    ///
-    /// # Errors
-    /// As [`Target::check_exchange`].
     pub fn exchange(&self) -> Result<()> {
         exchange(&self.swap, &self.db).map_err(|error| self.not_exchanged(error))
     }
@@ -350,9 +331,6 @@ impl Target {
     }
 
     /// Whether an import into this target was complete and died before it had cleaned up.
-    ///
-    /// # Errors
-    /// [`Error::State`]: names were being exchanged, and neither database is known to be the new one.
     pub fn is_finished(&self) -> Result<bool> {
         let known = Journal::peek(&self.partial);
         if self.swap.symlink_metadata().is_ok() {
@@ -379,9 +357,6 @@ impl Target {
     }
 
     /// Gives the complete database its working name again, if a run died before it exchanged names.
-    ///
-    /// # Errors
-    /// [`Error::State`]: names are exchanged, or it is not known; [`Error::Io`]: the system refuses it.
     pub fn take_back(&self) -> Result<()> {
         if self.swap.symlink_metadata().is_err() {
             return Ok(());
@@ -398,10 +373,6 @@ impl Target {
     }
 
     /// Takes the lock, making the partial directory.
-    ///
-    /// # Errors
-    /// [`Error::State`]: another import holds it, or another user may have prepared the directory; [`Error::Io`]: it cannot
-    /// be made.
     pub fn lock(&self) -> Result<Lock> {
         loop {
             if let Some(lock) = self.try_lock()? {
@@ -446,10 +417,6 @@ impl Target {
     }
 
     /// Makes the directories that are missing. The journal names the import already.
-    ///
-    /// # Errors
-    /// [`Error::State`]: there is something else in the place of one, or another import works in one; [`Error::Io`]: the
-    /// system refuses one.
     pub fn create(&mut self, identity: &Identity) -> Result<()> {
         for dir in [&self.sst, &self.staging, &self.partial.join("spill")] {
             if dir.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
@@ -470,9 +437,6 @@ impl Target {
     }
 
     /// Removes everything an import has left but the lock, so that it can start over.
-    ///
-    /// # Errors
-    /// As [`Target::has_only_the_database`]; [`Error::Io`]: the system refuses to remove something.
     pub fn clear(&self) -> Result<()> {
         self.remove_spill_elsewhere()?;
         // Without the journal no run uses the rest.
@@ -482,9 +446,6 @@ impl Target {
     }
 
     /// Checks that the directory that becomes the database has only an import's files.
-    ///
-    /// # Errors
-    /// [`Error::State`]: there is another file.
     pub fn has_only_the_database(&self) -> Result<()> {
         let names = self.staging.read_dir().into_iter().flatten().flatten();
         match names.map(|entry| entry.file_name()).find(|name| !name.to_str().is_some_and(is_ours)) {
@@ -581,9 +542,6 @@ impl Target {
     }
 
     /// Checks that what the journal names is there, and removes what it does not name.
-    ///
-    /// # Errors
-    /// [`Error::State`]: something is missing: another program has changed it.
     pub fn reconcile(&self, known: &ResumedState) -> Result<()> {
         if known.ingested || known.complete {
             return Ok(());
@@ -642,9 +600,6 @@ fn owner_in(lock: &File) -> String {
 }
 
 /// Takes the lock at `path` and writes this process into it.
-///
-/// # Errors
-/// [`Error::State`] about `what`: another process holds it; [`Error::Io`]: the system refuses it.
 fn take_lock(file: &mut File, path: &Path, what: &Path) -> Result<()> {
     match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
@@ -673,9 +628,6 @@ fn lock_spill(dir: &Path) -> Result<Lock> {
 }
 
 /// The process that holds the lock in a directory, if one does. It makes nothing.
-///
-/// # Errors
-/// [`Error::Io`], [`Error::State`]: the lock cannot be read.
 pub(super) fn owner_of(dir: &Path) -> Result<Option<String>> {
     let path = dir.join(LOCK);
     if path.symlink_metadata().is_err() {

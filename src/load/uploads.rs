@@ -28,28 +28,16 @@ pub(crate) trait Publish: Sync {
     fn at_once(&self) -> usize;
 
     /// Learns, before the first file, the options that files are built with.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the place cannot be read.
     fn begin(&self, options: &[OptionRow]) -> Result<()>;
 
     /// Whether what an earlier run has published is there, as it was.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the place cannot be read.
     fn is_there(&self, file: &UploadFile) -> Result<bool>;
 
     /// Publishes the file at `path`, and returns size and BLAKE3 of what stands for it there: itself, or another file with the
     /// same records.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be read, or written there; [`Error::State`]: it is gone, and so is what was published of it.
     fn publish(&self, file: &UploadFile, path: &Path) -> Result<(u64, String)>;
 
     /// Publishes the description of all files, of the database in `dir` and its report.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be written; [`Error::State`]: a file is not there any more.
     fn finish(&self, report: &ImportReport, files: &[UploadFile], dir: &Path) -> Result<BundleReport>;
 }
 
@@ -93,9 +81,6 @@ pub(super) struct Parts<'a> {
 }
 
 /// Does `work` with uploads, beginning with the files that an earlier run has built.
-///
-/// # Errors
-/// Those of `work` and of [`Publish`].
 pub(super) fn with<T>(parts: &Parts<'_>, work: impl FnOnce(&Uploads<'_>) -> Result<T>) -> Result<T> {
     let &Parts { publish, dir, journal, resumed, .. } = parts;
     let place = publish.place();
@@ -127,9 +112,6 @@ pub(super) fn with<T>(parts: &Parts<'_>, work: impl FnOnce(&Uploads<'_>) -> Resu
 
 impl Uploads<'_> {
     /// Hands over files of a family that the journal has as built. Waits while enough others wait.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`]: an upload has failed, whose error [`with`] returns.
     pub fn add(&self, family: &str, files: &[SstFile]) -> Result<()> {
         for file in files {
             let mut state = self.state.lock();
@@ -167,9 +149,6 @@ impl Uploads<'_> {
     }
 
     /// Waits until all files are published: RocksDB moves them when it ingests them.
-    ///
-    /// # Errors
-    /// As [`Uploads::add`].
     pub fn drain(&self) -> Result<()> {
         let mut state = self.state.lock();
         while state.failed.is_none() && !state.is_idle() {
@@ -179,9 +158,6 @@ impl Uploads<'_> {
     }
 
     /// Publishes the description.
-    ///
-    /// # Errors
-    /// As [`Publish::finish`].
     pub fn finish(&self, report: &ImportReport, dir: &Path) -> Result<BundleReport> {
         self.drain()?;
         let done = std::mem::take(&mut self.state.lock().done);

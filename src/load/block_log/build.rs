@@ -83,9 +83,6 @@ impl<'a> RangeBuilder<'a> {
 
     /// Completes the range, whose blocks are between `start` and `end`; `None` if it had none that are wanted. `partial` is
     /// the directory of the work.
-    ///
-    /// # Errors
-    /// [`Error::State`]: what went to RocksDB is not what was verified; [`Error::Io`], [`Error::Rocks`]: the disk is full.
     pub fn finish(self, part: usize, start: u64, end: u64, partial: &Path) -> Result<Option<RangeDone>> {
         for (output, verified) in [&self.blocks, &self.ids].into_iter().zip(self.verified) {
             let given = output.tally().map_or(verified, |tally| tally.read());

@@ -11,9 +11,6 @@ use crate::progress::Phase;
 use crate::source::block_log::Log;
 
 /// Checks that a log is the one that a finished import has read to its end. Files that no process has touched are.
-///
-/// # Errors
-/// [`Error::State`](crate::error::Error::State): it is another one, or has become longer.
 pub(in crate::load) fn is_whole(job: &Job<'_>, input: &Log) -> Result<()> {
     if !job.resumed.is_touched() {
         return Ok(());

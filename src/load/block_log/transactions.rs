@@ -276,9 +276,6 @@ impl Index<'_> {
 impl Finder<'_> {
     /// Checks and notes the transactions of one block that begins at `offset`, at the latest with the next
     /// [`flush`](Self::flush).
-    ///
-    /// # Errors
-    /// [`BlockError::Problem`]: they are not those the header commits to; others as [`flush`](Self::flush).
     pub fn take(&mut self, block: &[u8], header: &Header, packed: bool, offset: u64) -> Result<(), BlockError> {
         let lookup = &self.all.lookup;
         let known = Known { packed, offset };
@@ -293,9 +290,6 @@ impl Finder<'_> {
     }
 
     /// Checks and notes what [`take`](Self::take) has put off. The caller does so before it reports a fault of a later block.
-    ///
-    /// # Errors
-    /// [`BlockError::Earlier`]: transactions are not those the header commits to; [`BlockError::Other`]: the disk is full.
     pub fn flush(&mut self) -> Result<(), BlockError> {
         let lookup = &self.all.lookup;
         let Some(mut batch) = self.batch.take() else { return Ok(()) };

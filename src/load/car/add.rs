@@ -56,9 +56,6 @@ pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existin
 
 /// Reads the files back, which must hold what was built, and compares each record with those that the database held.
 /// Returns how many the database held.
-///
-/// # Errors
-/// [`Error::BadInput`]: the database has another block under a key; [`Error::State`], [`Error::Rocks`]: files are damaged.
 fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<u64> {
     let Job { options, target, progress, .. } = *job;
     progress.begin(Phase::Check, None);

@@ -86,10 +86,6 @@ impl<'a> BlockReader<'a> {
 
     /// Hands the blocks of a chunk to `take`, in their order. `ahead` is what the thread will read next: it is fetched into
     /// the core's cache while blocks are hashed.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: a section cannot be read, or a block does not match its hash; [`Error::Io`]: the source shrank;
-    /// or what `take` returns.
     pub fn each<'c>(
         &mut self,
         chunk: &'c Chunk,
@@ -136,10 +132,6 @@ impl<'a> BlockReader<'a> {
     }
 
     /// The block at `start`. Notes its hash function where keys do not name theirs: a later verification must know it.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: its section cannot be read; with [`CarProblem::NoDigest`], the key is to be a digest, and the
-    /// block is in its CID in place of one, and may be the digest of another block.
     fn block<'c>(&mut self, chunk: &'c Chunk, start: u32) -> Result<Block<'c>> {
         let block = Block::at(chunk, start).ok_or_else(|| self.explain(chunk, start as usize))?;
         let function = block.section.cid.hash;

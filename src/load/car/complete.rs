@@ -35,10 +35,6 @@ const GENESIS: [(&str, &str); 2] = [
 ];
 
 /// Looks for the roots and compares links with blocks, in a database that is closed and not yet under its name.
-///
-/// # Errors
-/// [`Error::BadInput`]: something is missing that the caller requires; [`Error::Rocks`], [`Error::Io`]: the database or the
-/// list of links cannot be read; [`Error::Interrupted`].
 pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Router>) -> Result<Completeness> {
     let mut found = Completeness::default();
     let links = job.options.links;

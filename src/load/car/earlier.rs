@@ -26,9 +26,6 @@ pub(super) fn another_source(chunks: &Chunks, source: Option<u32>, options: &Imp
 /// Skips what an earlier run has taken, and checks that it is still the same: the last source, where it is a stream, by its
 /// checksum, and what may have been touched by the content digest of its blocks. An earlier source that was not touched is
 /// not opened. Their keys and links go to `links`.
-///
-/// # Errors
-/// [`Error::State`]: one is another source.
 pub(in crate::load) fn skip(
     chunks: &mut Chunks,
     checkpoint: &Checkpoint,
@@ -87,9 +84,6 @@ pub(in crate::load) fn skip(
 }
 
 /// Checks that the sources are what an earlier run has read to its end. Untouched files are.
-///
-/// # Errors
-/// [`Error::State`]: one is another source, or has become longer.
 pub(in crate::load) fn is_whole(
     chunks: &mut Chunks,
     resumed: &ResumedState,

@@ -157,9 +157,6 @@ impl Hold {
     }
 
     /// Adds a block with the digest of its record, and copies it where it cannot stay in its chunk.
-    ///
-    /// # Errors
-    /// [`crate::Error::Io`]: the system gives no more memory.
     pub fn add(&mut self, route: Route, chunk: &Chunk, block: &Block<'_>, digest: ContentDigest) -> Result<()> {
         let partition = route.partition as usize;
         let Self { entries, contents, copies, slab, unused, .. } = self;

@@ -66,9 +66,6 @@ impl<'a> SstFolder<'a> {
 
 impl RotatingSstWriter<'_> {
     /// Appends a record whose value follows its key, and whose digest the caller has.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: keys out of order, a disk that is full.
     pub fn put(&mut self, record: &[u8], key_len: usize, digest: ContentDigest) -> Result<()> {
         let (key, value) = record.split_at(key_len);
         while self.border.as_deref().is_some_and(|border| key >= border) {
@@ -101,9 +98,6 @@ impl RotatingSstWriter<'_> {
     }
 
     /// Completes and syncs the open file; all files that were written.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`], [`Error::Io`]: the disk is full or fails.
     pub fn finish(mut self) -> Result<Vec<SstFile>> {
         self.close()?;
         Ok(self.files)
