@@ -1,81 +1,73 @@
-//! What an earlier run has read: passed over, and compared where it may have changed since.
+//! Skipping what an earlier run has read, and comparing it with sources that may have changed since.
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
+use crate::load::context::Job;
 use crate::load::identity;
 use crate::load::journal::{Checkpoint, ResumedState};
-use crate::load::links::{Gathered, LinkList};
+use crate::load::links::Gathered;
 use crate::load::options::ImportOptions;
 use crate::source::car::Section;
 use crate::source::car::chunks::Chunks;
 use crate::source::car::sources::SourceRead;
 
-/// What an earlier run has read of each source.
-pub(super) fn all(chunks: &mut Chunks, resumed: &ResumedState) -> Vec<SourceRead> {
-    chunks.resume_sources(&resumed.sources);
+/// Restores what an earlier run has read of each source.
+pub(super) fn resume_reads(chunks: &mut Chunks, resumed: &ResumedState) -> Vec<SourceRead> {
+    chunks.resume_sources(&resumed.car.sources);
     chunks.known()
 }
 
-/// The error for a source that is not what an earlier run has read; which one, where there are several.
+/// The error for a source that is not the one that an earlier run has read. It names the source if there are several.
 pub(super) fn another_source(chunks: &Chunks, source: Option<u32>, options: &ImportOptions) -> Error {
     let name = source.filter(|_| chunks.sources() > 1).map(|source| chunks.name_of(source));
     identity::another_source(options, name)
 }
 
-/// Skips what an earlier run has taken, and checks that it is still the same: the last source, where it is a stream, by its
-/// checksum, and what may have been touched by the content digest of its blocks. An earlier source that was not touched is
-/// not opened. Their keys and links go to `links`.
-pub(in crate::load) fn skip(
-    chunks: &mut Chunks,
-    checkpoint: &Checkpoint,
-    options: &ImportOptions,
-    resumed: &ResumedState,
-    links: Option<&LinkList>,
-) -> Result<()> {
-    let known = |source: u32| resumed.sources.iter().find(|known| known.source == source).cloned().unwrap_or_default();
-    let compared = |chunks: &mut Chunks, source: u32, offset: Option<u64>| {
+/// Skips what an earlier run has taken, and checks that it is the same: a stream by its checksum, other sources that may have
+/// been touched by the content digest of their blocks. An earlier source that was not touched is not opened. If links are
+/// followed, all blocks are read again for their keys and links.
+pub(super) fn skip(chunks: &mut Chunks, checkpoint: &Checkpoint, job: &Job<'_>) -> Result<()> {
+    let Job { options, resumed, links, .. } = *job;
+    let known =
+        |source: u32| resumed.car.sources.iter().find(|known| known.source == source).cloned().unwrap_or_default();
+    // What was taken was valid, so bad input shows another source.
+    let or_another = |chunks: &Chunks, source: u32, error: Error| match error {
+        Error::BadInput { .. } => another_source(chunks, Some(source), options),
+        error => error,
+    };
+    let compare = |chunks: &mut Chunks, source: u32, offset: Option<u64>| {
         let known = known(source);
-        let found = read_again(chunks, offset, options, resumed, links).map_err(|error| match error {
-            // What was taken was valid.
-            Error::BadInput { .. } => another_source(chunks, Some(source), options),
-            error => error,
-        })?;
+        let found = read_again(chunks, offset, job).map_err(|error| or_another(chunks, source, error))?;
         let is_same = found == known.content() && (offset.is_some() || chunks.is_at(known.offset, known.padding));
         if is_same { Ok(()) } else { Err(another_source(chunks, Some(source), options)) }
     };
-    let go_to = |chunks: &mut Chunks, source: u32| match chunks.go_to(source) {
-        Err(Error::BadInput { .. }) => Err(another_source(chunks, Some(source), options)),
-        outcome => outcome,
-    };
+    let go_to =
+        |chunks: &mut Chunks, source: u32| chunks.go_to(source).map_err(|error| or_another(chunks, source, error));
     for source in 0..checkpoint.source {
         if links.is_some() || resumed.is_source_touched(source) {
             go_to(chunks, source)?;
-            compared(chunks, source, None)?;
+            compare(chunks, source, None)?;
         }
     }
     let last = checkpoint.source;
     go_to(chunks, last)?;
-    if (links.is_some() || resumed.is_source_touched(last)) && checkpoint.checksum.is_none() {
-        compared(chunks, last, Some(checkpoint.offset))?;
+    // Only a touched source need be read again.
+    let is_known = !resumed.is_source_touched(last) && links.is_none();
+    if !is_known && checkpoint.checksum.is_none() {
+        compare(chunks, last, Some(checkpoint.offset))?;
     }
     // Only a stream passes sections by here.
     let mut gathered = Gathered::default();
-    let mut each = |bytes: &[u8], section: Section| match links {
-        Some(links) => {
+    let mut each = |bytes: &[u8], section: Section| {
+        links.map_or(Ok(()), |links| {
             links.gather(&section.cid, section.body(bytes), &mut gathered);
             links.add(&mut gathered)
-        }
-        None => Ok(()),
+        })
     };
-    // What is known to be the same need not be read again.
-    let is_known = !resumed.is_source_touched(last) && links.is_none();
     let restart = checkpoint.restart.as_ref().filter(|_| checkpoint.checksum.is_none() || is_known);
-    match chunks.skip_to(checkpoint.offset, known(last).end, restart, links.is_some().then_some(&mut each)) {
-        // What was taken was valid.
-        Err(Error::BadInput { .. }) => return Err(another_source(chunks, Some(last), options)),
-        outcome => outcome?,
-    }
+    let skipped = chunks.skip_to(checkpoint.offset, known(last).end, restart, links.is_some().then_some(&mut each));
+    skipped.map_err(|error| or_another(chunks, last, error))?;
     if checkpoint.checksum.is_some() && chunks.checksum().is_some() && chunks.checksum() != checkpoint.checksum {
         return Err(another_source(chunks, Some(last), options));
     }
@@ -83,19 +75,15 @@ pub(in crate::load) fn skip(
     Ok(())
 }
 
-/// Checks that the sources are what an earlier run has read to its end. Untouched files are.
-pub(in crate::load) fn is_whole(
-    chunks: &mut Chunks,
-    resumed: &ResumedState,
-    options: &ImportOptions,
-    links: Option<&LinkList>,
-) -> Result<()> {
-    if !resumed.is_touched() && links.is_none() {
+/// Checks that the sources are those that an earlier run has read to their ends. Untouched files are.
+pub(in crate::load) fn check_whole(chunks: &mut Chunks, job: &Job<'_>) -> Result<()> {
+    let Job { options, resumed, .. } = *job;
+    if !resumed.is_touched() && job.links.is_none() {
         return Ok(());
     }
     let Some((checkpoint, padding)) = resumed.whole() else { return Err(another_source(chunks, None, options)) };
-    chunks.resume_sources(&resumed.sources);
-    skip(chunks, &checkpoint, options, resumed, links)?;
+    chunks.resume_sources(&resumed.car.sources);
+    skip(chunks, &checkpoint, job)?;
     match chunks.next(None) {
         Ok(None) if chunks.tail().padding == padding => Ok(()),
         Ok(_) | Err(Error::BadInput { .. }) => Err(another_source(chunks, Some(checkpoint.source), options)),
@@ -103,24 +91,17 @@ pub(in crate::load) fn is_whole(
     }
 }
 
-/// Reads the blocks of this source again, those before `offset` or all: the content of their records, of the shard alone
-/// where there is one.
-fn read_again(
-    chunks: &mut Chunks,
-    offset: Option<u64>,
-    options: &ImportOptions,
-    resumed: &ResumedState,
-    links: Option<&LinkList>,
-) -> Result<Content> {
-    let router = resumed.router.as_ref();
+/// Reads the blocks of this source again, those before `offset` or all. Returns the content of their records, or of those of
+/// the shard.
+fn read_again(chunks: &mut Chunks, offset: Option<u64>, job: &Job<'_>) -> Result<Content> {
+    let Job { options, resumed, links, .. } = *job;
+    let router = resumed.car.router.as_ref();
     let mut found = Content::default();
     let mut gathered = Gathered::default();
     let mut spare = None;
     while offset.is_none_or(|offset| chunks.position() < offset) {
-        let Some(chunk) = chunks.next_here(spare.take())? else {
-            // Null padding may be what is left.
-            break;
-        };
+        // Null padding may follow.
+        let Some(chunk) = chunks.next_here(spare.take())? else { break };
         let before = |start: &&u32| offset.is_none_or(|offset| chunk.base + u64::from(**start) < offset);
         for &start in chunk.starts.iter().take_while(before) {
             let Some(block) = Block::at(&chunk, start) else {
