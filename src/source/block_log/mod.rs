@@ -36,7 +36,6 @@ pub use layout::{BlockRef, LogLayout, Packings, TornTail};
 pub(crate) use links::{Chain, Checked, Expectations};
 pub(crate) use open::{Log, LogBody, Opened, Sought};
 pub(crate) use packing::Packing;
-pub(crate) use part::Part;
 pub use problem::LogProblem;
 pub(crate) use ranges::{Batch, LogFiles, Range, RangeReader};
 pub(crate) use transactions::Lookup;

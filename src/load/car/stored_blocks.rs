@@ -1,4 +1,4 @@
-//! Blocks in memory until their partitions are built: in the chunks of mapped files, or copied to pieces of their partition.
+//! Blocks before their partitions are built: in the chunks of mapped files, copied to pieces of memory, or spilled.
 
 use parking_lot::Mutex;
 
@@ -13,30 +13,30 @@ use crate::sort::router::{Route, Router};
 use crate::sort::spill::{Spill, no_partition};
 use crate::source::car::chunk::{Chunk, ChunkBytes};
 
-/// The least bytes of a piece that blocks are copied to, a page, and the most full ones that the memory is divided into: each
+/// The least bytes of a piece that blocks are copied to, a page; and the most full pieces that the memory is divided into. Each
 /// may be a map of its own, of which Linux gives a process 65,530 (`vm.max_map_count`).
 const LEAST_PIECE: u64 = 4 << 10;
 const MOST_PIECES: u64 = 1 << 15;
 
-/// Where the blocks are now.
-pub(in crate::load) enum Held {
+/// The blocks of all workers.
+pub(super) enum StoredBlocks {
     Memory {
         /// Chunks of mapped files, which all partitions share.
         arena: BlockArena,
-        /// For each partition, the blocks of it that were copied, if they were. They go back to the system when it is built.
+        /// For each partition, its blocks if they were copied. Their memory is freed when the partition is built.
         copies: Vec<Mutex<Option<BlockArena>>>,
-        /// For each partition, what each worker found.
+        /// For each partition, the entries of each worker.
         entries: Vec<Unsorted>,
-        /// For each partition, what was verified.
+        /// For each partition, the verified records.
         contents: Vec<Content>,
     },
     Spilled(Spill),
 }
 
-impl Held {
-    /// What the workers hold of the partitions that are wanted.
+impl StoredBlocks {
+    /// Joins the blocks of the workers, but for partitions that are not wanted.
     pub fn of_workers(
-        holds: impl IntoIterator<Item = Hold>,
+        workers: impl IntoIterator<Item = WorkerBlocks>,
         router: &Router,
         layout: KeyLayout,
         is_wanted: impl Fn(u32) -> bool,
@@ -46,13 +46,13 @@ impl Held {
         let mut entries: Vec<Unsorted> = (0..partitions).map(|_| Unsorted::default()).collect();
         let mut copies: Vec<Option<BlockArena>> = (0..partitions).map(|_| None).collect();
         let mut contents = vec![Content::default(); partitions as usize];
-        for hold in holds {
-            contents.iter_mut().zip(&hold.contents).for_each(|(all, mine)| all.merge(*mine));
-            for HeldChunk { index, source, bytes } in hold.chunks {
+        for worker in workers {
+            contents.iter_mut().zip(&worker.contents).for_each(|(all, mine)| all.merge(*mine));
+            for HeldChunk { index, source, bytes } in worker.chunks {
                 arena.insert(index, bytes, vec![Mark { at: 0, source }]);
             }
-            let (workers, number) = (hold.workers, hold.number);
-            let found = hold.entries.into_iter().zip(hold.copies);
+            let (workers, number) = (worker.workers, worker.number);
+            let found = worker.entries.into_iter().zip(worker.copies);
             let partitions = (0u32..).zip(entries.iter_mut().zip(&mut copies)).zip(found);
             for ((_, (entries, copies)), (found, pieces)) in partitions.filter(|((index, _), _)| is_wanted(*index)) {
                 entries.add(found);
@@ -85,8 +85,8 @@ impl Piece {
         self.buffer.len() - self.len
     }
 
-    /// Copies a section into the last of a partition's pieces, or into a new one of `room` bytes where it does not fit: what is
-    /// free in the last one then stays so, and is added to `unused`. Returns which piece that is, and where in it the section begins.
+    /// Copies a section into the last of a partition's pieces, or into a new one of `room` bytes if it does not fit: then the
+    /// free bytes of the last one are added to `unused`. Returns the number of the piece, and the section's place in it.
     fn copy(
         pieces: &mut Vec<Self>,
         slab: &mut Slab,
@@ -118,25 +118,25 @@ impl Piece {
     }
 }
 
-/// What one worker holds.
-pub(in crate::load) struct Hold {
+/// The blocks in memory of one worker.
+pub(super) struct WorkerBlocks {
     entries: Vec<Vec<Entry>>,
-    /// For each partition, what was verified.
+    /// For each partition, the verified records.
     contents: Vec<Content>,
     chunks: Vec<HeldChunk>,
-    /// For each partition, where its blocks are copied to.
+    /// For each partition, the pieces that its blocks are copied to.
     copies: Vec<Vec<Piece>>,
-    /// What pieces are cut from.
+    /// Pieces are cut from this.
     slab: Slab,
-    /// Bytes that stay free in pieces which another one follows, and that nobody has taken into account yet.
+    /// Bytes that stay free in pieces before the last, since they were taken into account.
     unused: usize,
-    /// Where blocks are copied, the bytes of a piece.
+    /// The bytes of a piece, if blocks are copied.
     room: Option<usize>,
     number: u32,
     workers: u32,
 }
 
-impl Hold {
+impl WorkerBlocks {
     pub fn new(partitions: u32, (number, workers): (u32, u32), room: Option<usize>) -> Self {
         Self {
             entries: (0..partitions).map(|_| Vec::new()).collect(),
@@ -151,15 +151,12 @@ impl Hold {
         }
     }
 
-    /// Bytes of a piece for `partitions` where `memory` is divided into pieces, and no less than those for the disk.
+    /// Bytes of a piece of `memory`, no less than those of a piece for the disk.
     pub fn room(memory: u64, for_disk: u64) -> usize {
         for_disk.max(LEAST_PIECE).max(memory / MOST_PIECES) as usize
     }
 
-    /// Adds a block with the digest of its record, and copies it where it cannot stay in its chunk.
-    ///
-    /// # Errors
-    /// [`crate::Error::Io`]: the system gives no more memory.
+    /// Adds a block with the digest of its record, and copies it if it cannot stay in its chunk.
     pub fn add(&mut self, route: Route, chunk: &Chunk, block: &Block<'_>, digest: ContentDigest) -> Result<()> {
         let partition = route.partition as usize;
         let Self { entries, contents, copies, slab, unused, .. } = self;
@@ -180,9 +177,9 @@ impl Hold {
         Ok(())
     }
 
-    /// Bytes that stay free in pieces which another one has followed since the last call: they are part of the budget like
-    /// the blocks. The last piece of each partition has its own share of the plan.
-    pub fn unused(&mut self) -> usize {
+    /// Takes the bytes that stay free in pieces since the last call. They are part of the budget like the blocks; the last
+    /// piece of each partition has its own share of the plan.
+    pub fn take_unused(&mut self) -> usize {
         std::mem::take(&mut self.unused)
     }
 
@@ -191,14 +188,12 @@ impl Hold {
         self.chunks.push(HeldChunk { index: chunk.index, source: chunk.source, bytes: chunk.bytes });
     }
 
-    /// What was verified of all that is held.
+    /// The verified records.
     pub fn content(&self) -> Content {
-        let mut all = Content::default();
-        self.contents.iter().for_each(|content| all.merge(*content));
-        all
+        self.contents.iter().copied().sum()
     }
 
-    /// Takes everything out: what was verified of it, and its sections, with the sources that they came from.
+    /// Takes the verified records and their sections, with the marks of their sources.
     pub fn take(&mut self) -> (Content, impl Iterator<Item = (ChunkBytes, Vec<Mark>)> + use<>) {
         let content = self.content();
         let none = Self::new(0, (self.number, self.workers), self.room);

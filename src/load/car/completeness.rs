@@ -1,7 +1,8 @@
-//! Whether a snapshot is complete: its roots are among its blocks, and so is what the blocks link to; and its head.
+//! The completeness of a snapshot: its roots and the linked blocks are among its blocks. Also finds its head.
 
 use crate::blocks::dag::header::chain_header;
 use crate::error::{Error, Problem, Result};
+use crate::hash::IDENTITY;
 use crate::load::context::{Completeness, Job};
 use crate::load::links::{Gathered, LinkList, Missing};
 use crate::load::options::Links;
@@ -16,8 +17,8 @@ use crate::source::car::{CarProblem, RawCid, read_cid};
 /// How many missing roots and links are named.
 const NAMED: usize = 10;
 
-/// Of these, how many are in a message.
-const TOLD: usize = 3;
+/// How many of these are in a message.
+const NAMED_IN_MESSAGE: usize = 3;
 
 /// Roots that are looked up at once.
 const LOOKED_UP: usize = 256;
@@ -25,20 +26,14 @@ const LOOKED_UP: usize = 256;
 /// Keys of an existing database that are added at once.
 const ADDED: usize = 1 << 12;
 
-/// The hash function of CIDs that hold their block.
-const IDENTITY: u64 = 0;
-
-/// The networks of Filecoin, each by the block of its genesis: a database that has the one is of the other.
+/// The networks of Filecoin, and the block of the genesis of each.
 const GENESIS: [(&str, &str); 2] = [
     ("mainnet", "bafy2bzacecnamqgqmifpluoeldx7zzglxcljo6oja4vrmtj7432rphldpdmm2"),
     ("calibnet", "bafy2bzacecyaggy24wol5ruvs6qm73gjibs2l2iyhcqmvi7r7a4ph7zx3yqd4"),
 ];
 
-/// Looks for the roots and compares links with blocks, in a database that is closed and not yet under its name.
-///
-/// # Errors
-/// [`Error::BadInput`]: something is missing that the caller requires; [`Error::Rocks`], [`Error::Io`]: the database or the
-/// list of links cannot be read; [`Error::Interrupted`].
+/// Looks for the roots and compares links with blocks, in a database that is closed and not yet under its name. It is an error
+/// if something is missing that the caller requires.
 pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Router>) -> Result<Completeness> {
     let mut found = Completeness::default();
     let links = job.options.links;
@@ -46,7 +41,7 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Ro
         return Ok(found);
     }
     let reader = Reader::open(job.target.working(), &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
-    // Whether a root of another shard is there, that shard says.
+    // Roots of other shards are not checked.
     let is_own = |root: &&RawCid| router.is_none_or(|router| is_own(job.options.key, router, root));
     let own: Vec<RawCid> = roots.iter().filter(is_own).cloned().collect();
     look_for_roots(job, &reader, &own, &mut found)?;
@@ -59,7 +54,7 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Ro
         first: listed(&found.first_missing_roots),
     };
     if found.missing_roots > 0 {
-        judge(job, links == Links::Roots, lacks_roots(&found))?;
+        fail_or_warn(job, links == Links::Roots, lacks_roots(&found))?;
     }
     if let Some(list) = job.links {
         let report = compare(job, &reader, list)?;
@@ -69,23 +64,23 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Ro
                 of: report.linked,
                 first: listed(&report.first_missing),
             };
-            judge(job, links == Links::Require, problem)?;
+            fail_or_warn(job, links == Links::Require, problem)?;
         }
         if report.malformed > 0 {
             let problem = CarProblem::UnreadableLinks { malformed: report.malformed };
-            judge(job, links == Links::Require, problem)?;
+            fail_or_warn(job, links == Links::Require, problem)?;
         }
         found.links = Some(report);
     }
     // A root is a link of the header.
     if found.missing_roots > 0 && links == Links::Require {
-        judge(job, true, lacks_roots(&found))?;
+        fail_or_warn(job, true, lacks_roots(&found))?;
     }
     Ok(found)
 }
 
-/// An error where the caller requires what is missing, else a warning.
-fn judge(job: &Job<'_>, required: bool, problem: CarProblem) -> Result<()> {
+/// Returns an error if the caller requires what is missing, otherwise reports a warning.
+fn fail_or_warn(job: &Job<'_>, required: bool, problem: CarProblem) -> Result<()> {
     if required {
         return Err(Error::bad_input(&job.sources.shown(), None, problem));
     }
@@ -93,8 +88,8 @@ fn judge(job: &Job<'_>, required: bool, problem: CarProblem) -> Result<()> {
     Ok(())
 }
 
-/// Looks the roots up. Those that are headers of a Filecoin chain are its head; the metadata of a snapshot of version 2 name
-/// the headers instead.
+/// Looks the roots up. The head is the highest root that is a header of a Filecoin chain, or that the metadata of a snapshot of
+/// version 2 name.
 fn look_for_roots(job: &Job<'_>, reader: &Reader, roots: &[RawCid], found: &mut Completeness) -> Result<()> {
     let (layout, family) = (job.options.key, &job.options.column_family);
     let (mut head, mut named) = (None, Vec::new());
@@ -107,7 +102,7 @@ fn look_for_roots(job: &Job<'_>, reader: &Reader, roots: &[RawCid], found: &mut 
                     head = head.max(header(block.as_ref()));
                     named.extend(Metadata::read(block.as_ref()).map(|metadata| metadata.head_tipset));
                 }
-                // Its block is in the root itself.
+                // The root itself has its block.
                 None if read_cid(root.as_bytes()).is_ok_and(|span| span.is_some_and(|span| span.hash == IDENTITY)) => {}
                 None => {
                     found.missing_roots += 1;
@@ -132,7 +127,7 @@ fn look_for_roots(job: &Job<'_>, reader: &Reader, roots: &[RawCid], found: &mut 
     Ok(())
 }
 
-/// The network whose genesis is in the database; `None` where it is none of those that are known.
+/// The network whose genesis is in the database, if it is known.
 fn network(job: &Job<'_>, reader: &Reader) -> Result<Option<String>> {
     for (name, genesis) in GENESIS {
         let genesis: Option<RawCid> = genesis.parse().ok();
@@ -144,20 +139,20 @@ fn network(job: &Job<'_>, reader: &Reader) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Whether a block of this CID is in the shard of the router.
+/// True if a block of this CID is in the shard of the router.
 fn is_own(layout: KeyLayout, router: &Router, root: &RawCid) -> bool {
     let span = read_cid(root.as_bytes()).ok().flatten();
     span.is_none_or(|span| router.route(key_of(layout, root), layout.digest_in_key(&span)).is_own)
 }
 
-/// What a block of this CID is stored under.
+/// The key of the block of a CID.
 fn key_of(layout: KeyLayout, cid: &RawCid) -> &[u8] {
     let bytes = cid.as_bytes();
     let span = read_cid(bytes).ok().flatten();
     span.and_then(|span| bytes.get(layout.key_start(&span)..)).unwrap_or(bytes)
 }
 
-/// Compares links with blocks, those that an existing database had before included, and names some that are missing.
+/// Compares links with blocks, those of an existing database included, and names some missing ones.
 fn compare(job: &Job<'_>, reader: &Reader, links: &LinkList) -> Result<LinkReport> {
     job.progress.begin(Phase::Check, None);
     let family = &job.options.column_family;
@@ -178,7 +173,7 @@ fn compare(job: &Job<'_>, reader: &Reader, links: &LinkList) -> Result<LinkRepor
     Ok(report)
 }
 
-/// The first links that are missing, in the order of the keys of the blocks that have them.
+/// The first missing links, in the order of the keys of the blocks that have them.
 fn names(job: &Job<'_>, reader: &Reader, missing: &Missing) -> Result<Vec<String>> {
     let most = NAMED.min(usize::try_from(missing.missing).unwrap_or(NAMED));
     let mut found = Vec::new();
@@ -196,10 +191,10 @@ fn names(job: &Job<'_>, reader: &Reader, missing: &Missing) -> Result<Vec<String
     scan.status().map(|()| found)
 }
 
-/// Some of those that are missing, for a message.
+/// Joins some missing CIDs for a message.
 fn listed(first: &[String]) -> String {
-    let more = (first.len() > TOLD).then_some("..");
-    first.iter().take(TOLD).map(String::as_str).chain(more).collect::<Vec<_>>().join(", ")
+    let more = (first.len() > NAMED_IN_MESSAGE).then_some("..");
+    first.iter().take(NAMED_IN_MESSAGE).map(String::as_str).chain(more).collect::<Vec<_>>().join(", ")
 }
 
 /// The keys of an existing database.

@@ -1,4 +1,4 @@
-//! The state of an existing database, which shows whether another program has opened it for writing.
+//! The state of an existing database. It changes when a program opens the database for writing.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,7 +14,7 @@ const MOST: u64 = 256 << 10;
 /// The state changes when a database is opened for writing: RocksDB then begins another MANIFEST and replaces CURRENT,
 /// which names it. Names repeat after a restore and in databases that were made alike; times and identities do not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct DatabaseState {
+pub(in crate::load) struct DatabaseState {
     /// The text of CURRENT.
     pub manifest: String,
     /// When CURRENT was written, in nanoseconds since 1970.

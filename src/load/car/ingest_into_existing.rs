@@ -1,4 +1,4 @@
-//! Adding finished files to an existing database: compared with its records, ingested above them, compacted.
+//! Adding finished files to an existing database: they are compared with its records, ingested above them, and compacted.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::load::built::FamilyDone;
 use crate::load::car::blocks::conflict;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
-use crate::load::existing::{Existing, Held};
+use crate::load::existing::{Existing, ExistingRecords};
 use crate::load::journal::Entry;
 use crate::progress::Phase;
 use crate::rocks::settings::IngestSettings;
@@ -20,14 +20,18 @@ const LOOKED_UP: usize = 256;
 const LOOKED_UP_BYTES: usize = 1 << 20;
 
 /// Ingests the files into an existing database, above its own, and compacts it. Returns its levels, and how many of the
-/// records it held before.
-pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<(Vec<Level>, u64)> {
-    existing.keep()?;
+/// records it had before.
+pub(super) fn ingest_into_existing(
+    job: &Job<'_>,
+    built: &FamilyDone,
+    existing: &Existing<'_>,
+) -> Result<(Vec<Level>, u64)> {
+    existing.make_checkpoint()?;
     let before = compare(job, built, existing)?;
     job.progress.begin(Phase::Ingest, None);
     let store = existing.open(job.loading, &job.options.column_family, job.journal, None)?;
-    // Its keys may overlap the files: they go above, with a sequence number of their own. The files stay, so that the
-    // database can go back to what it was and the import can go on from them.
+    // The keys may overlap, so the files go above with a sequence number of their own. The files stay in the `sst` folder, so
+    // that the import can be resumed after the database was restored.
     let settings = IngestSettings {
         move_files: false,
         link_files: true,
@@ -37,7 +41,7 @@ pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existin
         fail_if_not_bottommost_level: false,
         ..job.preset.ingest()
     };
-    if before < built.tally.records {
+    if before < built.tally.written.records {
         failpoint::reach("ingesting");
         store.ingest(&job.options.column_family, paths(job, built), &settings)?;
         failpoint::reach("ingest");
@@ -54,11 +58,8 @@ pub(in crate::load) fn add(job: &Job<'_>, built: &FamilyDone, existing: &Existin
     Ok((levels, before))
 }
 
-/// Reads the files back, which must hold what was built, and compares each record with those that the database held.
-/// Returns how many the database held.
-///
-/// # Errors
-/// [`Error::BadInput`]: the database has another block under a key; [`Error::State`], [`Error::Rocks`]: files are damaged.
+/// Reads the files back, which must have the records that were built, and compares each record with those of the database.
+/// Returns how many the database had.
 fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<u64> {
     let Job { options, target, progress, .. } = *job;
     progress.begin(Phase::Check, None);
@@ -71,13 +72,13 @@ fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result
     drop(store);
     let reader = Reader::open(scratch, &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
     let files = reader.files()?;
-    let held = existing.held(family)?;
-    let new = || Comparison { job, held: &held, batch: Vec::new(), bytes: 0, content: Content::default(), existing: 0 };
+    let known = existing.records(family)?;
+    let new =
+        || Comparison { job, known: &known, batch: Vec::new(), bytes: 0, content: Content::default(), existing: 0 };
     let parts = job.scan(&reader, &files, family).visit(new).map_err(|error| job.damaged(error))?;
-    let mut found = Content::default();
-    parts.iter().for_each(|part| found.merge(part.content));
-    if found != built.tally.written() {
-        let what = format!("is damaged: its SST files have {found}, {} were written", built.tally.written());
+    let found: Content = parts.iter().map(|part| part.content).sum();
+    if found != built.tally.written {
+        let what = format!("is damaged: its SST files have {found}, {} were written", built.tally.written);
         return Err(Error::damaged_work(&target.partial, what));
     }
     drop(reader);
@@ -92,11 +93,11 @@ fn paths(job: &Job<'_>, built: &FamilyDone) -> Vec<PathBuf> {
 /// Records of finished files that are to be looked up.
 struct Comparison<'a> {
     job: &'a Job<'a>,
-    held: &'a Held,
+    known: &'a ExistingRecords,
     batch: Vec<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
     content: Content,
-    /// Records that the database held before.
+    /// Records that the database had before.
     existing: u64,
 }
 
@@ -111,7 +112,7 @@ impl Visit for Comparison<'_> {
     fn end(&mut self) -> Result<()> {
         let keys: Vec<&[u8]> = self.batch.iter().map(|(key, _)| &key[..]).collect();
         let mut existing = 0;
-        self.held.look_up(&keys, true, |index, value| {
+        self.known.look_up(&keys, true, |index, value| {
             existing += 1;
             if self.batch[index].1 == value {
                 Ok(())
