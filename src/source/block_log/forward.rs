@@ -141,47 +141,13 @@ impl Forward {
     }
 
     fn fill(&mut self, batch: &mut Batch, target: usize, until: Option<u32>, reached: &dyn Fn(u64)) -> Result<()> {
-        let mut filled = self.carry.len();
-        let room = ROOM + target.max(filled).max(PEEK);
-        make_room(&mut batch.bytes, room);
+        let (mut filled, mut taken) = (self.carry.len(), 0);
+        make_room(&mut batch.bytes, ROOM + target.max(filled).max(PEEK));
         if let Some(to) = batch.bytes.get_mut(ROOM..ROOM + filled) {
             to.copy_from_slice(&self.carry);
         }
         batch.at = self.at;
-        let mut taken = 0;
-        let mut outcome = Ok(());
-        loop {
-            while !self.ended && ROOM + filled < batch.bytes.len() && outcome.is_ok() {
-                let into = batch.bytes.get_mut(ROOM + filled..).unwrap_or_default();
-                let want = into.len().min(PIECE);
-                match self.stream.fill(&mut into[..want]) {
-                    Ok(got) => {
-                        filled += got;
-                        self.ended = got < want;
-                        reached(self.stream.consumed());
-                    }
-                    Err(error) => outcome = Err(error),
-                }
-            }
-            if outcome.is_err() {
-                break;
-            }
-            let piece = batch.bytes.get(ROOM..ROOM + filled).unwrap_or_default();
-            let step = self.step(piece, &mut taken, &mut batch.spans, until);
-            match step {
-                Ok(Step::Enough) => break,
-                Ok(Step::More) if batch.spans.is_empty() => {
-                    // An entry is longer than the batch, which grows as bytes are read.
-                    let len = batch.bytes.len();
-                    batch.bytes.resize(len + len.min(2 * MAX_BLOCK), 0);
-                }
-                Ok(Step::More) => break,
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
-                }
-            }
-        }
+        let outcome = self.read_entries(batch, &mut filled, &mut taken, until, reached);
         self.carry.clear();
         self.carry.extend_from_slice(batch.bytes.get(ROOM + taken..ROOM + filled).unwrap_or_default());
         self.at += taken as u64;
@@ -189,23 +155,51 @@ impl Forward {
         outcome
     }
 
-    /// Takes complete entries from the front of `piece`.
-    fn step(&mut self, piece: &[u8], taken: &mut usize, spans: &mut Vec<Span>, until: Option<u32>) -> Result<Step> {
+    /// Reads until `batch` is full or has at least one entry. `filled` and `taken` count its bytes and those of entries.
+    fn read_entries(
+        &mut self,
+        batch: &mut Batch,
+        filled: &mut usize,
+        taken: &mut usize,
+        until: Option<u32>,
+        reached: &dyn Fn(u64),
+    ) -> Result<()> {
+        loop {
+            while !self.ended && ROOM + *filled < batch.bytes.len() {
+                let into = batch.bytes.get_mut(ROOM + *filled..).unwrap_or_default();
+                let want = into.len().min(PIECE);
+                let got = self.stream.fill(&mut into[..want])?;
+                *filled += got;
+                self.ended = got < want;
+                reached(self.stream.consumed());
+            }
+            let piece = batch.bytes.get(ROOM..ROOM + *filled).unwrap_or_default();
+            if self.step(piece, taken, &mut batch.spans, until)? || !batch.spans.is_empty() {
+                return Ok(());
+            }
+            // An entry is longer than the batch, which grows as bytes are read.
+            let len = batch.bytes.len();
+            batch.bytes.resize(len + len.min(2 * MAX_BLOCK), 0);
+        }
+    }
+
+    /// Takes complete entries from the front of `piece`. False if more bytes are needed.
+    fn step(&mut self, piece: &[u8], taken: &mut usize, spans: &mut Vec<Span>, until: Option<u32>) -> Result<bool> {
         loop {
             let rest = piece.get(*taken..).unwrap_or_default();
             let at = self.at + *taken as u64;
             if rest.is_empty() {
-                return Ok(if self.ended { Step::Enough } else { Step::More });
+                return Ok(self.ended);
             }
             if until.is_some_and(|until| self.last.is_some_and(|(last, _)| last >= until)) && !spans.is_empty() {
-                return Ok(Step::Enough);
+                return Ok(true);
             }
             let before = self.last.and_then(|(_, id)| id);
             let expected = self.last.map_or(1, |(last, _)| last.saturating_add(1));
             let bad = |at: u64, problem: LogProblem| Error::bad_input(&self.name, at, problem);
             let span = match self.framing.end_of(rest, at, before.as_ref(), self.ended) {
                 End::At(span) => span,
-                End::More => return Ok(Step::More),
+                End::More => return Ok(false),
                 End::Cut => return self.torn(rest.len() as u64, at),
                 End::Bad(problem) if self.last.is_none() => {
                     return Err(bad(at, LogProblem::NotALog { reason: problem.to_string() }));
@@ -250,7 +244,7 @@ impl Forward {
     }
 
     /// The log ends inside an entry.
-    fn torn(&mut self, rest: u64, at: u64) -> Result<Step> {
+    fn torn(&mut self, rest: u64, at: u64) -> Result<bool> {
         let Some((last, id)) = self.last else {
             return Err(Error::bad_input(&self.name, at, LogProblem::Empty));
         };
@@ -266,11 +260,6 @@ impl Forward {
         }
         self.rest = rest;
         self.done = true;
-        Ok(Step::Enough)
+        Ok(true)
     }
-}
-
-enum Step {
-    Enough,
-    More,
 }

@@ -46,9 +46,8 @@ pub(crate) struct Part {
     pub last: Header,
     /// Bytes after the last complete block.
     pub rest: u64,
-    pub index: Option<Index>,
-    /// An index that was rejected when it was opened.
-    ignored: Option<IndexUse>,
+    /// The index beside it, or the reason why it is ignored.
+    index: Option<Result<Index, IndexUse>>,
 }
 
 impl Deref for Part {
@@ -58,11 +57,8 @@ impl Deref for Part {
     }
 }
 
-/// A block that was read on its own.
-struct Single {
-    start: u64,
-    header: Header,
-}
+/// A block that was read on its own: its start and header.
+type Single = (u64, Header);
 
 impl Part {
     /// Opens a file.
@@ -107,12 +103,8 @@ impl Part {
             let problem = LogProblem::Backwards { first: first.number, last: last.number };
             return Err(log.bad(log.start, problem));
         }
-        let (index, ignored) = match Index::open(path, framing, first.number, last.number) {
-            Some(Ok(index)) => (Some(index), None),
-            Some(Err(ignored)) => (None, Some(ignored)),
-            None => (None, None),
-        };
-        Ok(Self { log, first, last, rest, index, ignored })
+        let index = Index::open(path, framing, first.number, last.number);
+        Ok(Self { log, first, last, rest, index })
     }
 }
 
@@ -215,17 +207,17 @@ impl LogFile {
         let bytes = self.piece(start, end - start)?;
         let Some(span) = self.framing.span_before(&bytes, start, bytes.len()) else { return Ok(None) };
         let header = self.framing.header_of(&bytes, span, unpacker).map_err(|problem| self.bad(start, problem))?;
-        Ok(header.map(|header| Single { start, header }))
+        Ok(header.map(|header| (start, header)))
     }
 
     /// Reads the block that ends at `end`, if it names the id of the block before it.
     fn proven_before(&self, end: u64, unpacker: &mut Unpacker) -> Result<Option<Single>> {
-        let Some(found) = self.block_before(end, unpacker)? else { return Ok(None) };
-        let before = self.block_before(found.start, unpacker)?.map(|before| before.header.id);
-        if found.start > self.start && before != Some(found.header.previous) {
+        let Some((start, header)) = self.block_before(end, unpacker)? else { return Ok(None) };
+        let before = self.block_before(start, unpacker)?.map(|(_, before)| before.id);
+        if start > self.start && before != Some(header.previous) {
             return Ok(None);
         }
-        Ok(self.is_whole(found.start, end, before.as_ref())?.then_some(found))
+        Ok(self.is_whole(start, end, before.as_ref())?.then_some((start, header)))
     }
 
     /// True if the end of a block is also found from its start. Otherwise its word may name an earlier block.
@@ -237,21 +229,15 @@ impl LogFile {
 
     /// Finds the last complete block and the number of bytes after it.
     fn find_end(&mut self, first: &Header, torn: TornTail, unpacker: &mut Unpacker) -> Result<(Header, u64)> {
-        let whole = match self.proven_before(self.end, unpacker)? {
-            Some(found) => Some(found),
-            // A block next to a damaged one still ends here. The fault is reported at its place.
-            None => match self.block_before(self.end, unpacker)? {
-                Some(found)
-                    if found.start > self.start
-                        && found.header.number > first.number
-                        && self.is_whole(found.start, self.end, None)? =>
-                {
-                    Some(found)
-                }
-                _ => None,
-            },
-        };
-        if let Some(Single { header, .. }) = whole {
+        if let Some((_, header)) = self.proven_before(self.end, unpacker)? {
+            return Ok((header, 0));
+        }
+        // A block next to a damaged one still ends here. The fault is reported at its place.
+        if let Some((start, header)) = self.block_before(self.end, unpacker)?
+            && start > self.start
+            && header.number > first.number
+            && self.is_whole(start, self.end, None)?
+        {
             return Ok((header, 0));
         }
         let (mut reach, all) = (FIRST_SEARCH, self.end);
@@ -265,12 +251,12 @@ impl LogFile {
                 if !may_be {
                     continue;
                 }
-                if let Some(found) = self.proven_before(from + end as u64, unpacker)? {
+                if let Some((_, header)) = self.proven_before(from + end as u64, unpacker)? {
                     self.end = from + end as u64;
                     let rest = all - self.end;
-                    let Header { number: last, id, .. } = found.header;
+                    let Header { number: last, id, .. } = header;
                     return match torn {
-                        TornTail::Trim => Ok((found.header, rest)),
+                        TornTail::Trim => Ok((header, rest)),
                         TornTail::Error => Err(self.bad(self.end, LogProblem::Torn { last, id, rest })),
                     };
                 }
@@ -304,13 +290,13 @@ impl Part {
     }
 
     fn indexed_cut(&self, offset: u64, unpacker: &mut Unpacker) -> Result<Option<(u64, Header)>> {
-        let Some(index) = self.index.as_ref().filter(|index| index.is_right()) else { return Ok(None) };
+        let Some(index) = self.index() else { return Ok(None) };
         let Some((number, at)) = index.first_behind(self.framing, offset) else { return Ok(None) };
         if at <= self.start || at >= self.end {
             return Ok(None);
         }
         match self.proven_before(at, unpacker)? {
-            Some(found) if found.header.number.checked_add(1) == Some(number) => Ok(Some((at, found.header))),
+            Some((_, header)) if header.number.checked_add(1) == Some(number) => Ok(Some((at, header))),
             _ => {
                 index.refute(|| format!("it says that block {number} begins at byte {at}"));
                 Ok(None)
@@ -326,9 +312,14 @@ impl Part {
         word.is_some_and(|word| word.packing != Packing::Raw)
     }
 
+    /// Returns the index if it has agreed with the log so far.
+    pub fn index(&self) -> Option<&Index> {
+        self.index.as_ref()?.as_ref().ok().filter(|index| index.is_right())
+    }
+
     /// Compares the index entry of a block with the log.
     pub fn check_index(&self, indexed: Option<&Indexed>, word: u64, header: &Header) {
-        if let (Some(index), Some(indexed)) = (&self.index, indexed)
+        if let (Some(Ok(index)), Some(indexed)) = (&self.index, indexed)
             && !indexed.agrees(word, &header.id)
         {
             index.refute(|| format!("its entry of block {} is another than the log has", header.number));
@@ -337,7 +328,7 @@ impl Part {
 
     /// Reports whether the index of this part was used.
     pub fn index_use(&self) -> Option<IndexUse> {
-        self.index.as_ref().map(Index::used).or_else(|| self.ignored.clone())
+        self.index.as_ref().map(|index| index.as_ref().map_or_else(Clone::clone, Index::used))
     }
 }
 

@@ -256,7 +256,7 @@ impl<'a> RangeReader<'a> {
     /// Reads the index entries of a batch. There are none without an index that has agreed so far.
     pub fn indexed(&mut self, first: u32, count: usize) -> &[Indexed] {
         self.indexed.clear();
-        if let Some(index) = self.part.index.as_ref().filter(|index| index.is_right()) {
+        if let Some(index) = self.part.index() {
             index.get(first, count, &mut self.indexed);
         }
         &self.indexed
