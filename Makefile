@@ -66,9 +66,9 @@ test: setup ## Run all tests, with overflow checks and debug assertions in bedlo
 # a hundred times.
 test-long: setup ## Run the long crash and memory tests (45 minutes, 14 GiB of disk in TMPDIR)
 	@scripts/servers
-	BEDLOAD_LONG_TESTS=1 $(TEST) --test crash --test import --test memory --test hostile --test bench -- \
+	BEDLOAD_LONG_TESTS=1 $(TEST) --test crash --test import --test memory --test bench -- \
 	  kills:: damaged_work:: sync_order:: failing_disks:: resource_errors:: system_limits:: \
-	  budgets:: existing_databases:: doctor::
+	  budgets:: hostile:: existing_databases:: doctor::
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test remote -- repeated_kills::
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make

@@ -32,14 +32,14 @@ pub fn real() -> PathBuf {
 /// beside them knows.
 pub fn all() -> Vec<Fixture> {
     let mut all = listed(&own(), &own().join("expected.jsonl"));
-    let mut real_ones = listed(&real(), &own().join("real.jsonl"));
+    all.extend(listed(&real(), &own().join("real.jsonl")));
     let beside = real().join("expected.jsonl");
-    if beside.is_file() {
-        let unknown =
-            listed(&real(), &beside).into_iter().filter(|it| real_ones.iter().all(|known| known.path != it.path));
-        real_ones.extend(unknown.collect::<Vec<_>>());
+    let beside = if beside.is_file() { listed(&real(), &beside) } else { Vec::new() };
+    for fixture in beside {
+        if all.iter().all(|known| known.path != fixture.path) {
+            all.push(fixture);
+        }
     }
-    all.extend(real_ones);
     all
 }
 
@@ -61,6 +61,11 @@ impl Fixture {
 
     pub fn number(&self, field: &str) -> u64 {
         self.expected[field].as_u64().unwrap_or_else(|| panic!("no {field} of {}", self.name()))
+    }
+
+    /// Options that an import of it needs.
+    pub fn options(&self) -> &'static [&'static str] {
+        if self.number("null_padding") == 0 { &[] } else { &["--null-padding", "eof"] }
     }
 
     pub fn bytes(&self) -> Vec<u8> {

@@ -134,6 +134,7 @@ fn presets_load_equal_block_logs() {
         options_match_preset(name, &done.db);
         if memtable {
             assert!(done.number("/memtable/flushes") > 3, "{name}: {}", done.json["memtable"]);
+            assert!(done.number("/memtable/compaction_bytes_read") > 0, "{name}: {}", done.json["memtable"]);
         }
     });
 }

@@ -1,35 +1,20 @@
 //! Peak resident size stays within the budget plus a fixed 64 MiB, whatever the source, its compression and the threads.
 //!
-//! Snapshots are four times as large as the budget, so a loader that holds on to them fails. The size is asked of the
-//! kernel by two ways: the program's own report (`VmHWM`), and the `ru_maxrss` that the parent gets when it waits.
-//!
-//! `BEDLOAD_LONG_TESTS=1` adds a budget of 1 GiB and eight threads: some minutes, and 13 GiB of disk.
+//! Snapshots are four times as large as the budget, so a loader that holds on to them fails.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 
-use crate::common::car::{BLAKE2B_256, DAG_CBOR, cid, header, noise, section};
-use crate::common::run::Place;
+use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, block, cid, header, noise, section, varint};
+use crate::common::run::{BEDLOAD, Place, bedload, hermetic};
+use crate::{FIXED, MIB, Measured, is_long, measured};
 use bedload::testing::generate::{self, Format, Profile, Spec};
-use serde_json::Value;
-
-pub const MIB: u64 = 1 << 20;
-
-/// Memory beyond the budget: the program, RocksDB, the allocator's slack.
-pub const FIXED: u64 = 64 * MIB;
-
-fn long() -> bool {
-    std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1")
-}
 
 pub fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {
     let path = place.path(format.name());
     let mut out = File::create(&path).expect("room for a file");
-    // A child begins with the peak of its parent, so this process stays small: generating takes memory per thread.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
-    pool.install(|| generate::write(&Spec::new(Profile::Mainnet, size).format(format), &mut out)).expect("room");
+    generate::write(&Spec::new(Profile::Mainnet, size).format(format), &mut out).expect("room");
     path
 }
 
@@ -40,76 +25,20 @@ enum Way {
     Pipe,
 }
 
-/// One import that has run.
-struct Measured {
-    report: Value,
-    /// Peak resident size in bytes, as the kernel tells the parent.
-    peak: u64,
-}
-
-impl Measured {
-    fn number(&self, name: &str) -> u64 {
-        self.report[name].as_u64().unwrap_or_else(|| panic!("no {name} in {}", self.report))
-    }
-
-    fn spilled(&self) -> bool {
-        self.report["plan"]["sort"]["spill"].as_bool().expect("a plan")
-    }
-}
-
-fn import(place: &Place, source: &Path, way: Way, args: &[&str]) -> Measured {
-    let db = place.path("db");
-    let mut command = crate::common::run::bedload();
-    match way {
-        Way::File => command.arg("import").arg(source).stdin(Stdio::null()),
-        Way::Pipe => command.args(["import", "-"]).stdin(Stdio::piped()),
-    };
-    command.arg("--db").arg(&db).args(["--json", "--progress", "off"]).args(args);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("it runs");
-    let feeder = child.stdin.take().map(|mut pipe| {
-        let mut file = File::open(source).expect("the snapshot");
-        std::thread::spawn(move || std::io::copy(&mut file, &mut pipe))
-    });
-    let mut text = String::new();
-    child.stdout.take().expect("piped").read_to_string(&mut text).expect("text");
-    let peak = wait(child);
-    if let Some(feeder) = feeder {
-        feeder.join().expect("no panic").expect("the whole snapshot was read");
-    }
-    std::fs::remove_dir_all(&db).expect("a database");
-    Measured { report: serde_json::from_str(&text).expect("a report"), peak }
-}
-
-/// Waits for a child that must end well, and returns its peak resident size in bytes.
-pub fn wait(child: Child) -> u64 {
-    let mut status = 0;
-    // SAFETY: rusage is plain numbers, for which zero is a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to live variables; the child is ours and was not waited for.
-    let waited = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
-    assert_eq!(waited, child.id() as i32, "{}", std::io::Error::last_os_error());
-    assert_eq!(status, 0, "the import failed");
-    let kib = 1024;
-    usage.ru_maxrss as u64 * kib
+fn spilled(measured: &Measured) -> bool {
+    measured.report["plan"]["sort"]["spill"].as_bool().expect("a plan")
 }
 
 /// Imports `source` and expects that the budget of `mib` MiB was kept.
 #[track_caller]
 fn keeps(place: &Place, source: &Path, way: Way, mib: u64, threads: usize, args: &[&str]) -> Measured {
-    let budget = mib * MIB;
-    let (memory, count) = (format!("{mib}MiB"), threads.to_string());
-    let measured = import(place, source, way, &[&["--memory", &memory, "--threads", &count], args].concat());
-    let told = measured.number("peak_rss_bytes");
-    for (who, peak) in [("the report", told), ("the kernel", measured.peak)] {
-        // Less than this and something else was measured.
-        assert!(peak > 8 * MIB, "{who} says {} KiB", peak >> 10);
-        assert!(
-            peak <= budget + FIXED,
-            "by the word of {who} {} MiB with a budget of {mib} MiB: {way:?} {source:?}, {threads} threads, {}",
-            peak / MIB,
-            measured.report["plan"]
-        );
-    }
+    let mut command = bedload();
+    command.arg("import").arg(if way == Way::Pipe { Path::new("-") } else { source }).arg("--db").arg(place.path("db"));
+    command.args(["--memory", &format!("{mib}MiB"), "--threads", &threads.to_string()]).args(args);
+    let measured = measured(&mut command, (way == Way::Pipe).then_some(source));
+    let what = format!("{way:?} {source:?}, {threads} threads, {args:?}, {}", measured.report["plan"]);
+    measured.stays_within(mib * MIB + FIXED, &what);
+    std::fs::remove_dir_all(place.path("db")).expect("a database");
     measured
 }
 
@@ -124,11 +53,11 @@ fn four_times(mib: u64) {
                 // All combinations of the small ones; of the large ones each form once.
                 let is_once = (format == Format::Car) == (way == Way::File);
                 let usual = if mib <= 64 { threads <= 2 } else { threads == 2 && is_once };
-                if !usual && !long() {
+                if !usual && !is_long() {
                     continue;
                 }
                 let measured = keeps(&place, &source, way, mib, threads, &[]);
-                assert!(measured.spilled(), "it cannot fit");
+                assert!(spilled(&measured), "it cannot fit");
                 let payload = measured.number("payload_bytes");
                 assert!(payload > 3 * mib * MIB, "only {payload} bytes were imported");
             }
@@ -137,12 +66,9 @@ fn four_times(mib: u64) {
     }
 }
 
-/// A snapshot of version 2 (FRC-0108) with F3 data of 300 MiB, and few other blocks. It is never whole in memory: a child
-/// begins with the peak of its parent.
+/// A snapshot of version 2 (FRC-0108) with F3 data of 300 MiB, and few other blocks.
 fn with_f3_data(place: &Place) -> PathBuf {
-    use crate::common::car::{RAW, block, varint};
     use ipld_core::ipld::Ipld;
-
     let piece = |number: u64| noise(number, 1 << 20);
     let mut hash = blake2b_simd::Params::new().hash_length(32).to_state();
     for number in 0..300 {
@@ -192,7 +118,7 @@ fn imports_stay_within_256_mib() {
 
 #[test]
 fn imports_stay_within_1_gib() {
-    if long() {
+    if is_long() {
         four_times(1024);
     } else {
         crate::common::skipped("set BEDLOAD_LONG_TESTS=1 to import 4 GiB within 1 GiB");
@@ -203,10 +129,10 @@ fn imports_stay_within_1_gib() {
 fn fitting_snapshot_stays_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 112 * MIB, Format::Car);
-    assert!(!keeps(&place, &source, Way::File, 144, 2, &[]).spilled(), "it fits");
-    assert!(!keeps(&place, &source, Way::File, 144, 1, &[]).spilled(), "it fits");
+    assert!(!spilled(&keeps(&place, &source, Way::File, 144, 2, &[])), "it fits");
+    assert!(!spilled(&keeps(&place, &source, Way::File, 144, 1, &[])), "it fits");
     // The size of a pipe is not known; a budget that holds it all the same is used.
-    assert!(!keeps(&place, &source, Way::Pipe, 288, 2, &[]).spilled(), "it fits");
+    assert!(!spilled(&keeps(&place, &source, Way::Pipe, 288, 2, &[])), "it fits");
 }
 
 #[test]
@@ -214,7 +140,6 @@ fn small_sources_stay_within_the_budget() {
     let place = Place::new();
     let dir = place.path("cars");
     std::fs::create_dir(&dir).expect("a folder");
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
     // More than are mapped at a time; some would fit a chunk many times.
     for seed in 0..400u64 {
         let format = if seed % 4 == 3 { Format::CarZst } else { Format::Car };
@@ -222,7 +147,7 @@ fn small_sources_stay_within_the_budget() {
         let path = dir.join(format!("{seed:03}.{}", format.name()));
         let mut out = File::create(&path).expect("room for a file");
         let spec = Spec::new(Profile::Small, size).seed(seed).format(format);
-        pool.install(|| generate::write(&spec, &mut out)).expect("room");
+        generate::write(&spec, &mut out).expect("room");
     }
     for args in [&[][..], &["--plan", "memory"], &["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"]] {
         for mib in [64, 288] {
@@ -234,84 +159,12 @@ fn small_sources_stay_within_the_budget() {
 }
 
 #[test]
-fn link_checks_stay_within_the_budget() {
+fn oversized_snapshot_stays_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 256 * MIB, Format::Car);
-    let measured = keeps(&place, &source, Way::File, 64, 2, &["--links", "check"]);
-    let linked = measured.report["links"]["linked"].as_u64().expect("a count");
-    assert!(linked > 10_000 && measured.report["links"]["missing"] == 0, "{}", measured.report["links"]);
-}
-
-/// A CAR of blocks whose digests are made up, written one by one: this process must stay small.
-fn made_up(place: &Place, count: u64, digest: impl Fn(u64) -> Vec<u8>, len: usize) -> PathBuf {
-    let path = place.path("made-up");
-    let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
-    out.write_all(&header(&[])).expect("room");
-    for i in 0..count {
-        let block = (cid(DAG_CBOR, BLAKE2B_256, &digest(i)), noise(i, len));
-        out.write_all(&section(&block)).expect("room");
-    }
-    out.flush().expect("room");
-    path
-}
-
-#[test]
-fn tiny_blocks_stay_within_the_budget() {
-    let place = Place::new();
-    let source = made_up(&place, 2_000_000, |i| noise(i, 32), 16);
-    for way in [Way::File, Way::Pipe] {
-        let measured = keeps(&place, &source, way, 64, 2, &["--verify", "none"]);
-        assert_eq!(measured.report["blocks"]["written"], 2_000_000);
-    }
-}
-
-#[test]
-fn half_piece_blocks_stay_within_the_budget() {
-    let place = Place::new();
-    // Half a piece of 512 KiB, and a little more.
-    let source = made_up(&place, 4600, |i| noise(i, 32), 264_000);
-    let measured = keeps(&place, &source, Way::Pipe, 2048, 2, &["--verify", "none"]);
-    assert_eq!(measured.report["plan"]["sort"]["partitions"]["piece_bytes"], 512 << 10);
-    assert_eq!(measured.report["blocks"]["written"], 4600);
-}
-
-#[test]
-fn oversized_partition_stays_within_the_budget() {
-    // Nothing routes digests that begin alike to different partitions.
-    let digest = |i| [&[7; 24][..], &u64::to_be_bytes(i)].concat();
-    let place = Place::new();
-    let source = made_up(&place, 256 << 10, digest, 1000);
-    for way in [Way::File, Way::Pipe] {
-        let measured = keeps(&place, &source, way, 64, 2, &["--verify", "none"]);
-        assert_eq!(measured.report["blocks"]["written"], 256 << 10);
-    }
-}
-
-#[test]
-fn six_key_prefixes_stay_within_the_budget() {
-    let place = Place::new();
-    let mib = if long() { 1024 } else { 128 };
-    let path = place.path("kinds");
-    let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
-    out.write_all(&header(&[])).expect("room");
-    let blocks = 4 * mib * MIB / 1000;
-    for i in 0..blocks {
-        let codec = [0x55, 0x70, DAG_CBOR, 0x0129, 0x78, 0x90][(i % 6) as usize];
-        let block = (cid(codec, BLAKE2B_256, &noise(i, 32)), noise(i, 950));
-        out.write_all(&section(&block)).expect("room");
-    }
-    out.flush().expect("room");
-    for threads in [2, 8] {
-        let measured = keeps(&place, &path, Way::File, mib, threads, &["--verify", "none"]);
-        assert!(measured.spilled(), "it cannot fit");
-        assert_eq!(measured.report["blocks"]["written"], blocks);
-    }
-}
-
-#[test]
-fn memtable_car_import_stays_within_the_budget() {
-    let place = Place::new();
-    let source = snapshot(&place, 256 * MIB, Format::Car);
+    assert!(spilled(&keeps(&place, &source, Way::File, 64, 2, &["--plan", "memory"])), "it cannot fit");
+    let links = keeps(&place, &source, Way::File, 64, 2, &["--links", "check"]).report["links"].clone();
+    assert!(links["linked"].as_u64() > Some(10_000) && links["missing"] == 0, "{links}");
     let args = ["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"];
     for threads in [2, 8] {
         let measured = keeps(&place, &source, Way::File, 64, threads, &args);
@@ -319,18 +172,47 @@ fn memtable_car_import_stays_within_the_budget() {
     }
 }
 
+/// A CAR of blocks of so many bytes whose digests are made up.
+fn made_up(place: &Place, count: u64, codec: impl Fn(u64) -> u64, len: usize) -> PathBuf {
+    let path = place.path("made-up");
+    let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
+    out.write_all(&header(&[])).expect("room");
+    for i in 0..count {
+        let block = (cid(codec(i), BLAKE2B_256, &noise(i, 32)), noise(i, len));
+        out.write_all(&section(&block)).expect("room");
+    }
+    out.flush().expect("room");
+    path
+}
+
 #[test]
-fn memory_plan_spills_an_oversized_file() {
+fn half_piece_blocks_stay_within_the_budget() {
     let place = Place::new();
-    let source = snapshot(&place, 256 * MIB, Format::Car);
-    assert!(keeps(&place, &source, Way::File, 64, 2, &["--plan", "memory"]).spilled(), "it cannot fit");
+    // Half a piece of 512 KiB, and a little more.
+    let source = made_up(&place, 4600, |_| DAG_CBOR, 264_000);
+    let measured = keeps(&place, &source, Way::Pipe, 2048, 2, &["--verify", "none"]);
+    assert_eq!(measured.report["plan"]["sort"]["partitions"]["piece_bytes"], 512 << 10);
+    assert_eq!(measured.report["blocks"]["written"], 4600);
+}
+
+#[test]
+fn six_key_prefixes_stay_within_the_budget() {
+    let place = Place::new();
+    let mib = if is_long() { 1024 } else { 128 };
+    let (blocks, codecs) = (4 * mib * MIB / 1000, [0x55, 0x70, DAG_CBOR, 0x0129, 0x78, 0x90]);
+    let path = made_up(&place, blocks, |i| codecs[(i % 6) as usize], 950);
+    for threads in [2, 8] {
+        let measured = keeps(&place, &path, Way::File, mib, threads, &["--verify", "none"]);
+        assert!(spilled(&measured), "it cannot fit");
+        assert_eq!(measured.report["blocks"]["written"], blocks);
+    }
 }
 
 #[test]
 fn memtable_log_import_stays_within_the_budget() {
     let place = Place::new();
     let source = place.path("block_log");
-    let mut generate = crate::common::run::bedload();
+    let mut generate = bedload();
     generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "256MiB", "--quiet"]);
     assert!(generate.status().expect("it runs").success());
     let small = ["--set", "load.cf.write_buffer_size=4M", "--set", "load.cf.max_write_buffer_number=2"];
@@ -378,14 +260,12 @@ fn import_stays_within_its_cgroup_limit() {
     let source = snapshot(&place, 4 * limit / 2, Format::Car);
     let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.0.display());
     let run = |args: &[&str]| {
-        let mut command = crate::common::run::hermetic("sh");
-        command.args(["-c", &enter, crate::common::run::BEDLOAD, "import"]).arg(&source);
-        command.arg("--db").arg(place.path("db")).args(["--json", "--progress", "off"]).args(args);
-        let output = command.output().expect("it runs");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{:?}: {text}", output.status);
+        let mut command = hermetic("sh");
+        command.args(["-c", &enter, BEDLOAD, "import"]).arg(&source).arg("--db").arg(place.path("db")).args(args);
+        let done = measured(&mut command, None);
+        assert!(done.is_done, "{}{}", done.report, done.stderr);
         std::fs::remove_dir_all(place.path("db")).expect("a database");
-        serde_json::from_slice::<Value>(&output.stdout).expect("a report")
+        done.report
     };
     // By itself it takes half of what the group allows, whatever the machine has.
     let report = run(&["--threads", "2"]);

@@ -1,8 +1,88 @@
-//! The budget of an import. A binary of its own: the kernel counts what a process had before it became another program, so
-//! these imports must be started by a process that is small.
+//! Peak memory: a run keeps its budget plus 64 MiB, or is refused with the budget that it needs.
+//!
+//! `BEDLOAD_LONG_TESTS=1` adds a budget of 1 GiB, eight threads and all hostile inputs: some minutes, and 13 GiB of disk.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod budgets;
 mod bundles;
+mod hostile;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const MIB: u64 = 1 << 20;
+
+/// Memory beyond the budget: the program, RocksDB, the allocator's slack.
+const FIXED: u64 = 64 * MIB;
+
+fn is_long() -> bool {
+    common::crash::rounds(0, 1) == 1
+}
+
+/// A run that has ended.
+struct Measured {
+    is_done: bool,
+    stderr: String,
+    report: Value,
+    /// Peaks of anonymous and of all resident memory, in bytes. The first is sampled, the second is the kernel's.
+    anonymous: u64,
+    resident: u64,
+    time: Duration,
+}
+
+impl Measured {
+    #[track_caller]
+    fn number(&self, name: &str) -> u64 {
+        self.report[name].as_u64().unwrap_or_else(|| panic!("no {name} in {}", self.report))
+    }
+
+    /// Both the report and the kernel say that no more memory was used.
+    #[track_caller]
+    fn stays_within(&self, bytes: u64, what: &str) {
+        assert!(self.is_done, "{what}: {}{}", self.report, self.stderr);
+        for (who, peak) in [("the report", self.number("peak_rss_bytes")), ("the kernel", self.resident)] {
+            // Less than this and something else was measured.
+            assert!(peak > 8 * MIB, "{who} says {} KiB", peak >> 10);
+            assert!(peak <= bytes, "by the word of {who} {} MiB instead of {}: {what}", peak / MIB, bytes / MIB);
+        }
+    }
+}
+
+/// Runs a command that prints a report. A pipe brings it the content of `piped`.
+fn measured(command: &mut Command, piped: Option<&Path>) -> Measured {
+    command.args(["--json", "--progress", "off"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let feeder = piped.map(|source| {
+        let mut cat = common::run::hermetic("cat").arg(source).stdout(Stdio::piped()).spawn().expect("cat");
+        command.stdin(cat.stdout.take().expect("piped"));
+        cat
+    });
+    let begun = Instant::now();
+    let child = command.spawn().expect("it runs");
+    // Closes the end of the pipe that this process holds.
+    command.stdin(Stdio::null());
+    let status = format!("/proc/{}/status", child.id());
+    let waiter = std::thread::spawn(move || child.wait_with_output().expect("our child"));
+    let (mut anonymous, mut resident) = (0, 0);
+    while !waiter.is_finished() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let field = |name| {
+            let mut lines = text.lines();
+            let kib = lines.find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok());
+            kib.unwrap_or_default() << 10
+        };
+        (anonymous, resident) = (field("RssAnon:").max(anonymous), field("VmHWM:").max(resident));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let (time, output) = (begun.elapsed(), waiter.join().expect("no panic"));
+    if let Some(mut cat) = feeder {
+        cat.wait().expect("our child");
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    Measured { is_done: output.status.success(), stderr, report, anonymous, resident, time }
+}
