@@ -105,7 +105,7 @@ impl OpenCar {
         Self { name, bytes, modes, next, carry, position, size, data, padding, skipped_block, checksum, remote, sum }
     }
 
-    /// Opens `input` in place of this source and reads its header.
+    /// Replaces this source by `input` and reads its header.
     pub fn begin(&mut self, input: Input) -> Result<Header> {
         let Input { name, size, body, remote, expected, .. } = input;
         let bytes = Bytes::new(body);
@@ -131,7 +131,7 @@ impl OpenCar {
         self.carry = Vec::new();
     }
 
-    /// The file, if the source is a plain one.
+    /// Returns the file of a plain source.
     pub fn file(&self) -> Option<&File> {
         match &self.bytes {
             Bytes::File(reader) => Some(&reader.file),
@@ -139,7 +139,7 @@ impl OpenCar {
         }
     }
 
-    /// XXH3-64 of all bytes handed out so far, for a stream that was read from its start.
+    /// Returns the XXH3-64 of all bytes handed out so far, for a stream that was read from its start.
     pub fn checksum(&self) -> Option<u64> {
         self.checksum.as_ref().map(Hasher::finish)
     }
@@ -150,7 +150,7 @@ impl OpenCar {
         }
     }
 
-    /// Bytes from `at` to the end of the data.
+    /// Returns the bytes from `at` to the end of the data.
     fn window(&self, at: u64) -> usize {
         self.data.end.map_or(usize::MAX, |end| usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX))
     }

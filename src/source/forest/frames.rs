@@ -14,7 +14,6 @@ pub const LEVEL: i32 = 3;
 
 /// Largest content of one block of a zstd frame (RFC 8878, 3.1.1.2.4).
 const BLOCK_MAX: usize = 128 << 10;
-/// Magic number of a zstd frame.
 const FRAME_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Window descriptor for 2 MiB, which is what level 3 declares for content of unknown size.
 const WINDOW_2_MIB: u8 = 0x58;

@@ -43,10 +43,8 @@ const CHUNKS_PER_JOB: usize = 8;
 const JOB_BYTES: u64 = ((PIECES_PER_JOB + 2) * (PIECE + MAX_BLOCK) + (CHUNKS_PER_JOB + 2) * CHUNK) as u64;
 /// Starts of jobs that are kept: more than the consumer may have in work.
 const STARTS: usize = 4096;
-/// Largest window of a frame, in bytes.
 const MAX_WINDOW: u64 = 1 << MAX_WINDOW_LOG;
 
-/// Shares of threads and memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shares {
     workers: usize,
@@ -84,7 +82,6 @@ enum Slot {
     },
 }
 
-/// Finds the frames and hands them out.
 struct Scanner {
     source: Source,
     /// Start of Forest's index, where reading may end.
@@ -236,7 +233,6 @@ impl Scanner {
     }
 }
 
-/// The consumer's end.
 pub(super) struct ZstdStream {
     name: PathBuf,
     slots: Receiver<Slot>,

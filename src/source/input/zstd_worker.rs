@@ -15,12 +15,10 @@ use super::{Compression, CompressionProblem};
 use crate::error::{Error, Result};
 use crate::os::buffer::make_room;
 
-/// Bytes of a decompressed chunk.
 pub(super) const CHUNK: usize = 256 << 10;
 /// Largest window as a power of two: the limit of libzstd on 64-bit machines (`zstd --ultra --long=31`).
 pub(super) const MAX_WINDOW_LOG: u32 = 31;
 
-/// Compressed bytes for a worker.
 pub(super) enum Piece {
     Bytes(Vec<u8>),
     /// The job is complete and must end with a frame. Without it the input is cut or bad, which the scanner reports.
@@ -35,7 +33,6 @@ pub(super) enum Unpacked {
     Done,
 }
 
-/// A sequence of complete frames.
 pub(super) struct Job {
     /// Offset of the first one in the input.
     pub(super) start: u64,
@@ -66,7 +63,6 @@ impl Pool {
     }
 }
 
-/// Shared by all workers.
 pub(super) struct Shared {
     pub(super) name: Arc<Path>,
     pub(super) jobs: Receiver<Job>,
@@ -108,13 +104,10 @@ impl Shared {
     }
 }
 
-/// A job in work.
 struct Run<'a> {
     shared: &'a Shared,
     job: &'a Job,
-    /// Start of the current frame.
     frame: u64,
-    /// The decoder's position in the input.
     at: u64,
     out: Vec<u8>,
     filled: usize,
@@ -172,7 +165,6 @@ impl Run<'_> {
         }
     }
 
-    /// Sends the decompressed bytes.
     fn flush(&mut self) -> Result<(), Stop> {
         if self.filled == 0 {
             return Ok(());
@@ -219,7 +211,6 @@ fn new_decoder() -> std::io::Result<Decoder<'static>> {
     Ok(decoder)
 }
 
-/// The size of libzstd's decoding context, rounded up.
 const CONTEXT: usize = 256 << 10;
 
 /// Memory of libzstd in addition to the window, in bytes: its context and its input buffer.
@@ -232,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_is_refused_is_told_from_damage() {
+    fn refused_memory_is_not_damage() {
         assert!(is_refused_memory(&std::io::Error::other("Allocation error : not enough memory")));
         let mut decoder = Decoder::new().expect("memory");
         let damaged = decoder.run(&mut InBuffer::around(b"no zstd frame"), &mut OutBuffer::around(&mut [0u8; 64][..]));
