@@ -28,7 +28,6 @@ pub(super) struct FileReader {
     pub at: u64,
     pub map: Option<Arc<Mapped>>,
     threads: Option<ReadAhead>,
-    /// End of the range that the system was advised to read.
     advised: u64,
 }
 
@@ -113,7 +112,6 @@ impl FileReader {
         Ok(())
     }
 
-    /// Advises the system to read ahead.
     pub fn advise(&mut self) {
         if self.at + READ_AHEAD / 2 > self.advised {
             let from = self.advised.max(self.at);

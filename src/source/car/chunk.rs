@@ -11,9 +11,7 @@ use crate::os::resources::prefetch;
 
 /// Consecutive whole sections.
 pub(crate) struct Chunk {
-    /// Index of the chunk.
     pub index: u32,
-    /// Index and name of the source.
     pub source: u32,
     pub name: Arc<Path>,
     /// Offset of the first byte in the decompressed source.
@@ -25,9 +23,7 @@ pub(crate) struct Chunk {
 
 /// The bytes of a chunk: read into memory, or mapped from the page cache.
 pub(crate) enum ChunkBytes {
-    /// The first `len` bytes of `buffer`.
     Read { buffer: Buffer, len: usize },
-    /// `len` bytes from `at` of a mapped file.
     Mapped { map: Arc<Mapped>, at: usize, len: usize },
 }
 

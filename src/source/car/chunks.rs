@@ -73,18 +73,15 @@ impl Chunks {
         self.car.find_f3_data(roots)
     }
 
-    /// Maps this source and the next ones, if they are plain files.
     pub fn map(&mut self) {
         self.car.modes.maps = true;
         self.car.map();
     }
 
-    /// True if chunks of this source are mapped.
     pub fn is_mapped(&self) -> bool {
         self.car.is_mapped()
     }
 
-    /// Starts threads that read plain files ahead.
     pub fn start_readers(&mut self) -> Result<()> {
         self.car.modes.has_readers = true;
         self.car.start_readers()
@@ -116,7 +113,6 @@ impl Chunks {
         self.begin(input).map(drop)
     }
 
-    /// Begins a source and reads its header.
     fn begin(&mut self, input: Input) -> Result<Header> {
         let compression = input.compression;
         let header = self.car.begin(input)?;
@@ -132,7 +128,6 @@ impl Chunks {
         Ok(header)
     }
 
-    /// Begins one more CAR in the same source.
     fn begin_part(&mut self) -> Result<()> {
         let part = self.car.position;
         let header = self.car.read_head()?;
@@ -268,7 +263,6 @@ impl Chunks {
         self.before + self.car.bytes.consumed()
     }
 
-    /// Returns the file of a plain source.
     pub fn file(&self) -> Option<&File> {
         self.car.file()
     }

@@ -11,16 +11,12 @@ const HEADER_COPIES: u64 = 20;
 const ROOT: u64 = 450;
 const SMALL_HEADER: u64 = 1 << 20;
 
-/// The limits of a reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// The longest section, in bytes.
     pub max_block: u64,
-    /// The meaning of a length of zero.
     pub null_padding: NullPadding,
     /// The longest section that the memory budget can hold, in bytes.
     pub fits: u64,
-    /// The budget in bytes, for the message.
     pub budget: u64,
     /// Bytes of one chunk; a longer section gets a chunk of its own.
     pub chunk: usize,
@@ -36,9 +32,7 @@ impl Limits {
 
 /// The whole sections at the front of some bytes, and the reason why no more follow.
 pub(super) struct Framing {
-    /// Offset of each section.
     pub starts: Vec<u32>,
-    /// Bytes of whole sections.
     pub len: usize,
     /// Bytes that make the next section whole. For a skipped block: bytes of its section before the block.
     pub needed: u64,
@@ -53,7 +47,6 @@ pub(super) enum Stop {
     Padding,
     /// The header of one more CAR.
     Header,
-    /// The block that is in no chunk.
     SkippedBlock,
 }
 

@@ -8,7 +8,6 @@ use serde::Deserialize;
 
 use super::RawCid;
 
-/// Longest metadata block, in bytes.
 pub(crate) const MAX_METADATA: usize = 64 << 10;
 
 /// The metadata block of a snapshot.

@@ -80,7 +80,6 @@ pub(super) struct OpenCar {
     pub carry: Vec<u8>,
     /// Offset of `carry` in the decompressed file.
     pub position: u64,
-    /// Size of a plain file.
     size: Option<u64>,
     pub data: DataBounds,
     /// Bytes of null padding after the blocks.
@@ -95,7 +94,6 @@ pub(super) struct OpenCar {
 }
 
 impl OpenCar {
-    /// Creates a source without bytes.
     pub fn empty(modes: Modes) -> Self {
         let (carry, position, size, padding, skipped_block, checksum, remote, sum) = Default::default();
         let name = Path::new("").into();
@@ -125,7 +123,6 @@ impl OpenCar {
         Ok(header)
     }
 
-    /// Closes the bytes.
     pub fn close(&mut self) {
         (self.bytes, self.remote) = (Bytes::Stream(Box::new(Prefixed::default())), None);
         self.carry = Vec::new();

@@ -73,7 +73,6 @@ impl ReadAhead {
         Ok(filled)
     }
 
-    /// Starts reading the next piece, into used memory.
     fn ask(&mut self, mut bytes: Vec<u8>) {
         bytes.resize(PIECE, 0);
         let (answer, asked) = bounded(1);

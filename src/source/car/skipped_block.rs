@@ -7,14 +7,11 @@ use crate::error::Cause;
 use crate::failpoint;
 use crate::hash::{Claim, Failure, FailureKind, Streaming, problem_of};
 
-/// The skipped sections.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SkippedCount {
-    /// The CID of the block.
     pub cid: String,
     /// Sections with the block.
     pub blocks: u64,
-    /// Bytes of the block in them.
     pub bytes: u64,
 }
 

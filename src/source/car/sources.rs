@@ -21,10 +21,8 @@ pub(crate) struct Following {
     pub open: Box<dyn FnMut(usize) -> Result<Input> + Send>,
 }
 
-/// The progress in a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SourceRead {
-    /// Index of the source.
     pub source: u32,
     pub compression: Cow<'static, str>,
     /// Version of its format; 0 before its header is read.
@@ -38,7 +36,6 @@ pub(crate) struct SourceRead {
     /// XXH3-64 of the bytes from the header to `offset`, for a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<u64>,
-    /// Bytes of null padding.
     pub padding: u64,
     /// Blocks, bytes of their values, and the content digest of their records.
     pub blocks: u64,
@@ -47,10 +44,8 @@ pub(crate) struct SourceRead {
     /// The roots; in a journal only new ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "as_text")]
     pub roots: Vec<RawCid>,
-    /// The expected checksum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<Box<Expected>>,
-    /// The skipped block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f3: Option<Box<SkippedCount>>,
     /// Offset of the last joined CAR.
@@ -86,7 +81,6 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// CIDs as text.
 mod as_text {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 

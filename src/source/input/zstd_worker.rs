@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender};
+use parking_lot::Mutex;
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 use zstd::zstd_safe;
 
@@ -19,12 +20,6 @@ pub(super) const CHUNK: usize = 256 << 10;
 /// Largest window as a power of two: the limit of libzstd on 64-bit machines (`zstd --ultra --long=31`).
 pub(super) const MAX_WINDOW_LOG: u32 = 31;
 
-pub(super) enum Piece {
-    Bytes(Vec<u8>),
-    /// The job is complete and must end with a frame. Without it the input is cut or bad, which the scanner reports.
-    End,
-}
-
 /// Decompressed bytes for the consumer.
 pub(super) enum Unpacked {
     Chunk(Chunk),
@@ -36,30 +31,23 @@ pub(super) enum Unpacked {
 pub(super) struct Job {
     /// Offset of the first one in the input.
     pub(super) start: u64,
-    pub(super) pieces: Receiver<Piece>,
+    /// Compressed bytes. `None` after the last piece, with the end of a frame. Without it the input is cut or bad, which the
+    /// scanner reports.
+    pub(super) pieces: Receiver<Option<Vec<u8>>>,
     pub(super) out: Sender<Unpacked>,
 }
 
 /// Empty buffers for reuse.
-#[derive(Clone)]
-pub(super) struct Pool {
-    give: Sender<Vec<u8>>,
-    take: Receiver<Vec<u8>>,
-}
+#[derive(Clone, Default)]
+pub(super) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Pool {
-    pub(super) fn new() -> Self {
-        let (give, take) = crossbeam_channel::unbounded();
-        Self { give, take }
-    }
-
     pub(super) fn take(&self) -> Vec<u8> {
-        self.take.try_recv().unwrap_or_default()
+        self.0.lock().pop().unwrap_or_default()
     }
 
     pub(super) fn give(&self, buffer: Vec<u8>) {
-        // Cannot fail: this pool holds the other end.
-        self.give.send(buffer).ok();
+        self.0.lock().push(buffer);
     }
 }
 
@@ -124,15 +112,15 @@ impl Run<'_> {
         let mut between_frames = true;
         for piece in &self.job.pieces {
             match piece {
-                Piece::Bytes(bytes) => {
+                Some(bytes) => {
                     self.piece(decoder, &bytes, &mut between_frames)?;
                     self.shared.packed.give(bytes);
                 }
-                Piece::End if between_frames => {
+                None if between_frames => {
                     self.flush()?;
                     return Ok(true);
                 }
-                Piece::End => return Err(Some(self.corrupt("data follow its last block".into()))),
+                None => return Err(Some(self.corrupt("data follow its last block".into()))),
             }
         }
         self.flush()?;

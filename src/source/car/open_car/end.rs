@@ -6,7 +6,6 @@ use crate::source::car::bytes::Bytes;
 use crate::source::car::header::{Begins, begins_header};
 use crate::source::car::{CarProblem, NullPadding};
 
-/// Bytes of one read.
 const PIECE: usize = 64 << 10;
 
 impl OpenCar {

@@ -13,7 +13,6 @@ use crate::source::car::skipped_block::NextSection;
 use crate::source::car::{CarProblem, HeaderStep, Step, next_section, read_header};
 use crate::source::input::Restart;
 
-/// Bytes of one read.
 const PIECE: usize = 64 << 10;
 
 impl OpenCar {

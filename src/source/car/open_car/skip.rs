@@ -6,7 +6,6 @@ use crate::source::car::metadata::{MAX_METADATA, Metadata};
 use crate::source::car::skipped_block::{NextSection, SkippedBlock};
 use crate::source::car::{CarProblem, RawCid, Step, next_section};
 
-/// Bytes of one read.
 const PIECE: usize = 1 << 20;
 
 impl OpenCar {
