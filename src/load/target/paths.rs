@@ -14,6 +14,7 @@
 //!
 //! Both directories belong to this user and are closed to others ([`private`]), so no other user can put files into them.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,12 +75,7 @@ impl Target {
         }
         // With a trailing slash, the name of a link would mean its target.
         let db = options.db.with_file_name(name);
-        let with = |ending: &str| {
-            let mut name = name.to_owned();
-            name.push(ending);
-            name
-        };
-        let partial = db.with_file_name(with(".partial"));
+        let partial = db.with_file_name(with_suffix(name, ".partial"));
         let mut target = Self {
             spill: PathBuf::new(),
             sst: partial.join("sst"),
@@ -99,7 +95,7 @@ impl Target {
         // The path of a spill directory that does not exist yet only shows where room is needed.
         target.spill = match (target.spill_elsewhere(), &target.work_dir) {
             (Some(spill), Some(_)) => spill,
-            (None, Some(dir)) => dir.join(with(".spill")),
+            (None, Some(dir)) => dir.join(with_suffix(name, ".spill")),
             (_, None) => target.partial.join("spill"),
         };
         Ok(target)
@@ -115,4 +111,10 @@ impl Target {
     pub fn working(&self) -> &Path {
         if self.into_existing { &self.db } else { &self.staging }
     }
+}
+
+fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
+    let mut name = name.to_owned();
+    name.push(suffix);
+    name
 }
