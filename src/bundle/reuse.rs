@@ -9,8 +9,7 @@ use crate::error::{Error, Result, errno_of};
 use crate::report::record::ImportRecord;
 use crate::rocks::{Reader, ReaderOptions};
 
-/// Finds the files of `db` whose column family, keys, records and size match those of a bundle, by number in `wanted`. The caller
-/// compares the bytes.
+/// Finds files of `db` with the column family, keys, records and size of `wanted`, by number. The caller compares the bytes.
 pub(super) fn find_reusable_files(db: &Path, wanted: &[BundleFile]) -> Result<HashMap<usize, PathBuf>> {
     let hint = "an update would lose what was written to it: pass --replace to make a new database and remove this one";
     let changed = |reason: String| Error::State { path: db.to_owned(), reason, hint: hint.into() };

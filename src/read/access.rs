@@ -80,8 +80,7 @@ pub(super) struct BlockLocation {
 }
 
 impl Location {
-    /// Finds the blocks of the database in `db`. Without a record the first and the last key must fit the layout; `reader` reads
-    /// them.
+    /// Finds the blocks of the database in `db`. Without a record, the first and the last key in `reader` must fit the layout.
     pub(super) fn find(
         &self,
         db: &Path,
@@ -117,7 +116,6 @@ impl Location {
     }
 }
 
-/// Name of a layout's keys for messages.
 fn plural(layout: KeyLayout) -> &'static str {
     match layout {
         KeyLayout::Cid => "CIDs",
@@ -127,7 +125,6 @@ fn plural(layout: KeyLayout) -> &'static str {
     }
 }
 
-/// Reads the first and the last key of a column family.
 fn end_keys(reader: &Reader, family: &str) -> Result<Vec<Vec<u8>>> {
     let mut scan = reader.pick(family)?;
     scan.seek(&[]);

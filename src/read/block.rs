@@ -115,12 +115,10 @@ impl BlockLookup {
         })
     }
 
-    /// True if block ids are indexed.
     pub(crate) fn finds_block_ids(&self) -> bool {
         self.has(BLOCK_IDS)
     }
 
-    /// True if transaction ids are indexed.
     pub(crate) fn finds_transactions(&self) -> bool {
         self.has(TRANSACTIONS)
     }

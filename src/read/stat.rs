@@ -15,7 +15,6 @@ use crate::rocks::option_map::says_default;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, FamilyScan, FileTotals, Reader, ReaderOptions, levels_of, options};
 
-/// Block cache, in bytes.
 const CACHE: usize = 8 << 20;
 
 /// Options of `stat`.
@@ -40,25 +39,8 @@ impl StatOptions {
 
 /// Collects the statistics of a database.
 ///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
-/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
-/// use bedload::progress::Silent;
-/// use bedload::{StatOptions, stat};
-///
-/// let report = stat(&StatOptions::new(&db), &Silent)?;
-/// let family = &report.column_families[0];
-/// assert!(family.levels.iter().all(|level| level.level > 0), "nothing is left to compact");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
-/// [`Error::State`](crate::Error::State): there is no database, or its record is damaged;
-/// [`Error::Rocks`](crate::Error::Rocks) or [`Error::Io`](crate::Error::Io): it cannot be read;
-/// [`Error::Replaced`](crate::Error::Replaced); [`Error::Interrupted`](crate::Error::Interrupted).
+/// Those of [`walk`](super::walk::walk), except for roots.
 pub fn stat(options: &StatOptions, observer: &dyn Observer) -> Result<StatReport> {
     let dir = WatchedDir::open(&options.db);
     Progress::timed(observer, |progress| dir.guard(|| run(options, progress))).map(|(report, _)| report)

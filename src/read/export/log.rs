@@ -6,8 +6,7 @@
 //! Antelope v4     head | u32 size | u8 compression, 0 | block | u64 position ..
 //! ```
 //!
-//! A log that was one file of raw blocks is reproduced byte for byte. Packed blocks are written raw, parts as one log, and a
-//! pruned log begins at its first block; the report says so. Every block must follow the previous one.
+//! A log that was one file of raw blocks is reproduced byte for byte. Packed blocks are written raw, parts as one log.
 
 use std::io::Write;
 use std::path::Path;
@@ -28,7 +27,6 @@ use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
 /// Length of a version 4 entry without its block.
 const V4_AROUND: usize = 4 + 1 + 8;
 
-/// A validated export of a block log.
 pub(super) struct LogExport<'a> {
     options: &'a ExportOptions,
     record: &'a ImportRecord,
@@ -41,7 +39,6 @@ pub(super) struct LogExport<'a> {
     last: u32,
 }
 
-/// Result of the export.
 #[derive(Default)]
 struct Sum {
     content: Content,

@@ -21,7 +21,6 @@ pub(super) struct Faults {
     pub malformed: u64,
 }
 
-/// A validated export of a CAR.
 pub(super) struct Export<'a> {
     pub options: &'a ExportOptions,
     pub record: Option<&'a ImportRecord>,

@@ -1,7 +1,5 @@
-//! Compares the files beside the SST files with the record of the import, and checks that the record is consistent.
-//!
-//! A node that opens the database writes a newer OPTIONS file and deletes all but two. That is a note, not a problem. Nodes keep
-//! `IDENTITY`.
+//! Compares the files beside the SST files with the record of the import, and checks that the record is consistent. A node that
+//! opens the database writes a newer OPTIONS file and deletes all but two, which is a note, not a problem.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,8 +1,5 @@
 //! Verifies a database that was made from a block log: each block follows the previous one, its transactions match the merkle
-//! root in its header, and the families of ids match the blocks.
-//!
-//! Threads share ranges of numbers. Ids and merkle roots are computed from the stored bytes. `block_ids` is compared by the
-//! content digest of the expected records, which does not depend on order.
+//! root in its header, and the families of ids match the blocks, by content digests that do not depend on order.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -63,7 +60,6 @@ struct Findings {
     broken: bool,
 }
 
-/// Verifies all column families of a database made from a log.
 pub(super) fn everything(job: &VerifyJob<'_>, record: &ImportRecord) -> Result<(Totals, Option<VerifiedLog>)> {
     let lookup = lookup(record);
     // Blocks of a log follow each other: what is not between the first and the last of the import was written since.
@@ -218,8 +214,7 @@ fn check_families(job: &VerifyJob<'_>, record: &ImportRecord, lookup: &Lookup, f
     Ok(())
 }
 
-/// How the transactions of the database are read. After an import that checked them all, an operation of an unknown
-/// kind is damage.
+/// Returns how to read transactions. After an import that checked them all, an operation of an unknown kind is damage.
 fn lookup(record: &ImportRecord) -> Lookup {
     let (family, version) = record.chain();
     let checked_all =

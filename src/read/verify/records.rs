@@ -14,7 +14,6 @@ use crate::rocks::key_ranges::Window;
 /// Picked records per batch of a thread.
 const PICKS: usize = 256;
 
-/// Verifies all column families.
 pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportRecord>) -> Result<(Totals, Option<Against>)> {
     let own = job.ranges_of(job.family);
     let index = match &job.options.against {
