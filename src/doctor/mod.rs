@@ -106,7 +106,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     let plan = if has_source { Some(planned(&import)?) } else { None };
     if plan.is_none() {
         // Without an import to be planned, the preset is validated all the same.
-        let preset = import.overrides.preset_or(import.preset.as_deref(), preset::DEFAULT)?;
+        let preset = import.overrides.preset(import.preset.as_deref())?;
         preset::resolve(&preset, &import.overrides)?;
         if let Some(memory) = import.memory.filter(|memory| *memory < MIN_MEMORY) {
             return Err(Error::memory_too_small(memory, MIN_MEMORY));
