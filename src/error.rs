@@ -1,8 +1,7 @@
 //! The one error type of the library.
 //!
-//! An error carries fields, not sentences. Its text is a verb, an object and the reason; its cause is its `source()` and is
-//! not repeated in the text. [`Error::hint`] names the next step, [`Error::exit`] the exit code. Only `rocks` wraps errors
-//! of RocksDB.
+//! The text of an error is a verb, an object and the reason. It does not repeat the cause, its `source()`. Only `rocks`
+//! wraps errors of RocksDB.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,7 @@ use crate::text::size::human;
 /// The result of every fallible function of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong.
+/// An error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -123,13 +122,13 @@ pub enum Error {
     },
 }
 
-/// A problem that a module found, with the next step for the user. It is defined beside the code that finds it.
+/// A problem that a module found, with the next step for the user.
 pub trait Problem: std::error::Error + Send + Sync + 'static {
     /// The next step in one line. `{file}` is the file with the problem and `{dir}` its directory, quoted for a shell.
     fn hint(&self) -> String;
 }
 
-/// A [`Problem`] of some module.
+/// A [`Problem`].
 #[derive(Debug)]
 pub struct Cause(Box<dyn Problem>);
 
@@ -181,7 +180,7 @@ impl Error {
     /// Wraps an [`std::io::Error`] with the action that failed and its object.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
-        // An error of this crate that a `Read` has wrapped is unwrapped.
+        // A `Read` may have wrapped an error of this crate.
         move |source| source.downcast().unwrap_or_else(|source| Self::Io { action, path, source })
     }
 
@@ -219,7 +218,7 @@ impl Error {
         }
     }
 
-    /// A memory budget below the least that a command works with.
+    /// A memory budget below the minimum of a command.
     pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
         Self::Usage {
             reason: format!("a memory budget of {} is too small to work with", human(memory)),
@@ -232,7 +231,7 @@ impl Error {
         Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
     }
 
-    /// An unfinished import is damaged; `what` is a verb and an object, e.g. `lacks a file`.
+    /// An unfinished import is damaged. `what` is a verb and an object, e.g. `lacks a file`.
     pub(crate) fn damaged_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         Self::State {
             path: path.into(),
@@ -246,17 +245,16 @@ impl Error {
         Self::damaged_work(path, format_args!("lacks {what}"))
     }
 
-    /// An invariant of this program is broken.
     pub(crate) fn broken_invariant(reason: impl std::fmt::Display) -> Self {
         Self::Internal { reason: reason.to_string() }
     }
 
-    /// The caller cancelled an import; the same command continues.
+    /// The caller cancelled an import.
     pub(crate) fn interrupted() -> Self {
         Self::Interrupted { hint: "run the same command again to resume".into() }
     }
 
-    /// The caller asked a command that only reads to stop.
+    /// The caller cancelled a command that only reads.
     pub(crate) fn interrupted_reading() -> Self {
         Self::Interrupted { hint: "nothing was changed; run it again".into() }
     }

@@ -1,7 +1,7 @@
-//! Sorting records of one fixed size that may not fit the memory: sorted runs on disk, merged.
+//! Sorting records of a fixed size beyond memory: sorted runs on disk are merged.
 //!
-//! A run is a file of records in their layout in memory. It has no name, so it is deleted when it is dropped and only this
-//! process can read it. Errors are the system's; the caller adds the directory of the runs to them.
+//! A run is a file of records in their layout in memory. It has no name, so it ends with the process, which alone can read it.
+//! The caller adds the directory of the runs to errors.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

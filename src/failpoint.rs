@@ -1,10 +1,9 @@
-//! Named points of an import at which tests kill the program. Without the feature `failpoints`, as in releases, nothing here
-//! does anything.
+//! Named points of an import at which tests kill the program, with the feature `failpoints`, which releases do not
+//! have.
 //!
 //! `BEDLOAD_ABORT_AT=NAME` or `BEDLOAD_ABORT_AT=NAME:N` (the N-th time, from 1) ends the process as a power cut would:
-//! at once, without a message and without cleaning up. `BEDLOAD_STOP_AT`, with the same values, stops it by SIGSTOP, so that
-//! a test can change a file before it continues the process. `BEDLOAD_DURABLE_BYTES` is the distance of durable points,
-//! which is small in crash tests. `BEDLOAD_NETWORK_PATIENCE_MS` and `BEDLOAD_NETWORK_STALL_MS` shorten network timeouts.
+//! at once, without a message or cleaning up. `BEDLOAD_STOP_AT` stops it by SIGSTOP. `BEDLOAD_DURABLE_BYTES` is the
+//! distance of durable points. `BEDLOAD_NETWORK_PATIENCE_MS` and `BEDLOAD_NETWORK_STALL_MS` are network timeouts.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -44,6 +44,7 @@
 //! `examples/progress.rs`. Comparing presets is a command, `bedload bench`; its results are JSON.
 
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
+#![cfg_attr(feature = "testing", allow(missing_docs))]
 
 #[cfg(feature = "cli")]
 mod bench;

@@ -1,5 +1,4 @@
-//! Threads for a part of the work, and how they share it. Where the system refuses one, the standard library panics;
-//! here it is an error.
+//! Threads, and the ways they share work and memory. A thread that the system refuses is an error, not a panic.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -22,8 +21,7 @@ pub(crate) fn start<'scope, T: Send + 'scope>(
     Builder::new().spawn_scoped(scope, work).map_err(Error::io("start", "a thread"))
 }
 
-/// Checks that `count` more threads can run at once, with stacks as large as those of C++. None of them is left when this
-/// returns: the caller may start as many.
+/// Checks that `count` more threads can run at once, with stacks as large as those of C++. They have ended when this returns.
 pub(crate) fn check(count: usize) -> Result<()> {
     const STACK: usize = 8 << 20;
     let gate = RwLock::new(());
@@ -40,11 +38,11 @@ pub(crate) fn check(count: usize) -> Result<()> {
     })
 }
 
-/// Runs `work`, in which RocksDB starts threads, on a thread of its own. Where the system refuses RocksDB one, C++ throws.
+/// Runs `work`, in which RocksDB starts threads, on another thread. If the system refuses RocksDB a thread, C++ throws.
 ///
-/// The standard library of Rust has a handler under `main` and under each of its threads that stops every exception. On
-/// the way to a handler C++ runs destructors, and here they wait for locks that are held: the program hangs. Under this
-/// thread there is none, so C++ ends the program at once, by `std::terminate`. So does a panic in `work`.
+/// `main` and each thread of Rust's standard library have a handler for exceptions. Before it reaches a handler C++ runs
+/// destructors, which here wait for locks that are held: the program would hang. This thread has no handler, so C++ ends the
+/// program at once by `std::terminate`. A panic in `work` does the same.
 pub(crate) fn without_handler<T: Send, W: FnOnce() -> T + Send>(work: W) -> Result<T> {
     use std::ffi::{c_int, c_void};
     type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -83,8 +81,8 @@ pub(crate) fn pool(count: usize) -> Result<rayon::ThreadPool> {
     pool.map_err(|error| Error::io("start", "a thread")(refused(error)))
 }
 
-/// Threads that wait for the disk in place of the workers: it is fast when it has many requests at once. They end when this
-/// is dropped and nothing is left to do.
+/// Threads that wait for the disk instead of the workers: a disk is fast with many requests at once. They end when this is
+/// dropped and all jobs are done.
 pub(crate) struct IoThreads(Sender<Box<dyn FnOnce() + Send>>);
 
 impl IoThreads {
@@ -99,15 +97,15 @@ impl IoThreads {
         Ok(Self(sender))
     }
 
-    /// Has one of them do `job`, in its turn.
+    /// Queues a job.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
-        // They receive for as long as this end is there.
+        // The threads receive until this sender is dropped.
         let _ = self.0.send(Box::new(job));
     }
 }
 
-/// Memory that threads share for large blocks. Threads are served in the order in which they ask, so a large share is not
-/// overtaken by small ones for ever.
+/// Memory that threads share for large blocks. Threads are served in the order of their requests, so a large share does not wait
+/// for ever.
 pub(crate) struct MemoryLimit {
     /// Bytes that may be taken at once.
     room: u64,
@@ -118,7 +116,7 @@ pub(crate) struct MemoryLimit {
 #[derive(Default)]
 struct LimitState {
     taken: u64,
-    /// The number of the next thread that asks, and of the one that is served next.
+    /// The numbers of the next request, and of the request that is served next.
     next: u64,
     served: u64,
 }
@@ -134,7 +132,7 @@ impl MemoryLimit {
         Self { room, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Waits until `bytes` are free. More than there is in all is given while nothing else is taken.
+    /// Waits until `bytes` are free. More than the room is given while no other share is taken.
     pub fn take(&self, bytes: u64) -> MemoryShare<'_> {
         let mut state = self.state.lock();
         let number = state.next;
@@ -153,7 +151,7 @@ impl MemoryLimit {
         self.changed.wait_while(&mut self.state.lock(), |state| state.taken > self.room);
     }
 
-    /// Takes `bytes` at once, beyond the room if need be. The next [`MemoryLimit::wait`] waits for them.
+    /// Takes `bytes` at once, even beyond the room. The next [`MemoryLimit::wait`] waits for them.
     pub fn take_now(&self, bytes: u64) -> MemoryShare<'_> {
         self.state.lock().taken += bytes;
         MemoryShare { limit: self, bytes }
@@ -180,8 +178,8 @@ pub(crate) fn start_shared() -> std::io::Result<()> {
     }
 }
 
-/// Does `work` for each of `items` numbers on up to `threads` threads, each with a worker of its own, and hands the
-/// workers back. After a failure no number is begun; the failure of the lowest number is the one that is reported.
+/// Does `work` for each of `items` numbers on up to `threads` threads, each with its own worker. Returns the workers. After a
+/// failure no number is begun, and the failure of the lowest number is returned.
 pub(crate) fn for_each<W: Send>(
     threads: usize,
     items: usize,
@@ -192,23 +190,21 @@ pub(crate) fn for_each<W: Send>(
     let mut workers: Vec<W> = (0..threads.min(items).max(1)).map(|_| make()).collect();
     let run = |worker| pull.each(worker, |items, _| Ok(items.next()), |worker, item, _| work(worker, item));
     match workers.as_mut_slice() {
-        // One worker needs no other thread.
+        // One worker needs no thread.
         [worker] => run(worker),
         workers => pull.run(workers, run),
     }
     pull.finish().map(|_| workers)
 }
 
-/// An ordered pull: threads take the next item of a source, one at a time and in its order, and work on theirs beside
-/// each other.
+/// An ordered pull: threads take the items of a source one at a time and in its order, and work on them in parallel.
 ///
-/// The first fault in the order of the source is the one that is reported, however the threads were scheduled: after a
-/// fault no item is given out, and those before it are finished. An [`Error::Interrupted`] ends the pull, too, and is
-/// reported if there is no other fault.
+/// It reports the first fault in the order of the source, however the threads are scheduled: after a fault no item is given out,
+/// and those before it are finished. An [`Error::Interrupted`] ends the pull, too, and is reported if there is no other fault.
 pub(crate) struct Pull<S> {
-    /// How many items were given out, and what they are taken from.
+    /// The number of items that were given out, and the source.
     source: Mutex<(u64, S)>,
-    /// Held for reading while a worker has an item in hand.
+    /// Locked for reading while a worker has an item.
     in_hand: RwLock<()>,
     faults: Faults,
 }
@@ -231,8 +227,7 @@ impl<S: Send> Pull<S> {
         Self { source: Mutex::new((0, source)), in_hand: RwLock::default(), faults }
     }
 
-    /// Runs `work` for each of `workers` on a thread of its own, until all have ended. A thread that the system refuses
-    /// is a fault.
+    /// Runs `work` for each of `workers` on its own thread, until all have ended. A refused thread is a fault.
     pub fn run<W: Send>(&self, workers: impl IntoIterator<Item = W>, work: impl Fn(W) + Sync) {
         std::thread::scope(|scope| {
             for worker in workers {
@@ -244,8 +239,7 @@ impl<S: Send> Pull<S> {
         });
     }
 
-    /// The part of one thread: takes items by `next`, which one thread at a time runs, and does `work` on each, until
-    /// there is none or something fails.
+    /// Takes items by `next`, which one thread at a time runs, and does `work` on each, until there is none or a fault.
     pub fn each<W, T>(
         &self,
         worker: &mut W,
@@ -275,8 +269,8 @@ impl<S: Send> Pull<S> {
         }
     }
 
-    /// Waits until no worker has an item in hand; none gets one while the guard lives. `None` if a worker has failed. Only
-    /// the `next` of [`Pull::each`] may call it: it holds the source, so no item is given out meanwhile.
+    /// Waits until no worker has an item. `None` if a worker has failed. Only the `next` of [`Pull::each`] may call it: it has
+    /// locked the source, so no item is given out meanwhile.
     pub fn idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         let idle = self.in_hand.write();
         (self.faults.at.load(Ordering::Acquire) == Faults::NONE).then_some(idle)
@@ -287,7 +281,7 @@ impl<S: Send> Pull<S> {
         self.faults.note(0, error);
     }
 
-    /// The source, when all threads have ended.
+    /// Returns the source or the first fault, when all threads have ended.
     pub fn finish(self) -> Result<S> {
         self.faults.first.into_inner().map_or(Ok(self.source.into_inner().1), Err)
     }
@@ -295,7 +289,7 @@ impl<S: Send> Pull<S> {
 
 impl Faults {
     const NONE: u64 = u64::MAX;
-    /// The number of an interruption: any other fault takes its place.
+    /// The number of an interruption, which any other fault replaces.
     const INTERRUPTED: u64 = u64::MAX - 1;
 
     fn note(&self, number: u64, error: Error) {

@@ -1,6 +1,5 @@
-//! The layout of imported databases: column families, widths of their records, and the record of the import.
+//! Names and sizes in imported databases.
 
-/// RocksDB's name for the default column family.
 pub(crate) const DEFAULT: &str = "default";
 
 /// The column family with the numbers of a log's blocks by id.

@@ -11,7 +11,7 @@ fuzz_target!(|data: &[u8]| {
         let index = u64::from(u16::from_le_bytes(*at));
         check(&[rest, &[0x50, 0x2a, 0x4d, 0x18, 8, 0, 0, 0], &index.to_le_bytes()].concat());
     }
-    let _ = forest::index_header(data);
+    let _ = forest::buckets(data);
 });
 
 fn check(data: &[u8]) {

@@ -10,19 +10,19 @@ use memmap2::Mmap;
 use crate::error::{Error, Result};
 use crate::report::bench::CacheInfo;
 
-/// Bytes read at once while a file is read into the cache.
+/// Bytes read at once.
 const PIECE: usize = 4 << 20;
 
-/// Dirty memory that an idle system has at most, in KiB.
+/// The most dirty memory of an idle system, in KiB.
 const QUIET_KIB: u64 = 2048;
 
-/// How long to wait for that.
+/// The time limit of waiting for it.
 const QUIET: Duration = Duration::from_secs(30);
 
 /// The kernel's switch for dropping its caches.
 const DROP: &str = "/proc/sys/vm/drop_caches";
 
-/// The regular files of a directory, or the file itself.
+/// Returns the regular files of a directory, or the file itself.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -37,13 +37,13 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Bytes that the files below `path` take on the disk.
+/// Returns the disk space of the files of `path`.
 pub(super) fn disk_bytes(path: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     files(path).ok()?.iter().map(|file| Some(fs::metadata(file).ok()?.blocks() * 512)).sum()
 }
 
-/// Reads everything once, so that it is in the page cache as far as there is room.
+/// Reads the files into the page cache as far as they fit.
 pub(super) fn warm(path: &Path) -> Result<()> {
     let mut buffer = vec![0; PIECE];
     for path in files(path)? {
@@ -53,12 +53,11 @@ pub(super) fn warm(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes everything below `path` out of the page cache. Pages that another process has mapped, or that are not yet on
-/// the disk, stay.
+/// Evicts the files from the page cache. Pages that another process has mapped remain.
 pub(super) fn evict(path: &Path) -> Result<()> {
     for path in files(path)? {
         let file = File::open(&path).map_err(Error::io("open", &path))?;
-        // Only clean pages can be taken out.
+        // The kernel evicts only clean pages.
         file.sync_all().map_err(Error::io("sync", &path))?;
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
             .map_err(|error| Error::io("take from the page cache", &path)(error.into()))?;
@@ -66,7 +65,7 @@ pub(super) fn evict(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The share of the pages below `path` that are in the page cache; `None` where the kernel does not say.
+/// Returns the share of pages of the files that are in the page cache; `None` if the kernel does not tell.
 pub(super) fn resident(path: &Path) -> Option<f64> {
     let page = rustix::param::page_size();
     let (mut pages, mut present) = (0_usize, 0_usize);
@@ -75,10 +74,10 @@ pub(super) fn resident(path: &Path) -> Option<f64> {
         if file.metadata().ok()?.len() == 0 {
             continue;
         }
-        // SAFETY: the bytes are never read; only whether their pages are in memory is.
+        // SAFETY: the bytes are never read.
         let map = unsafe { Mmap::map(&file) }.ok()?;
         let mut present_pages = vec![0_u8; map.len().div_ceil(page)];
-        // SAFETY: the range is that of the map, and the vector has a byte for each of its pages.
+        // SAFETY: the vector has a byte for each page of the map.
         let failed = unsafe { libc::mincore(map.as_ptr().cast_mut().cast(), map.len(), present_pages.as_mut_ptr()) };
         if failed != 0 {
             return None;
@@ -89,7 +88,7 @@ pub(super) fn resident(path: &Path) -> Option<f64> {
     (pages > 0).then(|| present as f64 / pages as f64)
 }
 
-/// Writes out what is dirty and waits, for a while, until the disk is quiet.
+/// Writes dirty pages to the disk and waits until it is idle, within a time limit.
 pub(super) fn quiesce() {
     rustix::fs::sync();
     let start = Instant::now();
@@ -106,7 +105,7 @@ fn dirty_kib() -> Option<u64> {
     Some(field("Dirty:")? + field("Writeback:")?)
 }
 
-/// Fills or empties the page cache for a run; returns what was done.
+/// Fills or empties the page cache for a run.
 ///
 /// # Errors
 /// [`Error::Io`]: the source cannot be read.
@@ -140,8 +139,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_goes_in_and_out_of_the_cache() {
-        // Not in /tmp, which may be in memory: its pages never leave.
+    fn files_are_cached_and_evicted() {
+        // Not in /tmp, which may be a tmpfs.
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
         fs::write(dir.path().join("a"), vec![7; 1 << 20]).expect("room");
         fs::write(dir.path().join("empty"), []).expect("room");

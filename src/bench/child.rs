@@ -1,8 +1,7 @@
-//! One process, watched from the outside: time, processor, memory, descriptors, I/O.
+//! Runs a process and measures it: time, processor, memory, descriptors, I/O.
 //!
-//! The clock runs from before the process is made until it has ended. It is waited for without being reaped, so that
-//! what `/proc` says about its I/O is still there at its very end. A thread beside samples its memory and descriptors.
-//! The process dies with the thread that started it: a comparison that is killed leaves no import behind.
+//! The clock runs from before the start of the process to its end. `waitid` leaves it unreaped, so that `/proc` still has its
+//! I/O counters. A thread samples its memory and descriptors. The kernel kills the process if bedload is killed.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,37 +17,35 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::progress::CancellationToken;
-use crate::report::bench::{MemorySample, ProcessFigures};
+use crate::report::bench::ProcessFigures;
 
-/// The time between two samples of a process that has just begun; it grows as the process gets older.
+/// The time between two samples at first and at most. It grows with the age of the process.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
+const MAX_EVERY: Duration = Duration::from_secs(1);
 
-/// The most samples of memory kept; beyond it every second one is dropped and the distance doubled.
-const MAX_SAMPLES: usize = 240;
-
-/// How long a process may take to end after SIGTERM, before it gets SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 const TERM_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The most of a process's error output that is read, in bytes.
+/// The most bytes of standard error that are read.
 const MAX_ERRORS: u64 = 64 << 10;
 
-/// What to run.
+/// A process to run.
 pub(super) struct Job<'a> {
     pub program: &'a Path,
     pub words: Vec<OsString>,
-    /// Where its output goes: `name.out` and `name.err` in here.
+    /// The directory of its output, `name.out` and `name.err`.
     pub dir: &'a Path,
     pub name: &'static str,
     pub stop: &'a CancellationToken,
 }
 
-/// How it ended.
+/// A process that has ended.
 pub(super) struct Ended {
     pub exit: Option<i32>,
     pub signal: Option<i32>,
     pub process: ProcessFigures,
     pub output: PathBuf,
-    /// What it wrote to standard error, at most the first 64 KiB.
+    /// The first 64 KiB of standard error.
     pub errors: String,
 }
 
@@ -61,17 +58,17 @@ impl Ended {
 /// Runs a process to its end.
 ///
 /// # Errors
-/// [`Error::Io`]: it could not be started; [`Error::Interrupted`]: the caller cancelled it, and it has been ended.
+/// [`Error::Io`]: it does not start; [`Error::Interrupted`]: the caller cancelled it, and it has ended.
 pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     let (output, errors) = (job.dir.join(format!("{}.out", job.name)), job.dir.join(format!("{}.err", job.name)));
     let create = |path: &PathBuf| File::create(path).map_err(Error::io("create", path));
     let mut command = Command::new(job.program);
     command.args(&job.words).stdin(Stdio::null()).stdout(create(&output)?).stderr(create(&errors)?);
-    // What watches this process is not told by its runs.
+    // Its runs do not report to the service manager.
     for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
         command.env_remove(name);
     }
-    // SAFETY: between fork and exec only system calls are made, on memory that was made ready before.
+    // SAFETY: only system calls run between fork and exec, and they use no memory that is allocated there.
     unsafe {
         command.pre_exec(|| {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
@@ -86,9 +83,9 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
     let pid = Pid::from_child(&child);
     let (over, is_over) = bounded::<()>(0);
     let (samples, seconds, last) = std::thread::scope(|scope| {
-        // Without a thread for it there are no samples.
+        // If the system refuses a thread, there are no samples.
         let sampler = parallel::start(scope, move || Samples::take(pid, start, job.stop, &is_over));
-        // The only ways to fail are a wrong number and an interruption, which is tried again.
+        // With a valid number it fails only if a signal interrupts it.
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {
         }
@@ -98,7 +95,6 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
         (sampler.map(|sampler| sampler.join().unwrap_or_default()).unwrap_or_default(), seconds, last)
     });
     let (status, usage) = reap(pid).map_err(Error::io("wait for", job.program))?;
-    // It has been waited for; dropping the handle does nothing more.
     drop(child);
     if job.stop.is_cancelled() {
         return Err(Error::interrupted());
@@ -109,15 +105,14 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
         seconds,
         user_seconds: time(usage.ru_utime),
         system_seconds: time(usage.ru_stime),
-        // In KiB. A lower bound may come from the moment before exec, when the child still had our memory.
-        peak_rss_bytes: u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024),
-        peak_anonymous_bytes: samples.memory.iter().map(|sample| sample.anonymous_bytes).max(),
+        // The kernel's figure, in KiB, may be from before exec, when the child still had bedload's memory.
+        peak_rss_bytes: samples.rss_bytes.or_else(|| u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024)),
+        peak_anonymous_bytes: samples.anonymous_bytes,
         read_bytes: io.map(|io| io.read),
         written_bytes: io.map(|io| io.written),
         disk_read_bytes: io.map(|io| io.disk_read),
         disk_written_bytes: io.map(|io| io.disk_written),
         open_files: samples.open_files,
-        memory: samples.memory,
     };
     let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
     let exit = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
@@ -127,18 +122,18 @@ pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
 fn read_start(path: &Path) -> String {
     use std::io::Read;
     let mut bytes = Vec::new();
-    // What cannot be read cannot be shown; the exit code says that it failed.
+    // If it is unreadable, the exit code still shows the failure.
     let _ = File::open(path).map(|file| file.take(MAX_ERRORS).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reaps the process; returns its status, and what the kernel counted for it.
+/// Reaps the process; returns its status and its resource usage.
 fn reap(pid: Pid) -> io::Result<(libc::c_int, libc::rusage)> {
     let mut status = 0;
-    // SAFETY: `rusage` is plain numbers, for which zero is a value.
+    // SAFETY: all fields of `rusage` are integers, so zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     loop {
-        // SAFETY: both places are ours and large enough.
+        // SAFETY: both pointers are to local variables of the right types.
         let found = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) };
         if found >= 0 {
             return Ok((status, usage));
@@ -150,7 +145,7 @@ fn reap(pid: Pid) -> io::Result<(libc::c_int, libc::rusage)> {
     }
 }
 
-/// What `/proc/PID/io` says.
+/// Counters of `/proc/PID/io`, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Io {
     read: u64,
@@ -175,10 +170,11 @@ impl Io {
     }
 }
 
-/// What was sampled while it ran.
+/// Peaks of the samples, and the last I/O counters.
 #[derive(Default)]
 struct Samples {
-    memory: Vec<MemorySample>,
+    rss_bytes: Option<u64>,
+    anonymous_bytes: Option<u64>,
     open_files: Option<u64>,
     io: Option<Io>,
 }
@@ -190,7 +186,7 @@ impl Samples {
         let mut asked: Option<Instant> = None;
         while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
             if stop.is_cancelled() {
-                // A process that is gone already needs no signal.
+                // It may have ended already.
                 let _ = match asked {
                     None => kill_process(pid, Signal::TERM),
                     Some(first) if first.elapsed() > TERM_TIMEOUT => kill_process(pid, Signal::KILL),
@@ -198,29 +194,20 @@ impl Samples {
                 };
                 asked.get_or_insert_with(Instant::now);
             }
-            samples.sample(pid, start);
-            if samples.memory.len() > MAX_SAMPLES {
-                let mut index = 0;
-                samples.memory.retain(|_| {
-                    index += 1;
-                    index % 2 == 0
-                });
-                every *= 2;
-            }
+            samples.sample(pid);
+            every = (start.elapsed() / 240).clamp(SAMPLE_EVERY, MAX_EVERY);
         }
         samples
     }
 
-    fn sample(&mut self, pid: Pid, start: Instant) {
+    fn sample(&mut self, pid: Pid) {
         let pid_text = pid.as_raw_nonzero();
         let Ok(status) = fs::read_to_string(format!("/proc/{pid_text}/status")) else { return };
         let kib = |name: &str| -> Option<u64> {
             status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
         };
-        if let (Some(rss), Some(anonymous)) = (kib("VmRSS:"), kib("RssAnon:")) {
-            let seconds = start.elapsed().as_secs_f64();
-            self.memory.push(MemorySample { seconds, rss_bytes: rss * 1024, anonymous_bytes: anonymous * 1024 });
-        }
+        self.rss_bytes = self.rss_bytes.max(kib("VmRSS:").map(|kib| kib * 1024));
+        self.anonymous_bytes = self.anonymous_bytes.max(kib("RssAnon:").map(|kib| kib * 1024));
         if let Ok(list) = fs::read_dir(format!("/proc/{pid_text}/fd")) {
             self.open_files = self.open_files.max(Some(list.count() as u64));
         }
@@ -239,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_seen_whole() {
+    fn a_process_is_measured() {
         let script = "dd if=/dev/zero of=/dev/null bs=1000 count=500 2>/dev/null; sleep 0.2; echo oh >&2; exit 3";
         let ended = shell(script, &CancellationToken::default()).expect("it starts");
         assert_eq!((ended.exit, ended.signal, ended.errors.as_str()), (Some(3), None, "oh\n"));
@@ -248,18 +235,14 @@ mod tests {
         assert!(process.seconds >= 0.2, "{process:?}");
         assert!(process.peak_rss_bytes > Some(100 << 10), "{process:?}");
         assert!(process.open_files > Some(2), "{process:?}");
-        assert!(!process.memory.is_empty() && process.memory.iter().all(|sample| sample.rss_bytes > 0), "{process:?}");
+        assert!(process.peak_anonymous_bytes > Some(0), "{process:?}");
         assert!(process.read_bytes.is_some_and(|bytes| bytes >= 500_000), "of its children too: {process:?}");
     }
 
     #[test]
-    fn a_signal_is_distinguished_from_an_exit() {
+    fn cancellation_ends_a_process() {
         let ended = shell("kill -9 $$", &CancellationToken::default()).expect("it starts");
-        assert_eq!((ended.exit, ended.signal), (None, Some(9)));
-    }
-
-    #[test]
-    fn a_process_ends_when_somebody_asks_to_stop() {
+        assert_eq!((ended.exit, ended.signal), (None, Some(9)), "a signal is no exit code");
         let stop = CancellationToken::default();
         let asked = stop.clone();
         std::thread::spawn(move || {
@@ -271,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_an_error() {
+    fn missing_program_is_an_error() {
         let dir = tempfile::tempdir().expect("a folder");
         let stop = CancellationToken::default();
         let job = Job { program: Path::new("/no/such"), words: Vec::new(), dir: dir.path(), name: "x", stop: &stop };

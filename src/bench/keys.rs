@@ -1,7 +1,7 @@
-//! The keys that are looked up: the same ones in every database that is compared.
+//! The keys that are looked up, the same ones in all databases of a comparison.
 //!
-//! They are drawn once, from the first database that is finished, every record with the same chance, and kept as text:
-//! one key a line, in hex. A key that is not there is made from one that is: of the same length, among its neighbours.
+//! They are drawn once, from the first finished database, every record with the same chance. The file has one key a line, in
+//! hex. A missing key is made from an existing one.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -17,17 +17,17 @@ use crate::rocks::{Reader, ReaderOptions};
 /// The most keys that are drawn.
 pub const MAX_KEYS: u64 = 10_000_000;
 
-/// The longest key that is read back, in bytes.
+/// The longest key of a file, in bytes.
 const MAX_KEY: usize = 4096;
 
-/// Keys shorter than this are numbers that follow one another: changing one gives another that is there.
-pub(super) const SHORT: usize = 16;
+/// Shorter keys, in bytes, are consecutive numbers: a changed one probably exists.
+const SHORT: usize = 16;
 
-/// Draws `count` keys of the column family, or all where it has fewer, in random order, and writes them to `file`.
+/// Draws `count` keys of the column family, or all if it has fewer, and writes them to `file` in random order.
 ///
 /// # Errors
-/// [`Error::State`]: there is no database, or no such column family; [`Error::Rocks`] or [`Error::Io`]: it cannot be
-/// read, or the file not written.
+/// [`Error::State`]: there is no database or no such column family; [`Error::Rocks`] or [`Error::Io`]: it is unreadable,
+/// or the file is not writable.
 pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Result<u64> {
     let reader = Reader::open(db, &ReaderOptions { cache: 8 << 20, open_files: 64, lenient: false, in_order: false })?;
     let mut noise = Noise::new(seed, 0);
@@ -37,7 +37,7 @@ pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Re
     let mut seen = 0_u64;
     while let Some((key, _)) = scan.item() {
         seen += 1;
-        // Each record takes the place of one that is kept with the chance that keeps all chances equal.
+        // Reservoir sampling: all records have the same chance.
         if kept.len() < keep {
             kept.push(key.to_vec());
         } else if let Some(place) = kept.get_mut(usize::try_from(noise.below(seen)).unwrap_or(usize::MAX)) {
@@ -61,10 +61,10 @@ pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Re
     Ok(kept.len() as u64)
 }
 
-/// Reads keys back.
+/// Loads keys.
 ///
 /// # Errors
-/// [`Error::Io`]: the file cannot be read; [`Error::Usage`]: it has something else in it.
+/// [`Error::Io`]: the file is unreadable; [`Error::Usage`]: a line is no key.
 pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
     let lines = BufReader::new(File::open(file).map_err(Error::io("open", file))?).lines();
     let wrong = |line: usize| Error::Usage {
@@ -82,18 +82,18 @@ pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(keys)
 }
 
-/// A key that no database of hashes has, right beside `key`.
-pub(super) fn absent(key: &[u8]) -> Vec<u8> {
+/// Returns a missing key next to an existing one.
+pub(super) fn missing_key(key: &[u8]) -> Vec<u8> {
     let mut other = key.to_vec();
     match other.last_mut() {
-        // A digest whose last byte is another belongs to no known block.
+        // No block has this digest.
         Some(last) if key.len() >= SHORT => *last ^= 0x55,
         _ => other.push(0),
     }
     other
 }
 
-/// The column family that an import's record names; `default` where there is none.
+/// Returns the column family of the import's record, or `default`.
 pub fn family_of(db: &Path) -> Result<String> {
     Ok(ImportRecord::load(db)?.map_or_else(|| "default".to_owned(), |record| record.column_family))
 }
@@ -103,16 +103,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_keys_lie_beside_those_that_are_there() {
+    fn missing_keys_are_near_existing_ones() {
         let digest: Vec<u8> = (0..38).collect();
-        let other = absent(&digest);
+        let other = missing_key(&digest);
         assert_eq!((other.len(), &other[..37]), (38, &digest[..37]));
         assert_ne!(other, digest);
-        assert_eq!(absent(&7_u32.to_be_bytes()), [0, 0, 0, 7, 0], "between block 7 and block 8");
+        assert_eq!(missing_key(&7_u32.to_be_bytes()), [0, 0, 0, 7, 0], "between block 7 and block 8");
     }
 
     #[test]
-    fn keys_are_read_back_as_they_were_and_anything_else_is_refused() {
+    fn keys_are_loaded_and_other_lines_refused() {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("keys");
         std::fs::write(&file, "00ff\n\nABcd\n").expect("room");

@@ -1,4 +1,4 @@
-//! The machine of a comparison.
+//! Describes the machine of a comparison.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::report::Versions;
 use crate::report::bench::BenchMachine;
 use crate::rocks;
 
-/// The machine, and the file system of `dir`.
+/// Returns the machine, with the file system of `dir`.
 pub fn machine(dir: &Path) -> BenchMachine {
     let mount =
         fs::canonicalize(dir).ok().and_then(|dir| mount_of(&fs::read_to_string("/proc/self/mounts").ok()?, &dir));
@@ -36,12 +36,12 @@ fn system(text: &str) -> Option<String> {
     Some(value.trim_matches('"').to_owned())
 }
 
-/// Kind and device of the file system of `dir`: the longest mount point that leads to it, the last of equals.
+/// Returns type and device of the file system of `dir`: the longest mount point above it, the last of equal ones.
 fn mount_of(mounts: &str, dir: &Path) -> Option<(String, String)> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ');
         let (device, at, kind) = (words.next()?, words.next()?, words.next()?);
-        // The kernel writes blanks in octal.
+        // The kernel writes spaces in octal.
         let at = at.replace("\\040", " ");
         dir.starts_with(&at).then(|| (at.len(), kind.to_owned(), device.to_owned()))
     });
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_system_is_the_one_mounted_nearest() {
+    fn nearest_mount_point_is_chosen() {
         let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/b /data/my\\040disk xfs rw 0 0\n";
         let of = |dir: &str| mount_of(mounts, Path::new(dir)).expect("something is mounted at /");
         assert_eq!(of("/home/me"), ("ext4".into(), "/dev/a".into()));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_from_what_the_system_writes() {
+    fn names_are_parsed_from_system_files() {
         assert_eq!(cpu("processor : 0\nmodel name\t: A fast one\n").as_deref(), Some("A fast one"));
         assert_eq!(cpu("processor : 0\n"), None);
         assert_eq!(system("NAME=\"x\"\nPRETTY_NAME=\"Some Linux 12\"\n").as_deref(), Some("Some Linux 12"));

@@ -1,46 +1,33 @@
-//! What is compared: presets, times every combination of the values that vary.
+//! The variants of a comparison: presets, times every combination of the values that vary.
 
 use crate::error::{Error, Result};
 use crate::preset::{self, Overrides, Preset, Resolved};
+use crate::report::bench::Variant;
 use crate::rocks::option_map::Group;
 use crate::text::size;
 
-/// The most variants that are compared; more is a mistake.
+/// The most variants of one comparison.
 const MAX_VARIANTS: usize = 256;
 
-/// What may be set without a dot in its name: the import's own arguments.
+/// Arguments of the import that `--set` and `--vary` take, by their names without a dot.
 pub const ARGUMENTS: [&str; 7] = ["memory", "threads", "plan", "key", "verify", "column-family", "max-block-size"];
 
-/// RocksDB's own block cache, in bytes, for presets that name none.
+/// RocksDB's default block cache, in bytes.
 const DEFAULT_BLOCK_CACHE: u64 = 32 << 20;
-
-/// One of the things compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variant {
-    /// Its name: the preset, and what sets it apart from its siblings.
-    pub name: String,
-    /// The preset as it was named.
-    pub preset: String,
-    /// What is set on top of it, as `stage.scope.option=value`.
-    pub set: Vec<String>,
-    /// What the import is given besides, as `name=value`.
-    pub arguments: Vec<String>,
-}
 
 /// A list of values for one option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vary {
     /// `stage.scope.option`, or an argument of the import.
-    pub key: String,
-    /// Its values.
-    pub values: Vec<String>,
+    key: String,
+    values: Vec<String>,
 }
 
 impl Vary {
-    /// Reads `load.cf.write_buffer_size=32M,64M,256M`.
+    /// Parses `load.cf.write_buffer_size=32M,64M,256M`.
     ///
     /// # Errors
-    /// [`Error::Usage`]: there is no name, or no value.
+    /// [`Error::Usage`]: it has no name or no value.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || Error::Usage {
             reason: format!("`--vary {text}` names no option or no values"),
@@ -55,30 +42,20 @@ impl Vary {
     }
 }
 
-/// Every preset with every combination of the values that vary; `set` holds for all.
+/// Returns every preset with every combination of the values that vary, and with `set`.
 ///
 /// # Errors
-/// [`Error::Usage`]: nothing to compare, too much of it, the same twice, or an argument the import does not have.
-pub fn variants(presets: &[String], set: &[String], vary: &[Vary]) -> Result<Vec<Variant>> {
-    let mut all: Vec<Variant> = presets
-        .iter()
-        .map(|preset| Variant { name: preset.clone(), preset: preset.clone(), set: Vec::new(), arguments: Vec::new() })
-        .collect();
-    for variant in &mut all {
-        for assignment in set {
-            variant.add(assignment)?;
-        }
-    }
+/// [`Error::Usage`]: no variant, too many, the same twice, or an unknown argument; [`Error::Preset`] or [`Error::Io`]: as
+/// [`Variant::resolve`].
+pub(super) fn variants(presets: &[String], set: &[String], vary: &[Vary]) -> Result<Vec<Variant>> {
+    let preset = |name: &String| {
+        let mut variant = Variant { name: name.clone(), preset: name.clone(), ..Variant::default() };
+        set.iter().try_for_each(|assignment| variant.add(assignment)).map(|()| variant)
+    };
+    let mut all: Vec<Variant> = presets.iter().map(preset).collect::<Result<_>>()?;
     for Vary { key, values } in vary {
-        let short = key.rsplit('.').next().unwrap_or(key);
-        let mut more = Vec::new();
-        for (variant, value) in all.iter().flat_map(|variant| values.iter().map(move |value| (variant, value))) {
-            let mut variant = variant.clone();
-            variant.name = format!("{} {short}={value}", variant.name);
-            variant.add(&format!("{key}={value}"))?;
-            more.push(variant);
-        }
-        all = more;
+        let pairs = all.iter().flat_map(|variant| values.iter().map(move |value| (variant, value)));
+        all = pairs.map(|(variant, value)| variant.with(key, value)).collect::<Result<_>>()?;
         if all.len() > MAX_VARIANTS {
             return Err(Error::Usage {
                 reason: format!("these are {} variants or more", all.len()),
@@ -100,51 +77,60 @@ pub fn variants(presets: &[String], set: &[String], vary: &[Vary]) -> Result<Vec
             hint: "name presets: --presets ingest,memtable (`bedload presets list` has all)".into(),
         });
     }
+    for variant in &mut all {
+        let resolved = variant.resolve()?;
+        (variant.summary, variant.loader) = (resolved.summary, resolved.loader.to_string());
+    }
     Ok(all)
 }
 
 impl Variant {
     fn add(&mut self, assignment: &str) -> Result<()> {
-        let name = assignment.split('=').next().unwrap_or_default().trim();
-        if name.contains('.') {
-            self.set.push(assignment.to_owned());
-            return Ok(());
-        }
-        if ARGUMENTS.contains(&name) && assignment.contains('=') {
-            self.arguments.push(assignment.to_owned());
-            return Ok(());
-        }
-        Err(Error::Usage {
-            reason: format!(
-                "`{assignment}` is neither an option (stage.scope.option=value) nor an argument of the import"
-            ),
-            hint: format!("without dots there are: {}", ARGUMENTS.join(", ")),
-        })
+        let (name, has_value) = assignment.split_once('=').map_or((assignment, false), |(name, _)| (name, true));
+        let list = match name.trim() {
+            name if name.contains('.') => &mut self.set,
+            name if has_value && ARGUMENTS.contains(&name) => &mut self.arguments,
+            _ => {
+                return Err(Error::Usage {
+                    reason: format!(
+                        "`{assignment}` is neither an option (stage.scope.option=value) nor an argument of the import"
+                    ),
+                    hint: format!("without dots there are: {}", ARGUMENTS.join(", ")),
+                });
+            }
+        };
+        list.push(assignment.to_owned());
+        Ok(())
     }
 
-    /// The preset with what is set, checked against RocksDB.
+    /// Returns the variant with one more value, which becomes a part of its name.
+    pub(super) fn with(&self, key: &str, value: &str) -> Result<Self> {
+        let mut variant = self.clone();
+        variant.name = format!("{} {}={value}", self.name, key.rsplit('.').next().unwrap_or(key));
+        variant.add(&format!("{key}={value}"))?;
+        Ok(variant)
+    }
+
+    /// Resolves the preset with the options on top of it, and checks them with RocksDB.
     ///
     /// # Errors
-    /// [`Error::Preset`], [`Error::Usage`] or [`Error::Io`]: there is no such preset, or RocksDB does not take a value.
-    pub fn resolve(&self) -> Result<Resolved> {
+    /// [`Error::Preset`], [`Error::Usage`] or [`Error::Io`]: there is no such preset, or RocksDB rejects a value.
+    pub(super) fn resolve(&self) -> Result<Resolved> {
         let overrides = Overrides { set: self.set.clone(), ..Overrides::default() };
         preset::resolve(&Preset::find(&self.preset)?, &overrides)
     }
 
-    /// The words behind `bedload import`.
-    pub fn words(&self) -> Vec<String> {
+    /// Returns the arguments of `bedload import`.
+    pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec!["--preset".to_owned(), self.preset.clone()];
         words.extend(self.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
-        for argument in &self.arguments {
-            if let Some((name, value)) = argument.split_once('=') {
-                words.extend([format!("--{}", name.trim()), value.trim().to_owned()]);
-            }
-        }
+        let arguments = self.arguments.iter().filter_map(|argument| argument.split_once('='));
+        words.extend(arguments.flat_map(|(name, value)| [format!("--{}", name.trim()), value.trim().to_owned()]));
         words
     }
 }
 
-/// The block cache that a node with these options has, in bytes.
+/// Returns the size of a node's block cache with these options, in bytes.
 pub(super) fn block_cache(resolved: &Resolved) -> u64 {
     let map = resolved.node();
     let named = map.get(Group::Table, "block_cache").and_then(|value| size::parse(value).ok());
@@ -155,16 +141,16 @@ pub(super) fn block_cache(resolved: &Resolved) -> u64 {
 mod tests {
     use super::*;
 
-    fn strings(list: &[&str]) -> Vec<String> {
-        list.iter().map(|&it| it.to_owned()).collect()
+    fn try_variants(presets: &[&str], set: &[&str], vary: &[&str]) -> Result<Vec<Variant>> {
+        let strings = |list: &[&str]| list.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
+        let vary: Result<Vec<Vary>> = vary.iter().map(|text| Vary::parse(text)).collect();
+        variants(&strings(presets), &strings(set), &vary?)
     }
 
     #[test]
-    fn values_that_vary_multiply_the_list() {
-        let vary =
-            [Vary::parse("node.table.block_size=4K,16K").expect("good"), Vary::parse("memory=1G,2G").expect("good")];
-        let all =
-            variants(&strings(&["ingest", "memtable"]), &strings(&["node.cf.num_levels=7"]), &vary).expect("good");
+    fn varied_values_multiply_the_variants() {
+        let vary = ["node.table.block_size=4K,16K", "memory=1G,2G"];
+        let all = try_variants(&["ingest", "memtable"], &["node.cf.num_levels=7"], &vary).expect("good");
         let names: Vec<&str> = all.iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!(names.len(), 8);
         assert_eq!(
@@ -178,31 +164,32 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
-        let refused = |presets: &[&str], set: &[&str], vary: &[&str]| {
-            let vary: Result<Vec<Vary>> = vary.iter().map(|text| Vary::parse(text)).collect();
-            vary.and_then(|vary| variants(&strings(presets), &strings(set), &vary)).expect_err("refused").to_string()
-        };
-        assert_eq!(refused(&[], &[], &[]), "there is nothing to compare");
-        assert_eq!(refused(&["ingest", "ingest"], &[], &[]), "`ingest` is there twice");
-        assert_eq!(refused(&["ingest"], &[], &["memory=1G,1G"]), "`ingest memory=1G` is there twice");
-        assert_eq!(refused(&["ingest"], &[], &["memory"]), "`--vary memory` names no option or no values");
-        assert_eq!(refused(&["ingest"], &[], &["memory=1G,"]), "`--vary memory=1G,` names no option or no values");
-        assert_eq!(
-            refused(&["ingest"], &["colour=red"], &[]),
-            "`colour=red` is neither an option (stage.scope.option=value) nor an argument of the import"
-        );
-        let many = (0..300).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
-        assert_eq!(refused(&["ingest"], &[], &[&format!("threads={many}")]), "these are 300 variants or more");
+    fn unusable_variants_are_refused() {
+        let many = format!("threads={}", (0..300).map(|number| number.to_string()).collect::<Vec<_>>().join(","));
+        for (presets, set, vary, message) in [
+            (&[][..], &[][..], "", "there is nothing to compare"),
+            (&["ingest", "ingest"], &[], "", "`ingest` is there twice"),
+            (&["ingest"], &[], "memory=1G,1G", "`ingest memory=1G` is there twice"),
+            (&["ingest"], &[], "memory", "`--vary memory` names no option or no values"),
+            (&["ingest"], &[], "memory=1G,", "`--vary memory=1G,` names no option or no values"),
+            (
+                &["ingest"],
+                &["colour=red"],
+                "",
+                "`colour=red` is neither an option (stage.scope.option=value) nor an argument of the import",
+            ),
+            (&["ingest"], &[], &many, "these are 300 variants or more"),
+        ] {
+            let vary: Vec<&str> = [vary].into_iter().filter(|vary| !vary.is_empty()).collect();
+            assert_eq!(try_variants(presets, set, &vary).expect_err(message).to_string(), message);
+        }
     }
 
     #[test]
-    fn the_block_cache_is_the_presets() {
-        let cache = |preset: &str| {
-            let all = variants(&strings(&[preset]), &[], &[]).expect("one");
-            block_cache(&all[0].resolve().expect("built in"))
-        };
-        assert_eq!(cache("ingest"), 32 << 20);
-        assert_eq!(cache("forest-point-lookup-256"), 256 << 20);
+    fn block_cache_is_from_the_preset() {
+        for (preset, mib) in [("ingest", 32), ("forest-point-lookup-256", 256)] {
+            let all = try_variants(&[preset], &[], &[]).expect("one");
+            assert_eq!(block_cache(&all[0].resolve().expect("built in")), mib << 20);
+        }
     }
 }

@@ -1,10 +1,10 @@
-//! Reading from a finished database, as a node does: opened with its own options, single lookups, many at once, all.
+//! Reads from a finished database as a node does: with its own options, by single lookups, in batches, and in order.
 //!
-//! This runs in a process of its own (`bedload bench-read`), so that memory and processor time are those of reading
-//! alone. Every kind of lookup has keys of its own, so that one does not warm the cache for the next one; when
-//! everything is to be warm, all of it is done once before, unmeasured.
+//! `bedload bench-read` runs this in a process of its own, so that memory and processor time are those of the reads. Every
+//! kind of lookup has keys of its own, so that one does not warm the cache for the next one. Warm lookups are made once
+//! before they are measured.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
@@ -22,81 +22,62 @@ use crate::rocks::{ReadCounts, Reader};
 /// Keys in one `multi_get`.
 pub const MULTI_GET: usize = 100;
 
-/// How long one kind of lookup may take: cold lookups on a slow disk are cut off there.
+/// The time limit of one kind of lookup. Cold lookups on a slow disk reach it.
 const MAX_LOOKUPS: Duration = Duration::from_secs(5);
 
-/// How long the iteration over all records may take.
+/// The time limit of the iteration.
 const MAX_ITERATION: Duration = Duration::from_secs(20);
 
-/// Records between two readings of the clock.
+/// Records between two checks of the time.
 const STRIDE: u64 = 4096;
 
-/// What to read, and how.
-#[derive(Debug, Clone)]
-pub struct ReadOptions {
-    /// The database.
-    pub db: PathBuf,
-    /// Its column family; `None` for the one its record names.
-    pub family: Option<String>,
-    /// Keys that are there, one a line in hex, as [`keys::sample`] writes them.
-    pub keys: PathBuf,
-    /// Whether nothing of the database is to be in memory before; otherwise all of it is.
-    pub cold: bool,
-    /// The block cache in bytes.
-    pub block_cache: u64,
-    /// Threads that look up at once. Defaults to the number of cores.
-    pub threads: Option<usize>,
-}
-
-/// Reads, and measures how long it takes.
+/// Measures reads of the keys in a file of [`keys::sample`]. `cold` evicts the database from the page cache before;
+/// otherwise it is read into it. `block_cache` is in bytes.
 ///
 /// # Errors
 /// [`Error::State`](crate::Error::State): there is no such column family; [`Error::Rocks`](crate::Error::Rocks) or
 /// [`Error::Io`](crate::Error::Io): the database or the keys cannot be read; [`Error::Usage`](crate::Error::Usage): a
 /// key is not in hex.
-pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
-    let family = match &options.family {
-        Some(family) => family.clone(),
-        None => keys::family_of(&options.db)?,
-    };
-    let all = keys::load(&options.keys)?;
-    let threads = options.threads.unwrap_or_else(crate::parallel::cores).max(1);
+pub fn read(db: &Path, file: &Path, cold: bool, block_cache: u64) -> Result<ReadFigures> {
+    let family = keys::family_of(db)?;
+    let all = keys::load(file)?;
+    let threads = parallel::cores();
     // Single hits, single misses, hits and misses on all threads, multi_get.
     let share = all.len() / 5;
     let part = |index: usize| all.get(index * share..(index + 1) * share).unwrap_or_default();
-    let misses = |index: usize| part(index).iter().map(|key| keys::absent(key)).collect::<Vec<_>>();
+    let misses = |index: usize| part(index).iter().map(|key| keys::missing_key(key)).collect::<Vec<_>>();
     let (hits, multi) = ([part(0), part(2)], part(4));
     let misses = [misses(1), misses(3)];
 
-    if options.cold {
-        cache::evict(&options.db)?;
+    if cold {
+        cache::evict(db)?
     } else {
-        cache::warm(&options.db)?;
+        cache::warm(db)?
     }
-    let resident_before = cache::resident(&options.db);
+    let resident_before = cache::resident(db);
     let start = Instant::now();
-    let reader = Reader::open_as_node(&options.db, usize::try_from(options.block_cache).unwrap_or(usize::MAX))?;
+    let reader = Reader::open_as_node(db, usize::try_from(block_cache).unwrap_or(usize::MAX))?;
     let open_seconds = start.elapsed().as_secs_f64();
     let reading = Reading { reader: &reader, family: &family };
-    if !options.cold {
+    if !cold {
         for keys in hits.iter().copied().chain(misses.iter().map(Vec::as_slice)) {
-            reading.singly(keys)?;
+            reading.time_each(keys)?;
         }
-        reading.at_once(multi)?;
+        reading.get_batches(multi)?;
     }
-    let (hit, hit_counts) = reading.counted(hits[0])?;
-    let resident_after_hits = cache::resident(&options.db);
-    let (miss, miss_counts) = reading.counted(&misses[0])?;
-    let hits_per_second_threads = reading.on_threads(hits[1], threads)?;
-    let misses_per_second_threads = reading.on_threads(&misses[1], threads)?;
-    let multi_get_per_second = reading.at_once(multi)?;
-    let iterated = reading.iterate()?;
+    let (hit, hit_counts) = reading.measure(hits[0])?;
+    let resident_after_hits = cache::resident(db);
+    let (miss, miss_counts) = reading.measure(&misses[0])?;
+    let hits_per_second_threads = reading.get_on_threads(hits[1], threads)?;
+    let misses_per_second_threads = reading.get_on_threads(&misses[1], threads)?;
+    let multi_get_per_second = reading.get_batches(multi)?;
+    let iterated = reading.iterate(MAX_ITERATION)?;
     let per_second = |count: u64| (iterated.seconds > 0.0 && count > 0).then(|| count as f64 / iterated.seconds);
     Ok(ReadFigures {
         resident_before,
         resident_after_hits,
         open_seconds,
-        block_cache_bytes: options.block_cache,
+        block_cache_bytes: block_cache,
         hit,
         hit_counts,
         miss,
@@ -114,29 +95,27 @@ pub fn read(options: &ReadOptions) -> Result<ReadFigures> {
     })
 }
 
-/// The result of reading all records.
+/// An iteration over all records.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Iterated {
-    /// Records read.
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// How long it took.
     pub seconds: f64,
-    /// Whether it came to the end.
+    /// True if it reached the end.
     pub complete: bool,
 }
 
-/// Reads all records in order, opening included, without a limit of time: the scan of a database without links.
+/// Reads all records in order without a time limit, opening included: the scan of a database without links.
 ///
 /// # Errors
 /// [`Error::State`](crate::Error::State): there is no such column family; [`Error::Rocks`](crate::Error::Rocks) or
 /// [`Error::Io`](crate::Error::Io): the database cannot be read.
-pub fn scan_in_order(db: &std::path::Path, block_cache: u64) -> Result<Iterated> {
+pub fn scan_in_order(db: &Path, block_cache: u64) -> Result<Iterated> {
     let family = keys::family_of(db)?;
     let start = Instant::now();
     let reader = Reader::open_as_node(db, usize::try_from(block_cache).unwrap_or(usize::MAX))?;
-    let iterated = Reading { reader: &reader, family: &family }.go_through(Duration::MAX)?;
+    let iterated = Reading { reader: &reader, family: &family }.iterate(Duration::MAX)?;
     Ok(Iterated { seconds: start.elapsed().as_secs_f64(), ..iterated })
 }
 
@@ -146,16 +125,16 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The latencies of single lookups, and what these made RocksDB read.
-    fn counted(&self, keys: &[Vec<u8>]) -> Result<(LookupTimes, Option<ReadCounts>)> {
+    /// Returns the durations of single lookups, and RocksDB's counters of them.
+    fn measure(&self, keys: &[Vec<u8>]) -> Result<(LookupTimes, Option<ReadCounts>)> {
         let before = self.reader.counts();
-        let times = latency(self.singly(keys)?);
+        let times = lookup_times(self.time_each(keys)?);
         let counts = self.reader.counts().zip(before).map(|(after, before)| after.since(before));
         Ok((times, counts))
     }
 
-    /// One lookup after the other; nanoseconds of each.
-    fn singly(&self, keys: &[Vec<u8>]) -> Result<Vec<u64>> {
+    /// Looks keys up one after the other; returns the nanoseconds of each.
+    fn time_each(&self, keys: &[Vec<u8>]) -> Result<Vec<u64>> {
         let begin = Instant::now();
         let mut times = Vec::with_capacity(keys.len());
         for key in keys {
@@ -169,13 +148,13 @@ impl Reading<'_> {
         Ok(times)
     }
 
-    /// Lookups per second of all threads together.
-    fn on_threads(&self, keys: &[Vec<u8>], threads: usize) -> Result<Option<f64>> {
+    /// Returns the lookups per second of all threads together.
+    fn get_on_threads(&self, keys: &[Vec<u8>], threads: usize) -> Result<Option<f64>> {
         let each = keys.len() / threads;
         if each == 0 {
             return Ok(None);
         }
-        // Held until all have started, or one was refused.
+        // Locked until all threads have started, or the system has refused one.
         let gate = RwLock::new(());
         let (done, seconds) = std::thread::scope(|scope| {
             let closed = gate.write();
@@ -186,7 +165,7 @@ impl Reading<'_> {
                     let gate = &gate;
                     parallel::start(scope, move || {
                         drop(gate.read());
-                        self.singly(keys).map(|times| times.len())
+                        self.time_each(keys).map(|times| times.len())
                     })
                 })
                 .collect();
@@ -201,8 +180,8 @@ impl Reading<'_> {
         Ok((seconds > 0.0).then(|| done as f64 / seconds))
     }
 
-    /// Keys per second through `multi_get`.
-    fn at_once(&self, keys: &[Vec<u8>]) -> Result<Option<f64>> {
+    /// Returns the keys per second through `multi_get`.
+    fn get_batches(&self, keys: &[Vec<u8>]) -> Result<Option<f64>> {
         let start = Instant::now();
         let mut done = 0;
         for batch in keys.chunks(MULTI_GET) {
@@ -218,18 +197,14 @@ impl Reading<'_> {
         Ok((done > 0 && seconds > 0.0).then(|| done as f64 / seconds))
     }
 
-    fn iterate(&self) -> Result<Iterated> {
-        self.go_through(MAX_ITERATION)
-    }
-
-    fn go_through(&self, patience: Duration) -> Result<Iterated> {
+    fn iterate(&self, limit: Duration) -> Result<Iterated> {
         let start = Instant::now();
         let mut scan = self.reader.scan(self.family, None, None)?;
         let (mut records, mut bytes, mut complete) = (0, 0, true);
         while let Some((key, value)) = scan.item() {
             records += 1;
             bytes += (key.len() + value.len()) as u64;
-            if records % STRIDE == 0 && start.elapsed() > patience {
+            if records % STRIDE == 0 && start.elapsed() > limit {
                 complete = false;
                 break;
             }
@@ -240,18 +215,10 @@ impl Reading<'_> {
     }
 }
 
-/// The latencies of single operations.
-pub(super) fn latency(mut times: Vec<u64>) -> LookupTimes {
+/// Summarises the durations of single lookups, in nanoseconds.
+fn lookup_times(mut times: Vec<u64>) -> LookupTimes {
     let total: u64 = times.iter().sum();
     times.sort_unstable();
-    let mut histogram: Vec<(u64, u64)> = Vec::new();
-    for &time in &times {
-        let bound = bucket(time);
-        match histogram.last_mut() {
-            Some((last, count)) if *last == bound => *count += 1,
-            _ => histogram.push((bound, 1)),
-        }
-    }
     LookupTimes {
         count: times.len() as u64,
         per_second: (total > 0).then(|| times.len() as f64 * 1e9 / total as f64),
@@ -259,14 +226,7 @@ pub(super) fn latency(mut times: Vec<u64>) -> LookupTimes {
         p99_ns: quantile(&times, 0.99),
         p999_ns: quantile(&times, 0.999),
         max_ns: times.last().copied(),
-        histogram,
     }
-}
-
-/// The upper bound of the quarter of a power of two that contains `nanoseconds`.
-fn bucket(nanoseconds: u64) -> u64 {
-    let quarters = (nanoseconds.max(1) as f64).log2() * 4.0;
-    ((quarters.floor() + 1.0) / 4.0).exp2().round() as u64
 }
 
 #[cfg(test)]
@@ -274,22 +234,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_latency_has_its_quantiles_and_its_shape() {
-        let times: Vec<u64> = (1..=1000).rev().map(|it| it * 1000).collect();
-        let found = latency(times);
+    fn lookup_times_have_quantiles() {
+        let found = lookup_times((1..=1000).rev().map(|it| it * 1000).collect());
         assert_eq!((found.count, found.p50_ns, found.p99_ns), (1000, Some(500_000), Some(990_000)));
         assert_eq!((found.p999_ns, found.max_ns), (Some(999_000), Some(1_000_000)));
         assert!((found.per_second.expect("a rate") - 1e9 / 500_500.0).abs() < 1e-6);
-        assert_eq!(found.histogram.iter().map(|(_, count)| count).sum::<u64>(), 1000);
-        assert!(found.histogram.is_sorted());
-        let nothing = latency(Vec::new());
+        let nothing = lookup_times(Vec::new());
         assert_eq!((nothing.count, nothing.p50_ns, nothing.per_second), (0, None, None));
-    }
-
-    #[test]
-    fn buckets_are_quarters_of_powers_of_two() {
-        for (time, bound) in [(1, 1), (1000, 1024), (1024, 1218), (1200, 1218), (1219, 1448), (2048, 2435)] {
-            assert_eq!(bucket(time), bound, "{time}");
-        }
     }
 }

@@ -1,20 +1,17 @@
-//! Where results are kept, so that nothing that was measured is lost and a comparison that was stopped can be resumed.
+//! The results of a comparison. A comparison that was stopped resumes from them.
 //!
 //! ```text
-//! <out>/bench.json     what is compared, on what and how: written first; the same command resumes, another is refused
-//!       runs.ndjson    one run a line, appended and synced when it is over
-//!       results.json   everything together; like the files below written anew after every run, by a rename
+//! <out>/bench.json     the identity of the comparison, written first; only the same comparison may resume
+//!       runs.ndjson    one run a line, appended and synced when it ends
+//!       results.json   the whole report; it and the files below are replaced by a rename after every run
 //!       report.md  report.csv  report.html
 //!       keys-*.txt     the keys that are looked up
 //! ```
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -22,67 +19,82 @@ use crate::os::files::{create_last_dir, read_regular};
 use crate::report::bench::{BenchReport, Run, csv, html, markdown};
 use crate::text::size::human;
 
-/// The longest results that are read, in bytes: thousands of runs.
+/// The largest results that are read, in bytes: thousands of runs.
 pub(super) const MOST_BYTES: u64 = 64 << 20;
 
-/// A log of runs longer than this was not written by bedload, in bytes.
+/// The largest log of runs, in bytes.
 const MAX_LOG: u64 = 1 << 30;
 
-/// The folder of one comparison.
+/// The directory of one comparison.
 pub(super) struct Store {
     dir: PathBuf,
-    log: RunLog<Run>,
-}
-
-/// Runs, one a line.
-pub(super) struct RunLog<T> {
-    file: File,
-    path: PathBuf,
-    kind: PhantomData<T>,
+    log: File,
+    log_path: PathBuf,
 }
 
 impl Store {
-    /// Opens the folder for a comparison that is `identity`, and reads the runs that have been made.
+    /// Opens the directory for the comparison with this identity, and reads the finished runs. A line that was being
+    /// written at a power cut is cut off.
     ///
     /// # Errors
-    /// [`Error::State`]: another comparison is there, or a line is no run; [`Error::Io`]: the folder cannot be used.
+    /// [`Error::State`]: it has another comparison, or a line is no run; [`Error::Io`]: the directory is unusable.
     pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<Run>)> {
         create_last_dir(dir)?;
-        claim(&dir.join("bench.json"), identity, "comparison")?;
-        let (log, runs) = RunLog::open(&dir.join("runs.ndjson"))?;
-        Ok((Self { dir: dir.to_owned(), log }, runs))
+        claim(&dir.join("bench.json"), identity)?;
+        let path = dir.join("runs.ndjson");
+        let state = |reason: String, hint: &str| Error::State { path: path.clone(), reason, hint: hint.into() };
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(Error::io("open", &path))?;
+        let mut text = Vec::new();
+        (&mut file).take(MAX_LOG + 1).read_to_end(&mut text).map_err(Error::io("read", &path))?;
+        if text.len() as u64 > MAX_LOG {
+            let reason = format!("is longer than {}: bedload did not write it", human(MAX_LOG));
+            return Err(state(reason, "move the folder away"));
+        }
+        let (mut runs, mut whole) = (Vec::new(), 0);
+        for (index, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
+            let Some(run) = line.strip_suffix(b"\n") else { break };
+            runs.push(serde_json::from_slice(run).map_err(|error| {
+                state(format!("line {} is no run: {error}", index + 1), "move the folder away, or remove that line")
+            })?);
+            whole += line.len() as u64;
+        }
+        if whole < text.len() as u64 {
+            file.set_len(whole).map_err(Error::io("cut", &path))?;
+        }
+        Ok((Self { dir: dir.to_owned(), log: file, log_path: path }, runs))
     }
 
-    /// Appends a run.
+    /// Appends a run and syncs it.
     ///
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
     pub fn append(&mut self, run: &Run) -> Result<()> {
-        self.log.append(run)
+        let mut line = serde_json::to_vec(run).map_err(not_serialised(&self.log_path))?;
+        line.push(b'\n');
+        self.log.write_all(&line).and_then(|()| self.log.sync_data()).map_err(Error::io("write", &self.log_path))
     }
 
-    /// Writes everything that is made from the runs.
+    /// Writes the report in all formats.
     ///
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
     pub fn save(&self, report: &BenchReport) -> Result<()> {
-        save(&self.dir, report)
+        let results = self.dir.join("results.json");
+        replace(&results, &serde_json::to_vec_pretty(report).map_err(not_serialised(&results))?)?;
+        for (name, text) in
+            [("report.md", markdown(report)), ("report.csv", csv(report)), ("report.html", html(report))]
+        {
+            replace(&self.dir.join(name), text.as_bytes())?;
+        }
+        Ok(())
     }
 }
 
-/// Writes a report in all its forms.
-fn save(dir: &Path, report: &BenchReport) -> Result<()> {
-    let results = dir.join("results.json");
-    replace(&results, &serde_json::to_vec_pretty(report).map_err(not_serialised(&results))?)?;
-    replace(&dir.join("report.md"), markdown(report).as_bytes())?;
-    replace(&dir.join("report.csv"), csv(report).as_bytes())?;
-    replace(&dir.join("report.html"), html(report).as_bytes())
-}
-
-/// Reads a saved comparison: `results.json`, or the folder that has it.
+/// Reads a saved comparison: `results.json`, or its directory.
 ///
 /// # Errors
-/// [`Error::Io`]: there is none; [`Error::Usage`]: it is of another kind.
+/// [`Error::Io`]: it is missing; [`Error::Usage`]: it is another kind of file.
 pub fn load(path: &Path) -> Result<BenchReport> {
     let file = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let bytes = read_regular(&file, MOST_BYTES).map_err(Error::io("read", &file))?;
@@ -92,13 +104,12 @@ pub fn load(path: &Path) -> Result<BenchReport> {
     })
 }
 
-/// Describes each property in which two comparisons differ.
+/// Describes each property in which two identities differ.
 fn differences(there: &Map<String, Value>, here: &Map<String, Value>) -> Vec<String> {
     let names = here.keys().chain(there.keys().filter(|name| !here.contains_key(*name)));
-    let of = |map: &Map<String, Value>, name: &String| map.get(name).cloned().unwrap_or(Value::Null);
     let describe = |name: &String| {
-        let (there, here) = (of(there, name), of(here, name));
-        let (was, is) = (in_words(&there), in_words(&here));
+        let [there, here] = [there, here].map(|map| map.get(name).unwrap_or(&Value::Null));
+        let (was, is) = (in_words(there), in_words(here));
         let label = name.replace('_', " ");
         match (there == here, was == is) {
             (true, _) => None,
@@ -109,7 +120,7 @@ fn differences(there: &Map<String, Value>, here: &Map<String, Value>) -> Vec<Str
     names.filter_map(describe).collect()
 }
 
-/// A value of an identity as text; of a variant its name.
+/// Formats a value of an identity; a variant as its name.
 fn in_words(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
@@ -121,87 +132,32 @@ fn in_words(value: &Value) -> String {
     }
 }
 
-/// Records what a folder is for; what was begun there before must be the same.
-///
-/// # Errors
-/// [`Error::State`]: it is not; [`Error::Io`]: the file cannot be used.
-pub(super) fn claim(path: &Path, identity: &Map<String, Value>, what: &str) -> Result<()> {
-    match fs::read(path) {
-        Ok(bytes) => {
-            let known: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
-            let differences = differences(&known, identity);
-            if differences.is_empty() {
-                return Ok(());
-            }
-            Err(Error::State {
-                path: path.parent().unwrap_or(path).to_owned(),
-                reason: format!("holds another {what}: {}", differences.join("; ")),
-                hint: "run the same command again to resume it, or choose another --out".into(),
-            })
-        }
+/// Writes the identity, or compares it with the one that an earlier run wrote.
+fn claim(path: &Path, identity: &Map<String, Value>) -> Result<()> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            replace(path, &serde_json::to_vec_pretty(identity).map_err(not_serialised(path))?)
+            return replace(path, &serde_json::to_vec_pretty(identity).map_err(not_serialised(path))?);
         }
-        Err(error) => Err(Error::io("read", path)(error)),
+        Err(error) => return Err(Error::io("read", path)(error)),
+    };
+    let differences = differences(&serde_json::from_slice(&bytes).unwrap_or_default(), identity);
+    if differences.is_empty() {
+        return Ok(());
     }
+    Err(Error::State {
+        path: path.parent().unwrap_or(path).to_owned(),
+        reason: format!("holds another comparison: {}", differences.join("; ")),
+        hint: "run the same command again to resume it, or choose another --out".into(),
+    })
 }
 
-impl<T: Serialize + DeserializeOwned> RunLog<T> {
-    /// Takes the lines that are whole; one that was being written when the power went is cut off.
-    ///
-    /// # Errors
-    /// [`Error::State`]: a line is something else; [`Error::Io`]: the file cannot be used.
-    pub fn open(path: &Path) -> Result<(Self, Vec<T>)> {
-        let mut file =
-            OpenOptions::new().read(true).append(true).create(true).open(path).map_err(Error::io("open", path))?;
-        let mut text = Vec::new();
-        (&mut file).take(MAX_LOG + 1).read_to_end(&mut text).map_err(Error::io("read", path))?;
-        if text.len() as u64 > MAX_LOG {
-            return Err(Error::State {
-                path: path.to_owned(),
-                reason: format!("is longer than {}: bedload did not write it", human(MAX_LOG)),
-                hint: "move the folder away".into(),
-            });
-        }
-        let mut runs = Vec::new();
-        let mut whole = 0;
-        for (index, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
-            let Some(line_text) = line.strip_suffix(b"\n") else { break };
-            runs.push(serde_json::from_slice(line_text).map_err(|error| Error::State {
-                path: path.to_owned(),
-                reason: format!("line {} is no run: {error}", index + 1),
-                hint: "move the folder away, or remove that line".into(),
-            })?);
-            whole += line.len() as u64;
-        }
-        if whole < text.len() as u64 {
-            file.set_len(whole).map_err(Error::io("cut", path))?;
-        }
-        Ok((Self { file, path: path.to_owned(), kind: PhantomData }, runs))
-    }
-
-    /// Adds a line, and waits until it is on the disk.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk is full or fails.
-    pub fn append(&mut self, run: &T) -> Result<()> {
-        let mut line = serde_json::to_vec(run).map_err(not_serialised(&self.path))?;
-        line.push(b'\n');
-        let write = |file: &mut File| {
-            file.write_all(&line)?;
-            file.sync_data()
-        };
-        write(&mut self.file).map_err(Error::io("write", &self.path))
-    }
-}
-
-/// Returns the error for a value that cannot be serialised.
 fn not_serialised(path: &Path) -> impl FnOnce(serde_json::Error) -> Error {
     move |error| Error::io("write", path)(error.into())
 }
 
-/// Puts a new file in the place of an old one, whole or not at all.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Replaces a file, completely or not at all.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let draft = path.with_extension("draft");
     let write = || {
         let mut file = File::create(&draft)?;
@@ -217,35 +173,38 @@ mod tests {
     use super::super::testing::run;
     use super::*;
 
-    fn identity(runs: &str) -> Map<String, Value> {
-        [("snapshot".to_owned(), Value::from("a.car")), ("presets".to_owned(), Value::from(runs))].into_iter().collect()
+    fn identity(value: Value) -> Map<String, Value> {
+        value.as_object().expect("an object").clone()
+    }
+
+    fn open(dir: &Path, presets: &str) -> Result<(Store, Vec<Run>)> {
+        Store::open(dir, &identity(serde_json::json!({ "snapshot": "a.car", "presets": presets })))
     }
 
     #[test]
-    fn runs_are_there_again_and_a_torn_line_is_not() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (mut store, runs) = Store::open(dir.path(), &identity("a")).expect("a new one");
+    fn torn_lines_are_cut_off() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut store, runs) = open(dir.path(), "a").expect("a new one");
         assert_eq!(runs, []);
         let all = [run("a", 0, 1.0, 1.0), run("b", 0, 2.0, 1.0)];
         all.iter().for_each(|run| store.append(run).expect("room"));
-        drop(store);
-        let log = dir.path().join("runs.ndjson");
-        let whole = fs::read(&log).expect("the log");
-        fs::write(&log, [&whole[..], b"{\"schema\": \"bedl"].concat()).expect("room");
-        let (mut store, runs) = Store::open(dir.path(), &identity("a")).expect("the same");
+        store.log.write_all(b"{\"schema\": \"bedl").expect("room");
+        let (mut store, runs) = open(dir.path(), "a").expect("the same");
         assert_eq!(runs, all);
         store.append(&run("a", 1, 3.0, 1.0)).expect("room");
-        let (_, runs) = Store::open(dir.path(), &identity("a")).expect("the same");
-        assert_eq!(runs.len(), 3);
-        assert_eq!(runs[2].round, 1);
+        let (_, runs) = open(dir.path(), "a").expect("the same");
+        assert_eq!(runs[2..], [run("a", 1, 3.0, 1.0)]);
     }
 
     #[test]
-    fn another_comparison_is_refused_with_both_sides() {
-        let dir = tempfile::tempdir().expect("a folder");
-        Store::open(dir.path(), &identity("a,b")).map(|_| ()).expect("a new one");
-        let Err(error) = Store::open(dir.path(), &identity("a,c")) else { panic!("taken for the same") };
-        assert!(error.to_string().ends_with("holds another comparison: presets: a,b there, a,c here"), "{error}");
+    fn other_comparisons_and_lines_are_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        open(dir.path(), "a,b").map(drop).expect("a new one");
+        let error = open(dir.path(), "a,c").map(drop).expect_err("another comparison").to_string();
+        assert!(error.ends_with("holds another comparison: presets: a,b there, a,c here"), "{error}");
+        fs::write(dir.path().join("runs.ndjson"), "{}\n").expect("room");
+        let error = open(dir.path(), "a,b").map(drop).expect_err("no run").to_string();
+        assert!(error.contains("line 1 is no run"), "{error}");
     }
 
     #[test]
@@ -253,22 +212,15 @@ mod tests {
         let identity = |names: &[&str], digest: &str| {
             let variant = |name: &&str| serde_json::json!({ "name": name, "preset_text": digest, "set": [] });
             let variants: Vec<Value> = names.iter().map(variant).collect();
-            let value = serde_json::json!({ "variants": variants, "cold": false });
-            value.as_object().expect("an object").clone()
+            identity(serde_json::json!({ "variants": variants, "cold": false }))
         };
         let there = identity(&["ingest", "memtable"], "aa");
-        assert_eq!(differences(&there, &there), Vec::<String>::new());
-        let other = differences(&there, &identity(&["ingest"], "aa"));
-        assert_eq!(other, ["variants: ingest, memtable there, ingest here"]);
-        let changed = differences(&there, &identity(&["ingest", "memtable"], "bb"));
-        assert_eq!(changed, ["variants: ingest, memtable, with other options"]);
-    }
-
-    #[test]
-    fn a_line_that_is_something_else_is_reported() {
-        let dir = tempfile::tempdir().expect("a folder");
-        fs::write(dir.path().join("runs.ndjson"), "{}\n").expect("room");
-        let Err(error) = Store::open(dir.path(), &identity("a")) else { panic!("taken for a run") };
-        assert!(error.to_string().contains("line 1 is no run"), "{error}");
+        for (here, expected) in [
+            (there.clone(), &[][..]),
+            (identity(&["ingest"], "aa"), &["variants: ingest, memtable there, ingest here"]),
+            (identity(&["ingest", "memtable"], "bb"), &["variants: ingest, memtable, with other options"]),
+        ] {
+            assert_eq!(differences(&there, &here), expected);
+        }
     }
 }

@@ -1,20 +1,20 @@
-//! Runs made up for tests.
+//! Invented runs for tests.
 
 use crate::report::OptionRow;
 use crate::report::bench::{
-    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, NodeFigures, ProcessFigures, RUN_SCHEMA,
-    ReadFigures, ReadStep, Reads, Run, ScanFigures, ScanKind,
+    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run,
+    ScanFigures, ScanKind,
 };
 use crate::rocks::{Level, ReadCounts};
 
 const MIB: u64 = 1 << 20;
 
-/// A copy that took a second.
+/// Returns a copy.
 pub(crate) fn copy(round: u32, seconds: f64) -> Run {
-    Run { import: None, scan: None, reads: None, node: None, ..run(COPY, round, seconds, 1.0) }
+    Run { import: None, scan: None, reads: None, ..run(COPY, round, seconds, 1.0) }
 }
 
-/// A run that failed.
+/// Returns a failed run.
 pub(crate) fn failed(variant: &str, round: u32, error: &str) -> Run {
     let failure = Failure {
         action: "import".into(),
@@ -23,24 +23,12 @@ pub(crate) fn failed(variant: &str, round: u32, error: &str) -> Run {
         error: error.into(),
         hint: Some("try another way".into()),
     };
-    Run {
-        failure: Some(failure),
-        process: None,
-        import: None,
-        scan: None,
-        reads: None,
-        node: None,
-        ..run(variant, round, 1.0, 1.0)
-    }
+    let run = run(variant, round, 1.0, 1.0);
+    Run { failure: Some(failure), process: None, import: None, scan: None, reads: None, ..run }
 }
 
-/// A run whose import took `seconds` and whose database answers `lookups` a second.
+/// Returns a run with an import of `seconds` and a database with `lookups` per second.
 pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run {
-    let memory = |share: u32| MemorySample {
-        seconds: seconds * f64::from(share) / 10.0,
-        rss_bytes: u64::from(share) * 40 * MIB,
-        anonymous_bytes: u64::from(share) * 10 * MIB,
-    };
     let latency = |slower: f64| LookupTimes {
         count: 1000,
         per_second: Some(lookups / slower),
@@ -48,12 +36,6 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
         p99_ns: Some((3e9 * slower / lookups) as u64),
         p999_ns: Some((9e9 * slower / lookups) as u64),
         max_ns: Some((1e10 * slower / lookups) as u64),
-        histogram: vec![
-            ((7e8 * slower / lookups) as u64, 300),
-            ((9e8 * slower / lookups) as u64, 500),
-            ((2e9 * slower / lookups) as u64, 180),
-            ((9e9 * slower / lookups) as u64, 20),
-        ],
     };
     let counts = |slower: f64| ReadCounts {
         file_reads: (100.0 * slower) as u64,
@@ -103,7 +85,6 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
             disk_read_bytes: Some(0),
             disk_written_bytes: Some(300 * MIB),
             open_files: Some(40),
-            memory: (1..=10).map(memory).collect(),
         }),
         import: Some(ImportFigures {
             import_seconds: seconds * 0.75,
@@ -117,10 +98,6 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
             blocks: 250_000,
             digest: "00".into(),
             loader: "ingest".into(),
-            curve: (1..=16_u64)
-                .map(|step| ReadStep { bytes: step * 16 * MIB, seconds: seconds * 0.5 * (step * step) as f64 / 256.0 })
-                .collect(),
-            pressure: Vec::new(),
             first_tenth_bytes_per_second: Some(900 * MIB),
             last_tenth_bytes_per_second: Some(400 * MIB),
             rocksdb_written_bytes: Some(260 * MIB),
@@ -147,21 +124,6 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
             resident_before: Some(0.5),
         }),
         reads: Some(Reads { cold: Some(reads(8.0)), warm: Some(reads(1.0)) }),
-        node: Some(NodeFigures {
-            operations: 1200,
-            complete: true,
-            seconds: 1200.0 / lookups,
-            per_second: Some(lookups),
-            read: latency(1.5),
-            write: latency(3.0),
-            new_blocks: 200,
-            new_bytes: 200_000,
-            stalls: 0,
-            stall_seconds: 0.0,
-            flushes: 0,
-            compactions: 0,
-            peak_rss_bytes: Some(60 * MIB),
-        }),
         notes: Vec::new(),
     }
 }

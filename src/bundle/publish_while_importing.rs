@@ -15,7 +15,7 @@ use super::target::BundleTarget;
 use super::uploader::Uploader;
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::{self, ImportOptions, Outcome, Publish, UploadFile};
+use crate::load::{self, ImportOptions, Outcome, Publish, SstFile};
 use crate::os::files::open_regular;
 use crate::progress::{Observer, Progress};
 use crate::report::{BundleReport, ImportReport, OptionRow};
@@ -63,26 +63,26 @@ impl Publish for Publisher<'_> {
         self.uploader.read_newest(options)
     }
 
-    fn is_there(&self, file: &UploadFile) -> Result<bool> {
+    fn is_there(&self, file: &SstFile) -> Result<bool> {
         self.uploader.target.has(&to_bundle_file(file.clone()), self.uploader.stop)
     }
 
-    fn publish(&self, built: &UploadFile, path: &Path) -> Result<(u64, String)> {
+    fn publish(&self, built: &SstFile, path: &Path) -> Result<(u64, String)> {
         let opened = match open_regular(path) {
             // The file was published and then ingested.
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(self.lost(&to_bundle_file(built.clone()))),
             opened => opened.map_err(Error::io("read", path))?,
         };
-        let (bytes, blake3) = hashing::hash(&opened, path, built.file.bytes, self.uploader.stop)?;
-        if bytes != built.file.bytes {
-            return Err(Error::damaged_work(path, format!("has {bytes} bytes, {} were written", built.file.bytes)));
+        let (bytes, blake3) = hashing::hash(&opened, path, built.bytes, self.uploader.stop)?;
+        if bytes != built.bytes {
+            return Err(Error::damaged_work(path, format!("has {bytes} bytes, {} were written", built.bytes)));
         }
-        let own = to_bundle_file(UploadFile { bytes, blake3: blake3.to_hex().to_string(), ..built.clone() });
+        let own = to_bundle_file(SstFile { bytes, blake3: blake3.to_hex().to_string(), ..built.clone() });
         let published = self.uploader.publish(own, path, blake3)?;
         Ok((published.bytes, published.blake3))
     }
 
-    fn finish(&self, report: &ImportReport, files: &[UploadFile], dir: &Path) -> Result<BundleReport> {
+    fn finish(&self, report: &ImportReport, files: &[SstFile], dir: &Path) -> Result<BundleReport> {
         let Uploader { target, signer, .. } = &self.uploader;
         let mut files: Vec<BundleFile> = files.iter().cloned().map(to_bundle_file).collect();
         let families: HashMap<String, usize> =
@@ -112,12 +112,12 @@ impl Publisher<'_> {
 }
 
 /// Converts a finished file to its description.
-fn to_bundle_file(UploadFile { family, file, bytes, blake3 }: UploadFile) -> BundleFile {
+fn to_bundle_file(file: SstFile) -> BundleFile {
     BundleFile {
-        name: file_name(&blake3),
-        bytes,
-        blake3,
-        column_family: family,
+        name: file_name(&file.blake3),
+        bytes: file.bytes,
+        blake3: file.blake3,
+        column_family: file.family,
         first: file.first,
         last: file.last,
         records: file.records,

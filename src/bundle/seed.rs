@@ -17,7 +17,7 @@ use super::problem::BundleProblem;
 use super::signature::TrustedKey;
 use super::{hashing, reuse};
 use crate::error::{Error, Result};
-use crate::load::{self, Fetch, ImportOptions, Indexes, Seed, SeedFile};
+use crate::load::{self, Fetch, ImportOptions, Indexes, Seed, SstFile, seed_file_name};
 use crate::os::files::open_regular;
 use crate::parallel;
 use crate::progress::{CancellationToken, Network, Observer};
@@ -79,9 +79,10 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
     // The new database replaces the old one in one step, so that no node opens a mixture.
     import.replace |= options.update;
     let bad = |reason: String| Error::bad_input(&first.root, None, BundleProblem::Form { reason });
-    let files = bundle.files.iter().map(|file| {
-        let (bytes, content) = (file.bytes, file.content());
-        Ok(SeedFile { family: file.column_family.clone(), bytes, keys: file.keys().map_err(bad)?, content })
+    let files = bundle.files.iter().enumerate().map(|(number, file)| {
+        file.keys().map_err(bad)?;
+        let BundleFile { bytes, first, last, records, digest, column_family: family, blake3, .. } = file.clone();
+        Ok(SstFile { name: seed_file_name(number), bytes, first, last, records, digest, family, blake3 })
     });
     let seed = Seed { id: &id, record, files: files.collect::<Result<_>>()? };
     let threads = import.threads.unwrap_or_else(parallel::cores).max(1);

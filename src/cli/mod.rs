@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    bench, bench_read, bundle, clean, doctor, export, generate, get, import, inspect, presets, seed, shell, stat, tune,
+    bench, bench_read, bundle, clean, doctor, export, generate, get, import, inspect, presets, seed, shell, stat,
     verify, walk,
 };
 use globals::Globals;
@@ -58,7 +58,6 @@ enum Command {
     Generate(generate::Args),
     Presets(presets::Args),
     Bench(bench::Args),
-    Tune(tune::Args),
     #[command(hide = true)]
     BenchRead(bench_read::Args),
     Doctor(doctor::Args),
@@ -98,7 +97,6 @@ impl Cli {
             Command::Generate(args) => generate::run(args, globals),
             Command::Presets(args) => presets::run(args, globals),
             Command::Bench(args) => bench::run(args, globals),
-            Command::Tune(args) => tune::run(args, globals),
             Command::BenchRead(args) => bench_read::run(args),
             Command::Doctor(args) => doctor::run(args, globals),
             Command::Help(args) => shell::help(args, command()),
@@ -125,7 +123,6 @@ impl Command {
             Self::Generate(_) => "generate",
             Self::Presets(_) => "presets",
             Self::Bench(_) => "bench",
-            Self::Tune(_) => "tune",
             Self::BenchRead(_) => "bench-read",
             Self::Doctor(_) => "doctor",
             Self::Help(_) => "help",

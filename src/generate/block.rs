@@ -6,14 +6,12 @@
 //! raw       tag (8 bytes) | entries without regard to CBOR | tail
 //! ```
 //!
-//! The tag is different in every block of a snapshot: no block occurs twice by accident. Keys, tails and parts of the
-//! numbers are random; codes come from a short list and the rest is structure, so that zstd and lz4 halve a snapshot
-//! as they halve real state.
+//! Every block of a snapshot has another tag. Keys, tails and parts of the numbers are random, codes come from a short
+//! list, and the rest is structure. So zstd and lz4 halve a snapshot as they halve real state.
 
 use super::cbor::{self, LINK_LEN, Name, head_len};
 use super::random::Noise;
 
-/// The smallest block: a tag and nothing else.
 pub(super) const SMALLEST: usize = smallest_with(0);
 
 const TAG_LEN: usize = 8;
@@ -24,7 +22,7 @@ const CODE_AT: usize = KEY_AT + 20 + 3;
 const NONCE_AT: usize = CODE_AT + 38 + 1;
 const BALANCE_AT: usize = NONCE_AT + 4 + 1;
 
-/// A row with its structure, its random parts still 0.
+/// A row with zeros in place of its random parts.
 const ENTRY: [u8; ENTRY_LEN] = {
     let mut entry = [0; ENTRY_LEN];
     entry[0] = 0x82;
@@ -34,7 +32,7 @@ const ENTRY: [u8; ENTRY_LEN] = {
     entry[KEY_AT + 21] = 0x58;
     entry[KEY_AT + 22] = 0x26;
     entry[NONCE_AT - 1] = 0x1a;
-    // At least 2^16, or four bytes would not be the shortest form.
+    // The number is at least 2^16, so four bytes are its shortest form.
     entry[NONCE_AT + 1] = 1;
     entry[BALANCE_AT - 1] = 0x4b;
     entry
@@ -81,7 +79,7 @@ impl Filler {
             entries -= 1;
         }
         let mut rest = left - head_len(entries as u64) - entries * ENTRY_LEN;
-        // No byte string is 25 bytes long with its head in shortest form: 23 bytes make 24, 24 bytes make 26.
+        // No byte string has 25 bytes with its shortest head: 23 bytes make 24, 24 bytes make 26.
         let longer_tag = rest == 25;
         rest -= usize::from(longer_tag);
 

@@ -1,4 +1,4 @@
-//! The few pieces of DAG-CBOR that generated blocks are made of, always in their shortest form.
+//! The parts of generated DAG-CBOR blocks, in their shortest form.
 //!
 //! ```text
 //! link  = d8 2a (tag 42) | 58 27 (39 bytes) | 00 | CID
@@ -12,7 +12,7 @@ use multihash::Multihash;
 
 pub(super) use crate::blocks::cbor::{ARRAY, BYTES, UINT, push_head as head};
 
-/// Multicodec of the one hash function that generated blocks have.
+/// Multicodec of the hash function of generated blocks.
 pub(super) const BLAKE2B_256: u64 = 0xb220;
 /// Multicodec of a block of DAG-CBOR.
 pub(super) const DAG_CBOR: u8 = 0x71;
@@ -25,7 +25,7 @@ pub(super) const CID_LEN: usize = CID_PREFIX + 32;
 /// Bytes of a link to a CID.
 pub(super) const LINK_LEN: usize = 5 + CID_LEN;
 
-/// A block's name, without the parts that all generated blocks share.
+/// The variable parts of a generated CID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) codec: u8,
@@ -33,7 +33,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// A name of the right length for a place that is filled later.
+    /// A placeholder.
     pub(super) const BLANK: Self = Self { codec: DAG_CBOR, digest: [0; 32] };
 
     pub(super) fn bytes(&self) -> [u8; CID_LEN] {

@@ -1,4 +1,4 @@
-//! One chunk of a snapshot: sections whose CIDs are right, children before their parents.
+//! One chunk of a snapshot: sections with correct CIDs, children before their parents.
 
 use blake2b_simd::Params;
 use blake2b_simd::many::{HashManyJob, hash_many};
@@ -19,19 +19,19 @@ pub(super) struct Maker {
     params: Params,
 }
 
-/// Sections, as in a CAR, and where each ends.
+/// Sections of a CAR, and their ends.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
     pub(super) sections: Vec<Section>,
-    /// How many of the sections repeat an earlier one.
+    /// Sections that repeat an earlier one.
     pub(super) repeats: u64,
 }
 
 /// One section of a [`Chunk`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Section {
-    /// Start of the block in the chunk's bytes; the CID is right before it.
+    /// Start of the block in the chunk's bytes, after its CID.
     body: usize,
     /// End of the section.
     pub(super) end: usize,
@@ -51,7 +51,7 @@ impl Maker {
         Self { seed, filler: Filler::new(seed), params }
     }
 
-    /// Makes a chunk after its plan, into a chunk whose memory is used again. Returns the name of the tree's root.
+    /// Makes a chunk after its plan, in the memory of `out`. Returns the name of the tree's root.
     pub(super) fn make(&self, plan: &Plan, out: &mut Chunk) -> Name {
         out.clear();
         out.repeats = plan.repeats.len() as u64;
@@ -98,8 +98,8 @@ impl Maker {
         }
     }
 
-    /// The tag and the random numbers of a block, which depend on nothing but its place. Tags differ because
-    /// [`mix`] maps different numbers to different numbers.
+    /// The tag and the random numbers of a block, which depend on its place. Tags differ because [`mix`] is a
+    /// bijection.
     fn identity(&self, chunk: u64, ordinal: usize) -> (u64, Noise) {
         let place = chunk << ORDINAL_BITS | ordinal as u64;
         (mix(place ^ mix(self.seed)), Noise::new(self.seed, place))
@@ -132,7 +132,7 @@ impl Chunk {
         self.sections.push(Section { body: body + shift, end: end + shift, name });
     }
 
-    /// Fills in the CIDs of all sections from number `from` on. Several blocks share one pass of vector instructions.
+    /// Fills in the CIDs of all sections from number `from` on, several blocks at once by vector instructions.
     fn name_all(&mut self, params: &Params, from: usize) {
         let mut jobs: Vec<HashManyJob<'_>> = self.sections[from..]
             .iter()

@@ -8,7 +8,8 @@
 //! Integers of CARv2 are little-endian; a whole CARv1 follows. Specifications:
 //! <https://ipld.io/specs/transport/car/carv1/>, <https://ipld.io/specs/transport/car/carv2/>.
 //!
-//! The length depends on the number of roots only, so it can be written before they are known and once more after.
+//! The length depends only on the number of roots, so the bytes can be written before the roots are known, and again
+//! after.
 
 use crate::source::car::header_bytes;
 use crate::source::forest::stored_frame;

@@ -38,7 +38,6 @@ pub(super) struct Made {
 
 struct Piece {
     chunk: Chunk,
-    /// The root of the chunk's tree.
     state: Name,
     packed: Vec<u8>,
     frames: Vec<Frame>,
@@ -88,7 +87,7 @@ fn make(spec: &Spec, spine: &Spine, maker: &Maker, first: u64, pieces: &mut [Pie
     });
 }
 
-/// Adds the headers. `tip` holds those of the chunk before, and of the last chunk in the end.
+/// Adds the headers. `tip` has those of the chunk before, and of the last chunk at the end.
 fn chain(spine: &Spine, maker: &Maker, first: u64, tip: &mut Vec<Name>, pieces: &mut [Piece]) {
     for (piece, number) in pieces.iter_mut().zip(first..) {
         let headers = spine.headers(number, tip.first().copied(), piece.state);

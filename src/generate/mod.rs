@@ -1,18 +1,17 @@
-//! Snapshots of any size, made up: for benchmarks, tests and trying things out without a download.
+//! Generated snapshots of any size, for benchmarks and tests without a download.
 //!
-//! A generated CAR has the block sizes of a real network, real DAG-CBOR with links, right hashes, and about the
-//! redundancy of real state. The same [`Spec`] gives the same blocks in the same order on every machine, with any
-//! number of threads and in every [`Format`]; for the uncompressed formats that means the same bytes, for the others
-//! it does with the same version of zstd.
+//! A generated CAR has the block sizes of a real network, DAG-CBOR with links, correct hashes, and about the redundancy
+//! of real state. The same [`Spec`] gives the same blocks in the same order on every machine, with any number of
+//! threads and in every [`Format`]. The bytes of compressed formats depend on the version of zstd.
 //!
 //! ```text
 //! header | chunk 0: leaves, repeats, inner blocks, root, header | chunk 1: .. | .. | last chunk: .., head tipset
 //! ```
 //!
-//! Children come before their parents, and every block can be reached from the roots, the head tipset, by links:
-//! header to the header before and to the chunk's tree, inner block to 16 blocks of the level below.
+//! Children come before their parents. Links lead from the roots, the head tipset, to every block: from a header to the
+//! header before and to the chunk's tree, from an inner block to 16 blocks of the level below.
 //!
-//! Not here: a state that a node could execute. Keys, balances and signatures are noise.
+//! A node cannot execute the state: keys, balances and signatures are noise.
 //!
 //! ```
 //! use bedload::testing::generate::{Profile, Spec, write};
@@ -85,8 +84,7 @@ pub enum Format {
     ForestCarZst,
 }
 
-/// The version of the document that [`Summary`] or the summary of a log is in; it changes when a field changes its meaning
-/// or goes.
+/// The version of the JSON of summaries. It changes when a field changes its meaning or goes.
 pub const SCHEMA: &str = "bedload-generate-1";
 
 /// The result of generating a snapshot.
@@ -114,8 +112,8 @@ fn as_text<S: serde::Serializer>(roots: &[Cid], to: S) -> std::result::Result<S:
 impl Spec {
     /// A CARv1 of `size` bytes, seed 0, no duplicates.
     ///
-    /// The CAR comes out within 1 % of `size`, for sizes too small for that as the smallest possible snapshot. For a
-    /// compressed format `size` is that of the CAR inside, so that a size means the same blocks in every format.
+    /// The CAR's size is within 1 % of `size`, or that of the smallest possible snapshot. For a compressed format
+    /// `size` is that of the CAR inside, so that a size means the same blocks in every format.
     pub fn new(profile: Profile, size: u64) -> Self {
         Self { profile, size, seed: 0, duplicates: 0, format: Format::default() }
     }
@@ -132,8 +130,8 @@ impl Spec {
         Self { format, ..self }
     }
 
-    /// How many percent of the sections repeat an earlier one, half of them close behind it and half far away. Only
-    /// blocks without links are repeated. Defaults to 0.
+    /// The percentage of sections that repeat an earlier one, half of them soon after it and half far away. Only blocks
+    /// without links are repeated. Defaults to 0.
     pub fn duplicates(self, percent: u8) -> Result<Self> {
         if percent > DUPLICATES_MAX {
             return Err(Error::Usage {
@@ -146,7 +144,6 @@ impl Spec {
 }
 
 impl Format {
-    /// All formats.
     pub const ALL: [Self; 4] = [Self::Car, Self::CarV2, Self::CarZst, Self::ForestCarZst];
 
     /// The name on the command line, which is also the usual ending of a file's name.
@@ -160,8 +157,8 @@ impl Format {
     }
 }
 
-/// Generates a snapshot into something that can seek, from its current position on. The header, which names the last
-/// blocks, is written once more in the end; the position afterwards is the end of the snapshot.
+/// Generates a snapshot from the current position of `out` to the position afterwards. The header, which names the last
+/// blocks, is written again at the end.
 ///
 /// Uses all threads of the current rayon pool and about 10 MiB of memory per thread, more for
 /// [`Format::ForestCarZst`].
@@ -190,8 +187,8 @@ pub(crate) fn write_with<W: Write + Seek + Send>(
     Ok(summary(&made, prelude.len()))
 }
 
-/// Generates a snapshot into something that cannot seek, for example a pipe: the same bytes as [`write()`], at the cost
-/// of making all blocks once more beforehand to know the roots.
+/// Generates the bytes of [`write()`] for a target that cannot seek, such as a pipe. It makes all blocks twice, first
+/// to know the roots.
 #[cfg(any(test, feature = "testing"))]
 pub fn write_stream<W: Write + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
     write_stream_with(spec, out, &Progress::new(&Silent))

@@ -1,7 +1,7 @@
-//! The shape of one chunk, before a byte of it exists: how many blocks, how large, and which are repeated.
+//! The shape of one chunk: the number and sizes of its blocks, and which are repeated.
 //!
-//! A chunk is about 1 MiB of blocks that hang together as a tree. Its plan follows from the spec and the chunk's number
-//! alone, so any thread can make any chunk, and a later chunk can repeat a block of an earlier one by making it anew.
+//! A chunk is a tree of about 1 MiB of blocks. Its plan follows from the spec and the chunk's number, so any thread can
+//! make any chunk, and a chunk can repeat a block of an earlier one by making it again.
 
 use super::Spec;
 use super::block;
@@ -10,7 +10,7 @@ use super::random::Noise;
 
 /// Target size of a chunk, in bytes of CAR.
 pub(super) const CHUNK_BYTES: u64 = 1 << 20;
-/// How many links an inner block has.
+/// Links of an inner block.
 pub(super) const FANOUT: usize = 16;
 
 /// One chunk in this many has a large raw block, as the code of an actor is.
@@ -22,7 +22,7 @@ const LARGE_MAX: u64 = 640 << 10;
 /// One leaf in this many is raw.
 const RAW_EVERY: usize = 509;
 
-/// No leaf is larger, but for the large raw block, and where nothing else fills a budget.
+/// The largest leaf, unless a budget needs a larger one. The large raw block does not count.
 const LEAF_MAX: usize = 1 << 16;
 
 /// Repeats may exceed a budget by this part of it.
@@ -38,8 +38,7 @@ pub(super) struct Plan {
     pub(super) chunk: u64,
     /// Sizes of the blocks without links.
     pub(super) leaves: Vec<usize>,
-    /// Sizes of the inner blocks, level by level, each level front to back. The last is the chunk's root, unless the
-    /// only leaf is.
+    /// Sizes of the inner blocks, level by level, each level front to back. The last is the chunk's root.
     pub(super) nodes: Vec<usize>,
     pub(super) repeats: Vec<Repeat>,
     /// The last leaf is a large raw block.
@@ -79,8 +78,8 @@ impl Plan {
         leaf % RAW_EVERY == RAW_EVERY - 1 || self.large && leaf + 1 == self.leaves.len()
     }
 
-    /// How many leaves may be repeated: the first half. [`Self::fit`] resizes the others only, so that the size of
-    /// these does not depend on what their chunk repeats itself.
+    /// Number of leaves that may be repeated: the first half. [`Self::fit`] resizes the others only, so that repeated
+    /// sizes do not depend on the chunk's own repeats.
     fn repeatable(&self) -> usize {
         self.leaves.len().div_ceil(2)
     }
@@ -91,12 +90,12 @@ impl Plan {
         let large = (chunk.is_multiple_of(LARGE_EVERY) && room >= LARGE_NEEDS)
             .then(|| (LARGE_MIN + noise.below(LARGE_MAX - LARGE_MIN)) as usize);
 
-        // What is resized to fit is never repeated: two leaves and their root are the least, so that there is some.
+        // Resized leaves are never repeated. Two leaves and their root are the least with one to resize.
         let least: u64 = if spec.duplicates > 0 { 3 } else { 1 };
         let mut sum = large.map_or(0, section_len);
         let mut sizes = Vec::new();
         while sizes.is_empty() || sum + section_len(block::SMALLEST) <= room {
-            // Three bytes of length at the most: what is cut to the rest has less than 2^21 bytes.
+            // The length has at most three bytes: the block has less than 2^21.
             let rest = room.saturating_sub(sum + CID_LEN as u64 + 3);
             let rest = rest / least.saturating_sub(sizes.len() as u64).max(1);
             let size = spec.profile.draw(&mut noise).min(rest).max(block::SMALLEST as u64) as usize;
@@ -128,12 +127,12 @@ impl Plan {
         Self { chunk, leaves, nodes, repeats: Vec::new(), large: large.is_some() }
     }
 
-    /// Half of the repeats come from the chunk itself, half from one earlier chunk: near ones and far ones.
+    /// Half of the repeats are from the chunk itself, half from one earlier chunk.
     fn draw_repeats(&mut self, spec: &Spec, budget_of: impl Fn(u64) -> u64) {
         let percent = u64::from(spec.duplicates);
         let mut noise = Noise::new(spec.seed, REPEATS | self.chunk);
         let distinct = (self.leaves.len() + self.nodes.len()) as u64;
-        // What is left of the division decides by chance, so that tiny chunks get their share too.
+        // The remainder is rounded by chance, so that tiny chunks get their share too.
         let count = (distinct * percent + noise.below(100 - percent)) / (100 - percent);
         if count == 0 {
             return;
@@ -155,7 +154,7 @@ impl Plan {
             let from = far.as_ref().filter(|_| n % 2 == 1).unwrap_or(self);
             let leaf = noise.below(from.repeatable() as u64) as usize;
             let size = from.leaves[leaf];
-            // A little too much is no harm, as long as leaves that are never repeated can shrink by it.
+            // The excess must be small enough for the other leaves to shrink by it.
             if sum + section_len(size) <= budget + slack {
                 sum += section_len(size);
                 repeats.push(Repeat { chunk: from.chunk, leaf, size, raw: from.is_raw(leaf) });
@@ -169,12 +168,12 @@ impl Plan {
         self.leaves.iter().chain(&self.nodes).copied().chain(repeats).map(section_len).sum()
     }
 
-    /// Resizes leaves until the chunk fills its budget, or nearly. First those of 1 to 2 KiB, and within these bounds,
-    /// which leaves the census as it is; others only when that is not enough. The last way out is for the few leaves of
-    /// a small chunk whose repeats happen to be small: one of them takes all that is missing.
+    /// Resizes leaves until the chunk about fills its budget. First those of 1 to 2 KiB, within these bounds, which
+    /// does not change the distribution of sizes. Then others. At last, in a small chunk with small repeats, one leaf
+    /// gets all missing bytes.
     fn fit(&mut self, spec: &Spec, budget: u64) {
         let mut missing = budget as i64 - self.bytes() as i64;
-        // Also where this chunk repeats nothing: later ones may repeat its leaves.
+        // Later chunks may repeat leaves of this one.
         let first = if spec.duplicates == 0 { 0 } else { self.repeatable() };
         for (smallest, largest) in [(1025, 2048), (block::SMALLEST, LEAF_MAX), (block::SMALLEST, budget as usize)] {
             for size in self.leaves.iter_mut().skip(first).filter(|size| (smallest..=largest).contains(*size)) {
@@ -189,12 +188,12 @@ impl Plan {
     }
 }
 
-/// How many blocks each level of a tree over this many leaves has, from the leaves to the root.
+/// Blocks of each level of a tree over this many leaves, from the leaves to the root.
 pub(super) fn levels(leaves: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(leaves), |&level| (level > 1).then(|| level.div_ceil(FANOUT)))
 }
 
-/// How many inner blocks a tree over this many leaves has.
+/// Inner blocks of a tree over this many leaves.
 fn inner(leaves: usize) -> usize {
     levels(leaves).skip(1).sum()
 }

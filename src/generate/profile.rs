@@ -1,4 +1,4 @@
-//! Which network a snapshot imitates: the sizes of its blocks.
+//! Block sizes of networks.
 //!
 //! Sizes follow a table of knots, `(parts per million of the blocks, bytes)`, see [`Noise::draw`].
 
@@ -8,18 +8,16 @@ use super::random::{MILLION, Noise};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// Filecoin's main network. After a census of 188,550 blocks of a live node (ChainSafe/forest#2202): mean 1,015 B,
-    /// 5.7 % up to 256 B, 36 % up to 1 KiB, 99.86 % up to 2 KiB, none above 64 KiB. On top come large raw blocks, as
-    /// the code of the built-in actors is.
+    /// Filecoin's main network, by a census of 188,550 blocks of a live node (ChainSafe/forest#2202): mean 1,015 B, 5.7
+    /// % up to 256 B, 36 % up to 1 KiB, 99.86 % up to 2 KiB, none above 64 KiB. There are also large raw blocks, like
+    /// the code of actors.
     Mainnet,
-    /// Filecoin's calibration network. No census is published. A young chain has emptier trees, hence more small
-    /// blocks: mean about 835 B, a quarter up to 256 B, 62 % up to 1 KiB, 99 % up to 2 KiB, the same tail. The mean
-    /// is between the genesis state of the network (hundreds of bytes) and the 1 KB that 10.4 million blocks in a
-    /// bit more than 5 GB of compressed snapshot (ChainSafe/forest#5662) give.
+    /// Filecoin's calibration network. No census is published. A young chain has emptier trees with more small blocks:
+    /// mean about 835 B, a quarter up to 256 B, 62 % up to 1 KiB, 99 % up to 2 KiB. The mean is between the network's
+    /// genesis state (hundreds of bytes) and 1 KB, the mean of a later snapshot (ChainSafe/forest#5662).
     Calibnet,
-    /// A state of small blocks, as in the repository of a test network that Forest keeps: mean about 440 B, a third up
-    /// to 128 B, 71 % up to 512 B, none above 2 KiB but the large raw ones. A GiB has 2.2 million blocks, so what an
-    /// import does for each block weighs most.
+    /// A state of small blocks, as of a test network of Forest: mean about 440 B, a third up to 128 B, 71 % up to 512
+    /// B, none above 2 KiB but the large raw ones. A GiB has 2.2 million blocks.
     Small,
 }
 
@@ -62,7 +60,7 @@ const SMALL: &[(u64, u64)] = &[
 ];
 
 impl Profile {
-    /// All profiles, in the order of their networks' size.
+    /// All profiles, largest first.
     pub const ALL: [Self; 3] = [Self::Mainnet, Self::Calibnet, Self::Small];
 
     /// The name on the command line.

@@ -1,7 +1,7 @@
-//! Pseudo-random numbers whose sequence is part of the promise: the same seed gives the same snapshot, in every
-//! version of bedload and on every machine. That is why this is not a crate, whose sequence may change.
+//! Pseudo-random numbers. The same seed gives the same snapshot in every version of bedload and on every machine, so
+//! this is not a crate, whose sequence may change.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): a counter behind a bijective mixer.
+/// SplitMix64 (Steele, Lea, Flood 2014): a counter and a bijection.
 #[derive(Debug, Clone)]
 pub(crate) struct Noise(u64);
 
@@ -10,7 +10,7 @@ pub(crate) const MILLION: u64 = 1_000_000;
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A bijection of the 64-bit numbers that leaves no visible relation between neighbours.
+/// A bijection of the 64-bit numbers.
 pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -28,13 +28,13 @@ impl Noise {
         mix(self.0)
     }
 
-    /// A number below `limit`, which must not be 0; even enough for limits far below 2^32.
+    /// A number below `limit`, which is not 0. The distribution is even for limits far below 2^32.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// A number after a table of knots, `(parts per million, upper bound)`: that share of the numbers is not larger.
-    /// Between two knots numbers are even. Integers only, so that every machine draws the same.
+    /// A number from a table of knots, `(parts per million, upper bound)`: that share of the numbers is not larger.
+    /// Between two knots the distribution is even. Integers only, so that every machine draws the same.
     pub(crate) fn draw(&mut self, knots: &[(u64, u64)]) -> u64 {
         let share = self.below(MILLION);
         let mut lower = (0, 0);

@@ -1,4 +1,4 @@
-//! The chain of headers that leads to every chunk, as a chain's tipsets lead to its states.
+//! The chain of headers that links to every chunk.
 //!
 //! ```text
 //! header = [miner: bytes, ticket: [bytes], election proof: [wins, bytes], beacon entries: [], win-post proof: [],
@@ -6,9 +6,9 @@
 //!           messages: link, aggregate: bytes, time, signature: bytes, fork signaling: 0, base fee: bytes]
 //! ```
 //!
-//! These are the fields of a Filecoin header (`read/header`). The header of chunk N links to the header of chunk N-1, and
-//! as state, receipts and messages alike to the chunk's root. The last chunk has several headers, the head tipset, which
-//! are the roots of the CAR.
+//! These are the fields of a Filecoin header. The header of chunk N links to the header of chunk N-1, and as state,
+//! receipts and messages to the chunk's root. The last chunk has several headers, the head tipset, which are the roots
+//! of the CAR.
 
 use super::Spec;
 use super::cbor::{self, Name};
@@ -22,7 +22,6 @@ const TIPSET: usize = 3;
 /// Seconds between two heights, and the time of height 0: Filecoin's.
 const EPOCH_SECONDS: u64 = 30;
 const GENESIS: u64 = 1_598_306_400;
-/// Kind of the stream of random numbers of headers.
 const HEADERS: u64 = 3 << 62;
 
 /// How a snapshot is divided into chunks.
@@ -43,7 +42,7 @@ impl Spine {
         Self { seed: spec.seed, chunks, roots, body: spec.size.saturating_sub(header) }
     }
 
-    /// How many bytes the tree of a chunk may fill: its share, less its headers.
+    /// Bytes of the tree of a chunk: its share, less its headers.
     pub(super) fn budget(&self, chunk: u64) -> u64 {
         let upto = |n: u64| (u128::from(self.body) * u128::from(n) / u128::from(self.chunks)) as u64;
         let headers = self.headers(chunk, Some(Name::BLANK), Name::BLANK);

@@ -86,7 +86,7 @@ impl ContentDigest {
 
 /// A number of records and their content digest: each stage of an import compares what it has received with what the stage
 /// before has passed on.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Content {
     pub records: u64,
     pub digest: ContentDigest,
@@ -113,6 +113,18 @@ impl Content {
     pub fn merge(&mut self, other: Self) {
         self.records += other.records;
         self.digest.merge(other.digest);
+    }
+
+    /// The records of both contents.
+    pub fn and(mut self, other: Self) -> Self {
+        self.merge(other);
+        self
+    }
+}
+
+impl std::iter::Sum for Content {
+    fn sum<I: Iterator<Item = Self>>(contents: I) -> Self {
+        contents.fold(Self::default(), Self::and)
     }
 }
 

@@ -10,56 +10,117 @@ use std::ops::RangeInclusive;
 
 use sha2::Digest as _;
 
+/// The multicodec of [`Function::Identity`].
+pub(crate) const IDENTITY: u64 = 0;
+
 /// The longest digest that is computed here, in bytes: blake3 gives any length, and Go's multihash stops at this one.
 pub const MAX_DIGEST: usize = 128;
 
 /// The shortest prefix of a digest that counts as proof, in bytes; the same as in kubo.
 pub const MIN_TRUNCATED: usize = 20;
 
-/// A hash function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Function {
-    /// The digest is the block itself.
-    Identity,
-    /// sha1, as in CIDs of git objects.
-    Sha1,
-    /// sha2-224.
-    Sha2_224,
-    /// sha2-256, the usual function of IPFS.
-    Sha2_256,
-    /// sha2-384.
-    Sha2_384,
-    /// sha2-512.
-    Sha2_512,
-    /// sha2-512/224.
-    Sha2_512_224,
-    /// sha2-512/256.
-    Sha2_512_256,
-    /// sha2-256 of sha2-256, as in Bitcoin.
-    DoubleSha2_256,
-    /// sha3-224.
-    Sha3_224,
-    /// sha3-256.
-    Sha3_256,
-    /// sha3-384.
-    Sha3_384,
-    /// sha3-512.
-    Sha3_512,
-    /// keccak-224.
-    Keccak224,
-    /// keccak-256, as in Ethereum.
-    Keccak256,
-    /// keccak-384.
-    Keccak384,
-    /// keccak-512.
-    Keccak512,
-    /// blake2b of so many bytes, 1 to 64; with 32 the function of Filecoin.
-    Blake2b(u8),
-    /// blake2s of so many bytes, 1 to 32.
-    Blake2s(u8),
-    /// blake3; the digest in the CID says how many bytes.
-    Blake3,
+/// Declares [`Function`] from a table of the functions whose digests have one length: the variant, its multicodec, its name
+/// in the multicodec table, the bytes of a digest, and the function itself. The matches are on the path of every block.
+macro_rules! functions {
+    ($($variant:ident, $code:literal, $name:literal, $size:literal, $hash:expr;)*) => {
+        /// A hash function.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Function {
+            /// The digest is the block itself.
+            Identity,
+            $(#[doc = $name] $variant,)*
+            /// blake2b of so many bytes, 1 to 64; with 32 the function of Filecoin.
+            Blake2b(u8),
+            /// blake2s of so many bytes, 1 to 32.
+            Blake2s(u8),
+            /// blake3; the digest in the CID says how many bytes.
+            Blake3,
+        }
+
+        impl Function {
+            /// The function with this multicodec, if it is supported.
+            pub fn from_code(code: u64) -> Option<Self> {
+                Some(match code {
+                    IDENTITY => Self::Identity,
+                    $($code => Self::$variant,)*
+                    0x1e => Self::Blake3,
+                    // One code for each length in bytes, the shortest first.
+                    0xb201..=0xb240 => Self::Blake2b((code - 0xb200) as u8),
+                    0xb241..=0xb260 => Self::Blake2s((code - 0xb240) as u8),
+                    _ => return None,
+                })
+            }
+
+            /// Bytes of a whole digest. Of blake3 the usual 32; of identity 0, because its digest is as long as the block.
+            pub fn digest_size(self) -> usize {
+                match self {
+                    Self::Identity => 0,
+                    $(Self::$variant => $size,)*
+                    Self::Blake2b(size) | Self::Blake2s(size) => size.into(),
+                    Self::Blake3 => 32,
+                }
+            }
+
+            /// Digests without allocating; blake3 returns `length` bytes. Not for identity.
+            pub(super) fn digest_on_stack(self, data: &[u8], length: usize) -> Digest {
+                match self {
+                    Self::Identity => Digest::new(&[]),
+                    $(Self::$variant => Digest::new(&$hash(data)),)*
+                    Self::Blake2b(size) => {
+                        Digest::new(blake2b_simd::Params::new().hash_length(size.into()).hash(data).as_bytes())
+                    }
+                    Self::Blake2s(size) => {
+                        Digest::new(blake2s_simd::Params::new().hash_length(size.into()).hash(data).as_bytes())
+                    }
+                    Self::Blake3 => {
+                        let mut digest = Digest { bytes: [0; MAX_DIGEST], len: length.min(MAX_DIGEST) };
+                        let mut hasher = blake3::Hasher::new();
+                        hasher.update(data);
+                        hasher.finalize_xof().fill(&mut digest.bytes[..digest.len]);
+                        digest
+                    }
+                }
+            }
+        }
+
+        /// The name in the multicodec table.
+        impl fmt::Display for Function {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    Self::Identity => "identity",
+                    $(Self::$variant => $name,)*
+                    Self::Blake3 => "blake3",
+                    Self::Blake2b(size) => return write!(f, "blake2b-{}", u32::from(*size) * 8),
+                    Self::Blake2s(size) => return write!(f, "blake2s-{}", u32::from(*size) * 8),
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    Sha1, 0x11, "sha1", 20, sha1::Sha1::digest;
+    Sha2_224, 0x1013, "sha2-224", 28, sha2::Sha224::digest;
+    Sha2_256, 0x12, "sha2-256", 32, sha2::Sha256::digest;
+    Sha2_384, 0x20, "sha2-384", 48, sha2::Sha384::digest;
+    Sha2_512, 0x13, "sha2-512", 64, sha2::Sha512::digest;
+    Sha2_512_224, 0x1014, "sha2-512-224", 28, sha2::Sha512_224::digest;
+    Sha2_512_256, 0x1015, "sha2-512-256", 32, sha2::Sha512_256::digest;
+    DoubleSha2_256, 0x56, "dbl-sha2-256", 32, double_sha256;
+    Sha3_224, 0x17, "sha3-224", 28, sha3::Sha3_224::digest;
+    Sha3_256, 0x16, "sha3-256", 32, sha3::Sha3_256::digest;
+    Sha3_384, 0x15, "sha3-384", 48, sha3::Sha3_384::digest;
+    Sha3_512, 0x14, "sha3-512", 64, sha3::Sha3_512::digest;
+    Keccak224, 0x1a, "keccak-224", 28, sha3::Keccak224::digest;
+    Keccak256, 0x1b, "keccak-256", 32, sha3::Keccak256::digest;
+    Keccak384, 0x1c, "keccak-384", 48, sha3::Keccak384::digest;
+    Keccak512, 0x1d, "keccak-512", 64, sha3::Keccak512::digest;
+}
+
+/// sha2-256 of sha2-256, as in Bitcoin.
+fn double_sha256(data: &[u8]) -> sha2::digest::Output<sha2::Sha256> {
+    sha2::Sha256::digest(sha2::Sha256::digest(data))
 }
 
 /// A digest on the stack.
@@ -82,52 +143,6 @@ impl Digest {
 }
 
 impl Function {
-    /// The function with this multicodec, if it is supported.
-    pub fn from_code(code: u64) -> Option<Self> {
-        Some(match code {
-            0x00 => Self::Identity,
-            0x11 => Self::Sha1,
-            0x12 => Self::Sha2_256,
-            0x13 => Self::Sha2_512,
-            0x14 => Self::Sha3_512,
-            0x15 => Self::Sha3_384,
-            0x16 => Self::Sha3_256,
-            0x17 => Self::Sha3_224,
-            0x1a => Self::Keccak224,
-            0x1b => Self::Keccak256,
-            0x1c => Self::Keccak384,
-            0x1d => Self::Keccak512,
-            0x1e => Self::Blake3,
-            0x20 => Self::Sha2_384,
-            0x56 => Self::DoubleSha2_256,
-            0x1013 => Self::Sha2_224,
-            0x1014 => Self::Sha2_512_224,
-            0x1015 => Self::Sha2_512_256,
-            // One code per length in bytes, the shortest first.
-            0xb201..=0xb240 => Self::Blake2b((code - 0xb200) as u8),
-            0xb241..=0xb260 => Self::Blake2s((code - 0xb240) as u8),
-            _ => return None,
-        })
-    }
-
-    /// Bytes in a whole digest; for blake3 its usual 32, for identity 0 (there it is as long as the block).
-    pub fn digest_size(self) -> usize {
-        match self {
-            Self::Identity => 0,
-            Self::Sha1 => 20,
-            Self::Sha2_224 | Self::Sha2_512_224 | Self::Sha3_224 | Self::Keccak224 => 28,
-            Self::Sha2_256
-            | Self::Sha2_512_256
-            | Self::DoubleSha2_256
-            | Self::Sha3_256
-            | Self::Keccak256
-            | Self::Blake3 => 32,
-            Self::Sha2_384 | Self::Sha3_384 | Self::Keccak384 => 48,
-            Self::Sha2_512 | Self::Sha3_512 | Self::Keccak512 => 64,
-            Self::Blake2b(size) | Self::Blake2s(size) => size.into(),
-        }
-    }
-
     /// How many bytes of digest a CID may have for this function.
     ///
     /// A digest shorter than the function gives is its prefix: that is what Go's multihash makes of a wanted length, and
@@ -148,70 +163,6 @@ impl Function {
             Self::Identity => data.to_vec(),
             _ => self.digest_on_stack(data, self.digest_size()).as_slice().to_vec(),
         }
-    }
-
-    /// Digests without allocating; blake3 returns `length` bytes. Not for identity.
-    pub(super) fn digest_on_stack(self, data: &[u8], length: usize) -> Digest {
-        match self {
-            Self::Identity => Digest::new(&[]),
-            Self::Sha1 => Digest::new(&sha1::Sha1::digest(data)),
-            Self::Sha2_224 => Digest::new(&sha2::Sha224::digest(data)),
-            Self::Sha2_256 => Digest::new(&sha2::Sha256::digest(data)),
-            Self::Sha2_384 => Digest::new(&sha2::Sha384::digest(data)),
-            Self::Sha2_512 => Digest::new(&sha2::Sha512::digest(data)),
-            Self::Sha2_512_224 => Digest::new(&sha2::Sha512_224::digest(data)),
-            Self::Sha2_512_256 => Digest::new(&sha2::Sha512_256::digest(data)),
-            Self::DoubleSha2_256 => Digest::new(&sha2::Sha256::digest(sha2::Sha256::digest(data))),
-            Self::Sha3_224 => Digest::new(&sha3::Sha3_224::digest(data)),
-            Self::Sha3_256 => Digest::new(&sha3::Sha3_256::digest(data)),
-            Self::Sha3_384 => Digest::new(&sha3::Sha3_384::digest(data)),
-            Self::Sha3_512 => Digest::new(&sha3::Sha3_512::digest(data)),
-            Self::Keccak224 => Digest::new(&sha3::Keccak224::digest(data)),
-            Self::Keccak256 => Digest::new(&sha3::Keccak256::digest(data)),
-            Self::Keccak384 => Digest::new(&sha3::Keccak384::digest(data)),
-            Self::Keccak512 => Digest::new(&sha3::Keccak512::digest(data)),
-            Self::Blake2b(size) => {
-                Digest::new(blake2b_simd::Params::new().hash_length(size.into()).hash(data).as_bytes())
-            }
-            Self::Blake2s(size) => {
-                Digest::new(blake2s_simd::Params::new().hash_length(size.into()).hash(data).as_bytes())
-            }
-            Self::Blake3 => {
-                let mut digest = Digest { bytes: [0; MAX_DIGEST], len: length.min(MAX_DIGEST) };
-                let mut hasher = blake3::Hasher::new();
-                hasher.update(data);
-                hasher.finalize_xof().fill(&mut digest.bytes[..digest.len]);
-                digest
-            }
-        }
-    }
-}
-
-/// The name in the multicodec table.
-impl fmt::Display for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Identity => "identity",
-            Self::Sha1 => "sha1",
-            Self::Sha2_224 => "sha2-224",
-            Self::Sha2_256 => "sha2-256",
-            Self::Sha2_384 => "sha2-384",
-            Self::Sha2_512 => "sha2-512",
-            Self::Sha2_512_224 => "sha2-512-224",
-            Self::Sha2_512_256 => "sha2-512-256",
-            Self::DoubleSha2_256 => "dbl-sha2-256",
-            Self::Sha3_224 => "sha3-224",
-            Self::Sha3_256 => "sha3-256",
-            Self::Sha3_384 => "sha3-384",
-            Self::Sha3_512 => "sha3-512",
-            Self::Keccak224 => "keccak-224",
-            Self::Keccak256 => "keccak-256",
-            Self::Keccak384 => "keccak-384",
-            Self::Keccak512 => "keccak-512",
-            Self::Blake3 => "blake3",
-            Self::Blake2b(size) => return write!(f, "blake2b-{}", u32::from(*size) * 8),
-            Self::Blake2s(size) => return write!(f, "blake2s-{}", u32::from(*size) * 8),
-        })
     }
 }
 

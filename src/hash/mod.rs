@@ -12,5 +12,6 @@ mod streaming;
 pub(crate) use checker::Failure;
 pub use checker::{BATCH, Checker, Claim, FailureKind};
 pub use function::Function;
+pub(crate) use function::IDENTITY;
 pub use problem::problem_of;
 pub(crate) use streaming::Streaming;

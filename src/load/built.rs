@@ -1,4 +1,4 @@
-//! What is built and durable: finished files, what went into them, and the ranges of a log that they hold.
+//! Finished files, the records in them, and the ranges of a log that they have.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,72 +9,59 @@ use crate::sort::spill::Extent;
 use crate::source::block_log::Range;
 
 /// A finished SST file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SstFile {
     /// Its name in the `sst` folder.
     pub name: String,
-    /// Its size in bytes.
+    /// Its size in bytes; of a published file, the size at its place.
     pub bytes: u64,
-    /// The first key in it, as hex.
+    /// The first and the last key in it, as hex.
     pub first: String,
-    /// The last key in it, as hex.
     pub last: String,
-    /// Records in it.
+    /// The number of records in it, and their content digest.
     pub records: u64,
-    /// Their content digest.
     pub digest: ContentDigest,
-}
-
-/// A finished file, and what is known of its bytes where they are published.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct UploadFile {
+    /// Its column family, if the file is published or comes from a bundle.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub family: String,
-    pub file: SstFile,
-    /// The size and the BLAKE3, as hex, of what stands for it where it is published.
-    pub bytes: u64,
+    /// The BLAKE3 of the published file, as hex. That may be another file with the same records.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub blake3: String,
 }
 
-/// What went into files.
+impl SstFile {
+    /// The records in it.
+    pub fn content(&self) -> Content {
+        Content { records: self.records, digest: self.digest }
+    }
+}
+
+/// The records that went into files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::load) struct Tally {
-    /// Records.
-    pub records: u64,
-    /// Blocks that came more than once.
-    pub duplicates: u64,
-    /// Content digest of the records.
-    pub digest: ContentDigest,
-    /// Content digest of the duplicates, each as often as it came.
-    pub duplicate_digest: ContentDigest,
-    /// Digest of the records of a CAR, duplicates included, by the key of the import if it has one.
-    #[serde(default)]
-    pub checked_digest: ContentDigest,
+    /// The records in the files.
+    pub written: Content,
+    /// Further occurrences of their blocks. Of a CAR only the number is counted.
+    pub duplicates: Content,
+    /// Digest of the records and duplicates of a CAR, by the key of the import if it has one.
+    pub checked: ContentDigest,
 }
 
 impl Tally {
     pub fn add(&mut self, other: Self) {
-        self.records += other.records;
-        self.duplicates += other.duplicates;
-        self.digest.merge(other.digest);
-        self.duplicate_digest.merge(other.duplicate_digest);
-        self.checked_digest.merge(other.checked_digest);
+        self.written.merge(other.written);
+        self.duplicates.merge(other.duplicates);
+        self.checked.merge(other.checked);
     }
 
-    /// What is in the files.
-    pub fn written(&self) -> Content {
-        Content { records: self.records, digest: self.digest }
-    }
-
-    /// The records of a CAR that must have been verified for this.
+    /// The records and duplicates of a CAR, to be compared with those that were verified.
     pub fn verified(&self) -> Content {
-        Content { records: self.records + self.duplicates, digest: self.checked_digest }
+        Content { records: self.written.records + self.duplicates.records, digest: self.checked }
     }
 
-    /// What must have been read for this: records and duplicates together.
+    /// The records and duplicates, to be compared with those that were read.
     pub fn read(&self) -> Content {
-        let mut content = self.written();
-        content.merge(Content { records: self.duplicates, digest: self.duplicate_digest });
-        content
+        self.written.and(self.duplicates)
     }
 }
 
@@ -95,28 +82,26 @@ pub(in crate::load) struct RangeDone {
     pub payload: u64,
     pub packings: Packings,
     pub checkpoints: u64,
-    pub transactions: u64,
-    /// Content digest of their records, where they are indexed.
-    #[serde(default)]
-    pub transaction_digest: ContentDigest,
+    /// The records of its transactions, if they are indexed.
+    pub transactions: Content,
     pub unknown_operations: u64,
-    /// How long the partitions of transactions were.
+    /// The extents of the partitions of transactions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extents: Vec<(u32, Extent)>,
 }
 
-/// What went into one family.
+/// The files of one family, and what went into them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::load) struct FamilyDone {
     pub files: Vec<SstFile>,
     pub tally: Tally,
-    /// Duplicates by the source that has them, counted from 0: where a block comes more than once, all but the first.
+    /// Duplicates by the number of the source that has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<(u32, u64)>,
 }
 
 impl RangeDone {
-    /// Where its blocks are in the log.
+    /// The range of the log that has its blocks.
     pub fn range(&self) -> Range {
         let Self { part, start, end, first, last, before, .. } = self;
         Range {
@@ -130,12 +115,7 @@ impl RangeDone {
         }
     }
 
-    /// The records of its transactions.
-    pub fn transaction_content(&self) -> Content {
-        Content { records: self.transactions, digest: self.transaction_digest }
-    }
-
-    /// All files, of whatever family.
+    /// The files of all families.
     pub fn files(&self) -> impl Iterator<Item = &SstFile> {
         self.blocks.files.iter().chain(&self.ids.files)
     }
@@ -153,8 +133,7 @@ impl RangeDone {
         self.payload += next.payload;
         self.packings.add(next.packings);
         self.checkpoints += next.checkpoints;
-        self.transactions += next.transactions;
-        self.transaction_digest.merge(next.transaction_digest);
+        self.transactions.merge(next.transactions);
         self.unknown_operations += next.unknown_operations;
         self.extents = next.extents;
         None
@@ -162,9 +141,10 @@ impl RangeDone {
 }
 
 impl FamilyDone {
-    /// What the report says about family `name`, which has `levels`.
+    /// The report of family `name`, which has `levels`.
     pub fn report(&self, name: &str, levels: Vec<Level>) -> FamilyReport {
-        let Tally { records, duplicates, digest, duplicate_digest, .. } = self.tally;
+        let Content { records, digest } = self.tally.written;
+        let Content { records: duplicates, digest: duplicate_digest } = self.tally.duplicates;
         FamilyReport { name: name.to_owned(), records, duplicates, digest, duplicate_digest, levels }
     }
 

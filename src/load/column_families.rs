@@ -1,5 +1,4 @@
-//! The column families of an import: their names, and the options of each for loading, for the final compaction and for
-//! the node.
+//! The column families of an import, and the options of each for loading, for the final compaction and for the node.
 
 use crate::error::Result;
 use crate::load::context::Job;
@@ -7,11 +6,11 @@ use crate::rocks::SstOptions;
 use crate::rocks::option_map::{Group, OptionMap};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 
-/// The options of families of ids that differ from the preset's for blocks, with the reason.
+/// The options in which families of ids differ from families of blocks.
 const OF_IDS: [(Group, &str, &str); 3] = [
     // Most ids that are looked up are missing, or are those of the other family.
     (Group::Table, "filter_policy", "bloomfilter:10:false"),
-    // Records of a few bytes: a larger block would be searched for long.
+    // Larger blocks of small records are slow to search.
     (Group::Table, "block_size", "16384"),
     // Hashes do not shrink.
     (Group::Cf, "compression", "kNoCompression"),
@@ -20,7 +19,7 @@ const OF_IDS: [(Group, &str, &str); 3] = [
 /// The families of an import, and their options.
 pub(in crate::load) struct ColumnFamilies<'a> {
     all: Vec<Family<'a>>,
-    /// How many of them are loaded; the others are those that RocksDB requires.
+    /// How many of them are loaded. RocksDB requires the others.
     loaded: usize,
 }
 
@@ -49,8 +48,8 @@ impl<'a> ColumnFamilies<'a> {
         Self { loaded: all.len(), all }
     }
 
-    /// The same for the memtable loader: when the caller cancels, memtables are not flushed, because that can take long;
-    /// their blocks are read again.
+    /// The families with the options of the memtable loader: a cancelled import does not flush memtables, which can take long.
+    /// Their blocks are read again.
     pub fn written_to(mut self) -> Self {
         for Family { loading, compacting, .. } in &mut self.all {
             loading.set(Group::Db, "avoid_flush_during_shutdown", "true");
@@ -59,12 +58,12 @@ impl<'a> ColumnFamilies<'a> {
         self
     }
 
-    /// The names of those that are loaded, blocks first.
+    /// The names of the loaded families, blocks first.
     pub fn names(&self) -> impl Iterator<Item = &'a str> {
         self.all.iter().take(self.loaded).map(|family| family.name)
     }
 
-    /// Whether there is such a family.
+    /// True if a family with this name is loaded.
     pub fn has(&self, name: &str) -> bool {
         self.names().any(|known| known == name)
     }
@@ -84,7 +83,7 @@ impl<'a> ColumnFamilies<'a> {
         self.all.iter().map(|family| (family.name, &family.node)).collect()
     }
 
-    /// The families that are loaded, each with the options that its files are built with.
+    /// The loaded families, each with the options of its files.
     pub fn sst(&self, job: &Job<'_>) -> Result<Vec<(&'a str, SstOptions)>> {
         let options = |family: &Family<'a>| Ok((family.name, SstOptions::new(&family.loading, &job.target.sst)?));
         self.all.iter().take(self.loaded).map(options).collect()

@@ -1,4 +1,4 @@
-//! The last step: the record of the import, everything synced, one rename, the parent directory synced.
+//! The last step: writes the record, syncs everything, and gives the database its name.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -30,9 +30,6 @@ use crate::sort::key::KeyLayout;
 use crate::source::car::sources::SourceRead;
 
 /// Writes the record of the import, makes the database durable and gives it its name. Returns the report.
-///
-/// # Errors
-/// [`Error::Io`], [`Error::Rocks`]: the disk is full or fails; the same command goes on.
 pub(super) fn commit(
     job: &Job<'_>,
     source: SourceInfo,
@@ -45,10 +42,7 @@ pub(super) fn commit(
     publish(job, || report(job, source, loaded, complete))
 }
 
-/// Writes the record that `report` makes once the options are as they stay, makes the database durable and gives it its name.
-///
-/// # Errors
-/// As [`commit`].
+/// Rewrites the options, writes the record that `report` makes, makes the database durable and gives it its name.
 pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportReport>) -> Result<ImportReport> {
     let Job { target, progress, .. } = *job;
     progress.begin(Phase::Commit, None);
@@ -82,13 +76,13 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
     let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
     let mut plan = plan.clone();
     if let Method::CarSst { sort } = &mut plan.method {
-        // What happened, not what was expected; of what the plan left open only what came about.
+        // The report says what happened, not what was expected.
         (sort.spill, sort.may_spill) = (loaded.spilled, sort.may_spill && loaded.spilled);
     }
     let head = complete.head.or_else(|| loaded.log.as_ref().map(Head::of_log));
     let before = if options.into_existing { ImportRecord::load(target.working())? } else { None };
     let newest = before.as_ref().and_then(|record| record.newest_after(&source.roots, head.as_ref()));
-    // The functions of records that were there before are not known.
+    // The functions of older records are not known.
     let knows_functions = options.key == KeyLayout::Digest && !options.into_existing;
     Ok(ImportReport {
         schema: SCHEMA.into(),
@@ -145,10 +139,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
     })
 }
 
-/// The report of a database that was seeded: of the import that `record` is of, the rest as it is here.
-///
-/// # Errors
-/// As [`commit`].
+/// The report of a seeded database: the report of the import, with the properties of this machine and database.
 pub(super) fn report_of_seed(
     job: &Job<'_>,
     record: &ImportReport,
@@ -180,7 +171,7 @@ pub(super) fn report_of_seed(
     })
 }
 
-/// All sources together, of which `info` knows the first header.
+/// The report of all sources together. `info` has the first header.
 pub(super) fn of_all(info: SourceInfo, sources: &[(SourceRead, u64)]) -> SourceInfo {
     let Some(((first, _), others)) = sources.split_first() else { return info };
     let is_mixed = others.iter().any(|(source, _)| source.compression != first.compression);
@@ -197,7 +188,7 @@ pub(super) fn of_all(info: SourceInfo, sources: &[(SourceRead, u64)]) -> SourceI
     }
 }
 
-/// Each source. `whole` is all of them, with the checksum of a single one.
+/// The report of each source. `whole` is that of all, with the checksum of a single one.
 fn rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
     let blocks = |read: u64, duplicate: u64| {
         Some(Blocks { read, written: read.saturating_sub(duplicate), duplicate, existing: None })
@@ -226,8 +217,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Replaces the OPTIONS file of the closed database in `dir`, in one step: a crash leaves one or the other, and both are
-/// read by this RocksDB.
+/// Replaces the OPTIONS file of the closed database in `dir`, atomically. This RocksDB reads both.
 fn rewrite_options(dir: &Path, rewrite: impl Fn(&str) -> String) -> Result<()> {
     let path = OptionsFile::latest_path(dir)?;
     let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
@@ -240,7 +230,7 @@ fn measure(progress: &Progress<'_>, report: &mut ImportReport) {
     let mut seconds = Map::new();
     seconds.insert("total".into(), progress.now().seconds.into());
     for (phase, time) in progress.phase_seconds() {
-        // A phase may come more than once.
+        // A phase may be repeated.
         let before = seconds.get(phase.name()).and_then(Value::as_f64).unwrap_or_default();
         seconds.insert(phase.name().into(), Value::from(before + time));
     }
@@ -253,12 +243,9 @@ fn measure(progress: &Progress<'_>, report: &mut ImportReport) {
     report.samples = progress.samples();
 }
 
-/// The files that identify the database in `dir` and say how it is opened, for its record.
-///
-/// # Errors
-/// [`Error::State`]: there is no OPTIONS file; [`Error::Io`]: one of them cannot be read.
+/// The files with the identity and the options of the database in `dir`, for its record.
 fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
-    // The options may leave this one out.
+    // With some options RocksDB writes no IDENTITY.
     let identity = Some(dir.join("IDENTITY")).filter(|path| path.exists());
     let record = |path: PathBuf| {
         let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
@@ -269,9 +256,6 @@ fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
 }
 
 /// Makes the finished database durable under its working name.
-///
-/// # Errors
-/// [`Error::Io`]: the disk fails; [`Error::State`]: there is a file that is not of the import.
 fn sync(target: &Target) -> Result<()> {
     if !target.into_existing {
         target.has_only_the_database()?;
@@ -280,7 +264,7 @@ fn sync(target: &Target) -> Result<()> {
     sync_dir(target.working())
 }
 
-/// Gives the synced database its name; one that was there before has it already.
+/// Gives the synced database its name. An existing database has it already.
 fn rename(job: &Job<'_>, record: &[u8]) -> Result<()> {
     let Job { target, options, .. } = *job;
     if options.discard {
@@ -293,17 +277,17 @@ fn rename(job: &Job<'_>, record: &[u8]) -> Result<()> {
         return exchange(job, old, record);
     }
     // An empty directory under the final name may be replaced; anything else makes the rename fail.
-    std::fs::rename(&target.staging, &target.db).map_err(Error::io("give its name to", &target.db))?;
+    std::fs::rename(&target.staging, &target.db).map_err(Error::io("rename to", &target.db))?;
     failpoint::reach("renamed");
     sync_dir(parent(&target.db))?;
     target.remove_leftovers()
 }
 
-/// Exchanges the names of the synced database and of the locked `old` one, which is removed. The journal has the
-/// checksum of the new one's `record` before, by which the next run knows which is which.
+/// Exchanges the names of the synced database and of the locked `old` one, which is removed. Before that the journal gets the
+/// checksum of the new one's `record`, by which the next run distinguishes them.
 fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     let Job { target, journal, .. } = *job;
-    // Anything may have happened there since the import began.
+    // The target may have changed since the import began.
     target.check()?;
     if !old.is_in_place()? {
         return Err(Error::State {
@@ -328,13 +312,12 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     target.remove_leftovers()
 }
 
-/// The directory that has the name of a path.
+/// The directory of a path.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Removes RocksDB's own log files, which name the directory they were written in, and the older OPTIONS file, which has
-/// the options of loading.
+/// Removes RocksDB's own log files, which name the working directory, and the OPTIONS file of loading.
 fn remove_leftovers(dir: &Path) -> Result<()> {
     let newest = OptionsFile::latest_path(dir)?;
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {

@@ -1,15 +1,17 @@
-//! The final compaction, and the check of its result.
+//! The last steps of the memtable loader: the final compaction, the checks of its result, and its report.
 
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 
 use crate::error::{Error, Result};
+use crate::hash::content_digest::Content;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::os::resources;
 use crate::parallel;
 use crate::progress::{Backlog, Phase};
+use crate::report::MemtableReport;
 use crate::rocks::{DataFile, Level, Meter, Reader, ReaderOptions, Store, levels_of};
 use crate::text::size::counted;
 
@@ -31,8 +33,7 @@ impl Compacted {
     }
 }
 
-/// The final compaction of all that was loaded; then the database is opened once with the options of its node, so that
-/// its OPTIONS file has them.
+/// Compacts all that was loaded. Then opens the database once with the options of its node, so that its OPTIONS file has them.
 pub(in crate::load) fn compact(
     job: &Job<'_>,
     store: Store,
@@ -97,11 +98,11 @@ fn compact_levels(
     Ok(())
 }
 
-/// Checks that a compaction that has not failed has also done its work.
+/// Checks that a successful compaction has moved everything to the last level.
 fn check_compacted(job: &Job<'_>, family: &str, levels: &[Level]) -> Result<()> {
     let compacted = match levels {
         [] => true,
-        // In an existing database its own compactions may be running.
+        // An existing database may compact by itself.
         [first, ..] if job.options.into_existing => first.level != 0,
         [only] => only.level != 0,
         _ => false,
@@ -120,8 +121,8 @@ fn check_compacted(job: &Job<'_>, family: &str, levels: &[Level]) -> Result<()> 
     })
 }
 
-/// Runs `work` while another thread reports RocksDB's backlog, and stops a compaction on cancellation. `moving` is how
-/// many bytes a final compaction has to move.
+/// Runs `work` while another thread reports RocksDB's backlog, and stops a compaction on cancellation. A final compaction has
+/// to move `moving` bytes.
 pub(in crate::load) fn watched<T>(job: &Job<'_>, store: &Store, moving: Option<u64>, work: impl FnOnce() -> T) -> T {
     let (over, is_over) = bounded::<()>(0);
     let written = || resources::io_bytes().map_or(0, |(_, written)| written);
@@ -130,7 +131,7 @@ pub(in crate::load) fn watched<T>(job: &Job<'_>, store: &Store, moving: Option<u
         let watch = move || {
             let mut cancelled = false;
             loop {
-                // A backlog that is not known is not shown; `work` reports what is wrong.
+                // `work` reports what is wrong if the backlog is unknown.
                 let backlog = store.backlog().ok();
                 job.progress.set_backlog(match moving {
                     Some(moving) => {
@@ -149,10 +150,47 @@ pub(in crate::load) fn watched<T>(job: &Job<'_>, store: &Store, moving: Option<u
                 }
             }
         };
-        // Without the thread the work goes on without a backlog.
+        // Without the thread there is no backlog.
         let _ = parallel::start(scope, watch);
         let result = work();
         drop(over);
         result
     })
+}
+
+/// Compares the content that was `found` in the database with the content that was `written` to it.
+pub(in crate::load) fn check_content(job: &Job<'_>, found: Content, written: Content) -> Result<()> {
+    if found == written {
+        return Ok(());
+    }
+    Err(Error::Rocks {
+        action: "read back",
+        path: job.target.working().to_owned(),
+        message: format!(
+            "{} records with the digest {} were written, {} with {} are there",
+            written.records, written.digest, found.records, found.digest
+        ),
+    })
+}
+
+/// The counters of RocksDB's work, and the bytes that it wrote.
+pub(in crate::load) fn memtable_report(
+    meter: &Meter,
+    batches: u64,
+    level0_files_before_compaction: u64,
+) -> (MemtableReport, u64) {
+    let counted = meter.read();
+    let report = MemtableReport {
+        batches,
+        flushes: counted.flushes,
+        flush_bytes_written: counted.flush_written,
+        wal_bytes_written: counted.wal_written,
+        stalls: counted.stalls,
+        stall_seconds: counted.stalled.as_secs_f64(),
+        level0_files_before_compaction,
+        compactions: counted.compactions,
+        compaction_bytes_read: counted.compaction_read,
+        compaction_bytes_written: counted.compaction_written,
+    };
+    (report, counted.flush_written + counted.wal_written + counted.compaction_written)
 }

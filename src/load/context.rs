@@ -1,16 +1,20 @@
-//! The context of an import once its plan is made, and the result of loading.
+//! The context of a planned import, and the result of loading.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::error::{Error, errno_of};
+use crate::error::{Error, Result, errno_of};
+use crate::failpoint;
 use crate::hash::content_digest::ContentDigest;
+use crate::load::built::FamilyDone;
 use crate::load::existing::Existing;
-use crate::load::journal::{Journal, ResumedState};
+use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::links::LinkList;
 use crate::load::options::ImportOptions;
 use crate::load::sources::Sources;
 use crate::load::target::Target;
 use crate::load::uploads::Uploads;
+use crate::os::files::sync_dir;
 use crate::preset::Resolved;
 use crate::progress::Progress;
 use crate::report::{F3Report, Head, LinkReport, LogReport, MemtableReport, Plan};
@@ -20,7 +24,7 @@ use crate::sort::router::{ClassCounts, Router};
 use crate::source::car::chunks::Tail;
 use crate::source::car::sources::SourceRead;
 
-/// One import, once its plan is made.
+/// A planned import.
 pub(super) struct Job<'a> {
     pub options: &'a ImportOptions,
     pub sources: &'a Arc<Sources>,
@@ -32,21 +36,21 @@ pub(super) struct Job<'a> {
     /// The database that is replaced, locked.
     pub replaced: Option<&'a Existing<'a>>,
     pub journal: &'a Journal,
-    /// What an earlier run has done.
+    /// The work of earlier runs.
     pub resumed: &'a ResumedState,
     pub progress: &'a Progress<'a>,
     /// The options of the database while it is loaded.
     pub loading: &'a OptionMap,
-    /// Whether files of a bundle take the place of a snapshot.
+    /// True if the source is a bundle.
     pub is_seed: bool,
-    /// Files that are published as they are built.
+    /// Publishes files as they are built.
     pub uploads: Option<&'a Uploads<'a>>,
-    /// Where keys and links go, if these are to be compared.
+    /// The keys and links, if these are to be compared.
     pub links: Option<&'a LinkList>,
 }
 
 /// The result of a loader.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Loaded {
     /// Blocks read, duplicates included.
     pub blocks: u64,
@@ -55,41 +59,41 @@ pub(super) struct Loaded {
     /// Bytes of the compressed source taken.
     pub consumed: u64,
     pub tail: Tail,
-    /// Whether anything was spilled.
+    /// True if blocks were spilled.
     pub spilled: bool,
     /// Records in the database that came from this source.
     pub records: u64,
     pub duplicates: u64,
-    /// Of these records, how many an existing database held before.
+    /// The number of these records that an existing database had before.
     pub existing: u64,
     pub digest: ContentDigest,
     pub levels: Vec<Level>,
-    /// Bytes of SST files and WAL that were written; `None` where others may have written too.
+    /// Bytes of SST files and WAL that were written; `None` if other programs may have written too.
     pub rocksdb_written: Option<u64>,
-    /// What only the memtable loader reports.
+    /// Of the memtable loader alone.
     pub memtable: Option<MemtableReport>,
     /// The F3 data that were not stored.
     pub f3: Vec<F3Report>,
-    /// What only a block log reports.
+    /// Of a block log alone.
     pub log: Option<LogReport>,
-    /// What was read of each source of CARs, and its duplicates.
+    /// The sources of CARs, and the duplicates of each.
     pub sources: Vec<(SourceRead, u64)>,
-    /// How its keys were routed, and what the whole source has; only where blocks were sorted.
+    /// The router of keys and the counts of the whole source, if blocks were sorted.
     pub routed: Option<(Router, ClassCounts)>,
 }
 
-/// What is found out about a snapshot once all its blocks are in the database.
+/// The completeness of a snapshot, checked when all its blocks are in the database.
 #[derive(Debug, Default)]
 pub(super) struct Completeness {
     pub missing_roots: u64,
     pub first_missing_roots: Vec<String>,
     pub links: Option<LinkReport>,
     pub head: Option<Head>,
-    /// The network by its genesis, of a shard alone: the head may be in another one.
+    /// The network of a shard by its genesis; the head may be in another shard.
     pub network: Option<String>,
 }
 
-/// The sources with the duplicates of each, of which there are `repeats`.
+/// Adds to each source the number of its duplicates, which `repeats` lists by source.
 pub(super) fn with_repeats(sources: Vec<SourceRead>, repeats: &[(u32, u64)]) -> Vec<(SourceRead, u64)> {
     let mut all: Vec<_> = sources.into_iter().map(|source| (source, 0)).collect();
     for (source, count) in repeats {
@@ -107,25 +111,40 @@ impl Job<'_> {
         FamilyScan { reader, files, family, threads: plan.threads, progress, stop: &options.stop }
     }
 
-    /// An error of RocksDB about files that an earlier run has left, as damage to these unless the system failed.
+    /// Checks that no program wrote to the sources while they were read.
+    pub fn check_sources(&self) -> Result<()> {
+        self.resumed.identity.as_ref().map_or(Ok(()), |identity| identity.check_unchanged(self.options))
+    }
+
+    /// Notes in the journal that the partitions are in finished, synced files of a family, and publishes these.
+    pub fn note_built(&self, partitions: &Range<u32>, family: &str, built: &FamilyDone) -> Result<()> {
+        failpoint::reach("built-synced");
+        sync_dir(&self.target.sst)?;
+        let &Range { start: first, end } = partitions;
+        self.journal.append(&Entry::Built { first, end, built: built.clone() })?;
+        failpoint::reach("built");
+        self.uploads.map_or(Ok(()), |uploads| uploads.add(family, &built.files))
+    }
+
+    /// Reports an error of RocksDB as damage to the work of an earlier run, if there is any, unless the system failed.
     pub fn damaged(&self, error: Error) -> Error {
         if self.uses_earlier_work() { damaged_by(error) } else { error }
     }
 
-    /// Whether an earlier run has done a part of the work.
+    /// True if an earlier run did a part of the work.
     pub fn resumes(&self) -> bool {
-        self.uses_earlier_work() || self.resumed.read.is_some()
+        self.uses_earlier_work() || self.resumed.car.read.is_some()
     }
 
-    /// Whether what an earlier run has built or written becomes part of the database.
+    /// True if files or records of an earlier run become part of the database.
     pub fn uses_earlier_work(&self) -> bool {
         let resumed = self.resumed;
-        // What was read into partitions alone is compared when they are built.
-        !resumed.files.is_empty() || resumed.ingesting || !resumed.ranges.is_empty()
+        // Partitions are compared when they are built.
+        resumed.files().next().is_some() || resumed.ingesting || !resumed.ranges.is_empty()
     }
 }
 
-/// An error of RocksDB about the work of an earlier run, as damage to that unless the system failed.
+/// Reports an error of RocksDB as damage to the work of an earlier run, unless the system failed.
 pub(super) fn damaged_by(error: Error) -> Error {
     match error {
         Error::Rocks { message, path, .. } if errno_of(&message).is_none() => {

@@ -1,21 +1,19 @@
-//! Space on disk: what an import will need at its peak, against what is free where it writes.
+//! The space on disk that an import needs at its peak, and the free space where it writes.
 //!
 //! ```text
 //! in memory          the database
-//! spilled            the larger of partitions and database, plus one SST a thread: a partition goes when its SST is
-//!                    synced. A work directory on another file system takes the partitions alone
+//! spilled            the larger of partitions and database, plus one SST for each thread: a partition is deleted when its SST
+//!                    is synced. A work directory on another file system takes the partitions alone
 //! memtable           twice the database: the final compaction writes everything again before it deletes anything
 //! ```
 //!
-//! A database that is replaced keeps its room until the new one has its name: what it takes is not free before.
+//! A replaced database keeps its room until the new one has its name. An existing database that is added to takes its size once
+//! more: its checkpoint is kept until the import is complete, and the final compaction writes the database again.
 //!
-//! An existing database that is added to takes its size once more: its checkpoint is kept until the import is complete, and the final
-//! compaction writes the database again.
-//!
-//! The database is counted as large as the blocks, which compression may undercut by any factor. So too little space
-//! for it is a warning; a full disk later loses nothing, and the same command goes on once there is room. Partitions, and a
-//! database without compression, are not smaller than their blocks: if they do not fit and the source's size is certain, the
-//! import does not start. What an earlier run has written already is not counted again.
+//! The database counts as large as the blocks, but compression may make it much smaller. So too little space for it is a
+//! warning: a full disk loses nothing, and the same command resumes when there is room. Partitions, and a database without
+//! compression, are not smaller than their blocks: if they do not fit and the source's size is certain, the import does not
+//! start. The files of an earlier run are not counted again.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -33,10 +31,7 @@ const OVERHEAD: u64 = 25;
 /// Keys and links that are compared: a share of the blocks, as its reciprocal.
 const LINKS: u64 = 16;
 
-/// Works out how much space an import needs on each file system, for a database of `least` bytes at least.
-///
-/// # Errors
-/// [`Error::Io`]: a file system does not answer.
+/// The space that an import needs on each file system, for a database of at least `least` bytes.
 pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target) -> Result<Vec<Space>> {
     let database = FileSystem::of(target.working())?;
     let partitions = FileSystem::of(&target.spill)?;
@@ -46,8 +41,8 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
     let data = plan.expected_bytes;
     let with_overhead = data.map(|bytes| bytes + bytes / OVERHEAD);
     let spills = plan.spills_blocks();
-    // Once everything is read into partitions, they only shrink.
-    let reads = Journal::peek(&target.partial).read_done.is_none();
+    // Partitions only shrink when everything is read.
+    let reads = Journal::peek(&target.partial).car.read_done.is_none();
     let certain = if spills && exact && reads { data.unwrap_or_default() } else { 0 };
 
     let beside = |holds: &str| match target.has_old() {
@@ -73,7 +68,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
             ("database", with_overhead.map(|bytes| bytes * 2))
         }
         Method::CarSst { sort } if spills => {
-            // What each thread builds is there twice: in its partitions, and in the SST that it writes.
+            // Blocks that are being built exist twice: in partitions and in SSTs.
             let in_hand = data.map_or(0, |bytes| {
                 let part = plan.sst_target(bytes).max(bytes >> sort.partitions.bits);
                 (plan.threads as u64 * part).min(bytes)
@@ -94,7 +89,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
     Ok(vec![Space { least_bytes, ..space }])
 }
 
-/// Warnings for what may not succeed.
+/// Warnings for file systems that may get full.
 pub(in crate::load) fn warnings(space: &[Space]) -> Vec<String> {
     let scarce =
         |space: &&Space| space.certain_bytes <= space.free_bytes && space.needed_bytes > Some(space.free_bytes);
@@ -112,7 +107,7 @@ pub(in crate::load) fn warnings(space: &[Space]) -> Vec<String> {
     space.iter().filter(scarce).map(warn).collect()
 }
 
-/// Adds to an error of a full disk how much is missing there.
+/// Adds to an error of a full disk how much space is missing.
 pub(in crate::load) fn explain(error: Error, now: impl FnOnce() -> Result<Vec<Space>>) -> Error {
     let path = match &error {
         Error::Io { source, path, .. } if is_full(source) => path,

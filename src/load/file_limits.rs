@@ -1,5 +1,4 @@
-//! How many files an import will have open at once, worked out before it starts: better an error with the number now than
-//! "Too many open files" an hour later.
+//! The number of files that an import will have open at once. It is checked before the import starts.
 
 use crate::error::{Error, Result};
 use crate::load::options::ImportOptions;
@@ -36,7 +35,7 @@ pub(in crate::load) fn of_ingest(plan: &Plan, loading: &OptionMap) -> Result<u64
 pub(in crate::load) fn of_memtable(plan: &Plan, loading: &OptionMap, level0: u64) -> Result<u64> {
     let target = number(loading, Group::Cf, "target_file_size_base")?.max(1) as u64;
     let all = level0 + plan.expected_bytes.unwrap_or_default().div_ceil(target);
-    // A compaction of level 0 keeps all of its files open, whatever the limit of open files says.
+    // A compaction of level 0 keeps all of its files open, whatever the limit of open files is.
     let open = match number(loading, Group::Db, "max_open_files")? {
         limit @ 0.. => all.min(limit as u64).max(level0),
         _ => all,
@@ -44,10 +43,7 @@ pub(in crate::load) fn of_memtable(plan: &Plan, loading: &OptionMap, level0: u64
     Ok(BESIDE + plan.threads as u64 + open)
 }
 
-/// Checks that this process may open as many.
-///
-/// # Errors
-/// [`Error::State`]: it may not.
+/// Checks that this process may open as many files.
 pub(in crate::load) fn check(needed: u64, limit: u64, options: &ImportOptions) -> Result<()> {
     if needed <= limit {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The identity of an import: an unfinished import may only be resumed by one with the same identity.
+//! The identity of an import. Only an import with the same identity may resume it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::source::input::STDIN;
 /// The end of the names of directories with partitions in a work directory.
 const SPILL: &str = ".spill";
 
-/// What is imported, and how.
+/// The source and the options that decide what is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Identity {
     source: SourceIdentity,
@@ -35,33 +35,33 @@ pub(super) struct Identity {
     #[serde(default, skip_serializing_if = "is_false")]
     concatenated: bool,
     into_existing: bool,
-    /// What becomes of F3 data; empty where they are stored.
+    /// The treatment of F3 data; empty if they are stored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     f3: String,
-    /// The shard, where it is not all of the source.
+    /// The shard; empty for all of the source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     shard: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     work_dir: Option<PathBuf>,
-    /// The value of `--plan`, where the user chose one.
+    /// The value of `--plan`, if the user chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     plan: Option<PlanChoice>,
-    /// Bits of the digest that choose a partition. The first run derived them from its machine, and later runs keep them.
+    /// Bits of the digest that choose a partition. The first run derives them from its machine; later runs keep them.
     partition_bits: u32,
-    /// A random number that tells this import from others with the same paths.
+    /// A random number that distinguishes imports with the same paths.
     id: String,
-    /// The options of a block log; empty for others.
+    /// The options of a block log; empty for CARs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     log: String,
-    /// What is taken of a bundle; empty where that is all of it.
+    /// The taken families of a bundle; empty for all.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub part: String,
-    /// Standard input, if it is a source and a file: it has no name that could be opened again.
+    /// Standard input, if it is a source and a file, which has no name that could be opened again.
     #[serde(skip)]
     stdin: Option<SourceFile>,
 }
 
-/// The parts of an identity that name the directory of the partitions. The sources of an identity may take many MiB.
+/// The parts of an identity that name the directory of the partitions. The whole identity may take many MiB.
 #[derive(Debug, Deserialize)]
 pub(super) struct SpillPlace {
     id: String,
@@ -70,9 +70,9 @@ pub(super) struct SpillPlace {
 }
 
 impl SpillPlace {
-    /// Returns the directory of the partitions of the import in `partial`, if they are in a work directory. Several imports may
-    /// share a work directory, also those whose databases have the same path in different containers. `given` is the work
-    /// directory as the user wrote it: the journal cannot represent every name.
+    /// Returns the directory of the partitions of the import in `partial`, if they are in a work directory, which imports in
+    /// different containers may share. `given` is the work directory as the user wrote it: the journal cannot represent every
+    /// name.
     pub fn dir(&self, partial: &Path, given: Option<&Path>) -> Option<PathBuf> {
         let mut name = partial.file_stem().unwrap_or_default().to_owned();
         name.push(format!(".{}{SPILL}", self.id));
@@ -83,11 +83,8 @@ impl SpillPlace {
 
 impl Identity {
     /// The identity of an import.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the source cannot be read.
     pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, source: SourceIdentity) -> Result<Self> {
-        // A value derived from the machine (`cores`, `open_files`) may change with a reboot, and changes nothing that is written.
+        // A value derived from the machine (`cores`, `open_files`) may change with a reboot and does not change the files.
         let settings = preset
             .settings()
             .filter(|setting| preset.machine.number(&setting.written).is_none())
@@ -125,12 +122,8 @@ impl Identity {
         })
     }
 
-    /// Checks that no program wrote to the source while it was read: what was checked and what was stored are read at
-    /// different times.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it changed or is gone; [`Error::Io`]: it cannot be read.
-    pub fn still_holds(&self, options: &ImportOptions) -> Result<()> {
+    /// Checks that no program wrote to the source while it was read.
+    pub fn check_unchanged(&self, options: &ImportOptions) -> Result<()> {
         if of_stdin(options)? != self.stdin {
             return Err(changed(Path::new(STDIN), NOT_WHAT_IT_WAS));
         }
@@ -147,12 +140,12 @@ impl Identity {
         self.partition_bits
     }
 
-    /// This identity with what the first run derived or drew at random.
+    /// This identity with the derived and random values of the first run.
     pub fn resuming(&self, first: &Self) -> Self {
         Self { id: first.id.clone(), partition_bits: first.partition_bits, ..self.clone() }
     }
 
-    /// Of each source, true if its files may have changed since the journal began.
+    /// For each source, true if its files may have changed since the journal began.
     pub fn touched_since(&self, journal: &Self) -> Vec<bool> {
         let known = |number| journal.source.sources.get(number);
         self.source.sources.iter().enumerate().map(|(number, source)| source.is_touched_since(known(number))).collect()
@@ -164,23 +157,23 @@ impl Identity {
         known.remote.as_ref()?.address.clone()
     }
 
-    /// The bundle that takes the place of a snapshot.
+    /// The id of the bundle, if that is the source.
     pub fn bundle(&self) -> Option<&String> {
         self.source.bundle.as_ref()
     }
 
-    /// The sum that all of the source is compared with while it is read.
+    /// The checksum that the source is compared with.
     pub fn sum(&self) -> Option<&String> {
         self.source.sum.as_ref()
     }
 
-    /// What differs between this import and the one in the journal: name, value there, value here. A copy of the same
-    /// source is no difference: see [`Identity::touched_since`].
+    /// The differences from the import in the journal: name, value there, value here. A copy of the same source is no
+    /// difference: see [`Identity::touched_since`].
     pub fn differences(&self, journal: &Self) -> Vec<(String, String, String)> {
         let value = |identity: &Self| {
             let mut value = serde_json::to_value(identity).unwrap_or_default();
             if let Some(fields) = value.as_object_mut() {
-                // The source is identified by its name, its size and its time, and not by digests; options by their own names.
+                // These are compared otherwise, or not at all.
                 let mut hidden = vec!["source", "settings", "id", "partition_bits"];
                 if self.plan.is_none() || journal.plan.is_none() {
                     hidden.push("plan");
@@ -189,7 +182,7 @@ impl Identity {
             }
             value
         };
-        // Another preset has other options, which need no names.
+        // The options of another preset are not listed.
         let of_one_preset = self.preset == journal.preset;
         let flat = |identity: &Self| {
             let options = identity.settings.iter().filter(|_| of_one_preset);
@@ -236,7 +229,7 @@ fn chosen(options: &LogOptions) -> String {
     words.extend(number("--from", from));
     words.extend(number("--to", to));
     words.extend(expect_head.as_ref().map(|head| block("--expect-head", head)));
-    // There may be as many as blocks.
+    // There may be as many checkpoints as blocks.
     if !checkpoints.is_empty() {
         let all: String = checkpoints.iter().map(|checkpoint| block("\n", checkpoint)).collect();
         let hash = twox_hash::XxHash3_64::oneshot(all.as_bytes());
@@ -254,7 +247,7 @@ fn portable(path: &Path) -> PathBuf {
     path.to_string_lossy().into_owned().into()
 }
 
-/// The error for a source that is not the one of the unfinished import; `name` where there are several.
+/// The error for a source that is not the one of the unfinished import. `name` is given if there are several.
 pub(super) fn another_source(options: &ImportOptions, name: Option<&Path>) -> Error {
     let name = name.map(|name| format!(" {}", name.display())).unwrap_or_default();
     Error::State {
@@ -264,12 +257,12 @@ pub(super) fn another_source(options: &ImportOptions, name: Option<&Path>) -> Er
     }
 }
 
-/// Whether a source is a plain file, which can be identified without reading all of it.
+/// True if a source is a file, which can be identified without reading all of it.
 pub(super) fn is_file(path: &Path) -> bool {
     path.as_os_str() != "-" && path.is_file()
 }
 
-/// True if a directory has partitions of an import, by its name.
+/// True if a directory has the name of an import's partitions.
 pub(super) fn is_spill(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let id = name.strip_suffix(SPILL).and_then(|name| Some(name.rsplit_once('.')?.1)).unwrap_or_default();

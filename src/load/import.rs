@@ -1,5 +1,6 @@
 //! An import, step by step: open, plan, lock, resume, load, commit.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +16,10 @@ use crate::load::links::LinkList;
 use crate::load::open::{OpenSource, Source};
 use crate::load::options::{F3Data, ImportOptions};
 use crate::load::planner::{self, Planned};
-use crate::load::resume::{finish_earlier, take_up};
+use crate::load::resume::{finish_earlier, resume};
 use crate::load::sources::Sources;
 use crate::load::target::{Lock, Target};
-use crate::load::uploads::{self, Parts, Publish};
+use crate::load::uploads::{self, Publish};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
@@ -27,7 +28,7 @@ use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
 use crate::source::remote::is_remote;
 
-/// How much later a signal may arrive here than at the other end of a pipe.
+/// The most time that a signal may arrive here after it arrived at the writer of a pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
 
 /// Imports a snapshot, as [`ImportOptions`] say.
@@ -48,10 +49,7 @@ pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcom
     run(options, None, observer)
 }
 
-/// The same, and its files are published while they are built.
-///
-/// # Errors
-/// As [`import`], and those of `publish`.
+/// As [`import`], and publishes files while others are built.
 pub(crate) fn import_and_publish(
     options: &ImportOptions,
     publish: &dyn Publish,
@@ -69,7 +67,7 @@ fn run(options: &ImportOptions, publish: Option<&dyn Publish>, observer: &dyn Ob
     progress.sampled(import).map_err(|error| with_hint(error, options))
 }
 
-/// An interruption with the hint that tells what is durable.
+/// Adds to an interruption what is durable.
 pub(super) fn with_hint(error: Error, options: &ImportOptions) -> Error {
     match error {
         Error::Interrupted { .. } => Error::Interrupted { hint: hint_after_interruption(&options.db) },
@@ -86,14 +84,14 @@ pub enum Outcome {
     Planned(Box<DryRun>),
 }
 
-/// A plan with the choices of the user that led to it.
+/// The report of a dry run.
 fn dry_run(sources: &Sources, preset: &Resolved, plan: Plan) -> DryRun {
     let Resolved { preset, choice, .. } = preset;
     let source = sources.shown().display().to_string();
     DryRun { source, preset: preset.clone(), preset_from: choice.to_string(), plan }
 }
 
-/// The hint for an interrupted import into `db`: what of it is durable.
+/// The hint for an interrupted import into `db`.
 pub(crate) fn hint_after_interruption(db: &Path) -> String {
     let target = Target::new(&ImportOptions::new(PathBuf::new(), db));
     target.map(|target| Journal::peek(&target.partial)).unwrap_or_default().hint()
@@ -104,7 +102,7 @@ pub(super) struct Import<'a> {
     pub progress: &'a Progress<'a>,
 }
 
-/// What is decided before an import writes anything.
+/// The decisions before an import writes anything.
 pub(super) struct Prepared {
     pub sources: Arc<Sources>,
     pub preset: Resolved,
@@ -112,14 +110,15 @@ pub(super) struct Prepared {
     pub identity: Identity,
     /// True if all sources are files that need no decompression.
     pub plain: bool,
-    /// Whether it is a bundle: files of it that are right stay where another one is not.
+    /// True if the source is a bundle: if one file is bad, the others stay.
     pub is_seed: bool,
 }
 
 impl Import<'_> {
-    fn run(&self, publish: Option<&dyn Publish>) -> Result<Outcome> {
-        let options = self.options;
-        let target = Target::new(options)?;
+    /// Checks the target and the memory before the source is opened. Returns the target, and true if an import into it was
+    /// complete and died before it had cleaned up.
+    pub(super) fn begin(&self) -> Result<(Target, bool)> {
+        let target = Target::new(self.options)?;
         let finished = target.is_finished()?;
         if !finished {
             check_target(&target)?;
@@ -128,12 +127,17 @@ impl Import<'_> {
             }
         }
         // Before RocksDB starts threads to check the preset's options.
-        planner::check_memory(options)?;
-        self.warn(planner::excess_memory(options));
-        let known = || Journal::peek(&target.partial).identity;
+        planner::check_memory(self.options)?;
+        self.warn(planner::excess_memory(self.options));
+        Ok((target, finished))
+    }
+
+    fn run(&self, publish: Option<&dyn Publish>) -> Result<Outcome> {
+        let options = self.options;
+        let (target, finished) = self.begin()?;
         let is_remote = options.sources.iter().any(|source| is_remote(source));
-        // A name that leads elsewhere by now is followed to where it led when the import began.
-        let known = if is_remote && !options.restart { known() } else { None };
+        // If a URL redirects elsewhere by now, the source is read from where it was when the import began.
+        let known = if is_remote && !options.restart { Journal::peek(&target.partial).identity } else { None };
         let sources = Sources::find(options, known.as_ref())?;
         let (opened, preset) = self.open(&sources)?;
         if publish.is_some() {
@@ -155,16 +159,10 @@ impl Import<'_> {
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
         let prepared = Prepared { sources, preset, planned, identity, plain, is_seed: false };
-        let mut lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
-        if finished {
-            let report = self.finish_earlier(&prepared, &target, |job| self.is_whole(job, &mut source))?;
-            lock.release();
-            if let Some(report) = report {
-                return Ok(Outcome::Imported(Box::new(report)));
-            }
-            // What was locked is gone with what the earlier import had left.
-            lock = target.lock().map_err(|error| prepared.explain(error, &target))?;
-        }
+        let lock = match self.lock_or_finish(&target, finished, &prepared, |job| self.check_whole(job, &mut source))? {
+            ControlFlow::Continue(lock) => lock,
+            ControlFlow::Break(report) => return Ok(Outcome::Imported(report)),
+        };
         let mut info = source.info(&prepared.sources, compression);
         info.checksum = checksum;
         self.locked(target, lock, &prepared, |job| {
@@ -177,22 +175,23 @@ impl Import<'_> {
                 if let Some(blocks) = blocks {
                     self.progress.expect_blocks(blocks);
                 }
-                // All bytes may have been taken by a run that knew of no sum.
-                let is_taken = job.resumed.read_done.is_some() || (job.resumed.ingested && job.resumed.held.is_some());
+                let resumed = job.resumed;
+                // A run without a sum may have taken all bytes.
+                let is_taken = resumed.car.read_done.is_some() || (resumed.ingested && resumed.held.is_some());
                 if let Some(checksum) = &mut info.checksum {
-                    checksum.compared = !is_taken || job.resumed.compared;
+                    checksum.compared = !is_taken || resumed.compared;
                 }
                 let loaded = load(job, source, &prepared.identity)?;
                 self.warn(job.sources.take_unusable());
                 let info = of_all(info, &loaded.sources);
                 let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
-                let complete = car::complete::check(job, &roots, loaded.routed.as_ref().map(|(router, _)| router))?;
+                let complete = car::completeness::check(job, &roots, loaded.routed.as_ref().map(|(router, _)| router))?;
                 commit(job, info, size, loaded, complete)
             })
         })
     }
 
-    /// The reason why there is no room: a file system that is read-only or takes no files has none either.
+    /// Returns the error for a lack of room, unless the file system is read-only or refuses files for another reason.
     fn explain_lack_of_room(&self, target: &Target, lacking: Error) -> Result<()> {
         match target.lock() {
             Ok(lock) => {
@@ -256,25 +255,35 @@ impl Import<'_> {
         Ok(planned)
     }
 
-    /// Cleans up after an earlier run that died after it had given the database its name.
-    pub(super) fn finish_earlier(
+    /// Locks the target. If an earlier run was complete and died before it had cleaned up, cleans up, and returns its report
+    /// if it was this import of the same source, which `compare` checks.
+    pub(super) fn lock_or_finish(
         &self,
-        prepared: &Prepared,
         target: &Target,
+        finished: bool,
+        prepared: &Prepared,
         compare: impl FnOnce(&Job<'_>) -> Result<()>,
-    ) -> Result<Option<ImportReport>> {
+    ) -> Result<ControlFlow<Box<ImportReport>, Lock>> {
+        let lock = || target.lock().map_err(|error| prepared.explain(error, target));
+        let first = lock()?;
+        if !finished {
+            return Ok(ControlFlow::Continue(first));
+        }
         let (journal, mut resumed) = Journal::open(&target.partial)?;
         let known = resumed.identity.as_ref();
         resumed.touched = known.map_or_else(Vec::new, |known| prepared.identity.touched_since(known));
         let job = self.job((prepared, &prepared.planned.plan), target, None, &journal, &resumed, None);
-        finish_earlier(&job, &prepared.identity, || compare(&job))
+        let report = finish_earlier(&job, &prepared.identity, || compare(&job))?;
+        first.release();
+        // The cleaning removed the locked file.
+        report.map_or_else(|| lock().map(ControlFlow::Continue), |report| Ok(ControlFlow::Break(Box::new(report))))
     }
 
-    /// Whether the source is the one that a finished import has read to its end.
-    fn is_whole(&self, job: &Job<'_>, source: &mut Source) -> Result<()> {
+    /// Checks that the source is the one that a finished import has read to its end.
+    fn check_whole(&self, job: &Job<'_>, source: &mut Source) -> Result<()> {
         let compared = match source {
-            Source::Car(source) => car::earlier::is_whole(&mut source.chunks, job.resumed, self.options, None),
-            Source::BlockLog(log) => block_log::load::is_whole(job, log),
+            Source::Car(source) => car::resume_source::check_whole(&mut source.chunks, job),
+            Source::BlockLog(log) => block_log::load::check_whole(job, log),
         };
         compared.map_err(|error| self.cut_by_signal(error))
     }
@@ -307,7 +316,7 @@ impl Import<'_> {
         }
     }
 
-    /// With the lock on the target: resumes what an earlier run has left, does `work`, and cleans up after a failure.
+    /// Resumes what an earlier run has left, does `work`, and cleans up after a failure. The caller has locked the target.
     pub(super) fn locked(
         &self,
         mut target: Target,
@@ -326,13 +335,13 @@ impl Import<'_> {
             check_layout(self.options).or_else(|error| target.remove_if_unused().and(Err(error)))?;
         }
         if let Some(old) = there.as_ref().filter(|_| !paths.into_existing) {
-            let checked = old.can_go().and_then(|()| target.check_exchange());
+            let checked = old.check_replaceable_wal().and_then(|()| target.check_exchange());
             checked.or_else(|error| target.remove_if_unused().and(Err(error)))?;
         }
         let reads_twice = prepared.plain && prepared.planned.plan.reads_twice();
         let starts_over = prepared.planned.plan.memtable().is_some();
         let resumed =
-            take_up(self.options, self.progress, &mut target, existing, &prepared.identity, reads_twice, starts_over);
+            resume(self.options, self.progress, &mut target, existing, &prepared.identity, reads_twice, starts_over);
         let (journal, resumed) = resumed.map_err(|error| prepared.explain(error, &target))?;
         let plan = &planner::resume(&prepared.planned, self.options, &resumed)?;
         let compacts = prepared.preset.final_compaction();
@@ -341,17 +350,17 @@ impl Import<'_> {
         let links = (plan.links_bytes > 0).then(|| LinkList::new(self.options.key, &target.spill, plan.links_bytes));
         let outcome = work(&self.job((prepared, plan), &target, there.as_ref(), &journal, &resumed, links.as_ref()));
         let outcome = outcome.map_err(|error| self.cut_by_signal(prepared.explain(error, &target)));
-        // On FUSE and NFS its directory cannot go while it is open.
+        // On FUSE and NFS the directory cannot be removed while the journal is open.
         drop(journal);
         let is_bad = matches!(&outcome, Err(Error::BadInput { .. }));
-        let has_gone_back = match (existing, &outcome) {
-            (Some(existing), Err(error)) if !matches!(error, Error::Interrupted { .. }) => self.go_back(existing),
+        let is_restored = match (existing, &outcome) {
+            (Some(existing), Err(error)) if !matches!(error, Error::Interrupted { .. }) => self.restore(existing),
             _ => true,
         };
         // The next run would only find the same fault, so nothing is kept for it.
         if is_bad
             && !prepared.is_seed
-            && has_gone_back
+            && is_restored
             && let Err(error) = target.remove()
         {
             self.warn([error.to_string()]);
@@ -370,11 +379,11 @@ impl Import<'_> {
         messages.into_iter().for_each(|message| self.progress.report(&Event::Warning { message }));
     }
 
-    /// After a failure: brings an existing database back to what it was. Returns whether it is that now.
-    fn go_back(&self, existing: &Existing<'_>) -> bool {
-        let (has_gone_back, message) = match existing.go_back() {
+    /// Restores an existing database after a failure. Returns true if the database is as it was.
+    fn restore(&self, existing: &Existing<'_>) -> bool {
+        let (is_restored, message) = match existing.restore() {
             Ok(false) => return true,
-            Ok(true) => (true, existing.restored()),
+            Ok(true) => (true, existing.describe_restored()),
             Err(error) => {
                 let message = "the database could not be brought back to what it was, which the same command, run again, \
                                does first";
@@ -382,11 +391,10 @@ impl Import<'_> {
             }
         };
         self.warn([message]);
-        has_gone_back
+        is_restored
     }
 
-    /// Ctrl-C also ends the program that writes a pipe: a snapshot that is cut then, or looks like another one, is an
-    /// interruption.
+    /// Turns the error of a cut or changed pipe into an interruption after Ctrl-C, which also ends the writer of the pipe.
     fn cut_by_signal(&self, error: Error) -> Error {
         if !matches!(error, Error::BadInput { .. } | Error::State { .. })
             || self.options.sources.iter().all(|path| identity::is_file(path))
@@ -419,7 +427,7 @@ pub(super) fn check_target(target: &Target) -> Result<()> {
     Err(error)
 }
 
-/// Does `work`, and publishes each file when it is built, where that is wanted.
+/// Does `work`, and publishes each file when it is built, if there is a place for files.
 fn uploading<T>(job: &Job<'_>, publish: Option<&dyn Publish>, work: impl FnOnce(&Job<'_>) -> Result<T>) -> Result<T> {
     let Some(publish) = publish else { return work(job) };
     let node = options::effective(&job.preset.node()).map_err(|error| match error {
@@ -428,9 +436,9 @@ fn uploading<T>(job: &Job<'_>, publish: Option<&dyn Publish>, work: impl FnOnce(
     })?;
     let rows: Vec<OptionRow> = job.preset.effective_node(&node).into_iter().map(OptionRow::of).collect();
     publish.begin(&rows)?;
-    let Job { journal, resumed, .. } = *job;
-    let parts = Parts { publish, dir: &job.target.sst, family: &job.options.column_family, journal, resumed };
-    uploads::with(&parts, |uploads| work(&Job { uploads: Some(uploads), ..*job }))
+    let files = (job.target.sst.as_path(), job.options.column_family.as_str());
+    let earlier = (job.journal, job.resumed);
+    uploads::with(publish, files, earlier, |uploads| work(&Job { uploads: Some(uploads), ..*job }))
 }
 
 /// Loads the source as planned.
@@ -441,10 +449,10 @@ fn load(job: &Job<'_>, source: Source, identity: &Identity) -> Result<Loaded> {
         (Source::Car(car), Some(sort), _) => car::load::load(job, sort, car.chunks),
         (Source::Car(car), None, _) => car::memtable::load(job, car.chunks),
     };
-    // What was checked and what was stored may have been read at different times; and a file that is cut or written to
-    // while it is read looks damaged.
+    // Blocks are verified and stored from two reads of the source, and a file that is cut or written to while it is read
+    // looks damaged.
     if loaded.is_ok() || matches!(loaded, Err(Error::BadInput { .. })) {
-        identity.still_holds(job.options)?;
+        identity.check_unchanged(job.options)?;
     }
     loaded
 }

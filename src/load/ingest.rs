@@ -1,5 +1,4 @@
-//! RocksDB ingests finished files, for any number of column families; then the database is opened once with the options
-//! of its node.
+//! Ingesting finished files into a new database, which is then opened once with the options of its node.
 
 use std::path::PathBuf;
 
@@ -15,10 +14,7 @@ use crate::progress::Phase;
 use crate::report::FamilyReport;
 use crate::rocks::{Level, Reader, ReaderOptions, Store, TableCheck};
 
-/// Ingests the files that were built for each family. Returns what the database has, which is closed.
-///
-/// # Errors
-/// [`Error::State`]: files are missing or damaged; [`Error::Rocks`]: RocksDB refuses them.
+/// Ingests the files of each family. Returns the reports of the families; the database is closed then.
 pub(super) fn ingest(
     job: &Job<'_>,
     families: &ColumnFamilies<'_>,
@@ -27,14 +23,14 @@ pub(super) fn ingest(
     job.uploads.map_or(Ok(()), Uploads::drain)?;
     let staging = &job.target.staging;
     if !job.resumed.ingesting {
-        // An earlier run may have died while it made the database; no file has gone into it.
+        // An earlier run may have died while it created the database, which has no file yet.
         job.target.remove_staging()?;
     }
     let open = || Store::create(staging, &families.loading(), None);
     let is_there = |file: &SstFile| job.target.sst.join(&file.name).exists();
     let opened = match open() {
-        // A disk that fails while RocksDB notes files may leave a database that names files which RocksDB has removed again. While
-        // none of ours has moved there for good, it is made anew.
+        // A disk that failed while RocksDB noted files may leave a database that names files which RocksDB has removed again. If
+        // all of ours are still here, it is created again.
         Err(Error::Rocks { .. })
             if job.resumed.ingesting && built.iter().flat_map(|(_, family)| &family.files).all(is_there) =>
         {
@@ -61,7 +57,7 @@ pub(super) fn ingest(
     drop(store);
     check_earlier_work(job, built)?;
     let report = |(((name, family), levels), found): ((&(&str, FamilyDone), Vec<Level>), u64)| {
-        check_ingested(job, name, &levels, found, family.tally.records)?;
+        check_ingested(job, name, &levels, found, family.tally.written.records)?;
         Ok(family.report(name, levels))
     };
     built.iter().zip(levels).zip(found).map(report).collect()
@@ -70,7 +66,7 @@ pub(super) fn ingest(
 /// Ingests the files of one family, unless RocksDB has them.
 fn ingest_family(job: &Job<'_>, store: &Store, name: &str, family: &FamilyDone) -> Result<()> {
     // Ingesting is one step for RocksDB: after a crash a family has all files or none.
-    let (found, records) = (store.records(name)?, family.tally.records);
+    let (found, records) = (store.records(name)?, family.tally.written.records);
     if found == records {
         return Ok(());
     }
@@ -106,11 +102,8 @@ fn check_ingested(job: &Job<'_>, name: &str, levels: &[Level], found: u64, recor
     Ok(())
 }
 
-/// Reads back files that were on the disk between two runs, before the database gets its name: each column family must
-/// have the content that went into its files.
-///
-/// # Errors
-/// [`Error::State`]: it has another one, or a block does not match its checksum.
+/// Reads back files that were on the disk between two runs: each column family must have the content that went into its
+/// files.
 fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()> {
     // Files of a bundle were compared with their inodes, or read again, before they were ingested.
     if !job.uses_earlier_work() || (job.is_seed && !job.resumed.ingesting) {
@@ -120,7 +113,7 @@ fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()>
     job.progress.begin(Phase::Check, None);
     let reader = Reader::open(staging, &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
     let files = reader.files()?;
-    // Filters, and other blocks that a scan of the records does not read.
+    // Checks filters, and other blocks that a scan of the records does not read.
     let check = TableCheck::open(staging).map_err(|error| job.damaged(error))?;
     if let Some((_, error)) = check.fault_at_open(&files) {
         return Err(damaged_by(error));
@@ -131,7 +124,7 @@ fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()>
         }
     }
     for (name, family) in built {
-        let written = family.tally.written();
+        let written = family.tally.written;
         let (found, _) = job.scan(&reader, &files, name).content().map_err(|error| job.damaged(error))?;
         if found != written {
             let what = format!("is damaged: {name} has {found}, {written} were written");

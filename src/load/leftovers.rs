@@ -1,7 +1,7 @@
-//! What unfinished imports have left: found, shown, and removed as an import with `--restart` removes it.
+//! Finds, lists and removes the work of unfinished imports.
 //!
-//! A directory is taken for one of an import only if its journal or its lock says so, or if it is empty, and it is this user's own. It is
-//! removed under its lock: never while an import works in it. Killed meanwhile, it is found again.
+//! A directory counts as that of an import if it belongs to this user and has a journal or a lock, or is empty. It is removed
+//! under its lock, so never while an import works in it. If the removal is killed, the rest is found again.
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
@@ -18,13 +18,10 @@ use crate::os::{files, private};
 use crate::progress::CancellationToken;
 use crate::report::{CLEAN_SCHEMA, CleanReport, Leftover};
 
-/// What the names of directories with unfinished work end with.
+/// The end of the names of directories with unfinished work.
 const PARTIAL: &[u8] = b".partial";
 
-/// Finds what unfinished imports have left in `dir`, in `dir` itself, or beside it, where it is the name of a database.
-///
-/// # Errors
-/// [`Error::Io`]: the directory cannot be listed.
+/// Finds the work of unfinished imports: directories in `dir`, `dir` itself, and that of the database `dir`.
 pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
     let mut beside = dir.file_name().unwrap_or_default().to_owned();
     beside.push(".partial");
@@ -50,7 +47,7 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
     paths.sort();
     paths.dedup();
     let partial = paths.iter().filter(|path| is_partial(path));
-    let mut found = partial.filter_map(|path| look_at(path).transpose()).collect::<Result<Vec<_>>>()?;
+    let mut found = partial.filter_map(|path| describe(path).transpose()).collect::<Result<Vec<_>>>()?;
     for path in paths.iter().filter(|path| is_spill(path)) {
         let shown = path.display().to_string();
         let is_it = |work: &String| files::is_same(Path::new(work), path);
@@ -69,10 +66,7 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
     Ok(CleanReport { schema: CLEAN_SCHEMA.into(), dir, dry_run: true, found, removed_bytes: 0 })
 }
 
-/// Removes what was found and nothing stands against, and says so in `report`; also where the system refuses it.
-///
-/// # Errors
-/// [`Error::Interrupted`]: the caller cancelled it; what else an import can meet before it begins.
+/// Removes the found work that need not be kept, and notes the outcome in `report`.
 pub(crate) fn remove(report: &mut CleanReport, stop: &CancellationToken) -> Result<()> {
     report.dry_run = false;
     for found in report.found.iter_mut().filter(|found| found.kept.is_none()) {
@@ -80,7 +74,7 @@ pub(crate) fn remove(report: &mut CleanReport, stop: &CancellationToken) -> Resu
             return Err(Error::Interrupted { hint: "run the same command again; it resumes".into() });
         }
         found.kept = match remove_one(Path::new(&found.path)) {
-            // The others go all the same.
+            // The others are removed nevertheless.
             Err(error @ (Error::Io { .. } | Error::State { .. })) => Some(error.to_string()),
             kept => kept?,
         };
@@ -91,7 +85,7 @@ pub(crate) fn remove(report: &mut CleanReport, stop: &CancellationToken) -> Resu
     Ok(())
 }
 
-/// Why it is kept, if it is.
+/// Removes one directory. Returns the reason if it is kept.
 fn remove_one(partial: &Path) -> Result<Option<String>> {
     let target = target(partial)?;
     let lock = match target.lock() {
@@ -99,7 +93,7 @@ fn remove_one(partial: &Path) -> Result<Option<String>> {
         Err(Error::State { reason, .. }) => return Ok(Some(reason)),
         Err(error) => return Err(error),
     };
-    // Under the lock: an import may have begun or ended since it was looked at.
+    // Read again under the lock: an import may have begun or ended meanwhile.
     let known = Journal::peek(partial);
     if let Some(reason) = kept(&target, &known) {
         return Ok(Some(reason));
@@ -114,8 +108,8 @@ fn remove_one(partial: &Path) -> Result<Option<String>> {
     }
 }
 
-/// What there is to say of a directory; `None` where no import has made it.
-fn look_at(partial: &Path) -> Result<Option<Leftover>> {
+/// Describes a directory; `None` if no import created it.
+fn describe(partial: &Path) -> Result<Option<Leftover>> {
     let known = Journal::peek(partial);
     if known.identity.is_none() && !has_lock(partial) && !is_empty(partial) {
         return Ok(None);
@@ -143,7 +137,7 @@ fn look_at(partial: &Path) -> Result<Option<Leftover>> {
     Ok(Some(leftover))
 }
 
-/// Why the work is more than what can be made again.
+/// The reason to keep work that cannot be repeated.
 fn kept(target: &Target, known: &ResumedState) -> Option<String> {
     let has = |path: &Path| path.symlink_metadata().is_ok();
     if let Some(mount) = target.first_mount() {
@@ -164,32 +158,32 @@ fn kept(target: &Target, known: &ResumedState) -> Option<String> {
     }
 }
 
-/// The import whose work is in a directory.
+/// The target of the import whose work is in a directory.
 fn target(partial: &Path) -> Result<Target> {
     let name = partial.file_name().unwrap_or_default().as_bytes();
     let name = OsStr::from_bytes(name.strip_suffix(PARTIAL).unwrap_or(name));
     Target::new(&ImportOptions::new(PathBuf::new(), partial.with_file_name(name)))
 }
 
-/// Whether a path is a directory, no link to one, with the name of unfinished work.
+/// True if a path is a directory, not a link to one, with the name of unfinished work.
 fn is_partial(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_bytes();
     name.len() > PARTIAL.len() && name.ends_with(PARTIAL) && path.symlink_metadata().is_ok_and(|there| there.is_dir())
 }
 
-/// Whether an import has left its lock there: it makes that first and removes it last.
+/// True if a directory has the lock of an import, which creates it first and removes it last.
 fn has_lock(partial: &Path) -> bool {
     let mut text = String::new();
     let read = private::read_file(&partial.join("lock")).map(|file| file.take(200).read_to_string(&mut text));
     matches!(read, Ok(Ok(_))) && text.starts_with("process ") && text.contains(" on ")
 }
 
-/// True for an empty directory. An import could not always remove its own on FUSE.
+/// True for an empty directory, which an import cannot always remove on FUSE.
 fn is_empty(partial: &Path) -> bool {
     partial.read_dir().is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// The size of all files in a directory. What cannot be read is not counted.
+/// The size of all readable files in a directory.
 fn size(dir: &Path) -> u64 {
     let entries = dir.read_dir().into_iter().flatten().flatten();
     let of = |entry: std::fs::DirEntry| match entry.metadata() {

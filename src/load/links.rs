@@ -1,14 +1,13 @@
-//! The links of blocks, followed while the source is read: which of them lead to no block.
+//! The links of blocks, collected while the source is read, to find those without a block.
 //!
-//! The key of every block, and of every link that names one, is an entry of one list, which is sorted beyond memory in runs
-//! (`external_sort`):
+//! The keys of all blocks and of all links are entries of one list, which is sorted beyond memory (`external_sort`):
 //!
 //! ```text
 //! XXH3-128 of the key; its lowest bit is 1 for a link, 0 for a block
 //! ```
 //!
-//! Sorted, a block stands right before the links that lead to it. The runs have no names: they end with the process, and a
-//! run of the import that goes on reads what was read before again, for its links (`load/car/read`).
+//! In the sorted list a block precedes its links. The runs have no names and end with the process, so a resumed import reads the
+//! source again for its links (`load/car/resume_source`).
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,18 +17,16 @@ use parking_lot::Mutex;
 use crate::blocks::dag::links::{codec, links};
 use crate::error::{Error, Result};
 use crate::external_sort::Sorter;
+use crate::hash::IDENTITY;
 use crate::hash::fingerprint::fingerprint;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
-/// The longest link that is followed, in bytes, as in a walk: a longer one holds a block and names none.
+/// The longest link that is followed, in bytes, as in a walk: a longer CID has the block itself.
 const MAX_LINK: usize = u16::MAX as usize;
 
-/// The most links that lead to no block whose names are looked for.
+/// The most missing links whose names are looked for.
 const WANTED: usize = 1 << 16;
-
-/// The hash function of CIDs that hold their block.
-const IDENTITY: u64 = 0;
 
 /// The bit of an entry that is a link.
 const LINK: u128 = 1;
@@ -46,23 +43,23 @@ struct List {
     malformed: u64,
 }
 
-/// What some blocks have added, which one thread gathers.
+/// Entries that one thread gathers.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     entries: Vec<u128>,
     malformed: u64,
 }
 
-/// The links that lead to no block.
+/// The links without a block.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
     /// Distinct blocks that are linked to.
     pub linked: u64,
-    /// How many of them are not there.
+    /// How many of these are missing.
     pub missing: u64,
-    /// Blocks that are not what their codec says, and links that are no CID.
+    /// Blocks that do not decode by their codec, and links that are no CID.
     pub malformed: u64,
-    /// Some of those that are missing.
+    /// The entries of some missing links.
     wanted: HashSet<u128>,
 }
 
@@ -92,10 +89,7 @@ impl LinkList {
         });
     }
 
-    /// Adds what was gathered.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the disk is full or fails.
+    /// Adds the gathered entries.
     pub fn add(&self, gathered: &mut Gathered) -> Result<()> {
         let mut list = self.list.lock();
         list.malformed += std::mem::take(&mut gathered.malformed);
@@ -103,10 +97,7 @@ impl LinkList {
         entries.try_for_each(|entry| list.sorter.push(entry)).map_err(Error::io("sort links in", &self.dir))
     }
 
-    /// Compares links with blocks, all of which have been added. The list is empty then.
-    ///
-    /// # Errors
-    /// As [`LinkList::add`].
+    /// Compares all links with all blocks. The list is empty then.
     pub fn compare(&self) -> Result<Missing> {
         let empty = List { sorter: Sorter::new(&self.dir, 0, 0), malformed: 0 };
         let List { sorter, malformed } = std::mem::replace(&mut *self.list.lock(), empty);
@@ -132,8 +123,8 @@ impl LinkList {
 }
 
 impl Missing {
-    /// Adds the links in `block` that lead to no block to `found`, which takes `most`. The codec of a record is not always
-    /// known: with a wrong one nothing is found, because a link must be one of those that are missing.
+    /// Adds the missing links in `block` to `found`, up to `most`. The codec of a record is not always known. With a wrong one
+    /// nothing is found, because a found link must be one of those that are missing.
     pub fn name_links(&self, layout: KeyLayout, block: &[u8], most: usize, found: &mut Vec<String>) {
         for codec in [codec::DAG_CBOR, codec::DAG_PB] {
             let mut take = |cid: &[u8], span: CidSpan| {
@@ -147,14 +138,14 @@ impl Missing {
                     found.push(cid.to_string());
                 }
             };
-            // What is malformed has been counted.
+            // Malformed blocks and links have been counted.
             let _ = for_each_link(codec, block, &mut take);
         }
     }
 }
 
-/// Calls `follow` with each link of a block, and of the blocks that are in its links, each in the link of the one before.
-/// Returns how many blocks are not what their codec says, and links that are no CID.
+/// Calls `follow` with each link of a block, and of the blocks inside its links. Returns the number of blocks that do not decode
+/// by their codec, and of links that are no CID.
 fn for_each_link(codec: u64, block: &[u8], follow: &mut dyn FnMut(&[u8], CidSpan)) -> u64 {
     let mut malformed = 0;
     let mut inside: Vec<(u64, Vec<u8>)> = Vec::new();
@@ -180,12 +171,12 @@ fn key_hash(key: &[u8]) -> u128 {
     fingerprint(key) & !LINK
 }
 
-/// The parts of a link that is one whole CID and not too long to be followed.
+/// The parts of a link, if it is one whole CID and not too long.
 fn span_of(cid: &[u8]) -> Option<CidSpan> {
     read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len() && cid.len() <= MAX_LINK)
 }
 
-/// The key of the block that a link names; `None` where it names none.
+/// The key of the block of a link; `None` if it names no block.
 fn key_of<'c>(layout: KeyLayout, cid: &'c [u8], span: &CidSpan) -> Option<&'c [u8]> {
     match span.codec {
         codec::COMMITMENT_UNSEALED | codec::COMMITMENT_SEALED => None,

@@ -1,8 +1,8 @@
 //! Importing a snapshot into a database.
 //!
-//! [`import()`] does all of it. Two loaders, chosen by the preset, share its steps: `ingest` reads, builds SST files and
-//! lets RocksDB ingest them; `memtable` writes batches and compacts. Each step has a file here; `car` and `block_log`
-//! have the code for one kind of source, `sink` that for one kind of write path.
+//! [`import()`] runs the steps, each of which has a file here. Two loaders, chosen by the preset, share them: `ingest` builds
+//! SST files and lets RocksDB ingest them, `memtable` writes batches and compacts. `car` and `block_log` have the code for
+//! one kind of source, `sink` has the code for one kind of write path.
 
 mod block_log;
 pub(crate) mod built;
@@ -12,7 +12,6 @@ mod column_families;
 mod commit;
 mod compact;
 mod context;
-mod database_state;
 mod disk_space;
 mod existing;
 mod file_limits;
@@ -37,13 +36,13 @@ mod validate;
 
 pub(crate) use crate::report::Plan;
 pub(crate) use crate::source::car::no_snapshot_in;
-pub(crate) use built::UploadFile;
+pub(crate) use built::SstFile;
 pub use import::{Outcome, import};
 pub(crate) use import::{hint_after_interruption, import_and_publish};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
 pub(crate) use options::Indexes;
 pub use options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice};
-pub(crate) use seed::{Fetch, Seed, SeedFile, bundle_of_unfinished, seed};
+pub(crate) use seed::{Fetch, Seed, bundle_of_unfinished, seed, seed_file_name};
 pub(crate) use sources::{has_snapshot_name, holds_snapshots, snapshots_in};
 pub(crate) use uploads::Publish;

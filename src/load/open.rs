@@ -19,7 +19,7 @@ use crate::source::input::{Body, Compression, Expected, Extent, Input, InputOpti
 /// Bytes of a pipe that identify it.
 const HEAD: usize = 4096;
 
-/// A source that is open; of a CAR the header is not read yet.
+/// An open source. The header of a CAR is not read yet.
 pub(super) struct OpenSource {
     opened: Opened,
     /// Compression of the first source.
@@ -28,13 +28,13 @@ pub(super) struct OpenSource {
     pub size: Option<u64>,
     /// Bytes of the largest one.
     pub largest: Option<u64>,
-    /// Blocks in them, if all say how many they have.
+    /// The number of blocks, if all sources have it in an index.
     pub blocks: Option<u64>,
-    /// Bytes of their blocks, if they can be guessed.
+    /// The guessed bytes of the blocks.
     pub expected: Option<u64>,
     /// The first source, if it is on the network.
     remote: Option<Arc<Remote>>,
-    /// The sum that all of a single source is compared with.
+    /// The checksum that a single source is compared with.
     sum: Option<Arc<Expected>>,
     pub sources: Arc<Sources>,
     reading: InputOptions,
@@ -46,30 +46,26 @@ pub(super) enum Source {
     BlockLog(Box<Log>),
 }
 
-/// A CAR behind its header.
+/// A CAR whose header has been read.
 pub(super) struct Car {
     header: Header,
     pub chunks: Chunks,
 }
 
 impl OpenSource {
-    /// Opens the source, which is decompressed on up to `threads` threads, and detects its format.
-    ///
-    /// # Errors
-    /// [`Error::Io`](crate::Error::Io), [`Error::BadInput`](crate::Error::BadInput): it is not there, or is nothing that
-    /// can be read.
+    /// Opens the source, to be decompressed on up to `threads` threads, and detects its format.
     pub fn open(options: &ImportOptions, sources: &Arc<Sources>, threads: usize) -> Result<Self> {
         let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
         let set = match options.format {
             Format::Car => None,
-            // A log that is several files.
+            // A log of several files.
             _ if sources.names().len() > 1 => None,
             _ => Log::of_set(sources.first(), options.log.tail, &dictionaries)?,
         };
         let reading = InputOptions {
             network: options.network.clone(),
             checksum: options.checksum.clone(),
-            // What is not read to its end has no sum.
+            // A part has no checksum.
             extent: if options.log.to.is_some() { Extent::Part } else { Extent::All },
             ..InputOptions::of_share(threads, options.memory_budget() / 4)
         };
@@ -85,7 +81,7 @@ impl OpenSource {
             None => {
                 let input = sources.open(0, &reading)?;
                 let (remote, sum) = (input.remote.clone(), input.expected.clone().filter(|_| is_single));
-                // None of several is a log.
+                // Several sources are CARs.
                 let opened = if is_single { detect(input, options, &dictionaries)? } else { Opened::Other(input) };
                 (opened, remote, sum)
             }
@@ -115,7 +111,7 @@ impl OpenSource {
         })
     }
 
-    /// True if fewer bytes have to be fetched again after a kill if blocks are on the disk by then.
+    /// True if blocks on the disk save fetching bytes again after a kill.
     pub fn prefers_spill_for_resume(&self) -> bool {
         let restarts = |remote: &Remote| {
             let (has_ranges, ..) = remote.traffic();
@@ -123,12 +119,12 @@ impl OpenSource {
         };
         match self.sources.names().len() {
             1 => self.remote.as_deref().is_some_and(restarts),
-            // Those that were read to their ends are not fetched again.
+            // Sources that were read to their ends are not fetched again.
             _ => self.sources.has_remote(),
         }
     }
 
-    /// The block log that it is, if it is one.
+    /// The block log, if the source is one.
     pub fn log(&self) -> Option<&Log> {
         match &self.opened {
             Opened::Log(log) => Some(log),
@@ -136,11 +132,7 @@ impl OpenSource {
         }
     }
 
-    /// Goes to the first block.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`](crate::Error::BadInput) where a CAR's header is damaged, [`Error::Usage`](crate::Error::Usage)
-    /// where options of block logs are given for a CAR.
+    /// Reads the header of a CAR.
     pub fn read_header(self, options: &ImportOptions, plan: &Plan) -> Result<Source> {
         let input = match self.opened {
             Opened::Log(log) => return Ok(Source::BlockLog(log)),
@@ -165,14 +157,14 @@ impl OpenSource {
         Ok(Source::Car(Box::new(Car { header, chunks })))
     }
 
-    /// The sum that all of the source is compared with, for the report.
+    /// The checksum that the source is compared with, for the report.
     pub fn checksum(&self) -> Option<ChecksumInfo> {
         self.sum.as_deref().map(ChecksumInfo::of)
     }
 }
 
 impl Source {
-    /// The identity of the sources; `checksum` is of a single one.
+    /// The identity of the sources. `checksum` belongs to a single one.
     pub fn identity(&self, sources: &Sources, checksum: Option<&ChecksumInfo>) -> SourceIdentity {
         let head = match self {
             Self::Car(car) => format!("{} {}", car.header.version, self.roots().join(" ")).into_bytes(),
@@ -213,11 +205,7 @@ impl Source {
     }
 }
 
-/// Detects whether an opened input is a log, and opens it as one.
-///
-/// # Errors
-/// [`Error::BadInput`](crate::Error::BadInput), [`Error::Io`](crate::Error::Io): it is one, or the caller says so, and it
-/// cannot be read.
+/// Opens an input as a log if it is one.
 fn detect(input: Input, options: &ImportOptions, dictionaries: &Dictionaries) -> Result<Opened> {
     let sought = match options.format {
         Format::Car => return Ok(Opened::Other(input)),

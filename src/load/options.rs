@@ -17,15 +17,15 @@ use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 use crate::source::remote::{NetworkOptions, take_secrets};
 
-/// What to import, where to, and how.
+/// The options of an import.
 #[derive(Debug, Clone, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct ImportOptions {
-    /// The snapshot; `-` is standard input. Any number of CARs, each in any form, of which a directory stands for those in it:
-    /// their blocks come into one database, each once, whatever the order. A block log is one source.
+    /// The snapshot, or `-` for standard input. Several CARs, or directories of CARs, become one database that has each block
+    /// once, whatever the order. A block log is one source.
     pub(crate) sources: Vec<PathBuf>,
-    /// What the source is. Defaults to what its first bytes say.
+    /// The format of the source. By default it is detected from the first bytes.
     pub(crate) format: Format,
     /// The path of the database.
     pub(crate) db: PathBuf,
@@ -46,11 +46,11 @@ pub struct ImportOptions {
     /// The column family that the import uses; known once it has begun.
     #[setters(skip)]
     pub(crate) column_family: String,
-    /// Whether every block is checked against its hash. Defaults to `true`; `false` is written into the report.
+    /// Verify every block against its hash. Defaults to `true`; `false` is written into the report.
     pub(crate) verify: bool,
-    /// Whether one file may hold several CARs, one behind the other. Defaults to an error that says so.
+    /// Accept several CARs joined in one file. Defaults to an error.
     pub(crate) concatenated: bool,
-    /// What a section of length zero means. Defaults to damage.
+    /// The meaning of a section of length zero. Defaults to damage.
     pub(crate) null_padding: NullPadding,
     /// The longest block in bytes. Defaults to one byte less than 2 GiB.
     pub(crate) max_block_size: u64,
@@ -58,35 +58,35 @@ pub struct ImportOptions {
     pub(crate) f3: F3Data,
     /// Options of block logs.
     pub(crate) log: LogOptions,
-    /// Which of equal ranges of the digest is imported. Defaults to all.
+    /// The range of the digest that is imported. Defaults to all.
     #[setters(skip)]
     pub(crate) shard: Option<Shard>,
-    /// Where partitions are spilled to. Defaults to `<db>.partial`.
+    /// The directory of spilled partitions. Defaults to `<db>.partial`.
     pub(crate) work_dir: Option<PathBuf>,
-    /// Whether blocks go through memory or through files. Defaults to what fits.
+    /// Sort blocks in memory or through files. Defaults to memory if they fit.
     pub(crate) plan: PlanChoice,
     /// Add to an existing database. No process, the caller's own among them, may have it open.
     pub(crate) into_existing: bool,
-    /// Let the new database take the place of the RocksDB database that has its name, which is removed then. No process,
-    /// the caller's own among them, may have that one open.
+    /// Replace the RocksDB database with this name, which is removed then. No process, the caller's own among them, may have it
+    /// open.
     pub(crate) replace: bool,
-    /// The database is removed once its files are published: it never gets its name.
+    /// Remove the database when its files are published: it never gets its name.
     #[setters(skip)]
     pub(crate) discard: bool,
     /// Delete the unfinished work of an earlier import.
     pub(crate) restart: bool,
     /// How strictly the roots and links of a CAR are checked. Defaults to [`Links::Ignore`].
     pub(crate) links: Links,
-    /// Choose a plan, report it, and do nothing else.
+    /// Only choose a plan and report it.
     pub(crate) dry_run: bool,
-    /// The preset, by name or path. Defaults to what `overrides` say, and else to `ingest`.
+    /// The preset, by name or path. Defaults to that of `overrides`, or else to `ingest`.
     pub(crate) preset: Option<String>,
     /// Overrides of the preset. Defaults to none.
     pub(crate) overrides: Overrides,
     /// How a source on the network is read.
     pub(crate) network: NetworkOptions,
-    /// What the bytes of the source must sum to: `sha256:` and the digits, or a file or URL that has them. Defaults to what
-    /// the publisher has put beside a file on the network.
+    /// The checksum of the source: `sha256:` and the digits, or a file or URL that has them. Defaults to the checksum that is
+    /// published beside a file on the network.
     pub(crate) checksum: Option<String>,
     /// Bytes that the plan assumes for the source instead of its own size.
     #[setters(skip)]
@@ -112,7 +112,7 @@ pub enum F3Data {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Format {
-    /// What its first bytes say.
+    /// Detected from the first bytes.
     #[default]
     Auto,
     /// A CAR.
@@ -128,12 +128,12 @@ pub enum Format {
 pub struct LogOptions {
     /// The directory of Hive's dictionaries. Defaults to none.
     pub(crate) dictionaries: Option<PathBuf>,
-    /// What to do with a log that ends inside a block. Defaults to an error.
+    /// The treatment of a log that ends inside a block. Defaults to an error.
     pub(crate) tail: TornTail,
-    /// The first block to import. Defaults to block 1, which the log must have then, or, where a log is made to begin
-    /// later (a part, a pruned or partial log), to its first.
+    /// The first block to import. Defaults to block 1, which the log must have, or to the first block of a part, a pruned or a
+    /// partial log.
     pub(crate) from: Option<u32>,
-    /// The last block to import. Defaults to the last one of the log.
+    /// The last block to import. Defaults to the last block of the log.
     pub(crate) to: Option<u32>,
     /// The number and id that the last block must have.
     pub(crate) expect_head: Option<(u32, Id)>,
@@ -142,10 +142,10 @@ pub struct LogOptions {
     /// The indexes to build. Defaults to the ids of blocks.
     #[setters(skip)]
     pub(crate) indexes: Indexes,
-    /// Leave the merkle roots of transactions unchecked: ids and links alone. Faster, and damaged transactions are not
-    /// found. The report and the database's record say so.
+    /// Check only ids and links, not the merkle roots of transactions. This is faster and finds no damaged transactions. The
+    /// report and the database's record name the check.
     pub(crate) links_only: bool,
-    /// Pass over operations of unknown kinds instead of refusing them, and count their blocks.
+    /// Skip operations of unknown kinds, and count their blocks, instead of refusing them.
     pub(crate) skip_unknown_operations: bool,
 }
 
@@ -210,13 +210,13 @@ impl LogOptions {
         self
     }
 
-    /// Whether block `number` must have a certain id.
+    /// True if block `number` must have a certain id.
     pub(crate) fn pins(&self, number: u32) -> bool {
         self.checkpoints.iter().chain(&self.expect_head).any(|(pinned, _)| *pinned == number)
     }
 }
 
-/// Whether blocks go through memory or through files.
+/// The way of blocks: memory or files.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -224,12 +224,11 @@ pub enum PlanChoice {
     /// Through memory if all of it fits the budget.
     #[default]
     Auto,
-    /// Through memory; an input that does not fit goes on through files.
+    /// Through memory, and through files from the block on that does not fit.
     Memory,
-    /// Through files from the first block on.
+    /// Through files.
     Spill,
-    /// The blocks of a plain file stay there, and the page cache is trusted to hold them; only their places go through
-    /// files.
+    /// References to the blocks of a plain file go through files. The page cache should have room for the source.
     Source,
 }
 
@@ -275,14 +274,14 @@ impl ImportOptions {
         self.sources.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// The same options, in which the sources have the names that they are shown by.
+    /// The options with sources whose names have no secrets.
     pub(crate) fn without_secrets(&self) -> Self {
         let mut options = self.clone();
         options.sources.iter_mut().for_each(|source| take_secrets(source, &mut options.network));
         options
     }
 
-    /// The memory that the import may use, in bytes: as requested, or half of what there is.
+    /// The memory that the import may use, in bytes: as requested, or half of the machine's.
     pub(crate) fn memory_budget(&self) -> u64 {
         self.memory.or_else(|| resources::memory().map(|all| all / 2)).unwrap_or(1 << 30)
     }

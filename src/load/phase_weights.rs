@@ -1,16 +1,14 @@
-//! How long the phases of an import take in proportion to each other: with these the remaining time is estimated from the
-//! progress of the current phase.
+//! The proportions of the phases of an import, from which the remaining time is estimated.
 //!
-//! The proportions are those of imports that were measured: of 2 and 4 GiB of blocks of 1.1 KB on two cores, from the
-//! page cache. They differ from run to run: blocks that are held took 0.9 to 1.5 times as long to build as to read.
+//! They were measured with 2 and 4 GiB of blocks of 1.1 KB on two cores, from the page cache. They differ from run to run:
+//! blocks in memory took 0.9 to 1.5 times as long to build as to read.
 
 use crate::load::options::ImportOptions;
 use crate::progress::{Phase, PhaseWeights};
 use crate::report::Plan;
 use crate::rocks::option_map::{Group, OptionMap};
 
-/// Building over reading: of blocks that are held and of those that were spilled, each from a plain file and from a
-/// source that is decompressed.
+/// Building over reading, of blocks in memory and of spilled blocks, each from a plain and from a decompressed source.
 const BUILD_HELD: [f64; 2] = [1.25, 0.95];
 const BUILD_SPILLED: [f64; 2] = [1.25, 1.2];
 
@@ -20,8 +18,8 @@ const INGEST: [(Phase, f64); 3] = [(Phase::Ingest, 0.02), (Phase::Compact, 0.01)
 /// The compaction of files that were ingested into a database that holds others, over reading.
 const COMPACT_ADDED: f64 = 0.8;
 
-/// The phases after writing through memtables, over writing: the final compaction, of everything where RocksDB has not
-/// compacted by itself and else of what is left; and the check.
+/// The phases after writing through memtables, over writing: the final compaction of everything, or of the rest if RocksDB
+/// compacts by itself; and the check.
 const COMPACT_ALL: f64 = 0.85;
 const COMPACT_REST: f64 = 0.7;
 const CHECK: f64 = 0.06;
@@ -32,8 +30,8 @@ const FLUSH: f64 = 0.5;
 /// Sorting ids of transactions and building their files, over reading their log.
 const TRANSACTIONS: f64 = 0.2;
 
-/// The phases of an import from its first block on. `plain` sources are files that need no decompression. `compacts`: an
-/// existing database is compacted at the end.
+/// The phases of an import. `plain` sources are files that need no decompression. `compacts` is true if an existing database
+/// is compacted at the end.
 pub(super) fn of(
     options: &ImportOptions,
     plan: &Plan,
@@ -62,13 +60,13 @@ pub(super) fn of(
             phases.iter_mut().filter(|(phase, _)| *phase == Phase::Compact).for_each(|row| row.1 = COMPACT_ADDED);
         }
     }
-    // Where reading also writes, the disk delays later phases as well; a source that is only read may be slow by itself.
+    // If reading also writes, the disk delays later phases as well. A source that is only read may be slow by itself.
     let cores = crate::parallel::cores().min(plan.threads);
     let waits = plan.memtable().is_none() && !(plan.spills() && plain);
     PhaseWeights { phases, busy_threads: waits.then_some(cores as f64), tail, ..PhaseWeights::default() }
 }
 
-/// The phases of a seed: what is fetched is ingested as it is.
+/// The phases of a seed.
 pub(super) fn of_seed() -> PhaseWeights {
     let phases = std::iter::once((Phase::Read, 1.0)).chain(INGEST).collect();
     PhaseWeights { phases, ..PhaseWeights::default() }

@@ -1,4 +1,4 @@
-//! The work of an earlier run: resumed, deleted, or finished.
+//! Resumes, deletes or finishes the work of an earlier run.
 
 use crate::error::{Error, Result};
 use crate::failpoint;
@@ -16,10 +16,7 @@ use crate::report::record::ImportRecord;
 
 /// Resumes what an earlier run has left, or starts a journal, with a key of digests if the import reads its source twice.
 /// An import that `starts_over` deletes what an earlier run has left.
-///
-/// # Errors
-/// [`Error::State`]: it is the work of another import, or something of it is missing.
-pub(super) fn take_up(
+pub(super) fn resume(
     options: &ImportOptions,
     progress: &Progress<'_>,
     target: &mut Target,
@@ -28,21 +25,21 @@ pub(super) fn take_up(
     reads_twice: bool,
     starts_over: bool,
 ) -> Result<(Journal, ResumedState)> {
-    target.take_back()?;
+    target.undo_swap()?;
     if options.restart {
-        existing.map_or(Ok(()), Existing::give_up)?;
+        existing.map_or(Ok(()), Existing::restore_before_restart)?;
         target.clear()?;
     }
     Journal::check_version(&target.partial)?;
     // Opening the journal drops what is damaged in it.
-    existing.map_or(Ok(()), Existing::is_known)?;
+    existing.map_or(Ok(()), Existing::check_last_writer)?;
     let (journal, mut resumed) = Journal::open(&target.partial)?;
     if let Some(known) = &resumed.identity {
         check_same(target, identity, known)?;
         if !starts_over {
             return continue_with(progress, target, existing, identity, journal, resumed);
         }
-        let restored = existing.map(|it| it.take_up(&journal, &mut resumed)).transpose()?.flatten();
+        let restored = existing.map(|it| it.resume(&journal, &mut resumed)).transpose()?.flatten();
         let deleted = format!("{}: deleted, because an import through memtables starts over", target.partial.display());
         restored.into_iter().chain([deleted]).for_each(|message| progress.report(&Event::Warning { message }));
     }
@@ -73,20 +70,20 @@ fn continue_with(
     journal: Journal,
     mut resumed: ResumedState,
 ) -> Result<(Journal, ResumedState)> {
-    // The journal's identity has no paths; this one has.
+    // The identity in the journal lacks paths.
     resumed.touched = resumed.identity.as_ref().map_or_else(Vec::new, |known| identity.touched_since(known));
     resumed.compared = resumed.identity.as_ref().is_some_and(|known| known.sum() == identity.sum());
     let identity = resumed.identity.as_ref().map_or_else(|| identity.clone(), |first| identity.resuming(first));
     target.create(&identity)?;
     resumed.identity = Some(identity);
-    if let Some(message) = existing.map(|it| it.take_up(&journal, &mut resumed)).transpose()?.flatten() {
+    if let Some(message) = existing.map(|it| it.resume(&journal, &mut resumed)).transpose()?.flatten() {
         progress.report(&Event::Warning { message });
     }
     target.reconcile(&resumed)?;
     progress.report(&Event::Resumed {
-        source_bytes: resumed.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.consumed)
+        source_bytes: resumed.car.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.consumed)
             + resumed.ranges.iter().map(|range| range.end - range.start).sum::<u64>(),
-        built_files: resumed.files.len() as u64,
+        built_files: resumed.files().count() as u64,
     });
     Ok((journal, resumed))
 }
@@ -97,7 +94,7 @@ fn start(
     identity: &Identity,
     reads_twice: bool,
 ) -> Result<(Journal, ResumedState)> {
-    existing.map_or(Ok(()), Existing::give_up)?;
+    existing.map_or(Ok(()), Existing::restore_before_restart)?;
     target.clear()?;
     let (journal, mut resumed) = Journal::open(&target.partial)?;
     let new_key = || random_bytes().map(DigestKey::new).map_err(Error::io("make a random key for", &target.partial));
@@ -110,11 +107,7 @@ fn start(
 }
 
 /// Cleans up after an earlier run that had given the database its name and died. Returns its report if it was this import
-/// of the same source, which
-/// `compare` finds out; `None` if it was another import, whose database stays as it is.
-///
-/// # Errors
-/// [`Error::State`]: it was this import, and the source is another one; or the database does not open any more.
+/// of the same source, which `compare` checks; `None` if it was another import, whose database stays as it is.
 pub(super) fn finish_earlier(
     job: &Job<'_>,
     identity: &Identity,

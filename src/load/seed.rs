@@ -1,23 +1,21 @@
-//! A database from the finished files of a bundle: fetch each, note it, ingest all, commit.
-//!
-//! Where a file comes from and whether its bytes are right is the business of the caller's [`Fetch`].
+//! Making a database of the finished files of a bundle: fetch each, note it, ingest all, commit. The caller's [`Fetch`]
+//! finds the files and verifies them.
 
 use std::fmt::Display;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
-use crate::hash::content_digest::Content;
 use crate::load::built::{FamilyDone, SstFile, Tally};
-use crate::load::car::complete;
+use crate::load::car::completeness;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::commit::{publish, report_of_seed};
 use crate::load::context::Job;
-use crate::load::existing::Existing;
 use crate::load::identity::Identity;
-use crate::load::import::{Import, Outcome, Prepared, check_target, with_hint};
+use crate::load::import::{Import, Outcome, Prepared, with_hint};
 use crate::load::ingest::ingest;
 use crate::load::journal::{Entry, Journal};
 use crate::load::options::ImportOptions;
@@ -30,7 +28,7 @@ use crate::os::file_system::FileSystem;
 use crate::os::files::sync_dir;
 use crate::os::private;
 use crate::parallel;
-use crate::preset::{self, Loader, Preset, Resolved};
+use crate::preset::{self, Loader, Preset};
 use crate::progress::{Event, Network, Observer, Phase, Progress};
 use crate::report::{ImportReport, LogPlan, Method, Plan};
 use crate::rocks::settings::IngestSettings;
@@ -41,64 +39,46 @@ use crate::source::car::RawCid;
 /// The bytes of kind and sequence number that RocksDB appends to each key.
 const KEY_TRAILER: u64 = 8;
 
-/// What a database is made of.
+/// A bundle, from which a database is made.
 pub(crate) struct Seed<'a> {
-    /// What distinguishes the bundle.
+    /// The id of the bundle.
     pub id: &'a str,
     /// The report of the import, as far as it is true for the files.
     pub record: &'a ImportReport,
-    /// Its files, of which those of a column family follow each other in the order of their keys.
-    pub files: Vec<SeedFile>,
+    /// Its files, named by [`seed_file_name`]. Those of a column family follow each other in the order of their keys.
+    pub files: Vec<SstFile>,
 }
 
-/// A finished file.
-pub(crate) struct SeedFile {
-    pub family: String,
-    pub bytes: u64,
-    /// The first and the last key in it.
-    pub keys: (Vec<u8>, Vec<u8>),
-    /// What is in it.
-    pub content: Content,
-}
-
-/// Where the files come from.
+/// The source of the files.
 pub(crate) trait Fetch: Sync {
     /// How many are fetched at once.
     fn at_once(&self) -> usize;
 
-    /// Whether the file of this number needs room of its own here.
+    /// True if the file with this number needs room of its own here.
     fn takes_room(&self, number: usize) -> bool;
 
-    /// Whether the database that is there may be replaced: asked before anything is done, and again once it is locked.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it may not be replaced.
+    /// Checks that the existing database may be replaced: before anything is done, and again once it is locked.
     fn check_replaced(&self) -> Result<()>;
 
-    /// What the network gives; `None` where nothing comes from there.
+    /// The traffic of the network, if files come from there.
     fn network(&self) -> Option<Box<dyn Fn() -> Network + Send>>;
 
-    /// The error for a file that the bundle describes wrongly, or for the record where `number` is `None`.
+    /// The error for a file that the bundle describes wrongly, or for its record if `number` is `None`.
     fn misdescribed(&self, number: Option<usize>, what: String) -> Error;
 
-    /// Puts the file of this number to `path`, where none is, verified and synced. Calls `came` with bytes that have come.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: it is not there, or another one.
+    /// Puts the file with this number to the free `path`, verified and synced. Calls `came` with the bytes that arrive.
     fn fetch(&self, number: usize, path: &Path, came: &(dyn Fn(u64) + Sync)) -> Result<()>;
 
-    /// Whether the file at `path` has the bytes of the file of this number.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be read.
+    /// True if the file at `path` has the bytes of the file with this number.
     fn is_same(&self, number: usize, path: &Path) -> Result<bool>;
 }
 
-/// Makes the database `options.db` of a bundle, with the options of its node. Goes on where an earlier run of the same
-/// command has stopped.
-///
-/// # Errors
-/// As [`import`](crate::import).
+/// The name that the file with this number gets in the `sst` folder.
+pub(crate) fn seed_file_name(number: usize) -> String {
+    format!("{:06}.sst", number + 1)
+}
+
+/// Makes the database `options.db` of a bundle, with the options of its node, or resumes an earlier run.
 pub(crate) fn seed(
     options: &ImportOptions,
     seed: &Seed<'_>,
@@ -113,40 +93,22 @@ pub(crate) fn seed(
     }
 }
 
-/// The bundle that an unfinished seed of the database `options.db` has begun with.
-///
-/// # Errors
-/// [`Error::Usage`]: no database can have that name.
+/// The id of the bundle of an unfinished seed of `options.db`.
 pub(crate) fn bundle_of_unfinished(options: &ImportOptions) -> Result<Option<String>> {
     let known = Journal::peek(&Target::new(options)?.partial);
     Ok(known.identity.as_ref().and_then(Identity::bundle).cloned())
 }
 
 fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<Outcome> {
-    let Import { options, .. } = *import;
-    let target = Target::new(options)?;
-    let finished = target.is_finished()?;
+    let (target, finished) = import.begin()?;
     if !finished {
-        check_target(&target)?;
-        if target.has_old() {
-            Existing::check_is_free(&target)?;
-        }
         fetch.check_replaced()?;
     }
-    planner::check_memory(options)?;
-    import.warn(planner::excess_memory(options));
     let prepared = prepare(import, seed)?;
-    let mut lock = target.lock()?;
-    if finished {
-        let report = import.finish_earlier(&prepared, &target, |_| Ok(()))?;
-        lock.release();
-        if let Some(report) = report {
-            return Ok(Outcome::Imported(Box::new(report)));
-        }
-        // What was locked is gone with what the earlier run had left.
-        check_target(&target)?;
-        lock = target.lock()?;
-    }
+    let lock = match import.lock_or_finish(&target, finished, &prepared, |_| Ok(()))? {
+        ControlFlow::Continue(lock) => lock,
+        ControlFlow::Break(report) => return Ok(Outcome::Imported(report)),
+    };
     import.locked(target, lock, &prepared, |job| {
         fetch.check_replaced()?;
         load(job, seed, fetch)
@@ -172,16 +134,17 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     }
     import.warn(preset.notes.clone());
     if options.preset.is_none() && preset.preset != seed.record.preset {
-        let Resolved { preset: own, .. } = &preset;
         import.warn([format!(
-            "the import used the preset `{}`, which this program does not have: the node gets the options of `{own}`, unless \
+            "the import used the preset `{}`, which this program does not have: the node gets the options of `{}`, unless \
              --preset names others",
-            seed.record.preset
+            seed.record.preset, preset.preset
         )]);
     }
     if !seed.record.verified {
         import.warn(["the import has not checked the blocks against their hashes: `bedload verify` does".to_owned()]);
     }
+    let families: Vec<String> = families_of(seed.record).map(str::to_owned).collect();
+    let part = if seed.record.part.is_some() { families.join(" ") } else { String::new() };
     let plan = Plan {
         memory: options.memory_budget(),
         threads: planner::threads(options, &preset),
@@ -191,18 +154,8 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
         space: Vec::new(),
         links_bytes: 0,
         open_files: 0,
-        method: Method::BlockLogSst {
-            log: LogPlan {
-                range_bytes: 0,
-                families: families_of(seed.record).map(str::to_owned).collect(),
-                transactions: None,
-            },
-        },
+        method: Method::BlockLogSst { log: LogPlan { range_bytes: 0, families, transactions: None } },
     };
-    let part = seed.record.part.as_ref().map_or_else(String::new, |_| {
-        let names: Vec<String> = families_of(seed.record).map(str::to_owned).collect();
-        names.join(" ")
-    });
     let source = SourceIdentity { bundle: Some(seed.id.to_owned()), ..SourceIdentity::default() };
     let mut identity = Identity::of(options, &preset, &plan, source)?;
     identity.part = part;
@@ -244,12 +197,12 @@ fn load(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportRepor
     publish(job, || report_of_seed(job, record, reports))
 }
 
-/// The column families of a bundle that have more than a name.
+/// The column families of a block log.
 fn families_of(record: &ImportReport) -> impl Iterator<Item = &str> {
     record.log.iter().flat_map(|log| log.families.iter().map(|family| family.name.as_str()))
 }
 
-/// The record of a part, with what only its records tell: the bytes of their values, and which roots are among them.
+/// The record of a part of a bundle. Payload and missing roots are counted in the database.
 fn of_part(job: &Job<'_>, record: &ImportReport) -> Result<ImportReport> {
     let mut record = record.clone();
     if record.log.is_none() {
@@ -257,30 +210,26 @@ fn of_part(job: &Job<'_>, record: &ImportReport) -> Result<ImportReport> {
         record.payload_bytes = reader.totals(&record.column_family)?.value_bytes;
         drop(reader);
         let roots: Vec<RawCid> = record.source.roots.iter().filter_map(|root| root.parse().ok()).collect();
-        let found = complete::check(job, &roots, None)?;
+        let found = completeness::check(job, &roots, None)?;
         (record.missing_roots, record.first_missing_roots) = (found.missing_roots, found.first_missing_roots);
     }
     Ok(record)
 }
 
-/// Compares what the files themselves say with what the bundle says of them, in a database of links to them that goes again.
-///
-/// # Errors
-/// [`Error::BadInput`]: something differs; [`Error::Io`], [`Error::Rocks`]: the system refuses something.
+/// Compares the properties of the files with the bundle's description of them, in a temporary database of links to them.
 fn check_files(job: &Job<'_>, families: &ColumnFamilies<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()> {
     let Job { target, .. } = *job;
     let scratch = &target.scratch;
     target.remove_dir(scratch)?;
     let store = Store::create(scratch, &families.loading(), None)?;
     let settings = IngestSettings { move_files: false, link_files: true, ..job.preset.ingest() };
-    let path = |number: usize, file: &SeedFile| target.sst.join(built_file(number, file).name);
     for name in families.names() {
         let own = || seed.files.iter().enumerate().filter(|(_, file)| file.family == name);
-        let paths: Vec<_> = own().map(|(number, file)| path(number, file)).collect();
+        let paths: Vec<_> = own().map(|(_, file)| target.sst.join(&file.name)).collect();
         let Err(error) = store.ingest(name, paths, &settings) else { continue };
-        // Which of them it is shows when each is taken alone.
+        // Each alone shows which of them is refused.
         for (number, file) in own() {
-            if let Err(Error::Rocks { message, .. }) = store.ingest(name, vec![path(number, file)], &settings)
+            if let Err(Error::Rocks { message, .. }) = store.ingest(name, vec![target.sst.join(&file.name)], &settings)
                 && errno_of(&message).is_none()
             {
                 return Err(fetch.misdescribed(Some(number), format!("RocksDB does not ingest it: {message}")));
@@ -291,7 +240,7 @@ fn check_files(job: &Job<'_>, families: &ColumnFamilies<'_>, seed: &Seed<'_>, fe
     drop(store);
     let reader = Reader::open(scratch, &ReaderOptions::once())?;
     let mut there = reader.counted_files()?;
-    // RocksDB numbers them in the order in which they came.
+    // RocksDB numbers files in the order of ingestion.
     there.sort_by_key(DataFile::number);
     for name in families.names() {
         let own = seed.files.iter().enumerate().filter(|(_, file)| file.family == name);
@@ -331,8 +280,8 @@ fn check_files(job: &Job<'_>, families: &ColumnFamilies<'_>, seed: &Seed<'_>, fe
 
 /// The first difference between the properties of a file and its description. All keys of a family of a block log have
 /// the same length.
-fn fault_of(file: &SeedFile, found: &DataFile, is_log: bool) -> Option<String> {
-    let (counts, (first, last)) = (&found.counts, &file.keys);
+fn fault_of(file: &SstFile, found: &DataFile, is_log: bool) -> Option<String> {
+    let (counts, SstFile { first, last, records, .. }) = (&found.counts, file);
     let unwanted = [
         (counts.range_deletions, "deletions of ranges"),
         (counts.deletions, "deletions"),
@@ -343,21 +292,19 @@ fn fault_of(file: &SeedFile, found: &DataFile, is_log: bool) -> Option<String> {
     }
     let differs =
         |field: &str, says: &dyn Display, has: &dyn Display| Some(format!("{field} says {says}, the file has {has}"));
-    let records = file.content.records;
-    if counts.entries != records {
-        return differs("records", &records, &counts.entries);
+    let keys = [("first", first, &found.smallest), ("last", last, &found.largest)];
+    if counts.entries != *records {
+        return differs("records", records, &counts.entries);
     }
-    if found.smallest != *first {
-        return differs("first", &HEXLOWER.encode(first), &HEXLOWER.encode(&found.smallest));
+    if let Some((field, says, has)) = keys.into_iter().find(|(_, says, has)| HEXLOWER.encode(has) != **says) {
+        return differs(field, says, &HEXLOWER.encode(has));
     }
-    if found.largest != *last {
-        return differs("last", &HEXLOWER.encode(last), &HEXLOWER.encode(&found.largest));
-    }
-    // The first and the last key are known, every other one has a byte at least.
-    let ends = if records == 1 { first.len() } else { first.len() + last.len() } as u64;
+    // The first and the last key are known, every other one has a byte at least. Two hex digits are a byte.
+    let (first, last) = (first.len() as u64 / 2, last.len() as u64 / 2);
+    let ends = if *records == 1 { first } else { first + last };
     let least = records.saturating_mul(KEY_TRAILER).saturating_add(ends + records.saturating_sub(2));
-    let exact = (records <= 2).then_some(least);
-    let exact = exact.or_else(|| is_log.then(|| records.saturating_mul(KEY_TRAILER + first.len() as u64)));
+    let exact = (*records <= 2).then_some(least);
+    let exact = exact.or_else(|| is_log.then(|| records.saturating_mul(KEY_TRAILER + first)));
     match exact {
         Some(exact) if counts.raw_key_bytes != exact => {
             differs("the keys", &format_args!("{exact} bytes"), &counts.raw_key_bytes)
@@ -371,44 +318,25 @@ fn fault_of(file: &SeedFile, found: &DataFile, is_log: bool) -> Option<String> {
 
 /// All files of a column family.
 fn of_family(seed: &Seed<'_>, name: &str) -> FamilyDone {
-    let mut family = FamilyDone::default();
-    for (number, file) in seed.files.iter().enumerate().filter(|(_, file)| file.family == name) {
-        family.files.push(built_file(number, file));
-        family.tally.add(tally(file));
-    }
-    family
+    let files: Vec<SstFile> = seed.files.iter().filter(|file| file.family == name).cloned().collect();
+    let written = files.iter().map(SstFile::content).sum();
+    FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() }
 }
 
-fn built_file(number: usize, file: &SeedFile) -> SstFile {
-    SstFile {
-        name: format!("{:06}.sst", number + 1),
-        bytes: file.bytes,
-        first: HEXLOWER.encode(&file.keys.0),
-        last: HEXLOWER.encode(&file.keys.1),
-        records: file.content.records,
-        digest: file.content.digest,
-    }
-}
-
-fn tally(file: &SeedFile) -> Tally {
-    Tally { records: file.content.records, digest: file.content.digest, ..Tally::default() }
-}
-
-/// Fetches the files that are not here yet. One that is here stays, if nobody has touched it since it was verified, or its
+/// Fetches the files that are missing. A file that is here is kept if its inode did not change since it was verified, or its
 /// bytes are still the same.
 fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()> {
     let Job { target, progress, journal, options, .. } = *job;
-    let path = |number: usize, file: &SeedFile| target.sst.join(built_file(number, file).name);
     let (mut missing, mut here) = (Vec::new(), (0, 0));
     for (number, file) in seed.files.iter().enumerate() {
-        let path = path(number, file);
-        let Some(inode) = job.resumed.fetched.get(&(number as u32)) else {
+        let path = target.sst.join(&file.name);
+        let Some((_, inode)) = job.resumed.fetched.get(&(number as u32)) else {
             missing.push(number);
             continue;
         };
         let there = path.symlink_metadata().map_err(Error::io("look at", &path))?;
         if Inode::of(&there) == *inode || fetch.is_same(number, &path)? {
-            here = (here.0 + file.bytes, here.1 + file.content.records);
+            here = (here.0 + file.bytes, here.1 + file.records);
             continue;
         }
         let message = format!("{} is not what was fetched any more: it is fetched again", path.display());
@@ -431,15 +359,14 @@ fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
-        let path = path(number, file);
+        let path = target.sst.join(&file.name);
         fetch.fetch(number, &path, &|bytes| progress.add(bytes, 0))?;
         sync_dir(&target.sst)?;
         failpoint::reach("fetch");
         let there = path.symlink_metadata().map_err(Error::io("look at", &path))?;
-        let inode = Inode::of(&there);
-        let entry = Entry::Fetched { number: number as u32, file: built_file(number, file), tally: tally(file), inode };
-        journal.append(&entry)?;
-        progress.add(0, file.content.records);
+        let (number, inode) = (number as u32, Inode::of(&there));
+        journal.append(&Entry::Fetched { number, file: file.clone(), inode })?;
+        progress.add(0, file.records);
         failpoint::reach("fetched");
         Ok(())
     };

@@ -1,4 +1,4 @@
-//! The identity of the sources of an import: what is known of each without reading all of it.
+//! The identity of the sources of an import, found without reading all of them.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -13,7 +13,7 @@ use crate::source::input::{Compression, Remote};
 use crate::source::remote::RemotePin;
 use crate::text::size::grouped;
 
-/// How much of a file's head and tail is digested, in bytes.
+/// Bytes of a file's head and of its tail that are digested.
 const SAMPLE: u64 = 64 << 10;
 
 /// The reason in the error for a changed file.
@@ -26,7 +26,7 @@ pub(super) struct SourceIdentity {
     pub header: String,
     #[serde(with = "shared")]
     pub sources: Arc<[KnownSource]>,
-    /// The sum that all of a single source is compared with. It does not identify the source.
+    /// The checksum that a single source is compared with. It does not identify the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<String>,
     /// The id of the bundle.
@@ -34,10 +34,10 @@ pub(super) struct SourceIdentity {
     pub bundle: Option<String>,
 }
 
-/// A source, as known before its first block is read.
+/// The properties of a source before its first block is read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct KnownSource {
-    /// As the caller named it: for messages alone.
+    /// The caller's name of it, for messages.
     pub name: String,
     /// Its files: one of a CAR, all parts of a block log, none of a pipe or a URL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,7 +51,7 @@ pub(super) struct KnownSource {
 /// The facts about a source that the plan depends on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct SourceFacts {
-    /// Bytes on disk; `None` of a pipe, or of a URL whose server does not send the length.
+    /// Bytes on disk; `None` for a pipe, or for a URL whose server does not send the length.
     pub size: Option<u64>,
     pub compression: Compression,
     /// The number of blocks, if an index says so.
@@ -64,7 +64,7 @@ pub(super) struct SourceFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RemoteOrigin {
     pub pin: RemotePin,
-    /// The whole address after redirects, if it has no secrets: a resumed run asks there.
+    /// The address after redirects, if it has no secrets. A resumed run reads from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
 }
@@ -88,7 +88,7 @@ struct FileIdentity {
     tail: String,
 }
 
-/// Data that only the system sets, whenever a file is replaced or changed: unlike other times, no program can set a ctime.
+/// Data that only the system sets when a file is replaced or changed: no program can set a ctime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Inode {
     number: u64,
@@ -109,8 +109,8 @@ impl RemoteOrigin {
 }
 
 impl SourceIdentity {
-    /// Returns what differs from the sources in the journal: name, value there, value here. The order of sources counts. A
-    /// copy of the same source does not differ.
+    /// Returns the first difference from the sources in the journal: name, value there, value here. The order of sources counts.
+    /// A copy of a source does not differ.
     pub fn difference(&self, journal: &Self) -> Option<(String, String, String)> {
         if self.bundle != journal.bundle {
             return Some(("the source".into(), journal.describe(0), self.describe(0)));
@@ -157,8 +157,7 @@ impl KnownSource {
         is_same_remote && self.files.iter().map(|file| &file.content).eq(other.files.iter().map(|file| &file.content))
     }
 
-    /// True if its files have other inodes or ctimes than in the journal, or unknown ones: then only its content shows whether
-    /// it is the same.
+    /// True if its files have other inodes or ctimes than in the journal, or unknown ones. Then only its content identifies it.
     pub fn is_touched_since(&self, journal: Option<&Self>) -> bool {
         if let Some(remote) = &self.remote {
             return !remote.pin.is_certain();
@@ -185,15 +184,12 @@ impl KnownSource {
 
 impl SourceFile {
     /// Identifies an open file.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be read.
     pub fn of(path: &Path, file: &File) -> Result<Self> {
         let metadata = file.metadata().map_err(Error::io("look at", path))?;
         let sample = |at: u64| -> Result<String> {
             let mut bytes = vec![0; SAMPLE.min(metadata.len()) as usize];
             file.read_exact_at(&mut bytes, at).map_err(|error| match error.kind() {
-                // It had this size a moment ago.
+                // The file had this size a moment ago.
                 std::io::ErrorKind::UnexpectedEof => crate::os::mmap::shrank(path),
                 _ => Error::io("read", path)(error),
             })?;
@@ -210,9 +206,6 @@ impl SourceFile {
     }
 
     /// Checks that the file with this name is still the same one.
-    ///
-    /// # Errors
-    /// [`Error::State`]: it changed or is gone; [`Error::Io`]: it cannot be read.
     pub fn check_unchanged(&self) -> Result<()> {
         let path = &self.path;
         if !path.exists() {

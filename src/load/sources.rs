@@ -1,7 +1,7 @@
-//! The sources of an import: which they are, and what is known of each before the first block is read.
+//! The sources of an import, and the properties of each before the first block is read.
 //!
-//! A file stays closed until it is read: there may be more of them than this process may open. What is opened then is what
-//! was looked at before, or an error.
+//! A file stays closed until it is read, because there may be more files than this process may open. It is an error if the
+//! opened file is not the one that was probed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{File, Metadata};
@@ -26,50 +26,46 @@ use crate::source::car::{cars_in, has_car_name, no_snapshot_in};
 use crate::source::input::{self, Compression, Input, InputOptions, Look, Remote, STDIN};
 use crate::source::remote::is_remote;
 
-/// The most sources of one import: fingerprints have 16 bits for the number of one.
-pub(in crate::load) const MAX_SOURCES: usize = 1 << 16;
+/// The most sources of one import: fingerprints have 16 bits for the number of a source.
+const MAX_SOURCES: usize = 1 << 16;
 
-/// The assumed ratio of the blocks of a compressed source to its size: state compresses to a third. A wrong guess costs
-/// partitions that are too small, or a merge.
+/// The assumed ratio of blocks to the size of a compressed source: state compresses to a third. A wrong guess costs partitions
+/// that are too small, or a merge.
 const UNPACKED: u64 = 3;
 
-/// Files on the network that are looked at at once.
-const LOOKS: usize = 16;
+/// URLs that are probed at once.
+const PROBES: usize = 16;
 
 /// The sources in the caller's order; directories are replaced by the CARs in them.
 pub(super) struct Sources {
     names: Arc<[PathBuf]>,
-    /// All of them. Of several they are probed before the first one is opened; a single one is opened at once.
+    /// The properties of all. Several are probed before the first is opened; a single one is opened at once.
     known: OnceLock<Arc<[KnownSource]>>,
-    /// The address where an earlier run found a single one.
+    /// The address where an earlier run found a single source.
     pinned: Option<String>,
     traffic: Mutex<Traffic>,
-    /// What should have had a sum of a source and has not.
+    /// Places that should have a checksum of a source and have none.
     unusable: Mutex<BTreeSet<String>>,
 }
 
-/// What a look at a file on the network shows.
-struct Seen {
+/// The properties of a URL.
+struct RemoteProbe {
     origin: RemoteOrigin,
     look: Option<Look>,
     info: RemoteInfo,
 }
 
-/// What comes from the network.
+/// The traffic of the network.
 #[derive(Default)]
 struct Traffic {
     /// The source that is open now.
     now: Option<(usize, Arc<Remote>)>,
-    /// What came of each that is on the network, but for that one.
+    /// The traffic of each other source on the network.
     before: BTreeMap<usize, RemoteInfo>,
 }
 
 impl Sources {
-    /// Finds the sources, and looks at each where there are several. `journal` is the import that may go on.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: there is none, one is named twice, or one cannot be among several; [`Error::BadInput`],
-    /// [`Error::Io`]: one is not there or cannot be read.
+    /// Finds the sources, and probes each if there are several. `journal` has the import that may be resumed.
     pub fn find(options: &ImportOptions, journal: Option<&Identity>) -> Result<Arc<Self>> {
         let names = expand(options)?;
         if names.is_empty() {
@@ -91,13 +87,13 @@ impl Sources {
         Ok(Arc::new(Self { names: names.into(), known, pinned, traffic, unusable }))
     }
 
-    /// None to read: `name` stands for them in messages.
+    /// No sources; messages use `name`.
     pub fn none(name: &Path) -> Arc<Self> {
         let (known, pinned, traffic, unusable) = Default::default();
         Arc::new(Self { names: [name.to_owned()].into(), known, pinned, traffic, unusable })
     }
 
-    /// Sets what is known of a single source, which has been opened.
+    /// Sets the properties of a single source, which has been opened.
     pub fn set_known(&self, known: Arc<[KnownSource]>) {
         let _ = self.known.set(known);
     }
@@ -112,7 +108,7 @@ impl Sources {
         self.names.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// How errors and reports name all of them.
+    /// The name of all sources in errors and reports.
     pub fn shown(&self) -> PathBuf {
         let mut name = self.first().as_os_str().to_owned();
         if let more @ 1.. = self.names.len() - 1 {
@@ -140,7 +136,7 @@ impl Sources {
         self.all(|facts| facts.size)?.into_iter().max()
     }
 
-    /// Blocks of all, if each says how many it has.
+    /// The number of blocks, if all sources have it in an index.
     pub fn blocks(&self) -> Option<u64> {
         self.all(|facts| facts.blocks).map(|blocks| blocks.iter().sum())
     }
@@ -155,7 +151,7 @@ impl Sources {
         self.all(|facts| facts.size.filter(|_| facts.compression == Compression::None)).is_some()
     }
 
-    /// Bytes of their blocks, if they can be guessed.
+    /// The guessed bytes of the blocks.
     pub fn expected(&self) -> Option<u64> {
         let bytes = |facts: &SourceFacts| match facts.compression {
             Compression::None => facts.size,
@@ -170,12 +166,9 @@ impl Sources {
     }
 
     /// Opens a source.
-    ///
-    /// # Errors
-    /// As [`input::open`]; [`Error::State`]: it is not the one that was looked at.
     pub fn open(&self, number: usize, options: &InputOptions) -> Result<Input> {
         let name = self.names.get(number).ok_or_else(|| no_source(number))?;
-        // The threads of the last one end before there are those of another one.
+        // The threads of the last source end before the next source starts its own.
         self.watch(None);
         let all = self.known();
         let known = all.get(number).and_then(|known| known.remote.as_ref());
@@ -195,7 +188,7 @@ impl Sources {
         Ok(input)
     }
 
-    /// From now on what comes of this one is counted.
+    /// Counts the traffic of this source from now on.
     fn watch(&self, next: Option<(usize, Arc<Remote>)>) {
         let mut traffic = self.traffic.lock();
         if let Some((number, remote)) = std::mem::replace(&mut traffic.now, next) {
@@ -203,47 +196,44 @@ impl Sources {
         }
     }
 
-    /// Whether any is on the network.
+    /// True if any source is on the network.
     pub fn has_remote(&self) -> bool {
         self.names.iter().any(|name| is_remote(name))
     }
 
-    /// What should have had a sum of a source that was opened and has not, each once.
+    /// Takes the places that should have a checksum of a source and have none.
     pub fn take_unusable(&self) -> BTreeSet<String> {
         std::mem::take(&mut self.unusable.lock())
     }
 
-    /// What came of a source on the network.
+    /// The traffic of a source on the network.
     pub fn remote_info(&self, number: usize) -> Option<RemoteInfo> {
         let traffic = self.traffic.lock();
         let before = traffic.before.get(&number);
         match &traffic.now {
-            Some((now, remote)) if *now == number => Some(with(before, remote)),
+            Some((now, remote)) if *now == number => Some(merge_traffic(before, remote)),
             _ => before.cloned(),
         }
     }
 
-    /// What the network gives now.
+    /// The traffic of all sources.
     pub fn network(&self) -> Network {
         let traffic = self.traffic.lock();
-        let now = traffic.now.as_ref().map(|(_, remote)| with(None, remote));
+        let now = traffic.now.as_ref().map(|(_, remote)| merge_traffic(None, remote));
         let connections = now.as_ref().map_or(0, |now| now.connections);
         let all = || traffic.before.values().chain(&now);
         let (received, waited) = (all().map(|it| it.received_bytes).sum(), all().map(|it| it.waited_seconds).sum());
         Network::new(received, connections, waited)
     }
 
-    /// How a reader of CARs goes from one source to the next.
+    /// The later sources, for a reader of CARs.
     pub fn following(self: &Arc<Self>, options: InputOptions) -> Following {
         let sources = Arc::clone(self);
         let open = move |number: usize| sources.open(number, &options);
         Following { names: Arc::clone(&self.names), bytes: self.bytes(), open: Box::new(open) }
     }
 
-    /// Opens a file again.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be opened; [`Error::State`]: it is not the one that was looked at.
+    /// Opens a file again, after a check that it is unchanged.
     pub fn reopen(&self, number: usize) -> Result<File> {
         let name = self.names.get(number).ok_or_else(|| no_source(number))?;
         let file = File::open(name).map_err(Error::io("open", name))?;
@@ -251,7 +241,7 @@ impl Sources {
         Ok(file)
     }
 
-    /// Checks that an opened file is the one that was looked at.
+    /// Checks that an opened file is the one that was probed.
     fn check(&self, number: usize, file: &File) -> Result<()> {
         let all = self.known();
         let known = all.get(number).and_then(|known| Some((known.files.first()?, known.facts.size?)));
@@ -269,7 +259,7 @@ fn no_source(number: usize) -> Error {
     Error::broken_invariant(format_args!("source {number} does not exist"))
 }
 
-/// The sources, with the CARs of a directory in its place.
+/// The sources, in which directories are replaced by their CARs.
 fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for path in &options.sources {
@@ -284,9 +274,6 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
 }
 
 /// The snapshots in a directory: its CARs, or the directory itself if it holds a block log.
-///
-/// # Errors
-/// [`Error::Usage`]: it holds both; [`Error::BadInput`]: it holds none.
 pub(crate) fn snapshots_in(dir: &Path, format: Format) -> Result<Vec<PathBuf>> {
     let cars = cars_in(dir);
     if let Some(log) = log_in(dir).filter(|_| format == Format::Auto) {
@@ -317,7 +304,7 @@ pub(crate) fn has_snapshot_name(path: &Path) -> bool {
     has_car_name(path) || has_log_name(path)
 }
 
-/// Probes several sources, and keeps none of them open.
+/// Probes several sources and closes them.
 fn probe_all(
     names: &[PathBuf],
     options: &ImportOptions,
@@ -358,7 +345,7 @@ fn probe_all(
                     hint: "name each once; import one of two that differ later, with --into-existing".into(),
                 });
             }
-            let Some(Seen { origin, look, info }) = seen.remove(&number) else {
+            let Some(RemoteProbe { origin, look, info }) = seen.remove(&number) else {
                 return Err(fault.unwrap_or_else(Error::interrupted));
             };
             traffic.before.insert(number, info);
@@ -395,13 +382,12 @@ fn facts(look: &Look, is_plain: bool) -> SourceFacts {
     SourceFacts { size: Some(look.size), compression: look.compression, blocks: look.blocks, is_plain }
 }
 
-/// Looks at all files on the network, several at once, and keeps none of them open. Where one cannot be taken, the second
-/// value says why, and what was seen of those before it is there.
+/// Probes all URLs, several at once, and closes them. If one fails, returns its error and at least the URLs before it.
 fn probe_urls(
     names: &[PathBuf],
     options: &ImportOptions,
     pinned: impl Fn(usize, &Path) -> Option<String> + Sync,
-) -> (HashMap<usize, Seen>, Option<Error>) {
+) -> (HashMap<usize, RemoteProbe>, Option<Error>) {
     let urls: Vec<(usize, &PathBuf)> = names.iter().enumerate().filter(|(_, name)| is_remote(name)).collect();
     let seen = Mutex::new(HashMap::new());
     let look = |_: &mut (), item: usize| {
@@ -415,16 +401,16 @@ fn probe_urls(
         if let Some(look) = &mut look {
             check_is_no_log(name, look, options)?;
         }
-        let found = Seen { origin: RemoteOrigin::of(&remote), look, info: with(None, &remote) };
+        let found = RemoteProbe { origin: RemoteOrigin::of(&remote), look, info: merge_traffic(None, &remote) };
         seen.lock().insert(number, found);
         Ok(())
     };
-    let at_once = options.network.connections.map_or(LOOKS, |connections| LOOKS.min(connections.into()));
+    let at_once = options.network.connections.map_or(PROBES, |connections| PROBES.min(connections.into()));
     let fault = parallel::for_each(at_once, urls.len(), || (), look).err();
     (seen.into_inner(), fault)
 }
 
-/// Of several sources none is a log. The head, which shows that, is not kept.
+/// Checks that one of several sources is no log. Drops the head, which shows that.
 fn check_is_no_log(name: &Path, look: &mut Look, options: &ImportOptions) -> Result<()> {
     let head = std::mem::take(&mut look.head);
     let is_plain = look.compression == Compression::None;
@@ -435,15 +421,15 @@ fn check_is_no_log(name: &Path, look: &mut Look, options: &ImportOptions) -> Res
 }
 
 impl Traffic {
-    /// Adds what came of a source that is closed.
+    /// Adds the traffic of a closed source.
     fn add(&mut self, number: usize, remote: &Remote) {
-        let all = with(self.before.get(&number), remote);
+        let all = merge_traffic(self.before.get(&number), remote);
         self.before.insert(number, all);
     }
 }
 
-/// What has come of a source on the network, and `before` this time.
-fn with(before: Option<&RemoteInfo>, remote: &Remote) -> RemoteInfo {
+/// Adds the traffic of a source to that of `before`.
+fn merge_traffic(before: Option<&RemoteInfo>, remote: &Remote) -> RemoteInfo {
     let pin = remote.pin();
     let (ranges, (received, requests), (waited, connections)) = remote.traffic();
     RemoteInfo {

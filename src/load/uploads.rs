@@ -1,7 +1,7 @@
-//! Files that are published while the next ones are built.
+//! Publishing of files while the next ones are built.
 //!
-//! A file is handed over when the journal has it as built, and noted when it is where it was to go: a later run publishes no
-//! such file again. Before RocksDB ingests the files, all are noted. Where files go is the business of the caller's [`Publish`].
+//! A file is queued when the journal lists it as built, and noted in the journal when it is published, so no later run
+//! publishes it again. All files are published before RocksDB ingests them. The caller's [`Publish`] decides where files go.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
@@ -10,55 +10,42 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::built::{SstFile, UploadFile};
+use crate::load::built::SstFile;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::parallel;
 use crate::report::{BundleReport, ImportReport, OptionRow};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 
-/// Files that wait for an upload; whoever builds waits when there are more.
+/// Files that wait for an upload; with more, the builder blocks.
 const WAITING: usize = 2;
 
-/// Where finished files go.
+/// The place of finished files.
 pub(crate) trait Publish: Sync {
-    /// The place and who signs: what was published elsewhere, or for another one, is not looked for.
+    /// The place and its signer. Files that were published elsewhere, or for another signer, are published again.
     fn place(&self) -> String;
 
     /// Files that are published at once.
     fn at_once(&self) -> usize;
 
-    /// Learns, before the first file, the options that files are built with.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the place cannot be read.
+    /// Receives the options that files are built with, before the first file.
     fn begin(&self, options: &[OptionRow]) -> Result<()>;
 
-    /// Whether what an earlier run has published is there, as it was.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the place cannot be read.
-    fn is_there(&self, file: &UploadFile) -> Result<bool>;
+    /// True if a file that an earlier run published is unchanged at the place.
+    fn is_there(&self, file: &SstFile) -> Result<bool>;
 
-    /// Publishes the file at `path`, and returns size and BLAKE3 of what stands for it there: itself, or another file with the
-    /// same records.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be read, or written there; [`Error::State`]: it is gone, and so is what was published of it.
-    fn publish(&self, file: &UploadFile, path: &Path) -> Result<(u64, String)>;
+    /// Publishes the file at `path`. Returns size and BLAKE3 of the published file, which may be another one with the same
+    /// records.
+    fn publish(&self, file: &SstFile, path: &Path) -> Result<(u64, String)>;
 
     /// Publishes the description of all files, of the database in `dir` and its report.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: it cannot be written; [`Error::State`]: a file is not there any more.
-    fn finish(&self, report: &ImportReport, files: &[UploadFile], dir: &Path) -> Result<BundleReport>;
+    fn finish(&self, report: &ImportReport, files: &[SstFile], dir: &Path) -> Result<BundleReport>;
 }
 
-/// The files of one import on their way.
+/// The uploads of one import.
 pub(super) struct Uploads<'a> {
     publish: &'a dyn Publish,
-    /// Where they go.
     place: String,
-    /// Where the files are.
+    /// The directory of the files.
     dir: &'a Path,
     journal: &'a Journal,
     state: Mutex<State>,
@@ -67,44 +54,28 @@ pub(super) struct Uploads<'a> {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<UploadFile>,
-    /// Files that workers have in hand.
+    queue: VecDeque<SstFile>,
+    /// Files that are being published.
     active: usize,
     closed: bool,
-    done: Vec<UploadFile>,
+    done: Vec<SstFile>,
     failed: Option<Error>,
 }
 
-impl State {
-    fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.active == 0
-    }
-}
-
-/// What an import that publishes has.
-pub(super) struct Parts<'a> {
-    pub publish: &'a dyn Publish,
-    /// Where the files are.
-    pub dir: &'a Path,
-    /// The column family of the blocks.
-    pub family: &'a str,
-    pub journal: &'a Journal,
-    pub resumed: &'a ResumedState,
-}
-
-/// Does `work` with uploads, beginning with the files that an earlier run has built.
-///
-/// # Errors
-/// Those of `work` and of [`Publish`].
-pub(super) fn with<T>(parts: &Parts<'_>, work: impl FnOnce(&Uploads<'_>) -> Result<T>) -> Result<T> {
-    let &Parts { publish, dir, journal, resumed, .. } = parts;
+/// Does `work` with uploads of the files in `dir`, beginning with those that an earlier run has built. `family` is the column
+/// family of the blocks.
+pub(super) fn with<T>(
+    publish: &dyn Publish,
+    (dir, family): (&Path, &str),
+    (journal, resumed): (&Journal, &ResumedState),
+    work: impl FnOnce(&Uploads<'_>) -> Result<T>,
+) -> Result<T> {
     let place = publish.place();
-    let mut done: Vec<UploadFile> = Vec::new();
-    // A file that was published twice is where it was last.
+    let mut done: Vec<SstFile> = Vec::new();
+    // Only the last entry of a file counts.
     for (_, file) in resumed.published.iter().rev().filter(|(at, _)| *at == place) {
-        let is_known = done.iter().any(|done| done.file.name == file.file.name);
-        // Whoever can write there may have changed it meanwhile.
-        if !is_known && publish.is_there(file)? {
+        // Others may have changed the place meanwhile.
+        if done.iter().all(|done| done.name != file.name) && publish.is_there(file)? {
             done.push(file.clone());
         }
     }
@@ -113,8 +84,7 @@ pub(super) fn with<T>(parts: &Parts<'_>, work: impl FnOnce(&Uploads<'_>) -> Resu
     std::thread::scope(|scope| {
         let workers =
             || (0..publish.at_once().max(1)).try_for_each(|_| parallel::start(scope, || uploads.run()).map(drop));
-        let outcome = workers().and_then(|()| uploads.add_earlier(parts.family, resumed));
-        let outcome = outcome.and_then(|()| work(&uploads));
+        let outcome = workers().and_then(|()| uploads.add_earlier(family, resumed)).and_then(|()| work(&uploads));
         let mut state = uploads.state.lock();
         state.closed = true;
         if outcome.is_err() {
@@ -126,62 +96,49 @@ pub(super) fn with<T>(parts: &Parts<'_>, work: impl FnOnce(&Uploads<'_>) -> Resu
 }
 
 impl Uploads<'_> {
-    /// Hands over files of a family that the journal has as built. Waits while enough others wait.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`]: an upload has failed, whose error [`with`] returns.
+    /// Queues files of a family that the journal lists as built. Blocks while enough files wait. After a failed upload it
+    /// returns [`Error::Interrupted`], and [`with`] returns the error of the upload.
     pub fn add(&self, family: &str, files: &[SstFile]) -> Result<()> {
         for file in files {
             let mut state = self.state.lock();
-            while state.failed.is_none() && state.queue.len() >= WAITING {
-                self.changed.wait(&mut state);
-            }
+            self.changed.wait_while(&mut state, |state| state.failed.is_none() && state.queue.len() >= WAITING);
             if state.failed.is_some() {
                 return Err(Error::interrupted());
             }
-            state.queue.push_back(UploadFile {
-                family: family.into(),
-                file: file.clone(),
-                bytes: 0,
-                blake3: String::new(),
-            });
+            state.queue.push_back(SstFile { family: family.into(), ..file.clone() });
             self.changed.notify_all();
         }
         Ok(())
     }
 
-    /// Hands over what an earlier run has built and not published.
+    /// Queues files that an earlier run has built and not published.
     fn add_earlier(&self, family: &str, resumed: &ResumedState) -> Result<()> {
-        let done: HashSet<String> = self.state.lock().done.iter().map(|done| done.file.name.clone()).collect();
-        let left = |files: &[SstFile]| -> Vec<SstFile> {
-            files.iter().filter(|file| !done.contains(&file.name)).cloned().collect()
+        let done: HashSet<String> = self.state.lock().done.iter().map(|done| done.name.clone()).collect();
+        let add = |family: &str, files: &[SstFile]| {
+            files
+                .iter()
+                .filter(|file| !done.contains(&file.name))
+                .try_for_each(|file| self.add(family, std::slice::from_ref(file)))
         };
         if resumed.ranges.is_empty() {
-            return self.add(family, &left(&resumed.files));
+            return add(family, &resumed.built.files);
         }
         for range in &resumed.ranges {
-            self.add(family, &left(&range.blocks.files))?;
-            self.add(BLOCK_IDS, &left(&range.ids.files))?;
+            add(family, &range.blocks.files)?;
+            add(BLOCK_IDS, &range.ids.files)?;
         }
-        self.add(TRANSACTIONS, &left(&resumed.built_files))
+        add(TRANSACTIONS, &resumed.built.files)
     }
 
-    /// Waits until all files are published: RocksDB moves them when it ingests them.
-    ///
-    /// # Errors
-    /// As [`Uploads::add`].
+    /// Waits until all files are published, because RocksDB moves them when it ingests them. Fails as [`Uploads::add`].
     pub fn drain(&self) -> Result<()> {
         let mut state = self.state.lock();
-        while state.failed.is_none() && !state.is_idle() {
-            self.changed.wait(&mut state);
-        }
+        self.changed
+            .wait_while(&mut state, |state| state.failed.is_none() && (!state.queue.is_empty() || state.active > 0));
         if state.failed.is_some() { Err(Error::interrupted()) } else { Ok(()) }
     }
 
     /// Publishes the description.
-    ///
-    /// # Errors
-    /// As [`Publish::finish`].
     pub fn finish(&self, report: &ImportReport, dir: &Path) -> Result<BundleReport> {
         self.drain()?;
         let done = std::mem::take(&mut self.state.lock().done);
@@ -191,14 +148,12 @@ impl Uploads<'_> {
     fn run(&self) {
         loop {
             let mut state = self.state.lock();
-            while state.queue.is_empty() && !state.closed {
-                self.changed.wait(&mut state);
-            }
+            self.changed.wait_while(&mut state, |state| state.queue.is_empty() && !state.closed);
             let Some(file) = state.queue.pop_front() else { return };
             state.active += 1;
             drop(state);
             self.changed.notify_all();
-            let published = self.one(&file);
+            let published = self.publish(file);
             let mut state = self.state.lock();
             state.active -= 1;
             match published {
@@ -212,12 +167,10 @@ impl Uploads<'_> {
         }
     }
 
-    fn one(&self, file: &UploadFile) -> Result<UploadFile> {
-        let path = self.dir.join(&file.file.name);
-        let (bytes, blake3) = self.publish.publish(file, &path)?;
-        let published = UploadFile { bytes, blake3, ..file.clone() };
-        let entry = Entry::Published { place: self.place.clone(), file: published.clone() };
-        self.journal.append(&entry)?;
+    fn publish(&self, file: SstFile) -> Result<SstFile> {
+        let (bytes, blake3) = self.publish.publish(&file, &self.dir.join(&file.name))?;
+        let published = SstFile { bytes, blake3, ..file };
+        self.journal.append(&Entry::Published { place: self.place.clone(), file: published.clone() })?;
         failpoint::reach("published");
         Ok(published)
     }

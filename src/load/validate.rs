@@ -7,9 +7,6 @@ use crate::sort::key::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 
 /// Refuses to leave out the final compaction where there is none.
-///
-/// # Errors
-/// [`Error::Usage`]: the preset or an override does so.
 pub(in crate::load) fn check_final_compaction(options: &ImportOptions, preset: &Resolved) -> Result<()> {
     if preset.loader == Loader::Memtable || options.into_existing || preset.final_compaction() {
         return Ok(());
@@ -24,9 +21,6 @@ pub(in crate::load) fn check_final_compaction(options: &ImportOptions, preset: &
 }
 
 /// Refuses options that have no effect on a block log, or are impossible with one.
-///
-/// # Errors
-/// [`Error::Usage`]: such an option is given.
 pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     let usage = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
     let log = &options.log;
@@ -86,9 +80,6 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
 }
 
 /// Refuses options of block logs for a valid CAR; a damaged log is never taken for one.
-///
-/// # Errors
-/// [`Error::Usage`]: such an option is given.
 pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Result<()> {
     if options.log == LogOptions::default() {
         return Ok(());
@@ -100,9 +91,6 @@ pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Resu
 }
 
 /// Refuses options that have no effect on a CAR with this loader.
-///
-/// # Errors
-/// [`Error::Usage`]: such an option is given.
 pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
     if options.column_family.is_empty() {
         return Err(Error::Usage {
@@ -152,9 +140,6 @@ fn check_shard(options: &ImportOptions, loader: Loader) -> Result<()> {
 }
 
 /// Checks that files are built that a bundle takes.
-///
-/// # Errors
-/// [`Error::Usage`]: RocksDB makes them itself.
 pub(super) fn check_published(loader: Loader) -> Result<()> {
     if loader == Loader::Ingest {
         return Ok(());

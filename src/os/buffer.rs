@@ -1,5 +1,5 @@
-//! Large buffers: anonymous memory that costs nothing before it is written, in huge pages if the system has them. Reading
-//! blocks in key order jumps through all data; with small pages every jump would miss the TLB.
+//! Large buffers of anonymous memory, in huge pages if the system has them. Reads in key order jump through all data,
+//! and with small pages every jump would miss the TLB.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -18,17 +18,17 @@ const HUGE: usize = 2 << 20;
 /// Bytes that a [`Slab`] reserves at once.
 const REGION: usize = 8 << 20;
 
-/// Number of choices after which a [`Slab`] tries the other kind of pages again.
+/// Choices after which a [`Slab`] tries the other kind of pages again.
 const TRY_AGAIN: u32 = 128;
 
-/// Grows `buffer` to at least `len` bytes and loses its content then. The system provides zeroed pages on first use.
+/// Grows `buffer` to at least `len` bytes, without its content. The system provides zeroed pages on first use.
 pub fn make_room(buffer: &mut Vec<u8>, len: usize) {
     if buffer.len() < len {
         *buffer = vec![0; len];
     }
 }
 
-/// Zeroed memory outside of the heap, which drop returns to the system.
+/// Zeroed memory outside of the heap.
 pub struct Buffer {
     /// Begins and ends with a page.
     start: NonNull<u8>,
@@ -77,7 +77,7 @@ impl Buffer {
         rest
     }
 
-    /// Errors are ignored: it is advice.
+    /// Gives advice to the system. Errors are ignored.
     fn advise(&self, at: usize, len: usize, advice: Advice) {
         assert!(at <= self.mapped && len <= self.mapped - at, "advice for other memory");
         // SAFETY: the range lies inside of our map, and no advice that is given changes what it holds.
@@ -109,9 +109,9 @@ impl Drop for Buffer {
     }
 }
 
-/// Memory that is cut into buffers. It requests many pages at a time, which costs less than a fault for each, and the kind
-/// of pages that costs less. Huge pages mostly cost a sixth, but seven times as much in a virtual machine that has returned
-/// its free memory to the host.
+/// Memory that is cut into buffers. It requests many pages at a time, of the kind that costs less. Huge pages mostly
+/// cost a sixth of small ones, but seven times as much in a virtual machine that has returned its free memory to the
+/// host.
 #[derive(Default)]
 pub struct Slab {
     rest: Option<Buffer>,
@@ -153,12 +153,11 @@ fn region(len: usize) -> Result<Buffer> {
     Ok(region)
 }
 
-/// Chooses the kind of pages that cost less so far.
+/// Chooses the cheaper kind of pages.
 #[derive(Default)]
 struct Choice {
-    /// Time for the last small and huge pages.
+    /// Times for the last small and huge pages.
     costs: [Option<Duration>; 2],
-    /// Number of choices.
     chosen: u32,
 }
 
@@ -180,7 +179,7 @@ impl Choice {
         buffer.advise(at, len, if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage });
         buffer.advise(at, len, Advice::LinuxPopulateWrite);
         let after = clock_gettime(ClockId::ThreadCPUTime);
-        // Processor time of this thread, without that of others.
+        // The clock is the processor time of this thread.
         self.costs[usize::from(huge)] = Duration::try_from(after - before).ok();
         len
     }

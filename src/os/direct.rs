@@ -1,5 +1,5 @@
-//! Files that bypass the page cache (`O_DIRECT`), for data that is read once or much later. It saves a copy of every byte
-//! and the memory of the cache.
+//! Files that bypass the page cache (`O_DIRECT`), for data that is read once or much later. This saves a copy of every
+//! byte and memory.
 //!
 //! Addresses, lengths and offsets are multiples of a block. If the file system refuses that, the page cache is used.
 

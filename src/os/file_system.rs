@@ -12,13 +12,11 @@ use crate::error::{Error, Result};
 /// A directory and the file system it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileSystem {
-    /// The directory, or the nearest one above it that exists; absolute.
+    /// The nearest existing directory; absolute.
     pub path: PathBuf,
-    /// Number of the device.
     pub device: u64,
     /// Type, e.g. `ext4`, or its number in hex.
     pub kind: String,
-    /// Its size in bytes.
     pub total: u64,
     /// Bytes free for this user.
     pub free: u64,

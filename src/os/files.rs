@@ -13,13 +13,13 @@ use tempfile::TempPath;
 use crate::error::{Error, Result};
 use crate::os::private;
 
-/// The mode of new files before the umask, as of most programs.
+/// The mode of new files before the umask.
 const MODE: u32 = 0o666;
 
 /// The suffix of an output file until it is complete.
 const PARTIAL: &str = ".partial";
 
-/// The file by which RocksDB knows a database.
+/// The file that every RocksDB database has.
 const CURRENT: &str = "CURRENT";
 
 /// The suffix of an import's file until it is complete.
@@ -73,7 +73,6 @@ pub(crate) fn count_descriptors(path: &Path) -> usize {
     descriptors.filter(|entry| entry.path().metadata().is_ok_and(|open| inode(&open) == inode(&there))).count()
 }
 
-/// Exchanges two names atomically.
 pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
@@ -83,8 +82,7 @@ pub(crate) fn exchanges_no_names(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }
 
-/// Checks that the parent directory exists. Commands create no parents: a missing parent is mostly a misspelt path or a
-/// volume that is not mounted.
+/// Checks that the parent directory exists. A missing parent is mostly a misspelt path or a volume that is not mounted.
 pub(crate) fn check_parent(path: &Path) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let checked = match parent.metadata() {
@@ -128,7 +126,7 @@ pub(crate) fn write_synced(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     sync_dir(dir)
 }
 
-/// Replaces a small file atomically, with this mode whatever the umask is. It is not synced, so a power cut may lose it.
+/// Replaces a small file atomically, with this mode. The file is not synced, so a power cut may lose it.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     put(path, bytes, |file| file.set_permissions(std::fs::Permissions::from_mode(mode)))
 }
@@ -146,7 +144,6 @@ fn put(path: &Path, bytes: &[u8], finish: impl Fn(&File) -> io::Result<()>) -> R
     std::fs::rename(&making, path).map_err(Error::io("replace", path))
 }
 
-/// The temporary name of a file.
 pub(crate) fn unfinished_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(UNFINISHED);
@@ -156,17 +153,17 @@ pub(crate) fn unfinished_name(path: &Path) -> PathBuf {
 /// The target of a command's output.
 #[derive(Debug)]
 pub enum Output {
-    /// A file, which appears under its name with [`Output::commit`].
+    /// A file that gets its name by [`Output::commit`].
     File(NewFile),
-    /// A device or a named pipe: nothing to replace, nothing to commit.
+    /// A device or a named pipe.
     Stream(File),
 }
 
-/// A file that does not have its name yet; dropping it deletes it.
+/// A file that does not have its name yet. Drop deletes it.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    /// `FILE.partial`; `None` if the file system supports files without a name, of which a killed process leaves nothing.
+    /// `FILE.partial`; `None` if the file system supports files without a name.
     named: Option<TempPath>,
     path: PathBuf,
     folder: PathBuf,
@@ -175,8 +172,7 @@ pub struct NewFile {
 }
 
 impl Output {
-    /// Opens the device or pipe at `path`, or creates a new file in its directory. An existing file is only replaced with
-    /// `replace`.
+    /// Opens the device or pipe at `path`, or creates a new file in its directory.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
         Self::create_in(path, replace, true)
     }
@@ -233,7 +229,6 @@ impl Output {
         Ok(Self::File(NewFile { file, named, folder: folder.to_owned(), path: target, replace }))
     }
 
-    /// The file or stream to write to.
     pub fn file(&mut self) -> &mut File {
         match self {
             Self::File(new) => &mut new.file,

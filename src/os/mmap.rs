@@ -1,11 +1,11 @@
 //! Memory maps of files: the page cache itself, without a copy.
 //!
-//! Access to a mapped page that the file no longer has, or that the disk cannot read, raises SIGBUS, which would kill the
-//! process without a message. So files are mapped only after [`handle_sigbus`]: for an address inside one of our maps the
-//! handler records the fault and replaces the whole map by empty pages, and the reader calls [`Mapped::check`] before it
-//! uses the bytes. Any other SIGBUS goes to the previous handler.
+//! Access to a page that the file no longer has, or that the disk cannot read, raises SIGBUS, which would kill the
+//! process. So files are mapped only after [`handle_sigbus`]. For an address in one of our maps the handler records the
+//! fault and replaces the whole map by empty pages. The reader calls [`Mapped::check`] before it uses the bytes. Any
+//! other SIGBUS goes to the previous handler.
 //!
-//! The handler replaces the whole map, not the page: a process can have about 65,530 maps, and a large file has more pages.
+//! The handler does not replace single pages: a process can have about 65,530 maps, and a large file has more pages.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -17,7 +17,7 @@ use memmap2::Mmap;
 
 use crate::error::{Error, Result};
 
-/// Most maps that are watched at once; further files are read.
+/// Most maps that are watched at once. Further files are read.
 const SLOTS: usize = 256;
 
 /// Most files that are mapped at once. Other maps of this process may use some of the slots.
@@ -94,7 +94,6 @@ pub(crate) fn shrank(path: &Path) -> Error {
     Error::io("read", path)(std::io::Error::other(reason))
 }
 
-/// A file, mapped for reading.
 pub(crate) struct Mapped {
     map: Mmap,
     slot: &'static Slot,
@@ -102,8 +101,8 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Maps the first `len` bytes of `file`; `path` is for messages. `None` when nothing handles SIGBUS, too many maps are
-    /// watched already, or the system does not map this file.
+    /// Maps the first `len` bytes of `file`. `None` if nothing handles SIGBUS, too many maps are watched, or the system
+    /// does not map this file.
     pub fn new(file: &File, len: usize, path: &Path) -> Option<Self> {
         if !IS_HANDLED.load(Ordering::Acquire) {
             return None;
@@ -125,13 +124,13 @@ impl Mapped {
 
     /// Advises the system in which order the file will be read.
     pub fn advise(&self, advice: memmap2::Advice) {
-        // Without it the reads are only slower.
+        // Without the advice, reads are slower.
         let _ = self.map.advise(advice);
     }
 
     /// Maps the pages of `len` bytes at `at`, which is cheaper than a fault for every few of them.
     pub fn populate(&self, at: usize, len: usize) {
-        // Advice only: without it, or where a page cannot be read, faults do it.
+        // Without the advice, page faults do it.
         let _ = self.map.advise_range(memmap2::Advice::PopulateRead, at, len);
     }
 
@@ -166,10 +165,9 @@ static HANDLED: Once = Once::new();
 static IS_HANDLED: AtomicBool = AtomicBool::new(false);
 
 /// Installs a handler of SIGBUS for this process, so that plain files are mapped instead of read, which avoids copies.
-/// Truncation of a mapped file becomes an error. Any other SIGBUS goes to the handler that was there before the first
-/// call. Without a call no file is mapped.
+/// Truncation of a mapped file becomes an error. Any other SIGBUS goes to the previous handler.
 ///
-/// Call it once, before an import: a handler cannot be removed while another thread reads a map.
+/// Call it before an import. It cannot be undone.
 pub fn handle_sigbus() {
     HANDLED.call_once(|| {
         // SAFETY: both structures are plain data; the handler only uses atomics and system calls that are allowed in a

@@ -1,8 +1,7 @@
 //! Directories and files that no other user can have prepared.
 //!
-//! An import uses names that other users can predict, sometimes in a directory that they can write to. It uses a directory
-//! only if it belongs to this user, is not a link, and no other user can write to it. Files are opened without following
-//! links.
+//! Other users can predict the names of an import, and may write to the directory above. A directory is used only if it
+//! belongs to this user, is not a link, and no other user can write to it. Files are opened without following links.
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::ErrorKind;
@@ -35,7 +34,7 @@ pub(crate) fn is_own_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|there| refusal(path, &there).is_none())
 }
 
-/// The error for an existing path that other users may have prepared; `None` where they cannot have.
+/// The error for a path that other users may have prepared; `None` if they cannot have.
 fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
     let refuse = |reason: String| {
         let hint =
@@ -49,7 +48,7 @@ fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
     if there.uid() == own && there.mode() & OTHERS_WRITE == 0 {
         return None;
     }
-    // Some file systems give every directory the same owner and mode: a new directory then has them as well.
+    // On some file systems every directory has the same owner and mode. A new directory shows that.
     let made = tempfile::Builder::new().permissions(Permissions::from_mode(MODE)).tempdir_in(path);
     if let Ok(ours) = made.and_then(|made| made.path().symlink_metadata())
         && there.uid() == ours.uid()
@@ -69,7 +68,6 @@ pub(crate) fn open_file(path: &Path, create: bool) -> Result<File> {
     open(options.write(true).create(create), path)
 }
 
-/// Opens a file for reading.
 pub(crate) fn read_file(path: &Path) -> Result<File> {
     open(&mut File::options(), path)
 }
@@ -110,13 +108,12 @@ pub(crate) fn kind(there: &Metadata) -> &'static str {
     }
 }
 
-/// Removes a file or an empty directory without following links. A missing file is no error; a directory with files stays.
+/// Removes a file or an empty directory without following links. A missing file is no error.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     remove_dir(path, |_| false)
 }
 
-/// Removes a directory with all files in it whose name `is_ours`. Other files, which are the user's, stay with their
-/// directory, and so do mount points.
+/// Removes a directory with all files whose name `is_ours`. Other files and mount points stay.
 pub(crate) fn remove_dir(path: &Path, is_ours: fn(&str) -> bool) -> Result<()> {
     let mut skipped = None;
     remove_below(path, is_ours, &mut skipped)?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Processor time of this process so far, in seconds, user and system.
+/// User and system time of this process, in seconds.
 pub fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
@@ -42,12 +42,12 @@ pub fn machine_memory() -> Option<u64> {
     field("/proc/meminfo", "MemTotal:").map(|kib| kib * 1024)
 }
 
-/// Memory that is available without swapping, in bytes: the page cache counts as free.
+/// Memory that is available without swapping, in bytes. The page cache counts as free.
 pub fn available_memory() -> Option<u64> {
     field("/proc/meminfo", "MemAvailable:").map(|kib| kib * 1024)
 }
 
-/// Swap space in bytes, and how much of it is in use.
+/// Total and used swap space, in bytes.
 pub fn swap() -> Option<(u64, u64)> {
     let total = field("/proc/meminfo", "SwapTotal:")?;
     Some((total * 1024, (total - field("/proc/meminfo", "SwapFree:")?.min(total)) * 1024))
@@ -57,8 +57,8 @@ pub fn swap() -> Option<(u64, u64)> {
 pub fn cgroup_memory() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().flat_map(|line| {
-        // `0::/path` of version 2, `4:memory:/path` of version 1. In a container the path may not be there; its own
-        // group is then the top one.
+        // `0::/path` of version 2, `4:memory:/path` of version 1. In a container the path may be missing, and its own
+        // group is the top one.
         let mut parts = line.splitn(3, ':').skip(1);
         let (root, file) = match parts.next() {
             Some("") => ("/sys/fs/cgroup", "memory.max"),
@@ -79,8 +79,7 @@ pub fn open_files() -> (Option<u64>, Option<u64>) {
     (limit.current, limit.maximum)
 }
 
-/// Raises this process's limit of open files to its hard limit, if the system permits it. The library itself keeps within
-/// the current limit.
+/// Raises this process's limit of open files to its hard limit. The library keeps within the current limit.
 pub fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -88,7 +87,7 @@ pub fn raise_open_files() {
 }
 
 /// Limits the freed memory that the allocator keeps. By default glibc keeps up to 64 MiB for each thread that has freed
-/// buffers of some MiB, as RocksDB does after a large block.
+/// buffers of some MiB.
 pub(crate) fn limit_kept_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: both take numbers; it is called before other threads start.
@@ -103,7 +102,7 @@ fn field(path: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
 }
 
-/// Prefetches the cache line of a byte that will be read soon; only on x86-64.
+/// Prefetches the cache line of a byte, on x86-64.
 #[inline]
 pub(crate) fn prefetch(byte: &u8) {
     #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,6 @@
 //! Short-lived directories in places that processes share.
 //!
-//! Each process locks its directory, so the next one can remove the directories of killed processes of the same user. It
-//! never removes a directory in use or of another user.
+//! Each process locks its directory, so the next process of the same user can remove it if the first was killed.
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -15,10 +14,9 @@ use crate::os::private;
 /// Random letters and digits of a name.
 const RANDOM: usize = 6;
 
-/// A locked directory, which is deleted when this is dropped.
+/// A locked directory, which drop deletes.
 pub(crate) struct ScratchDir {
     dir: PathBuf,
-    /// Open and locked.
     _held: File,
 }
 
@@ -30,7 +28,7 @@ impl ScratchDir {
             let owner_only = std::fs::Permissions::from_mode(0o700);
             let dir =
                 tempfile::Builder::new().prefix(prefix).rand_bytes(RANDOM).permissions(owner_only).tempdir_in(place)?;
-            // Missing, locked or replaced: another process swept it before it was locked here.
+            // Another process may sweep the directory before it is locked.
             let opened = match open(dir.path()) {
                 Err(Errno::NOENT) => None,
                 opened => Some(opened?),
@@ -54,12 +52,12 @@ impl ScratchDir {
 
 impl Drop for ScratchDir {
     fn drop(&mut self) {
-        // If this fails, the next process removes it.
+        // A later process tries again.
         let _ = private::remove_dir(&self.dir, |_| true);
     }
 }
 
-/// Opens a directory; a link to one is an error.
+/// Opens a directory without following links.
 pub(crate) fn open(dir: &Path) -> Result<File, Errno> {
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::open(dir, how, Mode::empty()).map(File::from)
@@ -71,7 +69,7 @@ fn is_still(path: &Path, opened: &File) -> bool {
     (there.dev(), there.ino()) == (here.dev(), here.ino())
 }
 
-/// Removes the directories of killed processes of this user: those with such a name that are not locked.
+/// Removes the unlocked directories of this user with such a name.
 pub(crate) fn sweep(place: &Path, prefix: &str) {
     for entry in place.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,7 +1,7 @@
 //! Detection of a directory that is replaced while it is read by its path.
 //!
-//! RocksDB opens the files of a database by path, when it needs them. If `import --replace` or an update of a seeded
-//! database exchanges the directory meanwhile, RocksDB finds files of the other database and reports damage.
+//! RocksDB opens files by path when it needs them. If `import --replace` or an update of a seeded database exchanges
+//! the directory, RocksDB finds files of the other database and reports damage.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

@@ -6,11 +6,10 @@ macro_rules! presets {
     };
 }
 
-/// The presets that a list shows first: those for use, and the main ways to compare them with. The rest are single
-/// experiments.
+/// The number of presets that a list shows. The others are single experiments.
 pub(super) const LISTED: usize = 10;
 
-/// Name and text: the default first, then those for use, then those for comparison.
+/// Name and text: the default, presets for use, presets for comparison.
 pub(super) const PRESETS: &[(&str, &str)] = presets![
     "ingest",
     "ingest-zstd",

@@ -39,7 +39,6 @@ struct Warning {
 pub(super) struct Rule {
     pub with: (String, String),
     pub needs: (String, String),
-    /// The option that the error names.
     pub named: String,
     pub reason: String,
 }
@@ -75,7 +74,7 @@ fn matches(pattern: &str, option: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == option, |start| option.starts_with(start))
 }
 
-/// The reason why an option cannot have this value: it is outside of its limits, or cannot work in an import.
+/// The reason why an option cannot have this value.
 pub(super) fn refusal(Key { scope, name, .. }: &Key, value: &str) -> Option<String> {
     if (*scope, name.as_str()) == (Scope::Cf, "comparator") && value != COMPARATOR {
         return Some(format!("records are sorted byte by byte, as {COMPARATOR} does"));
@@ -91,7 +90,6 @@ pub(super) fn refusal(Key { scope, name, .. }: &Key, value: &str) -> Option<Stri
     refused.filter(|(refused, _)| refused == value).map(|(_, reason)| reason.clone())
 }
 
-/// Combinations of options that end the process.
 pub(super) fn rules() -> &'static [Rule] {
     &CATALOGUE.rules
 }

@@ -6,7 +6,7 @@ use super::explain::default_value;
 use super::key::{Key, Stage};
 use super::resolved::{Resolved, agrees};
 
-/// An option that two presets do not agree on.
+/// An option with different values in two presets.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Difference {
     /// The option.

@@ -57,7 +57,6 @@ pub struct Row {
     pub via: Option<&'static str>,
 }
 
-/// Explains a resolved preset.
 pub fn explain(resolved: &Resolved) -> Explanation {
     let options = resolved.settings().filter_map(|setting| row(resolved, setting)).collect();
     Explanation {
@@ -104,7 +103,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// The default of an option in plain digits, and the owner of that default.
+/// The default of an option in plain digits, and its owner.
 pub(super) fn default_value(resolved: &Resolved, key: &Key) -> (String, &'static str) {
     if let Some(row) = registry::find(key.scope, &key.name) {
         let owner = if row.owner == Owner::Bedload { "bedload" } else { "RocksDB" };

@@ -16,10 +16,8 @@ macro_rules! named_enum {
         }
 
         impl $type {
-            /// All variants.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// Parses a name.
             pub fn named(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)+ _ => None }
             }
@@ -96,11 +94,9 @@ impl From<Group> for Scope {
 /// An option's full name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// When it is effective.
     pub stage: Stage,
-    /// The RocksDB structure that has it.
     pub scope: Scope,
-    /// RocksDB's name, or a row of the registry; a field of a structured option as `option.field`.
+    /// RocksDB's name, or a row of the registry. A field of a structure is `option.field`.
     pub name: String,
 }
 
@@ -123,37 +119,26 @@ pub enum Origin {
     Preset {
         /// Its file, or its file name if it is built in.
         file: PathBuf,
-        /// Line, from 1.
         line: usize,
     },
-    /// A line of the node's OPTIONS file.
     OptionsFile {
-        /// The file.
         file: PathBuf,
-        /// Line, from 1.
         line: usize,
     },
-    /// A line of the user's configuration.
     UserConfig {
-        /// The file.
         file: PathBuf,
-        /// Line, from 1.
         line: usize,
     },
-    /// An environment variable.
     Environment {
-        /// Its name.
         variable: String,
     },
-    /// A `--set`.
     CommandLine {
-        /// Its argument.
         argument: String,
     },
 }
 
 impl Origin {
-    /// The precedence of the layer: a higher one overrides a lower one.
+    /// The precedence of the layer. A higher one overrides a lower one.
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Preset { .. } => 0,

@@ -7,7 +7,6 @@ use super::validate::{Setting, USUAL_BITS, default_of, filter_without_bits};
 use crate::rocks::option_map::Group;
 use crate::text::size::human;
 
-/// Warnings about a resolved preset.
 pub(super) fn warnings(resolved: &Resolved) -> Vec<String> {
     resolved
         .settings()

@@ -5,33 +5,31 @@ use rustix::process::{Resource, getrlimit};
 /// Descriptors that stay free for other files: logs, the snapshot, spills, sockets of a node.
 const RESERVED_FILES: u64 = 256;
 
-/// The number that stands for "unlimited" descriptors: more SST files than any database here has.
+/// Descriptors of a process without a limit: more than a database has SST files.
 const MANY_FILES: u64 = 1 << 20;
 
-/// The numbers behind the words.
+/// The values of words in presets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// `cores`: threads that can run at once.
     pub cores: u64,
-    /// `open_files`: SST files that RocksDB may hold open.
+    /// SST files that RocksDB may keep open.
     pub open_files: u64,
 }
 
 impl Machine {
-    /// This machine. `open_files` is the hard limit of descriptors (the program raises the soft one to it before a load)
-    /// less a reserve, or half of it where the limit is small.
+    /// This machine. The program raises the soft limit of descriptors to the hard one before a load.
     pub fn here() -> Self {
         let cores = crate::parallel::cores() as u64;
         let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(MANY_FILES).min(MANY_FILES);
         Self { cores, open_files: Self::files_within(limit) }
     }
 
-    /// The part of a descriptor limit that RocksDB may use.
+    /// The part of a descriptor limit that RocksDB may use: all but a reserve, or half of a small limit.
     pub fn files_within(limit: u64) -> u64 {
         limit.saturating_sub(RESERVED_FILES).max(limit / 2)
     }
 
-    /// The number behind a word, or none if it is not one of these words.
+    /// The value of a word.
     pub fn number(&self, word: &str) -> Option<u64> {
         match word {
             "cores" => Some(self.cores),

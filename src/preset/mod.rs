@@ -1,9 +1,8 @@
 //! Presets: named sets of RocksDB's options for loading and for the finished database.
 //!
-//! A preset is a file of data (`configs/*.toml`): a loader, and options under RocksDB's own names for two stages, `load`
-//! (while importing) and `node` (the finished database; also while importing wherever `load` does not say otherwise, so
-//! that SST files are built as the node wants them). [`resolve()`] applies the overrides, checks every name and value
-//! with RocksDB, and yields the options of the loaders.
+//! A preset is a file (`configs/*.toml`) with a loader, and options under RocksDB's own names for two stages: `load`
+//! (while importing) and `node` (the finished database, and while importing unless `load` overrides it). [`resolve()`]
+//! applies the overrides and checks every name and value with RocksDB.
 //!
 //! Precedence, highest first: `--set`, `--options-file` (which replaces all of `node` below it), environment
 //! (`BEDLOAD_SET_LOAD_CF_WRITE_BUFFER_SIZE=64M`; `BEDLOAD_PRESET`), the user's configuration
@@ -37,7 +36,8 @@ use std::path::{Path, PathBuf};
 pub use diff::{Difference, diff};
 pub use explain::explain;
 pub use key::{Loader, Origin, Stage};
-pub use machine::Machine;
+#[cfg(test)]
+use machine::Machine;
 pub use overrides::Overrides;
 pub use parse::Assignment;
 pub use problem::PresetProblem;
@@ -53,44 +53,39 @@ use crate::rocks::options_file::OptionsFile;
 use crate::rocks::releases::Release;
 use parse::Role;
 
-/// The most files that one preset may be made of, each the base of the one before it.
+/// The most files of a preset, each the base of the one before it.
 const MAX_BASES: usize = 8;
 
-/// The preset of CARs when the user names none.
+/// The default preset of CARs.
 pub const DEFAULT: &str = "ingest";
 
-/// The preset of block logs when the user names none.
+/// The default preset of block logs.
 pub const DEFAULT_OF_LOGS: &str = "block-log";
 
-/// A preset as it was written: names and values have not been checked yet.
+/// A preset as it was written. Names and values are not checked yet.
 #[derive(Debug, Clone)]
 pub struct Preset {
-    /// Its name.
     pub name: String,
-    /// Its purpose in one line.
     pub summary: String,
-    /// Its loader.
     pub loader: Loader,
-    /// The preset that this one changes.
     pub base: Option<Box<Preset>>,
-    /// Its own options, in the order of the file.
+    /// Its own options, without those of its base.
     pub assignments: Vec<Assignment>,
-    /// The file as it is.
+    /// The content of its file; empty if it was made for an OPTIONS file.
     pub text: Cow<'static, str>,
 }
 
 impl Preset {
-    /// The names of the presets that are built in, sorted, the default one first.
+    /// The names of the built-in presets, the default one first.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
         builtin::PRESETS.iter().map(|(name, _)| *name)
     }
 
-    /// The first of [`Preset::builtin_names`]: those for use, and the main ways to compare them with.
+    /// The names that a list shows.
     pub(crate) fn main_names() -> impl Iterator<Item = &'static str> {
         Self::builtin_names().take(builtin::LISTED)
     }
 
-    /// A preset that is built in.
     pub fn builtin(name: &str) -> Result<Self> {
         let Some((name, text)) = builtin::PRESETS.iter().find(|(known, _)| *known == name) else {
             let nearest = problem::nearest_of(name, Self::builtin_names()).map(str::to_owned);
@@ -99,17 +94,16 @@ impl Preset {
         Self::parse(Cow::Borrowed(text), &PathBuf::from(format!("{name}.toml")), &mut Vec::new())
     }
 
-    /// True if the preset and its bases are built in. A preset made for an OPTIONS file has no text.
+    /// True if the preset and its bases are built in.
     pub(crate) fn is_built_in(&self) -> bool {
         self.layers().iter().all(|preset| matches!(preset.text, Cow::Borrowed(text) if !text.is_empty()))
     }
 
-    /// A preset in a file.
     pub fn from_file(path: &Path) -> Result<Self> {
         Self::parse(Cow::Owned(parse::read(path)?), path, &mut vec![path.to_owned()])
     }
 
-    /// A preset by its name or, where the word has a slash or ends in `.toml`, by its path.
+    /// Finds a preset by its path, if the word has a slash or ends in `.toml`, or by its name.
     pub fn find(word: &str) -> Result<Self> {
         match file_of(word) {
             Some(path) if OptionsFile::is_one(path) => Err(Error::Usage {
@@ -121,8 +115,7 @@ impl Preset {
         }
     }
 
-    /// A preset that loads as `like` does, without options of its own for the finished database: the base for an OPTIONS
-    /// file. Without `like` it names no option at all.
+    /// The base for an OPTIONS file: the `load` options of `like`, and no `node` options.
     pub(crate) fn for_options_file(file: &Path, like: Option<&Self>) -> Self {
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         let assignments = like.map_or_else(Vec::new, Self::all_assignments);
@@ -136,14 +129,14 @@ impl Preset {
         }
     }
 
-    /// This preset and those that it is based on, the lowest first.
+    /// This preset and its bases, the lowest first.
     pub(crate) fn layers(&self) -> Vec<&Self> {
         let mut layers: Vec<&Self> = std::iter::successors(Some(self), |preset| preset.base.as_deref()).collect();
         layers.reverse();
         layers
     }
 
-    /// Its options with those of the presets that it is based on: each once, the highest wins.
+    /// Its options and those of its bases. The highest value of an option wins.
     pub(crate) fn all_assignments(&self) -> Vec<Assignment> {
         let mut all: Vec<Assignment> = Vec::new();
         let mut places = HashMap::new();
@@ -157,12 +150,12 @@ impl Preset {
         all
     }
 
-    /// Its text with those of the presets that it is based on: whatever it says is in them.
+    /// Its text and those of its bases.
     pub(crate) fn all_text(&self) -> String {
         self.layers().into_iter().map(|preset| &*preset.text).collect::<Vec<_>>().join("\n")
     }
 
-    /// The oldest RocksDB that is known to read what an import with it writes, unless an override changes that.
+    /// The oldest RocksDB that is known to read its databases, without overrides.
     pub(crate) fn oldest_rocksdb(&self) -> Result<Release> {
         let mut map = OptionMap::default();
         for Assignment { key, value, .. } in self.all_assignments() {
@@ -173,7 +166,7 @@ impl Preset {
         Ok(Release::reading(&map, options::defaults()?))
     }
 
-    /// `files` are those that led here.
+    /// Parses a preset. `files` are the files that led to it.
     fn parse(text: Cow<'static, str>, file: &Path, files: &mut Vec<PathBuf>) -> Result<Self> {
         let document = parse::document(&text, file, Role::Preset)?;
         let form = |at: Origin, reason: String| PresetProblem::Form { at, reason };
@@ -200,7 +193,7 @@ impl Preset {
         Ok(Self { name, summary, loader, base, assignments: document.assignments, text })
     }
 
-    /// The preset that the one in `file` is based on: built in, or a file whose path begins at the folder of `file`.
+    /// Finds the base of the preset in `file`. A relative path begins at the folder of `file`.
     fn base(word: &str, at: &Origin, file: &Path, files: &mut Vec<PathBuf>) -> Result<Self> {
         let Some(path) = file_of(word) else {
             return Self::builtin(word).map_err(|error| {
@@ -226,7 +219,7 @@ impl Preset {
     }
 }
 
-/// The path that a word names, which is else a name.
+/// The path that a word is; `None` for a name.
 fn file_of(word: &str) -> Option<&Path> {
     let path = Path::new(word);
     let is_file = word.contains('/') || path.extension().is_some_and(|extension| extension == "toml");

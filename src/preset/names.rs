@@ -1,4 +1,4 @@
-//! Full names of options, for those that were written without one or misspelt.
+//! Full names of options, for suggestions.
 
 use super::key::{Scope, Stage};
 use super::problem::nearest_of;
@@ -6,7 +6,7 @@ use super::registry;
 use crate::rocks::option_map::{OptionMap, fields_of};
 use crate::rocks::options;
 
-/// Every option that a stage may name, with its scope; fields of structures as `option.field`.
+/// Every option of a stage, with its scope. Fields of structures are `option.field`.
 pub(super) fn known(stage: Stage, defaults: &OptionMap) -> Vec<(Scope, String)> {
     let of_rocksdb = defaults.iter().flat_map(|(group, name, default)| {
         let fields = fields_of(default).unwrap_or_default();
@@ -20,11 +20,11 @@ pub(super) fn known(stage: Stage, defaults: &OptionMap) -> Vec<(Scope, String)> 
     of_rocksdb.chain(ours).collect()
 }
 
-/// The full names that an option may mean which was written without its stage or scope: those of its name, or of the
-/// name most like it where it has no dot and so names neither. Empty where there is none like it.
+/// The full names that a name without its stage or scope may mean. With `may_be_misspelt`, the most similar known name
+/// counts.
 pub(super) fn meant(stage: Option<Stage>, scope: Option<Scope>, name: &str, may_be_misspelt: bool) -> Vec<String> {
     let Ok(defaults) = options::defaults() else { return Vec::new() };
-    // What both stages may name is the node's, unless the load is asked for.
+    // An option of both stages is suggested for `node`.
     let known = |stage| known(stage, defaults).into_iter().filter(|(of, _)| scope.is_none_or(|scope| scope == *of));
     let all: Vec<(Stage, Scope, String)> = match stage {
         Some(stage) => known(stage).map(|(scope, name)| (stage, scope, name)).collect(),

@@ -14,14 +14,14 @@ use derive_setters::Setters;
 use crate::error::Result;
 use crate::rocks::option_map::OptionMap;
 
-/// Environment variables that set an option begin so; stage, scope and option follow, with `_` between.
+/// The beginning of variables that set an option. Stage, scope and option follow, with `_` between.
 const SET_PREFIX: &str = "BEDLOAD_SET_";
 
 /// The environment variable that names the preset.
 const PRESET_VARIABLE: &str = "BEDLOAD_PRESET";
 
-/// Everything that overrides the preset. The default is nothing: a program that embeds the library sets what it wants;
-/// [`Overrides::from_environment`] reads the environment and the user's configuration, as the command line does.
+/// Overrides of the preset. The default is none. [`Overrides::from_environment`] reads the environment and the user's
+/// configuration, as the command line does.
 #[derive(Debug, Clone, Default, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
@@ -46,11 +46,10 @@ pub struct Overrides {
 pub(crate) enum Choice {
     /// The caller, or `--preset`.
     CommandLine,
-    /// `BEDLOAD_PRESET`.
     Environment,
     /// The user's configuration.
     UserConfig(PathBuf),
-    /// The default of the kind of source.
+    /// The default for the kind of source.
     #[default]
     Default,
 }
@@ -67,7 +66,7 @@ impl fmt::Display for Choice {
 }
 
 impl Overrides {
-    /// The process's environment, and the user's configuration where it exists: `$XDG_CONFIG_HOME/bedload/config.toml`, or
+    /// Reads the process's environment, and finds the user's configuration: `$XDG_CONFIG_HOME/bedload/config.toml`, or
     /// `~/.config/bedload/config.toml`.
     pub fn from_environment() -> Self {
         let environment: Vec<(String, String)> = std::env::vars_os()
@@ -76,19 +75,15 @@ impl Overrides {
             .collect();
         let home = std::env::var_os("XDG_CONFIG_HOME")
             .map(PathBuf::from)
-            // Others are to be ignored (XDG Base Directory Specification).
+            // The XDG Base Directory Specification ignores relative paths.
             .filter(|path| path.is_absolute())
             .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
-        // What is there and no file is an error when it is read. In another user's directory nothing is known to be there.
+        // A path that is not a file is an error when it is read.
         let user_config = home.map(|home| home.join("bedload/config.toml")).filter(|path| path.exists());
         Self { environment, user_config, ..Self::default() }
     }
 
-    pub(crate) fn has_options_file(&self) -> bool {
-        self.options_file.is_some()
-    }
-
-    /// The preset to take: the one that is named, or `BEDLOAD_PRESET`, or the user's, or `ingest`.
+    /// Chooses a preset: the named one, `BEDLOAD_PRESET`, the user's, or `ingest`.
     pub(crate) fn preset(&self, named: Option<&str>) -> Result<Preset> {
         self.preset_or(named, DEFAULT)
     }
@@ -98,7 +93,7 @@ impl Overrides {
         self.choose(named, default).map(|(preset, _)| preset)
     }
 
-    /// The preset, and where the choice comes from.
+    /// Chooses a preset. Returns it with the place that names it.
     pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, Choice)> {
         if let Some(word) = named {
             return Ok((Preset::find(word)?, Choice::CommandLine));
@@ -117,7 +112,7 @@ impl Overrides {
         Ok(Some(parse::document(&parse::read(path)?, path, Role::UserConfig)?))
     }
 
-    /// The environment's settings. Names are compared without regard to case, since RocksDB's own have capitals too.
+    /// The settings of the environment. Case does not matter, because some of RocksDB's names have capitals.
     pub(super) fn of_environment(&self, defaults: &OptionMap) -> Result<Vec<Assignment>> {
         let mut assignments = Vec::new();
         for (variable, value) in &self.environment {
@@ -148,7 +143,7 @@ impl Overrides {
     }
 
     pub(super) fn of_command_line(&self) -> Result<Vec<Assignment>> {
-        let one = |argument: &String| parse::assignment(argument, Origin::CommandLine { argument: argument.clone() });
-        self.set.iter().map(one).collect()
+        let read = |argument: &String| parse::assignment(argument, Origin::CommandLine { argument: argument.clone() });
+        self.set.iter().map(read).collect()
     }
 }

@@ -1,10 +1,9 @@
-//! Parses the text of a preset, or of the user's configuration, into settings with line numbers. Syntax only: `validate`
-//! checks names and values.
+//! Parses presets and the user's configuration into settings with line numbers. `validate` checks names and values.
 //!
 //! ```toml
 //! name = "mine"
 //! summary = "one line"
-//! base = "ingest" # or a file; without one, all other options are RocksDB's, and there is a loader = "ingest"
+//! base = "ingest" # or a file; without a base, `loader = "ingest"` must be there
 //! [load.db]
 //! max_background_jobs = ["cores", "the reason, one line"]
 //! [node.table]
@@ -29,29 +28,25 @@ const MAX_TEXT: u64 = 1 << 20;
 /// One `option = value` as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// The option.
     pub key: Key,
-    /// Its value.
     pub value: String,
-    /// Why, in the words of the preset's author.
+    /// The author's reason.
     pub reason: Option<String>,
-    /// The place in the file.
     pub origin: Origin,
 }
 
-/// The content of a text.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub name: Option<String>,
     pub summary: Option<String>,
     pub loader: Option<Loader>,
-    /// The preset that this one changes, and where that is written.
+    /// The base, and the place that names it.
     pub base: Option<(String, Origin)>,
     pub preset: Option<String>,
     pub assignments: Vec<Assignment>,
 }
 
-/// The kind of a text: they differ in the allowed entries at the top and in the origin of their lines.
+/// The kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Preset,
@@ -114,7 +109,7 @@ impl Reader {
     fn without_place(&self, prefix: &str, key: &Name, value: &Value) -> Option<PresetProblem> {
         let at = self.at(key.span().start);
         match value.get_ref() {
-            // A scope without its stage; or a structure, whose fields have names of their own.
+            // A scope without its stage, or a structure.
             DeValue::Table(fields) => fields
                 .keys()
                 .find_map(|field| without_place(&format!("{prefix}{}.{}", key.get_ref(), field.get_ref()), false, &at)),
@@ -245,7 +240,7 @@ pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Assignment> {
     Ok(Assignment { key, value: value.trim().to_owned(), reason: None, origin })
 }
 
-/// The key of a full name, e.g. `load.cf.write_buffer_size`.
+/// Parses a full name, e.g. `load.cf.write_buffer_size`.
 fn full_key(path: &str, at: &Origin) -> Result<Key> {
     let mut parts = path.splitn(3, '.');
     let (first, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
@@ -292,7 +287,6 @@ fn without_place(path: &str, may_be_misspelt: bool, at: &Origin) -> Option<Prese
     })
 }
 
-/// Reads the text of a preset or configuration.
 pub(super) fn read(path: &Path) -> Result<String> {
     let no_preset = |why: &dyn std::fmt::Display| Error::Usage {
         reason: format!("{} is no preset: {why}", path.display()),

@@ -11,89 +11,55 @@ pub enum PresetProblem {
     /// Neither a built-in preset nor a file.
     #[error("find preset `{name}`: it is neither built in nor a file{}", suggest(.nearest))]
     NoSuchPreset {
-        /// The name as written.
         name: String,
         /// The most similar built-in name.
         nearest: Option<String>,
     },
     /// The text is not TOML, or not of the form of a preset.
     #[error("{at}: {reason}")]
-    Form {
-        /// The place.
-        at: Origin,
-        /// The problem.
-        reason: String,
-    },
+    Form { at: Origin, reason: String },
     /// A name that is unknown at this place.
     #[error("{at}: unknown {what} `{name}`{}", suggest(.nearest))]
     Unknown {
-        /// The place.
         at: Origin,
         /// The expected kind of name, e.g. `option`.
         what: &'static str,
-        /// The name as written.
         name: String,
         /// The most similar valid name.
         nearest: Option<String>,
     },
     /// A value of the wrong kind, with a wrong unit, or too large.
     #[error("{at}: `{key}` cannot be `{value}`: {reason}")]
-    BadValue {
-        /// The place.
-        at: Origin,
-        /// The option.
-        key: Key,
-        /// The value as written.
-        value: String,
-        /// The reason.
-        reason: String,
-    },
+    BadValue { at: Origin, key: Key, value: String, reason: String },
     /// A value for which RocksDB would end the process, or that cannot work in an import.
     #[error("{at}: `{key}` cannot be `{value}`: {reason}")]
     Unusable {
-        /// The place.
         at: Origin,
-        /// The option.
         key: Key,
         /// The value passed to RocksDB.
         value: String,
-        /// The reason.
         reason: String,
     },
     /// RocksDB does not take the value.
     #[error("{at}: RocksDB refuses `{key}` = `{value}`: {message}")]
     Refused {
-        /// The place.
         at: Origin,
-        /// The option.
         key: Key,
         /// The value passed to RocksDB.
         value: String,
-        /// RocksDB's message.
         message: String,
         /// Its default: an example of the form.
         default: String,
     },
     /// The option has no effect with this loader.
     #[error("{at}: `{key}` has no effect with the {loader} loader: {reason}")]
-    NoEffect {
-        /// The place.
-        at: Origin,
-        /// The option.
-        key: Key,
-        /// The preset's loader.
-        loader: Loader,
-        /// Why it has none.
-        reason: &'static str,
-    },
+    NoEffect { at: Origin, key: Key, loader: Loader, reason: &'static str },
     /// Each option is fine, but RocksDB does not open a database with all of them.
     #[error("preset `{preset}`: RocksDB refuses its {section} options together: {message}")]
     Together {
-        /// The preset.
         preset: String,
         /// `load` or `node`.
         section: &'static str,
-        /// RocksDB's message.
         message: String,
     },
 }

@@ -1,7 +1,7 @@
 //! Numbers as RocksDB reads them: `64M` is 64 MiB, for counts as well as for bytes.
 //!
-//! RocksDB's own reader uses one letter after the digits and ignores the rest (`64MB` is `64M`, `64X` is 64), and
-//! shifts without a check for overflow; so numbers are read here and passed on in plain digits.
+//! RocksDB's own reader ignores the rest after one letter (`64MB` is `64M`, `64X` is 64) and does not check for
+//! overflow, so bedload passes plain digits.
 
 use crate::text::size;
 

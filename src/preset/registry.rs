@@ -1,46 +1,36 @@
 //! The registry: one row for each option that RocksDB's option parser does not read.
 //!
-//! These are the fields of RocksDB's structures for single operations, RocksDB's functions that set several options, and
-//! bedload's own options. Fields that would make a load fail (`no_slowdown`, `ingest_behind`) or that have no meaning in
-//! an offline load (rate limiter priorities, timestamps of snapshots) have no row, so naming them is an error.
+//! These are fields of RocksDB's structures for single operations, RocksDB's functions that set several options, and
+//! bedload's own options. Fields that would make a load fail (`no_slowdown`, `ingest_behind`) or have no meaning in it
+//! (rate limiter priorities, timestamps of snapshots) have no row.
 
 use super::key::Loader;
 pub use super::key::Scope;
 
-/// The values that an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `true` or `false`.
     Bool,
-    /// A number of bytes, with a unit or without.
+    /// A number of bytes, with or without a unit.
     Size,
-    /// A whole number, at least this; `cores` stands for the machine's.
+    /// A whole number, at least this.
     Count(i64),
-    /// One of these words.
     Choice(&'static [&'static str]),
 }
 
-/// The owner of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// A field of RocksDB's, under its name and with its default.
+    /// A field of RocksDB, with its name and default.
     RocksDb,
-    /// A function of RocksDB's that sets several options.
+    /// A function of RocksDB that sets several options.
     Shorthand,
-    /// bedload's own.
     Bedload,
 }
 
-/// One option.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// Its name.
     pub name: &'static str,
-    /// Its section.
     pub scope: Scope,
-    /// Its owner.
     pub owner: Owner,
-    /// The accepted values and their unit.
     pub kind: Kind,
     /// Its value if the user sets none, as written in a preset.
     pub default: &'static str,
@@ -59,32 +49,29 @@ const fn row(name: &'static str, scope: Scope, owner: Owner, kind: Kind, default
     Row { name, scope, owner, kind, default, loader, in_node: false }
 }
 
-/// All rows. A comment has the meaning of an option and the reason of a default that is bedload's.
+/// All rows. Comments have the effect of an option, and the reason of bedload's defaults.
 pub const ROWS: &[Row] = &[
-    // Background threads for flush and compaction together: max_background_jobs. Default: RocksDB runs two jobs unless
-    // configured otherwise.
+    // Background threads for flush and compaction together. RocksDB's default is two.
     Row {
         loader: Some(Loader::Memtable),
         in_node: true,
         ..row("increase_parallelism", Scope::Db, Owner::Shorthand, Kind::Count(1), "1")
     },
-    // RocksDB's PrepareForBulkLoad: triggers lifted, no automatic compaction, two levels, six write buffers. Default: it
-    // switches off what keeps reads fast, so it must be named.
+    // RocksDB's PrepareForBulkLoad: triggers lifted, no automatic compaction, two levels, six write buffers.
     Row {
         loader: Some(Loader::Memtable),
         ..row("prepare_for_bulk_load", Scope::Db, Owner::Shorthand, Kind::Bool, "false")
     },
-    // RocksDB's OptimizeForPointLookup with a block cache of this many MiB: hash index in data blocks, Bloom filter of 10
-    // bits, memtable filter. Default: off: it replaces table options.
+    // RocksDB's OptimizeForPointLookup with a block cache of this many MiB: hash index in data blocks, Bloom filter of
+    // 10 bits, memtable filter.
     Row { in_node: true, ..row("optimize_for_point_lookup", Scope::Cf, Owner::Shorthand, Kind::Count(1), "0") },
-    // Bytes of uncompressed blocks kept in memory; RocksDB does not write it to OPTIONS.
+    // Bytes of uncompressed blocks in memory. RocksDB does not write this option to OPTIONS.
     Row { in_node: true, ..row("block_cache", Scope::Table, Owner::RocksDb, Kind::Size, "32M") },
-    // A batch is written when it holds this many bytes. Default: large enough that the write queue costs little, small
-    // enough to stay in cache.
+    // Bytes at which a batch is written: the write queue costs little, and the batch stays in cache.
     row("batch_bytes", Scope::Write, Owner::Bedload, Kind::Size, "1M"),
-    // Or when it holds this many records. Default: bounds a batch of tiny records.
+    // Records at which a batch is written.
     row("batch_count", Scope::Write, Owner::Bedload, Kind::Count(1), "4096"),
-    // Threads that write batches. Default: what every node does; more need concurrent memtable writes to help.
+    // Threads that write batches. More than one helps only with concurrent memtable writes.
     row("writer_threads", Scope::Write, Owner::Bedload, Kind::Count(1), "1"),
     // Do not write to the WAL; the import flushes at its end.
     row("disable_wal", Scope::Write, Owner::RocksDb, Kind::Bool, "false"),
@@ -94,10 +81,9 @@ pub const ROWS: &[Row] = &[
     row("low_pri", Scope::Write, Owner::RocksDb, Kind::Bool, "false"),
     // Remember, within a batch, the position of the last key; helps when a batch is nearly sorted.
     row("memtable_insert_hint_per_batch", Scope::Write, Owner::RocksDb, Kind::Bool, "false"),
-    // Bytes at which an SST file is finished and the next one begun. Default: a few hundred files for a whole chain: few
-    // descriptors, and one file opens in a millisecond.
+    // Bytes at which an SST file is finished. A whole chain has a few hundred files.
     row("sst_size", Scope::Ingest, Owner::Bedload, Kind::Size, "256M"),
-    // SST files built at the same time. Default: building is limited by the processor.
+    // SST files built at the same time.
     row("threads", Scope::Ingest, Owner::Bedload, Kind::Count(1), "cores"),
     // Link the files into the database and remove the originals, instead of copying them.
     row("move_files", Scope::Ingest, Owner::RocksDb, Kind::Bool, "false"),
@@ -123,12 +109,12 @@ pub const ROWS: &[Row] = &[
     row("prefetch_lmax_index_and_filter_blocks", Scope::Ingest, Owner::RocksDb, Kind::Bool, "true"),
     // Threads that open the files.
     row("file_opening_threads", Scope::Ingest, Owner::RocksDb, Kind::Count(1), "1"),
-    // Compact everything at the end. Default: a node reads fastest from one level. The ingest loader compacts only an
-    // existing database.
+    // Compact everything at the end: a node reads fastest from one level. The ingest loader compacts only an existing
+    // database.
     Row { loader: None, ..row("final", Scope::Compaction, Owner::Bedload, Kind::Bool, "true") },
     // Threads for the final compaction; 0 takes db.max_subcompactions.
     row("max_subcompactions", Scope::Compaction, Owner::RocksDb, Kind::Count(0), "0"),
-    // Treatment of files that are in the last level already; kForce writes them twice.
+    // Treatment of files that are in the last level already. kForce writes them twice.
     row(
         "bottommost_level_compaction",
         Scope::Compaction,
@@ -146,7 +132,6 @@ pub const ROWS: &[Row] = &[
     row("allow_write_stall", Scope::Compaction, Owner::RocksDb, Kind::Bool, "false"),
 ];
 
-/// Finds the row of an option.
 pub fn find(scope: Scope, name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.scope == scope && row.name == name)
 }

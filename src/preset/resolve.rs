@@ -1,4 +1,4 @@
-//! Resolves the layers: the value of each option, and where it was set.
+//! Resolves the layers: the value of each option, and the place that sets it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,16 +13,16 @@ use super::problem::PresetProblem;
 use super::resolved::{Resolved, agrees};
 use super::rules;
 use super::validate::{Setting, Validator, default_of};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::rocks::options_file::{Line, OptionsFile};
 use crate::rocks::rehearsal::{self, Way};
 
-/// The most options of an OPTIONS file that notes name.
+/// The most notes about left-out options of an OPTIONS file.
 const MAX_LEFT_OUT: usize = 20;
 
-/// The most options that are left out, one at a time, to find the one that RocksDB refuses.
+/// The most options that are tried, to find the one that RocksDB refuses.
 const MAX_SUSPECTS: usize = 200;
 
 /// Applies `overrides` to a preset, and checks every name, every value, and all of them together with RocksDB.
@@ -39,7 +39,8 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
         settings: BTreeMap::new(),
         defaults,
     };
-    let mut layers = Layers { resolved, validator: Validator { loader: preset.loader, machine, defaults } };
+    let validator = Validator { loader: preset.loader, machine, defaults };
+    let mut layers = Layers { resolved, validator, left_out: 0 };
     preset.layers().into_iter().try_for_each(|preset| layers.apply(&preset.assignments))?;
     if let Some(config) = overrides.read_user_config()? {
         layers.apply_config(&config.assignments)?;
@@ -59,43 +60,23 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     Ok(resolved)
 }
 
-/// Notes about options of an OPTIONS file that are left out.
-#[derive(Default)]
-struct LeftOut {
-    notes: Vec<String>,
-    /// Options beyond the notes.
-    more: usize,
-}
-
-impl LeftOut {
-    fn is_full(&self) -> bool {
-        self.notes.len() >= MAX_LEFT_OUT
-    }
-
-    fn add(&mut self, problem: &dyn std::fmt::Display) {
-        if self.is_full() {
-            self.more += 1;
-        } else {
-            self.notes.push(format!("left out: {problem}"));
-        }
-    }
-
-    fn into_notes(self) -> Vec<String> {
-        let Self { mut notes, more } = self;
-        if more > 0 {
-            notes.push(format!("{more} more options are left out"));
-        }
-        notes
-    }
-}
-
 /// A preset while its layers are applied, lowest first.
 struct Layers<'a> {
     resolved: Resolved,
     validator: Validator<'a>,
+    /// Number of options of the OPTIONS file that are left out.
+    left_out: usize,
 }
 
 impl Layers<'_> {
+    /// Notes that an option of the OPTIONS file is left out, if it is one of the first.
+    fn leave_out(&mut self, problem: &Cause) {
+        self.left_out += 1;
+        if self.left_out <= MAX_LEFT_OUT {
+            self.resolved.notes.push(format!("left out: {problem}"));
+        }
+    }
+
     /// Applies one layer: options that it names override those of its shorthands.
     fn apply(&mut self, layer: &[Assignment]) -> Result<()> {
         let mut settings = Vec::new();
@@ -143,21 +124,22 @@ impl Layers<'_> {
                 hint: "only BlockBasedTable can be loaded".into(),
             });
         }
-        let mut left_out = LeftOut::default();
         for (group, lines) in [(Group::Db, &file.db), (Group::Cf, &of.cf), (Group::Table, &of.table)] {
             // The last line of a name counts.
             let mut last: BTreeMap<&str, &Line> = lines.iter().map(|line| (line.name.as_str(), line)).collect();
             for line in lines.iter().filter_map(|line| last.remove(line.name.as_str())) {
-                self.apply_line(path, group, line, &mut left_out)?;
+                self.apply_line(path, group, line)?;
             }
         }
-        self.resolved.notes.extend(left_out.into_notes());
+        if let Some(more @ 1..) = self.left_out.checked_sub(MAX_LEFT_OUT) {
+            self.resolved.notes.push(format!("{more} more options are left out"));
+        }
         Ok(())
     }
 
-    /// One line of a node's OPTIONS file. What equals RocksDB's default needs no mention; what this RocksDB does not take
-    /// (an option of another version, an operator that lives in the node's program) is left out, aloud.
-    fn apply_line(&mut self, path: &Path, group: Group, line: &Line, left_out: &mut LeftOut) -> Result<()> {
+    /// Applies a line of a node's OPTIONS file. An option that this RocksDB does not take (of another version, or an
+    /// operator in the node's program) is left out, with a note.
+    fn apply_line(&mut self, path: &Path, group: Group, line: &Line) -> Result<()> {
         let origin = Origin::OptionsFile { file: path.to_owned(), line: line.line };
         let assignment = |name: &str, value: &str| Assignment {
             key: Key { stage: Stage::Node, scope: Scope::from(group), name: name.to_owned() },
@@ -173,16 +155,13 @@ impl Layers<'_> {
             _ => vec![assignment(&line.name, &line.value)],
         };
         for assignment in list {
-            if default_of(self.resolved.defaults, group, &assignment.key.name)
-                .is_some_and(|default| agrees(&assignment.value, default))
-            {
+            let default = default_of(self.resolved.defaults, group, &assignment.key.name);
+            if assignment.value.is_empty() || default.is_some_and(|default| agrees(&assignment.value, default)) {
                 continue;
             }
-            if assignment.value.is_empty() {
-                continue;
-            }
-            if left_out.is_full() && !self.validator.knows(&assignment.key) {
-                left_out.more += 1;
+            // The message about an unknown option takes time.
+            if self.left_out >= MAX_LEFT_OUT && !self.validator.knows(&assignment.key) {
+                self.left_out += 1;
                 continue;
             }
             match self.validator.validate(&assignment) {
@@ -190,15 +169,15 @@ impl Layers<'_> {
                     self.resolved.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
                 }
                 // A database with another order of keys cannot be made.
-                Err(Error::Preset(problem)) if line.name != "comparator" => left_out.add(&problem),
+                Err(Error::Preset(problem)) if line.name != "comparator" => self.leave_out(&problem),
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Checks what RocksDB makes of the options together. A value that it does not keep is refused if it fell back to the
-    /// default (that is how it treats objects it cannot make), and noted if RocksDB adjusted it.
+    /// Opens a database with the options. A value that RocksDB does not keep is refused if RocksDB fell back to the default,
+    /// as it does for objects that it cannot make, and noted if RocksDB adjusted it.
     fn try_together(&mut self, section: &'static str, map: OptionMap) -> Result<()> {
         let effective = match options::effective(&map) {
             Ok(effective) => effective,
@@ -226,8 +205,8 @@ impl Layers<'_> {
         Ok(())
     }
 
-    /// Imports some records, because RocksDB checks some options only when it uses them. A test does this for the built-in
-    /// presets, so an unchanged one is not rehearsed again.
+    /// Imports some records, because RocksDB checks some options only when it uses them. A test does this for the
+    /// built-in presets.
     fn rehearse(&self, preset: &Preset) -> Result<()> {
         let has_changes = self.resolved.settings().any(|setting| !matches!(setting.origin, Origin::Preset { .. }));
         if preset.is_built_in() && !has_changes {
@@ -240,8 +219,8 @@ impl Layers<'_> {
         }
     }
 
-    /// The problem with options that RocksDB refuses. It names the option without which RocksDB takes the others, if there
-    /// is exactly one such option in the highest layer that has any.
+    /// The problem with options that RocksDB refuses. It names the option without which RocksDB accepts the others, if
+    /// the highest layer with such options has exactly one.
     fn refused(&self, section: &'static str, message: String) -> PresetProblem {
         let mut suspects: Vec<&Setting> = self.resolved.settings().collect();
         suspects.sort_by_key(|setting| std::cmp::Reverse(setting.origin.rank()));
@@ -278,7 +257,6 @@ impl Layers<'_> {
     }
 }
 
-/// True if the setting leaves out the final compaction.
 fn leaves_files(Setting { key, value, .. }: &Setting) -> bool {
     (key.scope, key.name.as_str(), value.as_str()) == (Scope::Compaction, "final", "false")
 }

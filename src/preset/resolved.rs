@@ -1,5 +1,4 @@
-//! A resolved preset as the loaders use it: option maps for RocksDB, plain structures for single operations, and the
-//! report of effective values.
+//! A resolved preset as the loaders use it.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +16,14 @@ const PRECLUDE: &str = "preclude_last_level_data_seconds";
 /// A preset with its overrides, checked with RocksDB.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// Name of the preset.
     pub preset: String,
     /// The place that names the preset.
     pub(crate) choice: Choice,
-    /// Its summary.
     pub summary: String,
-    /// Its loader.
     pub loader: Loader,
     /// The values of `cores` and `open_files`.
     pub machine: Machine,
-    /// Notes for the user: values that RocksDB adjusts, options that were left out, and why.
+    /// Notes about values that RocksDB adjusts, and options that were left out.
     pub notes: Vec<String>,
     pub(super) settings: BTreeMap<Key, Setting>,
     pub(super) defaults: &'static OptionMap,
@@ -57,14 +53,13 @@ impl Resolved {
         self.map(Stage::Node)
     }
 
-    /// The options while importing: the finished database's, with those of `load` on top. SST files are built with these.
+    /// The options while importing, also of SST files: those of `node`, overridden by those of `load`.
     pub fn loading(&self) -> OptionMap {
         self.node().overlaid(&self.map(Stage::Load))
     }
 
-    /// The options for the final compaction of the memtable loader: those of loading, but with the node's compaction style
-    /// and levels, since a style of none compacts nothing and two levels must not be left behind. Automatic compaction
-    /// stays off. Where this equals [`Resolved::loading`], the database need not be opened anew.
+    /// The options for the final compaction of the memtable loader: those of loading with the node's compaction style
+    /// and levels. Without a style RocksDB compacts nothing. Automatic compaction stays off.
     pub fn compacting(&self) -> OptionMap {
         let (node, mut compacting) = (self.node(), self.loading());
         for name in ["compaction_style", "num_levels"] {
@@ -73,14 +68,14 @@ impl Resolved {
                 compacting.set(Group::Cf, name, value);
             }
         }
-        // It would leave the newest records above the last level.
+        // This option would keep the newest records above the last level.
         if compacting.get(Group::Cf, PRECLUDE).is_some() {
             compacting.set(Group::Cf, PRECLUDE, "0");
         }
         compacting
     }
 
-    /// The oldest RocksDB that is known to read what the import and the node write.
+    /// The oldest RocksDB that is known to read files of the import and of the node.
     pub fn oldest_rocksdb(&self) -> Release {
         [self.loading(), self.node()]
             .iter()
@@ -98,37 +93,34 @@ impl Resolved {
         map
     }
 
-    /// The bytes at which the ingest loader finishes an SST file.
+    /// Bytes at which the ingest loader finishes an SST file.
     pub fn sst_size(&self) -> u64 {
         self.number(Scope::Ingest, "sst_size")
     }
 
-    /// The SST files that the ingest loader builds at the same time.
+    /// SST files that the ingest loader builds at the same time.
     pub fn sst_threads(&self) -> usize {
         usize::try_from(self.number(Scope::Ingest, "threads")).unwrap_or(usize::MAX)
     }
 
-    /// The bytes at which the memtable loader writes a batch.
+    /// Bytes at which the memtable loader writes a batch.
     pub fn batch_bytes(&self) -> u64 {
         self.number(Scope::Write, "batch_bytes")
     }
 
-    /// The records at which the memtable loader writes a batch.
+    /// Records at which the memtable loader writes a batch.
     pub fn batch_count(&self) -> u64 {
         self.number(Scope::Write, "batch_count")
     }
 
-    /// The threads that write batches.
     pub fn writer_threads(&self) -> usize {
         usize::try_from(self.number(Scope::Write, "writer_threads")).unwrap_or(usize::MAX)
     }
 
-    /// How batches are written.
     pub fn write(&self) -> WriteSettings {
         self.typed(Scope::Write)
     }
 
-    /// How SST files are ingested.
     pub fn ingest(&self) -> IngestSettings {
         self.typed(Scope::Ingest)
     }
@@ -138,13 +130,12 @@ impl Resolved {
         self.flag(Scope::Compaction, "final")
     }
 
-    /// How the final compaction is done.
     pub fn compaction(&self) -> CompactionSettings {
         self.typed(Scope::Compaction)
     }
 
-    /// The report: every option that was set or that differs from RocksDB's default, with the value read back from
-    /// RocksDB (`effective`, from the finished database's OPTIONS file) and where it came from.
+    /// Every option that was set or that differs from RocksDB's default. `effective` has the values of the finished
+    /// database's OPTIONS file.
     pub fn effective_node(&self, effective: &OptionMap) -> Vec<EffectiveOption> {
         let mut rows: BTreeMap<(Scope, String), EffectiveOption> = BTreeMap::new();
         let mut add = |group: Group, name: &str, value: &str, from: Option<&Origin>| {
@@ -180,7 +171,7 @@ impl Resolved {
         }
     }
 
-    /// The fields of a structure of RocksDB for single operations.
+    /// Fills a structure of RocksDB with the options of a scope.
     fn typed<T: serde::de::DeserializeOwned>(&self, scope: Scope) -> T {
         let value = |row: &registry::Row| match row.kind {
             Kind::Bool => self.flag(scope, row.name).into(),
@@ -207,8 +198,8 @@ impl Resolved {
     }
 }
 
-/// True if two values of an option are equal: numbers by value, objects by their id, which RocksDB writes in full
-/// (`skip_list` comes back as `SkipListFactory`, `bloomfilter:10` as `{id=bloomfilter:10:false;..}`).
+/// True if RocksDB keeps a value. It writes ids of objects in full: `skip_list` as `SkipListFactory`, `bloomfilter:10`
+/// as `{id=bloomfilter:10:false;..}`.
 pub(super) fn agrees(asked: &str, kept: &str) -> bool {
     if asked == kept {
         return true;

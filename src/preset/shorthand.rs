@@ -1,9 +1,8 @@
-//! RocksDB's functions that set several options, expanded into these options, so that each value is shown and can be
-//! overridden. Tests compare each with RocksDB's function.
+//! RocksDB's functions that set several options, expanded into these options. A test compares them with RocksDB.
 
 use super::key::Scope;
 
-/// The options that a shorthand sets, by RocksDB's names; empty if it is switched off.
+/// The options that a shorthand sets; empty if it is switched off.
 pub(super) fn expand(name: &str, value: i128) -> Vec<(Scope, &'static str, String)> {
     use Scope::{Cf, Db, Table};
     let fixed = |list: &[(Scope, &'static str, &str)]| {

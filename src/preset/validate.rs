@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::options::{self, Refusal};
 
-/// An option with the value RocksDB or bedload will be given.
+/// An option with its plain value.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Setting {
     /// The option.
@@ -22,7 +22,7 @@ pub struct Setting {
     pub value: String,
     /// Its value as it was written, e.g. `cores`.
     pub written: String,
-    /// Why, in the words of the preset's author.
+    /// The author's reason.
     pub reason: Option<String>,
     /// The place that sets it.
     pub origin: Origin,
@@ -36,7 +36,6 @@ impl Setting {
         PresetProblem::Unusable { at: origin, key, value, reason }
     }
 
-    /// The problem that RocksDB refuses this value.
     pub(super) fn refused(&self, value: String, message: String, defaults: &OptionMap) -> PresetProblem {
         let Self { key, origin, .. } = self.clone();
         let default = key.scope.group().and_then(|group| default_of(defaults, group, &key.name));
@@ -45,14 +44,13 @@ impl Setting {
     }
 }
 
-/// The context of a validation.
 pub(super) struct Validator<'a> {
     pub loader: Loader,
     pub machine: Machine,
     pub defaults: &'a OptionMap,
 }
 
-/// Options that are paths: the program that opens the database sets them, and the finished database is moved.
+/// Options that are paths. The program that opens the database sets them.
 const PLACES: &[&str] = &["wal_dir", "db_log_dir", "db_paths", "cf_paths"];
 
 /// RocksDB's names for its filters in the OPTIONS files of its versions, where the bits of a key may be missing.
@@ -117,7 +115,7 @@ fn compression(value: &str) -> Result<String, String> {
 }
 
 impl Validator<'_> {
-    /// The settings of one written option; several for a shorthand or a structure.
+    /// Validates an option. Returns several settings for a shorthand or a structure.
     pub fn validate(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
         let settings = self.expand(assignment)?;
         for setting in &settings {
@@ -139,7 +137,6 @@ impl Validator<'_> {
         Ok(settings)
     }
 
-    /// True if the option exists.
     pub fn knows(&self, Key { scope, name, .. }: &Key) -> bool {
         let of_rocksdb = scope.group().and_then(|group| default_of(self.defaults, group, name));
         of_rocksdb.is_some() || registry::find(*scope, name).is_some()
@@ -310,7 +307,7 @@ fn first_field(structure: &str) -> &str {
     fields_of(structure).and_then(|fields| fields.first().map(|(name, _)| *name)).unwrap_or_default()
 }
 
-/// The value of an option, or of a field of a structured one, in a map that holds structures whole.
+/// The value of an option, or of a field of a structure, in a map with whole structures.
 pub(super) fn default_of<'a>(map: &'a OptionMap, group: Group, name: &str) -> Option<&'a str> {
     match name.split_once('.') {
         None => map.get(group, name),

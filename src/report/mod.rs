@@ -13,7 +13,6 @@ pub(crate) mod record;
 
 mod stat;
 pub(crate) mod statistics;
-pub(crate) mod tune;
 mod verify;
 mod walk;
 

@@ -9,7 +9,7 @@
 //! That no difference is shown does not show that there is none. One side is shown to be no worse than the other when
 //! the whole interval lies below a limit that was fixed before (a test of non-inferiority; Schuirmann 1987).
 
-use super::bench::{Ratio, Spread, Verdict};
+use serde::{Deserialize, Serialize};
 
 /// A value is an outlier when it is further from the median than so many scaled median deviations (Iglewicz and
 /// Hoaglin 1993).
@@ -35,6 +35,47 @@ pub const LEAST_PAIRS: usize = 3;
 
 /// Most further pairs that are proposed. If more are needed, the machine is too uneven.
 pub const MOST_MORE_PAIRS: usize = 100;
+
+/// The median and the spread of several values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+    /// The median distance from the median.
+    pub mad: f64,
+    /// The values, in the order of the rounds.
+    pub samples: Vec<f64>,
+    /// The rounds of the outliers; see [`outliers`].
+    pub outlier_rounds: Vec<u32>,
+}
+
+/// The position of an interval relative to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// All of the interval is below one.
+    Lower,
+    /// All of the interval is above one.
+    Higher,
+    /// The interval contains one: no difference is shown.
+    NoDifference,
+    /// A single pair has no interval.
+    Unknown,
+}
+
+/// The ratio of one variant to another, from pairs of runs of the same round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The geometric mean of the rounds' ratios.
+    pub ratio: f64,
+    /// The ends of the 95 % confidence interval; `null` with a single pair.
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// Rounds in which both ran.
+    pub pairs: usize,
+    pub verdict: Verdict,
+}
 
 /// The middle value, or the mean of the two middle ones; `None` of nothing.
 ///

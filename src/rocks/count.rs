@@ -1,4 +1,5 @@
-//! Counts and digests the records of a column family on all threads. RocksDB checks its checksums; no hash of a block is checked.
+//! Counts and digests the records of a column family on all threads. RocksDB checks its checksums. No hash of a block
+//! is checked.
 
 use super::key_ranges::{KeyRange, ranges};
 use super::reader::{DataFile, Reader};
@@ -7,15 +8,14 @@ use crate::hash::content_digest::Content;
 use crate::parallel::for_each;
 use crate::progress::{CancellationToken, Progress};
 
-/// Records between two bumps of the progress counters.
+/// Records between two updates of the progress.
 const BATCH: u64 = 1024;
 
-/// Ranges for each thread where files of level 0 overlap: each range reads all of them.
+/// Ranges for each thread if files of level 0 overlap: each range reads all of them.
 const PARTS: usize = 4;
 
 /// A visitor of the records of one range of keys, in ascending order.
 pub(crate) trait Visit: Send {
-    /// Takes the next record.
     fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
     /// The range has no more records.
@@ -24,7 +24,6 @@ pub(crate) trait Visit: Send {
     }
 }
 
-/// The counts of a range.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     content: Content,
@@ -50,7 +49,7 @@ pub(crate) struct FamilyScan<'a> {
 }
 
 impl FamilyScan<'_> {
-    /// Counts and digests all records; and the bytes of their values.
+    /// Counts and digests all records. Returns the content and the bytes of the values.
     pub fn content(&self) -> Result<(Content, u64)> {
         let parts = self.visit(Counted::default)?;
         Ok(parts.into_iter().fold((Content::default(), 0), |(mut all, payload), part| {
@@ -59,7 +58,7 @@ impl FamilyScan<'_> {
         }))
     }
 
-    /// Goes through all records with a visitor for each range of keys, and returns the visitors.
+    /// Visits all records with a visitor for each range of keys, and returns the visitors.
     pub fn visit<V: Visit>(&self, new: impl Fn() -> V + Sync) -> Result<Vec<V>> {
         let files: Vec<&DataFile> = self.files.iter().filter(|file| file.family == self.family).collect();
         let mut ranges = ranges(&files);

@@ -1,22 +1,22 @@
-//! The key space in ranges: the units of work of threads, and of scans that step over unreadable data.
+//! Ranges of keys: the units of work of threads, and of scans that skip unreadable data.
 
 use super::reader::DataFile;
 
-/// A range goes through about this many bytes of files.
+/// About how many bytes of files a range reads.
 const RANGE_BYTES: u64 = 64 << 20;
 
-/// The most ranges; beyond it they grow.
+/// The most ranges. Larger databases have larger ranges.
 const MAX_RANGES: u64 = 4096;
 
-/// Keys from `from` on (or the first) up to, but without, `to` (or to the last).
+/// The keys from `from` (or the first) up to `to` (or the last), without `to`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyRange {
     pub from: Option<Vec<u8>>,
     pub to: Option<Vec<u8>>,
 }
 
-/// Cuts the whole key space where files begin, and large files in equal parts of their keys' distance. Whatever the
-/// files, the ranges cover every possible key once.
+/// Cuts the key space where files begin, and large files in parts of equal distance. The ranges cover every possible
+/// key once.
 pub(crate) fn ranges(files: &[&DataFile]) -> Vec<KeyRange> {
     let bytes: u64 = files.iter().map(|file| file.size).sum();
     let target = RANGE_BYTES.max(bytes / MAX_RANGES);
@@ -35,13 +35,13 @@ pub(crate) fn ranges(files: &[&DataFile]) -> Vec<KeyRange> {
     froms.zip(tos).map(|(from, to)| KeyRange { from, to }).collect()
 }
 
-/// The range that holds `key`; `ranges` must be a whole cut of the key space, as [`ranges`] makes it.
+/// The range of `key` in the result of [`ranges`].
 pub(crate) fn range_of(ranges: &[KeyRange], key: &[u8]) -> usize {
     ranges.partition_point(|range| range.to.as_deref().is_some_and(|to| to <= key))
 }
 
-/// The keys between two keys, as numbers: the eight bytes behind what both begin with. Keys are hashes, so that is fine
-/// enough to distinguish any two of them.
+/// The keys between two keys as numbers: the eight bytes after their common beginning. Keys are hashes, so the numbers
+/// differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Window {
     prefix: Vec<u8>,
@@ -50,7 +50,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// `None` when no number is between them.
+    /// `None` if no number is between them.
     pub fn between(low: &[u8], high: &[u8]) -> Option<Self> {
         let shared = low.iter().zip(high).take_while(|(low, high)| low == high).count();
         let number = |key: &[u8]| {

@@ -1,10 +1,10 @@
-//! Checks a database's MANIFEST and WAL files before RocksDB reads them: one flipped bit makes it loop for ever.
+//! Checks a database's MANIFEST and WAL files before RocksDB reads them: one flipped bit makes RocksDB loop forever.
 //!
-//! Both are logs: blocks of 32 KiB of records, each with a header of a masked CRC-32C, a length and a type (RocksDB's wiki,
-//! "Write Ahead Log File Format"). Records of some types belong to a file that is reused and have a longer header.
-//! RocksDB's reader (11.12, `ReadPhysicalRecord`) reads the type before the checksum: where such a record follows one
-//! of the other types it neither takes nor skips it, and reads it again for ever. This check reads a log as RocksDB does,
-//! but that record is an error.
+//! Both are logs: blocks of 32 KiB of records, each with a header of a masked CRC-32C, a length and a type (RocksDB's
+//! wiki, "Write Ahead Log File Format"). Records of some types belong to a reused file and have a longer header.
+//! RocksDB's reader (11.12, `ReadPhysicalRecord`) reads the type before the checksum. If a record of a reused file
+//! follows one of the other types, it reads that record again forever. This check reads a log as RocksDB does, but
+//! reports that record.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -20,10 +20,10 @@ const BLOCK: usize = 32 << 10;
 /// Bytes of a header: checksum, length, type.
 const HEADER: usize = 7;
 
-/// Bytes of the header in a file that is reused: the number of the file follows.
+/// Bytes of the header in a reused file, which ends with the number of the file.
 const REUSED_HEADER: usize = 11;
 
-/// The bytes of CURRENT that are read; it holds one file name.
+/// The most bytes of CURRENT that are read. It contains one file name.
 const CURRENT: u64 = 256;
 
 /// The kind of a log, which decides how RocksDB treats damage.
@@ -31,11 +31,11 @@ const CURRENT: u64 = 256;
 enum Kind {
     /// Damage is an error.
     Manifest,
-    /// Damage ends the replay: a crash may have left anything behind it.
+    /// Damage ends the replay: a crash may have left anything after it.
     Wal { number: u64 },
 }
 
-/// True if a file of this name in a database's directory is RocksDB's.
+/// True if RocksDB uses files of this name in a database's directory.
 pub(crate) fn is_database_file(name: &str) -> bool {
     let numbered = |stem: &str| !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_digit());
     match name.rsplit_once('.') {
@@ -49,8 +49,8 @@ pub(crate) fn is_database_file(name: &str) -> bool {
     }
 }
 
-/// Checks the MANIFEST and the WAL files of the database in `dir`, and that all its files are files: RocksDB would wait
-/// for a pipe and read a device without end. A directory without a database passes.
+/// Checks the MANIFEST and the WAL files of the database in `dir`, and that all its files are regular: RocksDB would
+/// wait for a pipe. A directory without a database passes.
 pub(super) fn check(dir: &Path) -> Result<()> {
     for entry in dir.read_dir().into_iter().flatten().flatten() {
         let path = entry.path();
@@ -64,7 +64,7 @@ pub(super) fn check(dir: &Path) -> Result<()> {
     }
     let elsewhere = OptionsFile::latest(dir).ok().and_then(|file| wal_dir(&file));
     for dir in std::iter::once(dir.to_owned()).chain(elsewhere.filter(|other| other != dir)) {
-        // RocksDB itself reports a file that is missing.
+        // RocksDB reports a missing file.
         for entry in dir.read_dir().into_iter().flatten().flatten() {
             let path = entry.path();
             if let Some(number) = numbered(&path, "", ".log") {
@@ -80,7 +80,7 @@ fn wal_dir(file: &OptionsFile) -> Option<PathBuf> {
     file.db.iter().find(|line| line.name == "wal_dir" && !line.value.is_empty()).map(|line| PathBuf::from(&line.value))
 }
 
-/// The MANIFEST that CURRENT names; `None` when it names none, which RocksDB reports.
+/// The MANIFEST that CURRENT names; `None` if it names none, which RocksDB reports.
 fn manifest(dir: &Path) -> Result<Option<PathBuf>> {
     let Some(file) = open(&dir.join("CURRENT"))? else { return Ok(None) };
     let mut name = Vec::new();
@@ -95,7 +95,7 @@ fn numbered(path: &Path, begin: &str, end: &str) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix(begin)?.strip_suffix(end)?.parse().ok()
 }
 
-/// Opens a file for reading; `None` where it is missing, as while a node replaces it.
+/// Opens a file for reading; `None` if it is missing, as while a node replaces it.
 fn open(path: &Path) -> Result<Option<File>> {
     match open_regular(path) {
         Ok(file) => Ok(Some(file)),
@@ -118,10 +118,10 @@ fn check_file(path: &Path, kind: Kind) -> Result<()> {
     }
 }
 
-/// Goes through the records of a log: the first fault that counts, and where it is.
+/// Checks the records of a log. Returns the offset of the first fault, and the fault.
 fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'static str)>> {
     let mut block = Vec::with_capacity(BLOCK);
-    // Whether a whole record has been read, and whether one of a file that is reused.
+    // True if a whole record was read, and if one of a reused file was read.
     let (mut begun, mut reused) = (false, false);
     for number in 0u64.. {
         block.clear();
@@ -138,7 +138,7 @@ fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'
             let header = if is_reused { REUSED_HEADER } else { HEADER };
             let end = header + usize::from(u16::from_le_bytes([low, high]));
             let Some(record) = rest.get(..end) else {
-                // At the end of the file: its writer has died, or is still writing.
+                // At the end of the file, its writer was killed or is still writing.
                 if kind == Kind::Manifest && !is_last {
                     return Ok(Some((at, "is longer than its block")));
                 }
@@ -148,7 +148,7 @@ fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'
                 && is_reused
                 && owner != (number as u32).to_le_bytes()
             {
-                // From here on the file has records of its former use.
+                // The rest are records of the file's former use.
                 return Ok(None);
             }
             if kind_of_record == 0 && end == HEADER {
@@ -171,7 +171,7 @@ fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'
     Ok(None)
 }
 
-/// The checksum that RocksDB stores as another number, because a checksum over checksums would say little.
+/// The checksum of a record, which RocksDB masks because data may contain checksums.
 fn unmasked(masked: u32) -> u32 {
     masked.wrapping_sub(0xa282_ead8).rotate_left(15)
 }

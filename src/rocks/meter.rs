@@ -1,8 +1,8 @@
-//! Counters of RocksDB's background work (flushes, compactions and write stalls), and of what lookups read.
+//! Counters of RocksDB's background work (flushes, compactions and write stalls), and of the reads of lookups.
 //!
-//! The numbers are RocksDB's statistics, which live as long as the options they were switched on in. They are updated per
-//! batch and per block of a file, not per record, so they are cheap here. Event listeners would report as much, but do not
-//! link against a RocksDB that was built without run-time type information.
+//! These are RocksDB's statistics, which live as long as the options in which they were switched on. RocksDB updates
+//! them per batch and per block, not per record. Event listeners do not link against a RocksDB without run-time type
+//! information.
 
 use std::time::Duration;
 
@@ -14,34 +14,31 @@ use rust_rocksdb::statistics::{Histogram, StatsLevel, Ticker};
 #[derive(Default)]
 pub(crate) struct Meter(Mutex<Vec<Options>>);
 
-/// The counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Metered {
     /// Memtables written to level 0.
     pub flushes: u64,
-    /// Bytes of the files they became.
+    /// Bytes of the files of flushes.
     pub flush_written: u64,
     /// Bytes written to the WAL.
     pub wal_written: u64,
-    /// Compactions.
     pub compactions: u64,
-    /// Bytes they read.
+    /// Bytes read by compactions.
     pub compaction_read: u64,
-    /// Bytes they wrote.
+    /// Bytes written by compactions.
     pub compaction_written: u64,
-    /// How often a write was stalled.
+    /// Number of write stalls.
     pub stalls: u64,
-    /// How long, in all.
+    /// Total time of write stalls.
     pub stalled: Duration,
 }
 
 impl Meter {
-    /// Adds the options that a database was opened with, in which the statistics were switched on.
+    /// Adds the options that a database was opened with. They count.
     pub(super) fn keep(&self, options: Options) {
         self.0.lock().push(options);
     }
 
-    /// Counts so far.
     pub fn read(&self) -> Metered {
         let mut metered = Metered::default();
         for options in self.0.lock().iter() {
@@ -77,13 +74,13 @@ pub struct ReadCounts {
 }
 
 impl ReadCounts {
-    /// Switches on what is needed, and no more: without timers and histograms the lookups are hardly slower.
+    /// Switches on counters without timers and histograms, which would slow down lookups.
     pub(super) fn attach(options: &mut Options) {
         options.enable_statistics();
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     }
 
-    /// Counts so far with these options.
+    /// The counts of these options.
     pub(super) fn of(options: &Options) -> Self {
         let count = |ticker| options.get_ticker_count(ticker);
         Self {

@@ -1,4 +1,4 @@
-//! The only module that names `rust_rocksdb`: all others use stores, SSTs, option maps and settings.
+//! The only module that uses the crate `rust_rocksdb`.
 
 mod count;
 pub(crate) mod key_ranges;
@@ -30,7 +30,7 @@ pub(crate) use store::{Store, levels_of, options_of};
 pub(crate) use table_check::TableCheck;
 pub(crate) use writer::{Batch, Writer};
 
-/// The version of RocksDB that is built in, from the crate that bundles it.
+/// The version of the bundled RocksDB.
 pub const VERSION: &str = "11.12.0";
 
 use std::path::Path;
@@ -40,13 +40,13 @@ use rust_rocksdb::{ColumnFamily, DB};
 use crate::error::{Error, Result};
 use crate::parallel;
 
-/// Wraps RocksDB's message with the action and its object: the one place where its errors become ours.
+/// Converts an error of RocksDB.
 fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -> Error {
     let path = path.to_owned();
     move |error| Error::Rocks { action, path, message: error.into_string() }
 }
 
-/// The sums of the properties of a column family's files, as RocksDB's text:
+/// The sums of the properties of a column family's files:
 /// `# data blocks=9; # entries=99; ..; index block size (user-key? 1, delta-value? 1)=1234; filter block size=5678; ..`
 fn table_properties(db: &DB, family: &ColumnFamily, path: &Path) -> Result<String> {
     let text = db.property_value_cf(family, "rocksdb.aggregated-table-properties").map_err(wrap("inspect", path))?;

@@ -1,11 +1,11 @@
-//! Options as text, under RocksDB's own names: the input of its option parser, the content of its OPTIONS file.
+//! Options as text under RocksDB's own names: input of its option parser, and content of its OPTIONS files. Every room
+//! may use them.
 //!
-//! No type of RocksDB appears here, so every module may pass these maps around.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The three groups that RocksDB's option parser knows, as sections of an OPTIONS file.
+/// The sections of an OPTIONS file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
@@ -18,7 +18,6 @@ pub enum Group {
 }
 
 impl Group {
-    /// All groups, in the order of an OPTIONS file.
     pub const ALL: [Self; 3] = [Self::Db, Self::Cf, Self::Table];
 }
 
@@ -39,17 +38,15 @@ pub struct OptionMap {
 }
 
 impl OptionMap {
-    /// Sets one option; a later call for the same name wins.
+    /// Sets an option. A later call for the same name wins.
     pub fn set(&mut self, group: Group, name: impl Into<String>, value: impl Into<String>) {
         self.entries.insert((group, name.into()), value.into());
     }
 
-    /// The value of an option, if the map names it.
     pub fn get(&self, group: Group, name: &str) -> Option<&str> {
         self.entries.get(&(group, name.to_owned())).map(String::as_str)
     }
 
-    /// Removes an option and returns its value.
     pub fn remove(&mut self, group: Group, name: &str) -> Option<String> {
         self.entries.remove(&(group, name.to_owned()))
     }
@@ -59,7 +56,6 @@ impl OptionMap {
         self.entries.iter().map(|((group, name), value)| (*group, name.as_str(), value.as_str()))
     }
 
-    /// The names of one group.
     pub fn names(&self, group: Group) -> impl Iterator<Item = &str> {
         self.iter().filter(move |(of, ..)| *of == group).map(|(_, name, _)| name)
     }
@@ -71,8 +67,8 @@ impl OptionMap {
         Self { entries }
     }
 
-    /// The string that RocksDB's option parser reads: `name=value;..`, fields of one option and the table's options
-    /// gathered in braces.
+    /// The input of RocksDB's option parser: `name=value;..`, with braces around the fields of a structure and the
+    /// table's options.
     pub fn to_parser_string(&self) -> String {
         let group = |group| {
             let mut fields: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -104,7 +100,7 @@ fn assign(name: &str, value: &str) -> String {
     }
 }
 
-/// Splits the inside of `{a=1;b={c=2}}` into names and values, at the outermost level; `None` if it is not of that form.
+/// Splits `{a=1;b={c=2}}` into names and values at the outermost level; `None` for another form.
 pub fn fields_of(value: &str) -> Option<Vec<(&str, &str)>> {
     let inside = value.trim().strip_prefix('{')?.strip_suffix('}')?;
     let mut fields = Vec::new();

@@ -1,9 +1,8 @@
-//! From option maps to RocksDB's options and back.
+//! Conversion of option maps to RocksDB's options and back.
 //!
-//! Values go in through RocksDB's own parser (`GetOptionsFromString`) and come back from the OPTIONS file that RocksDB
-//! writes when it opens a database: so every option it knows works without code here, its names and defaults are never
-//! written down, and reports show the options that it uses, not those that were requested. Options of single operations,
-//! which its parser does not read, are copied field by field.
+//! RocksDB's parser (`GetOptionsFromString`) reads values, and effective values come from the OPTIONS file that RocksDB
+//! writes when it opens a database. So every option works without code here, and reports show the options that RocksDB
+//! uses. Options of single operations, which the parser does not read, are copied field by field.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -21,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::parallel;
 
-/// RocksDB's message about options that it refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
@@ -37,42 +35,42 @@ impl Refusal {
     }
 }
 
-/// Why the effective options are not known.
+/// An error instead of the effective options.
 #[derive(Debug)]
 pub enum ProbeError {
     /// RocksDB does not open a database with these options.
     Refused(Refusal),
-    /// No directory to try it in could be used, or its OPTIONS file could not be read.
+    /// No directory could be used, or the OPTIONS file could not be read.
     Failed(Error),
 }
 
-/// Turns a map into RocksDB's options, with `base` for what it does not name.
+/// Converts a map to RocksDB's options. `base` has the other options.
 pub(crate) fn build_on(base: &mut Options, map: &OptionMap) -> Result<Options, Refusal> {
     Ok(base.get_options_from_string(map.to_parser_string())?)
 }
 
-/// Turns a map into RocksDB's options, with RocksDB's defaults for what it does not name.
+/// Converts a map to RocksDB's options. The others have RocksDB's defaults.
 pub(crate) fn build(map: &OptionMap) -> Result<Options, Refusal> {
     build_on(&mut Options::default(), map)
 }
 
-/// Checks that RocksDB's parser takes this map. It reads each option alone; [`effective`] opens a database.
+/// Checks a map with RocksDB's parser, which does not compare options with each other. [`effective`] opens a database.
 pub fn check(map: &OptionMap) -> Result<(), Refusal> {
     build(map).map(drop)
 }
 
-/// The options a database opened with `map` works with, as RocksDB writes them: every option it knows, adjusted where
-/// RocksDB adjusts. Opens an empty database in a temporary directory, in memory where there is one.
+/// All options of a database that is opened with `map`, as adjusted by RocksDB. Opens an empty database in a scratch
+/// directory.
 pub fn effective(map: &OptionMap) -> Result<OptionMap, ProbeError> {
     probe(build(map).map_err(ProbeError::Refused)?, map)
 }
 
-/// Checks that RocksDB can start the threads that it starts when it opens a database with the options of `map`: where the
-/// system refuses one, it throws an exception that no caller can catch, and that waits for locks on its way.
+/// Checks that RocksDB can start its threads for a database with the options of `map`. If the system refuses a thread,
+/// RocksDB throws an exception that no caller can catch.
 pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
-    /// How many of those that RocksDB keeps have been found to start.
+    /// Number of background threads that were checked. RocksDB keeps them.
     static KEPT: Mutex<usize> = Mutex::new(0);
-    /// One for periodic tasks, and a spare one.
+    /// A thread for periodic tasks, and a spare one.
     const BESIDE: usize = 2;
     let number =
         |name| map.get(Group::Db, name).and_then(|count| count.parse::<i64>().ok()).filter(|&count| count != -1);
@@ -83,7 +81,7 @@ pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
     };
     let mut kept = KEPT.lock();
     let needed = BESIDE.saturating_add(usize::try_from(background).unwrap_or_default()).max(*kept);
-    // The caller's thread is one of those that open files; the others start at each opening, even without files.
+    // The caller's thread also opens files. The others start at each opening.
     let opening = usize::try_from(number("max_file_opening_threads").unwrap_or(16) - 1).unwrap_or_default();
     parallel::check((needed - *kept).saturating_add(opening))?;
     *kept = needed;
@@ -91,7 +89,7 @@ pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
 }
 
 pub(super) fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError> {
-    // RocksDB would start the others although the database is empty.
+    // RocksDB would start more threads for an empty database.
     options.set_max_file_opening_threads(1);
     let mut alone = map.clone();
     alone.set(Group::Db, "max_file_opening_threads", "1");
@@ -107,10 +105,10 @@ pub(super) fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, 
             failpoint::reach("probed");
             Tried::Answered(OptionsFile::latest(dir).map_err(ProbeError::Failed))
         }
-        // A disk that is full, or does not do direct I/O, says nothing about the options.
+        // A full disk, or one without direct I/O, says nothing about the options.
         Ok(Err(error)) => match error.kind() {
             ErrorKind::IOError => {
-                // The directory is gone when this is read.
+                // The directory is deleted before the user reads the error.
                 let place = dir.parent().unwrap_or(dir);
                 Tried::Failed(Error::of_rocks("try the options in", place, error.into_string()))
             }
@@ -147,7 +145,6 @@ pub fn defaults() -> Result<&'static OptionMap> {
     }
 }
 
-/// RocksDB's options for writing a batch.
 pub(crate) fn write_options(settings: &WriteSettings) -> WriteOptions {
     let mut options = WriteOptions::default();
     options.disable_wal(settings.disable_wal);
@@ -157,7 +154,6 @@ pub(crate) fn write_options(settings: &WriteSettings) -> WriteOptions {
     options
 }
 
-/// RocksDB's options for ingesting SST files.
 pub(crate) fn ingest_options(settings: &IngestSettings) -> IngestExternalFileOptions {
     let mut options = IngestExternalFileOptions::default();
     options.set_move_files(settings.move_files);
@@ -176,7 +172,6 @@ pub(crate) fn ingest_options(settings: &IngestSettings) -> IngestExternalFileOpt
     options
 }
 
-/// RocksDB's options for the final compaction.
 pub(crate) fn compact_options(settings: &CompactionSettings) -> CompactOptions {
     let mut options = CompactOptions::default();
     options.set_max_subcompactions(i32::try_from(settings.max_subcompactions).unwrap_or(i32::MAX));

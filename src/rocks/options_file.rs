@@ -14,8 +14,7 @@
 //!   block_size=4096
 //! ```
 //!
-//! The format is described in RocksDB's wiki, "RocksDB Options File". Every database keeps the latest two in its
-//! directory, named `OPTIONS-` and a number.
+//! Format: RocksDB's wiki, "RocksDB Options File". Every database keeps its latest two files `OPTIONS-<number>`.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -25,27 +24,23 @@ use super::option_map::{Group, OptionMap};
 use crate::error::{Error, Result};
 use crate::os::files::{open_regular, read_regular};
 
-/// Largest OPTIONS file that is read: one with a thousand column families stays below it.
+/// Largest OPTIONS file that is read. One with a thousand column families is smaller.
 pub(crate) const MAX_FILE: u64 = 16 << 20;
 
 /// Bytes in which an OPTIONS file has its first section.
 const HEAD: usize = 4096;
 
-/// A parsed OPTIONS file.
 #[derive(Debug, Clone, Default)]
 pub struct OptionsFile {
-    /// The RocksDB that wrote it, e.g. `11.12.0`.
+    /// The version that wrote it, e.g. `11.12.0`.
     pub rocksdb_version: Option<String>,
-    /// `[DBOptions]`.
     pub db: Vec<Line>,
-    /// The column families in the file's order.
     pub families: Vec<Family>,
 }
 
 /// One column family of an OPTIONS file.
 #[derive(Debug, Clone, Default)]
 pub struct Family {
-    /// Its name.
     pub name: String,
     /// `[CFOptions]`.
     pub cf: Vec<Line>,
@@ -58,9 +53,7 @@ pub struct Family {
 /// `name=value` and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Name of the option.
     pub name: String,
-    /// Its value as RocksDB wrote it.
     pub value: String,
     /// Line number, from 1.
     pub line: usize,
@@ -75,7 +68,6 @@ enum Section {
 }
 
 impl OptionsFile {
-    /// Reads a file.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = match read_regular(path, MAX_FILE) {
             Err(error) if error.kind() == ErrorKind::InvalidData => {
@@ -102,7 +94,6 @@ impl OptionsFile {
         Self::read(&Self::latest_path(dir)?)
     }
 
-    /// The newest OPTIONS file of the database in `dir`.
     pub fn latest_path(dir: &Path) -> Result<PathBuf> {
         let mut newest: Option<(u64, PathBuf)> = None;
         for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {
@@ -125,7 +116,7 @@ impl OptionsFile {
         path.file_name()?.to_str()?.strip_prefix("OPTIONS-")?.parse().ok()
     }
 
-    /// Parses the text of a file. An error is a line and its fault.
+    /// Parses a text. An error has the number of a line.
     pub(crate) fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut file = Self::default();
         let mut section = Section::Other;
@@ -184,12 +175,11 @@ impl OptionsFile {
         }
     }
 
-    /// The column family of that name.
     pub fn family(&self, name: &str) -> Option<&Family> {
         self.families.iter().find(|family| family.name == name)
     }
 
-    /// The database's options and those of one column family as a map; structured options stay whole.
+    /// The options of the database and of a column family. Structures stay whole.
     pub fn options(&self, family: &Family) -> OptionMap {
         let mut map = OptionMap::default();
         for (group, lines) in [(Group::Db, &self.db), (Group::Cf, &family.cf), (Group::Table, &family.table)] {

@@ -1,7 +1,7 @@
-//! Reading a database without changing it: opened read-only, with the options it was written with.
+//! Reading of a database with the options it was written with.
 //!
-//! Read-only means that nothing is written, not even a log, that no lock is taken, and that a node may go on using the
-//! database meanwhile; what it writes after the opening is not seen.
+//! A read-only database is not locked, and nothing is written, not even a log. A node may use it at the same time; its
+//! later writes are not seen.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,9 @@ use rust_rocksdb::{
     properties,
 };
 
-use super::meter::{Meter, ReadCounts};
+use super::meter::ReadCounts;
 use super::options::check_threads;
 use super::options_file::OptionsFile;
-use super::settings::WriteSettings;
-use super::writer::Writer;
 use super::{log_format, open_db, table_properties, table_property, wrap};
 use crate::error::{Error, Result};
 use crate::source::foreign::is_snapshot;
@@ -27,60 +25,53 @@ const TABLE_FORMATS: [&str; 3] = ["BlockBasedTable", "PlainTable", "CuckooTable"
 /// Bytes read ahead by a scan.
 const SCAN_AHEAD: usize = 1 << 20;
 
-/// How to open a database for reading.
+/// Options of a reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReaderOptions {
     /// The block cache in bytes.
     pub cache: usize,
-    /// SST files that are open at the same time; each holds its index and filter in memory.
+    /// SST files that are open at the same time. Each keeps its index and filter in memory.
     pub open_files: i32,
-    /// Open even when files are missing or damaged: reading them fails.
+    /// Opens a database with missing or damaged files. Reading them fails.
     pub lenient: bool,
-    /// Most look-ups ascend: the system may read ahead, which is switched off otherwise.
+    /// Most lookups ascend, so the system may read ahead.
     pub in_order: bool,
 }
 
 impl ReaderOptions {
-    /// For one scan of all records of a database that no other program has open: nothing is read twice.
+    /// For one scan of all records.
     pub fn once() -> Self {
         Self { cache: 8 << 20, open_files: 64, lenient: false, in_order: false }
     }
 }
 
-/// A database that is open for reading.
 pub(crate) struct Reader {
     db: DB,
     path: PathBuf,
     families: Vec<String>,
-    /// The options that count what is read.
+    /// The options that count reads.
     counted: Option<Options>,
 }
 
 /// An SST file of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DataFile {
-    /// The column family it belongs to.
     pub family: String,
-    /// Its path.
     pub path: PathBuf,
-    /// The level it is at.
     pub level: i32,
-    /// Its size in bytes by the database's own record.
+    /// Its size in bytes, according to the MANIFEST.
     pub size: u64,
-    /// The first key in it.
     pub smallest: Vec<u8>,
-    /// The last key in it.
     pub largest: Vec<u8>,
-    /// The counts in its properties; zeros unless [`Reader::counted_files`] has read them.
+    /// The counts in its properties, from [`Reader::counted_files`]; otherwise zeros.
     pub counts: FileCounts,
 }
 
-/// The counts that the properties of an SST file declare.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FileCounts {
     /// All entries: records, deletions and merge operands.
     pub entries: u64,
-    /// Deletions of one key and of ranges.
+    /// Deletions of single keys.
     pub deletions: u64,
     pub range_deletions: u64,
     pub merge_operands: u64,
@@ -91,7 +82,7 @@ pub(crate) struct FileCounts {
 }
 
 impl DataFile {
-    /// Its number, which is its name.
+    /// The number that is its name.
     pub fn number(&self) -> Option<u64> {
         self.path.file_stem()?.to_str()?.parse().ok()
     }
@@ -103,13 +94,13 @@ pub(crate) struct FileTotals {
     pub entries: u64,
     /// Deletions among the entries, those of ranges included.
     pub deletions: u64,
-    /// Bytes of the values, as they were put.
+    /// Bytes of the values before compression.
     pub value_bytes: u64,
     pub filter_bytes: u64,
     pub index_bytes: u64,
 }
 
-/// A value found by key. It pins the block that holds it.
+/// A value, which pins its block.
 pub(crate) struct Value<'a>(DBPinnableSlice<'a>);
 
 impl AsRef<[u8]> for Value<'_> {
@@ -119,7 +110,7 @@ impl AsRef<[u8]> for Value<'_> {
 }
 
 impl Reader {
-    /// Opens the database at `path` with the options stored in it, or RocksDB's defaults where there are none.
+    /// Opens the database at `path` with its stored options, or with RocksDB's defaults.
     pub fn open(path: &Path, options: &ReaderOptions) -> Result<Self> {
         Ok(Self::open_with(path, options, |_, families| families)?.0)
     }
@@ -140,8 +131,7 @@ impl Reader {
             db_options.set_allow_mmap_reads(false);
             db_options.set_paranoid_checks(!options.lenient);
             db_options.set_advise_random_on_open(!options.in_order);
-            let families = adjust(db_options, families);
-            DB::open_cf_descriptors_read_only(db_options, path, families, false)
+            adjust(db_options, families)
         })
     }
 
@@ -150,37 +140,23 @@ impl Reader {
     pub fn open_as_node(path: &Path, cache: usize) -> Result<Self> {
         let (reader, options) = Self::open_as(path, cache, |options, families| {
             ReadCounts::attach(options);
-            DB::open_cf_descriptors_read_only(options, path, families, false)
+            families
         })?;
         Ok(Self { counted: Some(options), ..reader })
     }
 
-    /// Opens the database for reading and writing as a node would, with all its own options and a block cache of `cache`
-    /// bytes. The `meter` counts what happens in it.
-    pub fn open_as_writing_node(path: &Path, cache: usize, meter: &Meter) -> Result<Self> {
-        let (reader, options) = Self::open_as(path, cache, |options, families| {
-            options.enable_statistics();
-            DB::open_cf_descriptors(options, path, families)
-        })?;
-        meter.keep(options);
-        Ok(reader)
-    }
-
-    /// Opens the database by `open`, which receives its own options. Returns them too.
+    /// Opens the database read-only with its own options and column families, after `adjust` has changed them. Returns the
+    /// options too.
     fn open_as(
         path: &Path,
         cache: usize,
-        open: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Result<DB, rust_rocksdb::Error> + Send,
+        adjust: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Vec<ColumnFamilyDescriptor> + Send,
     ) -> Result<(Self, Options)> {
         let (mut options, families) = load(path, cache)?;
+        let families = adjust(&mut options, families);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
-        let db = open_db(path, || open(&mut options, families))?;
+        let db = open_db(path, || DB::open_cf_descriptors_read_only(&options, path, families, false))?;
         Ok((Self { db, path: path.to_owned(), families: names, counted: None }, options))
-    }
-
-    /// A writer into a column family. Only a database that is open for writing takes what it writes.
-    pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
-        Ok(Writer::new(&self.db, &self.path, self.family(family)?, settings))
     }
 
     /// Reads of lookups so far; `None` if they are not counted.
@@ -188,13 +164,13 @@ impl Reader {
         self.counted.as_ref().map(ReadCounts::of)
     }
 
-    /// Looks up one key; the size of its value.
+    /// Looks up a key and returns the size of its value.
     pub fn size_of(&self, family: &str, key: &[u8]) -> Result<Option<usize>> {
         let found = self.db.get_pinned_cf(self.family(family)?, key).map_err(wrap("read from", &self.path))?;
         Ok(found.map(|value| value.len()))
     }
 
-    /// About how many bytes the records of a range take. Opens the files that begin or end in it.
+    /// Approximate bytes of the records of a range. Opens the files that begin or end in it.
     pub(super) fn approximate_size(&self, family: &str, range: Range<'_>) -> Result<u64> {
         let sizes = self.db.get_approximate_sizes_cf(self.family(family)?, &[range]);
         Ok(sizes.map_err(wrap("inspect", &self.path))?.into_iter().sum())
@@ -205,12 +181,11 @@ impl Reader {
         self.db.verify_checksum_opt(&scan_options()).map_err(wrap("read from", &self.path))
     }
 
-    /// The database's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The number of the last change that was made to the database; 0 if nothing but ingesting has been done to it.
+    /// The sequence number of the last change; 0 if files were only ingested.
     pub fn last_sequence(&self) -> u64 {
         self.db.latest_sequence_number()
     }
@@ -220,10 +195,9 @@ impl Reader {
         &self.families
     }
 
-    /// The SST files of all column families.
     pub fn files(&self) -> Result<Vec<DataFile>> {
         let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
-        // RocksDB's names come as text, which not every path is; files may also lie elsewhere (`cf_paths`).
+        // RocksDB returns paths as text, which not every path is. Files may be elsewhere (`cf_paths`).
         let own = self.path.to_string_lossy();
         let dir = |text: &str| if text == own { self.path.clone() } else { text.into() };
         let data_file = |file: rust_rocksdb::LiveFile| DataFile {
@@ -238,7 +212,7 @@ impl Reader {
         Ok(files.into_iter().map(data_file).collect())
     }
 
-    /// The SST files with the counts of their properties. No key may be in two files of a column family.
+    /// The SST files with their counts. No key may be in two files of a column family.
     pub fn counted_files(&self) -> Result<Vec<DataFile>> {
         let mut files = self.files()?;
         for file in &mut files {
@@ -246,7 +220,7 @@ impl Reader {
             let mut options = scan_options();
             options.set_iterate_upper_bound([file.largest.as_slice(), &[0]].concat());
             let first = Arc::clone(&found);
-            // The first table that RocksDB asks about has the key. The filter skips all tables, so no record is read.
+            // The first table that RocksDB filters has the key. The filter skips all tables, so no record is read.
             options.set_table_filter(move |table| {
                 first.get_or_init(|| FileCounts {
                     entries: table.num_entries(),
@@ -266,8 +240,8 @@ impl Reader {
         Ok(files)
     }
 
-    /// Goes through the records from `from` on (or the first) up to, but without, `to` (or to the last). Every block it
-    /// reads is checked against its checksum, and none stays in the block cache.
+    /// Scans the records from `from` (or the first) up to `to` (or the last), without `to`. Checksums are verified, and
+    /// no block stays in the block cache.
     pub fn scan(&self, family: &str, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Scan<'_>> {
         let mut options = scan_options();
         options.set_readahead_size(SCAN_AHEAD);
@@ -282,13 +256,13 @@ impl Reader {
         Ok(Scan { iterator, path: self.path.clone() })
     }
 
-    /// A scan for random access: it has no position yet and reads nothing ahead.
+    /// A scan for random access, without a position.
     pub fn pick(&self, family: &str) -> Result<Scan<'_>> {
         let iterator = self.db.raw_iterator_cf_opt(self.family(family)?, scan_options());
         Ok(Scan { iterator, path: self.path.clone() })
     }
 
-    /// Looks up many keys at once; the results are in the order of the keys. `sorted` says that these ascend.
+    /// Looks up many keys. The results are in the order of the keys. `sorted` is true if the keys ascend.
     pub fn get_many<K: AsRef<[u8]>>(
         &self,
         family: &str,
@@ -303,7 +277,7 @@ impl Reader {
         Ok(found.into_iter().map(value).collect())
     }
 
-    /// Totals of all files of a column family, from their properties; 0 where RocksDB does not report them.
+    /// Totals of all files of a column family, from their properties. Unknown totals are 0.
     pub fn totals(&self, family: &str) -> Result<FileTotals> {
         let text = table_properties(&self.db, self.family(family)?, &self.path)?;
         let number = |name| table_property(&text, name).unwrap_or(0);
@@ -316,12 +290,12 @@ impl Reader {
         })
     }
 
-    /// Entries of all files and memtables of a column family: records, older ones under the same keys, and deletions.
+    /// Entries of all files and memtables of a column family, overwritten ones and deletions included.
     pub fn entries(&self, family: &str) -> Result<u64> {
         Ok(self.totals(family)?.entries + self.unflushed(family)?)
     }
 
-    /// Entries of the memtables of a column family, which come from the WAL.
+    /// Entries of the memtables of a column family, read from the WAL.
     pub fn unflushed(&self, family: &str) -> Result<u64> {
         let mut entries = 0;
         for name in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
@@ -341,7 +315,7 @@ impl Reader {
     }
 }
 
-/// The error for `path`, which is to be a database and is none: what is there instead, and what takes it.
+/// The error for a path that is not a database. It says what the path is.
 pub(crate) fn no_database(path: &Path) -> Error {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
@@ -374,7 +348,7 @@ pub(crate) fn no_database(path: &Path) -> Error {
     Error::State { path: path.to_owned(), reason, hint: hint.into() }
 }
 
-/// The options stored in a database, with a block cache of `cache` bytes.
+/// Loads the stored options of a database, with a block cache of `cache` bytes.
 fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
     log_format::check(path)?;
     check_options(path)?;
@@ -392,10 +366,10 @@ fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescripto
     }
 }
 
-/// Checks what RocksDB does not survive: it takes an unknown table format for none at all, and then crashes on a null
-/// pointer; or the system refuses it the threads that open files.
+/// Checks causes of crashes: a table format that RocksDB does not know (a null pointer), and threads that the system
+/// refuses.
 fn check_options(path: &Path) -> Result<()> {
-    // RocksDB reports what else is wrong with the file.
+    // RocksDB reports other faults of the file.
     let found = OptionsFile::latest_path(path).and_then(|path| Ok((OptionsFile::read(&path)?, path))).ok();
     let unknown = |format: &&String| !TABLE_FORMATS.contains(&format.as_str());
     if let Some((file, path)) = &found
@@ -419,34 +393,32 @@ fn scan_options() -> ReadOptions {
     options
 }
 
-/// A walk over records in key order.
 pub(crate) struct Scan<'a> {
     iterator: DBRawIterator<'a>,
     path: PathBuf,
 }
 
 impl Scan<'_> {
-    /// The current record; `None` at the end, or when a block cannot be read: [`Scan::status`] distinguishes the two.
+    /// The current record; `None` at the end, and at an unreadable block, which [`Scan::status`] reports.
     pub fn item(&self) -> Option<(&[u8], &[u8])> {
         self.iterator.item()
     }
 
-    /// Steps to the next record. Only to be called on a record.
+    /// Steps to the next record. The scan must be on a record.
     pub fn next(&mut self) {
         self.iterator.next();
     }
 
-    /// Goes to the first record at or behind `key`.
+    /// Goes to the first record at or after `key`.
     pub fn seek(&mut self, key: &[u8]) {
         self.iterator.seek(key);
     }
 
-    /// Goes to the last record.
     pub fn seek_to_last(&mut self) {
         self.iterator.seek_to_last();
     }
 
-    /// Checks that everything up to here could be read.
+    /// Checks that all blocks so far could be read.
     pub fn status(&self) -> Result<()> {
         self.iterator.status().map_err(wrap("read from", &self.path))
     }

@@ -1,5 +1,5 @@
-//! A rehearsal of an import in a scratch directory: RocksDB refuses some options only when it builds, ingests, writes,
-//! compacts or reads, which without a rehearsal is after the whole source has been read.
+//! A rehearsal of an import in a scratch directory. RocksDB refuses some options only when it builds, ingests, writes,
+//! compacts or reads, which would be after the whole source was read.
 
 use std::path::Path;
 
@@ -15,16 +15,15 @@ pub(crate) const RECORDS: u32 = 100;
 
 const FAMILY: &str = "default";
 
-/// The way of the records into the database.
+/// How the records get into the database.
 #[derive(Debug, Clone)]
 pub enum Way {
-    /// An SST file that is ingested.
+    /// By an SST file.
     Ingest(IngestSettings),
-    /// Batches that are flushed.
+    /// By batches.
     Memtable {
-        /// How batches are written.
         write: WriteSettings,
-        /// The final compaction, with the options of the database during it.
+        /// The final compaction, and the options of the database during it.
         compaction: Option<(OptionMap, CompactionSettings)>,
     },
 }
@@ -87,7 +86,7 @@ pub(crate) fn import(dir: &Path, loading: &OptionMap, node: &OptionMap, way: &Wa
     Ok(())
 }
 
-/// Two files of level 0 whose keys overlap, or there would be nothing to compact.
+/// Writes two files of level 0 whose keys overlap, so that there is something to compact.
 fn write_batches(store: &Store, settings: &WriteSettings) -> Result<()> {
     let writer = store.writer(FAMILY, settings)?;
     let mut batch = Batch::default();
@@ -102,7 +101,7 @@ fn write_batches(store: &Store, settings: &WriteSettings) -> Result<()> {
     Ok(())
 }
 
-/// An import opens files on many threads, and allocates space for files that grow: here both would only take time.
+/// Switches off threads and preallocation, which would take time.
 fn in_scratch(map: &OptionMap) -> OptionMap {
     let mut map = map.clone();
     map.set(Group::Db, "max_file_opening_threads", "1");

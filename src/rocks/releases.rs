@@ -1,4 +1,4 @@
-//! Older RocksDBs: which of them read the files of a database, and an OPTIONS file that they load.
+//! Older releases of RocksDB: which of them read the files of a database, and OPTIONS files for them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use super::VERSION;
 use super::option_map::{Group, OptionMap, fields_of};
 use super::options_file::OptionsFile;
 
-/// The OPTIONS file of an empty database with a Bloom filter, written by RocksDB 7.8: all options that it knows.
+/// All options of RocksDB 7.8: the OPTIONS file of an empty database with a Bloom filter.
 const OPTIONS_7_8: &str = include_str!("OPTIONS-7.8");
 
 /// A release of RocksDB.
@@ -16,25 +16,25 @@ const OPTIONS_7_8: &str = include_str!("OPTIONS-7.8");
 pub struct Release(u32, u32);
 
 impl Release {
-    /// The oldest one that tests open databases with; older ones may do, too.
+    /// The oldest release that tests open databases with.
     pub const OLDEST: Self = Self(7, 8);
-    /// The first that reads `format_version` 6, and the first that reads 7, today's default.
+    /// The first releases that read `format_version` 6, and 7, which is the default.
     const FORMATS: [Self; 2] = [Self(8, 6), Self(10, 4)];
 
-    /// The one that is built in.
+    /// The bundled release.
     pub fn built_in() -> Self {
         let mut parts = VERSION.split('.').map(|part| part.parse().unwrap_or(u32::MAX));
         Self(parts.next().unwrap_or(u32::MAX), parts.next().unwrap_or(u32::MAX))
     }
 
-    /// The release that is written like this by [`fmt::Display`].
+    /// Parses the text of [`fmt::Display`].
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('.')?;
         let release = Self(major.parse().ok()?, minor.parse().ok()?);
         (release.to_string() == text).then_some(release)
     }
 
-    /// The oldest that is known to read SST files built with these options, which may name less than all.
+    /// The oldest release that is known to read SST files built with these options.
     pub fn reading(map: &OptionMap, defaults: &OptionMap) -> Self {
         let newer = |(group, name, value): (Group, &str, &str)| {
             let option = name.split('.').next().unwrap_or(name);
@@ -56,7 +56,7 @@ impl Release {
         }
     }
 
-    /// True if it is older than the default format, so that its nodes open only databases in older formats.
+    /// True if the release does not read the default format.
     pub fn is_old(self) -> bool {
         self < Self::FORMATS[1]
     }
@@ -74,12 +74,11 @@ impl serde::Serialize for Release {
     }
 }
 
-/// RocksDB does not write the cache to OPTIONS, and no file depends on it.
+/// True for the cache: RocksDB does not write it to OPTIONS, and no file depends on it.
 fn is_cache(name: &str) -> bool {
     name == "block_cache"
 }
 
-/// The options of RocksDB 7.8 with their values.
 fn of_old() -> &'static OptionMap {
     static OLD: LazyLock<OptionMap> = LazyLock::new(|| {
         let file = OptionsFile::parse(OPTIONS_7_8).unwrap_or_default();
@@ -92,8 +91,8 @@ fn is_old(group: Group, name: &str) -> bool {
     of_old().get(group, name).is_some()
 }
 
-/// The text of an OPTIONS file without what RocksDB 7.8 does not know, for which it refuses the file: lines, and fields of
-/// structures, that say what is the default here anyway. What differs from the default stays.
+/// The text of an OPTIONS file without options and fields that RocksDB 7.8 does not know, for which it refuses the
+/// file. Only those with the default value are left out.
 pub fn loadable_by_old(text: &str, defaults: &OptionMap) -> String {
     let mut group = None;
     let mut kept = String::with_capacity(text.len());
@@ -117,7 +116,7 @@ pub fn loadable_by_old(text: &str, defaults: &OptionMap) -> String {
     kept
 }
 
-/// The value of an option as RocksDB 7.8 reads it; `None` where it does not know the option and nothing is lost.
+/// The value of an option for RocksDB 7.8; `None` if it does not know the option and the value is the default.
 fn old_value(group: Group, name: &str, value: &str, defaults: &OptionMap) -> Option<String> {
     let default = defaults.get(group, name);
     let Some(old) = of_old().get(group, name) else {

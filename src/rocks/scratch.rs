@@ -1,26 +1,24 @@
-//! The directory of an empty database that lives for some milliseconds, to see what RocksDB makes of options.
+//! Scratch directories for databases that live for some milliseconds, to try options.
 //!
-//! RocksDB writes its effective options only to a file in the database's directory. The directory is in memory where the
-//! system has such a file system: there a full or read-only disk does not matter, and a sync takes no time. If one place
-//! cannot be used, the next is tried.
+//! The directory is in memory if the system has such a file system: a full or read-only disk does not matter, and a
+//! sync takes no time. If a place cannot be used, the next is tried.
 //!
-//! A killed process leaves its directory, and the next one of the same user removes it ([`ScratchDir`]).
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::os::scratch_dir::ScratchDir;
 
-/// How the directories are named, before random letters and digits.
+/// The beginning of the directories' names.
 const PREFIX: &str = "bedload-options-";
 
 /// The outcome of an attempt in one place.
 pub(super) enum Tried<T> {
-    /// It worked, or failed in a way that has nothing to do with the place.
+    /// The result, which does not depend on the place.
     Answered(T),
-    /// Another place may support what this one does not; this is the answer if none does.
+    /// The result if no place supports the attempt.
     Unsupported(T),
-    /// The place failed, which says nothing about the attempt.
+    /// The place failed.
     Failed(Error),
 }
 
@@ -52,7 +50,7 @@ fn try_in<T>(places: &[PathBuf], mut attempt: impl FnMut(&Path) -> Tried<T>) -> 
             Err(error) => unusable = Some(Error::io("create a directory in", place)(error)),
         }
     }
-    // A place that failed might have had another answer than those that do not support what was tried.
+    // A place that failed might support the attempt.
     match (failed, unsupported) {
         (Some(failed), _) => Err(failed),
         (None, Some(answer)) => Ok(answer),

@@ -8,25 +8,24 @@ use super::option_map::{Group, OptionMap};
 use super::wrap;
 use crate::error::Result;
 
-/// After how many bytes of a file RocksDB starts to write them to the disk, so that the final sync has little left to do;
-/// unless the options name `bytes_per_sync`.
+/// Default of `bytes_per_sync`: RocksDB writes files to the disk while it builds them, so that the final sync is short.
 const BYTES_PER_SYNC: u64 = 4 << 20;
 
-/// The option of the host that files are marked with, and its default.
+/// The option with the name of the host in files, and its default.
 const DB_HOST: &str = "db_host_id";
 const THIS_HOST: &str = "__hostname__";
 
-/// The options that SSTs are built with: those of the database that will ingest them.
+/// Options for building SST files.
 pub(crate) struct SstOptions {
     options: Options,
     env: EnvOptions,
 }
 
 impl SstOptions {
-    /// From the options of the database that will ingest the files.
+    /// Takes the options of the database that will ingest the files.
     pub fn new(map: &OptionMap, path: &Path) -> Result<Self> {
         let mut map = map.clone();
-        // RocksDB's default writes the name of this host into each file, which may be published.
+        // Files may be published, so they do not get the name of this host.
         if map.get(Group::Db, DB_HOST).is_none_or(|host| host == THIS_HOST) {
             map.set(Group::Db, DB_HOST, "");
         }
@@ -34,7 +33,7 @@ impl SstOptions {
     }
 }
 
-/// How files are written. A builder of SST files does not take this from the database's options by itself.
+/// Options for writing files. A builder of SST files does not take them from the database's options.
 fn env_options(map: &OptionMap) -> EnvOptions {
     fn asked<T: std::str::FromStr>(map: &OptionMap, name: &str) -> Option<T> {
         map.get(Group::Db, name).and_then(|value| value.parse().ok())
@@ -63,14 +62,12 @@ pub(crate) struct SstWriter<'a> {
 }
 
 impl<'a> SstWriter<'a> {
-    /// Creates the file.
     pub fn create(options: &'a SstOptions, path: PathBuf) -> Result<Self> {
         let mut writer = SstFileWriter::create_with_env_options(&options.options, &options.env);
         writer.open(&path).map_err(wrap("create", &path))?;
         Ok(Self { writer, path })
     }
 
-    /// Appends one record.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.writer.put(key, value).map_err(wrap("write", &self.path))
     }

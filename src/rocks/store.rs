@@ -1,4 +1,4 @@
-//! A database as a whole: create, open, ingest into, compact, inspect.
+//! A database that is open for writing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,12 @@ use crate::error::{Error, Result};
 use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};
 
-/// RocksDB's name for the column family that every database has.
+/// The column family that every database has.
 const DEFAULT_FAMILY: &str = "default";
 
 /// Bytes of RocksDB's log that are searched for the reason of a failure.
 const LOG_TAIL: u64 = 64 << 10;
 
-/// An open database, and the column family that it works on.
 pub(crate) struct Store {
     db: DB,
     path: PathBuf,
@@ -45,13 +44,13 @@ pub struct Level {
 }
 
 impl Store {
-    /// Makes a database with several column families, each with options of its own; the first one is worked on unless
-    /// another is named, and its options are those of the database. A `meter` counts what happens in it.
+    /// Creates a database with column families, each with its own options. The first one gives the options of the
+    /// database. A `meter` counts the background work.
     pub fn create(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
         Self::with_options(path, families, meter, true)
     }
 
-    /// Opens a database that [`Store::create`] has made, with the options it is to keep.
+    /// Opens a database of [`Store::create`] with the options that it keeps.
     pub fn reopen(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
         Self::with_options(path, families, meter, false)
     }
@@ -69,11 +68,11 @@ impl Store {
         Ok(Self { db, path: path.to_owned(), family: family.to_owned() })
     }
 
-    /// Moves the database past sequence number 0, where ingesting files leaves it: there, RocksDB before its change
-    /// 13155 drops every ingested key when it compacts while a snapshot of number 0 lives.
+    /// Moves the database past sequence number 0, where ingesting files leaves it. RocksDB before its change 13155
+    /// drops every ingested key if it compacts during a snapshot of number 0.
     ///
-    /// The number is spent on deleting a key of `default` that is not there. The deletion goes to a file that a compaction
-    /// removes; its key comes before all others, so that the compaction touches no other file.
+    /// It deletes a missing key of `default`. A compaction removes the file of the deletion. The key sorts before all
+    /// others, so the compaction touches no other file.
     pub fn leave_sequence_zero(&self) -> Result<()> {
         if self.db.latest_sequence_number() > 0 {
             return Ok(());
@@ -82,7 +81,8 @@ impl Store {
         while self.db.get_pinned(&key).map_err(wrap("read from", &self.path))?.is_some() {
             key.push(0);
         }
-        // Without the WAL, for which RocksDB would allocate as much as for a memtable: the flush makes the deletion durable.
+        // Without the WAL, for which RocksDB would allocate as much as for a memtable. The flush makes the deletion
+        // durable.
         let mut unlogged = WriteOptions::default();
         unlogged.disable_wal(true);
         self.db.delete_opt(&key, &unlogged).map_err(wrap("write to", &self.path))?;
@@ -90,7 +90,8 @@ impl Store {
         let mut forced = CompactOptions::default();
         forced.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
         self.db.compact_range_opt(Some(&key), Some(&key), &forced);
-        // RocksDB's C interface hides how a compaction ended. After one that failed RocksDB takes no writes, and says why.
+        // RocksDB's C interface does not report failures of compactions. After a failure the next write fails with the
+        // reason.
         let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
         if files.iter().any(|file| file.column_family_name == DEFAULT_FAMILY && file.start_key.as_ref() == Some(&key)) {
             self.db.delete_opt(&key, &unlogged).map_err(wrap("compact", &self.path))?;
@@ -100,8 +101,8 @@ impl Store {
         Ok(())
     }
 
-    /// Opens an existing database, each column family with the options it has; `family` is made with those of `map` where
-    /// it is missing. A database at sequence number 0 is moved past it.
+    /// Opens an existing database with its own options, and creates `family` with those of `map` if it is missing.
+    /// Moves the database past sequence number 0.
     pub fn open(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
         log_format::check(path)?;
         let file = OptionsFile::latest(path)?;
@@ -127,12 +128,12 @@ impl Store {
         Ok(store)
     }
 
-    /// A writer into a column family, for one thread.
+    /// A writer into a column family for one thread.
     pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
         Ok(Writer::new(&self.db, &self.path, self.named(family)?, settings))
     }
 
-    /// The work that waits for flushes and compactions now.
+    /// The work that waits for flushes and compactions.
     pub fn backlog(&self) -> Result<Backlog> {
         let family = self.named(&self.family)?;
         let number = |name: &PropName| -> Result<u64> {
@@ -150,13 +151,13 @@ impl Store {
         })
     }
 
-    /// Bytes in all memtables of a column family, those that are being flushed included.
+    /// Bytes in all memtables of a column family, including those that are being flushed.
     pub fn memtables_of(&self, family: &str) -> Result<u64> {
         let found = self.db.property_int_value_cf(self.named(family)?, properties::CUR_SIZE_ALL_MEM_TABLES);
         Ok(found.map_err(wrap("inspect", &self.path))?.unwrap_or_default())
     }
 
-    /// Makes a running [`Store::compact`] return soon, with its work undone.
+    /// Ends a running [`Store::compact`], without its result.
     pub fn cancel_compaction(&self) {
         self.db.disable_manual_compaction();
     }
@@ -169,7 +170,6 @@ impl Store {
         })
     }
 
-    /// Ingests finished files into a column family.
     pub fn ingest(&self, family: &str, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -201,14 +201,14 @@ impl Store {
         }
     }
 
-    /// Writes what is in the memtables of a column family to files.
+    /// Writes the memtables of a column family to files.
     pub fn flush(&self, family: &str) -> Result<()> {
         let mut options = FlushOptions::default();
         options.set_wait(true);
         self.db.flush_cf_opt(self.named(family)?, &options).map_err(wrap("flush", &self.path))
     }
 
-    /// Records in the files of a column family, overwritten ones included.
+    /// Records in the files of a column family, including overwritten ones.
     pub fn records(&self, name: &str) -> Result<u64> {
         // From the files' properties: the list of live files knows only those that RocksDB happens to have opened.
         let text = table_properties(&self.db, self.named(name)?, &self.path)?;
@@ -224,18 +224,18 @@ impl Store {
         }
     }
 
-    /// Files and bytes of each level of a column family that has any.
+    /// Files and bytes of each level of a column family that has files.
     pub fn levels(&self, family: &str) -> Result<Vec<Level>> {
         let files = self.db.live_files().map_err(wrap("list the files of", &self.path))?;
         let own = files.iter().filter(|file| file.column_family_name == family);
         Ok(levels_of(own.map(|file| (file.level, file.size as u64))))
     }
 
-    /// Closes it and aborts its background work.
+    /// Closes the database and aborts its background work.
     pub fn close(self) {}
 }
 
-/// Opens a database with the options of each column family.
+/// Opens a database with the options of each column family. A `meter` keeps the options.
 fn connect(
     path: &Path,
     mut options: Options,
@@ -263,7 +263,7 @@ pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
     levels.into_values().collect()
 }
 
-/// Options for a database at `path`; a refusal names it.
+/// Options for a database at `path`, which errors name.
 pub(super) fn build(path: &Path, map: &OptionMap) -> Result<Options> {
     options::build(map).map_err(|Refusal(message)| Error::Rocks {
         action: "set the options of",
@@ -272,7 +272,7 @@ pub(super) fn build(path: &Path, map: &OptionMap) -> Result<Options> {
     })
 }
 
-/// The options that a database's column family has, from its OPTIONS file; `None` where it has no such family.
+/// The options of a column family, from the OPTIONS file; `None` if there is no such family.
 pub(crate) fn options_of(path: &Path, family: &str) -> Result<Option<OptionMap>> {
     let file = OptionsFile::latest(path)?;
     Ok(file.family(family).map(|found| file.options(found)))

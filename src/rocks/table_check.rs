@@ -1,5 +1,5 @@
-//! Finds damage in the blocks of an SST that no scan reads: filters and the like. RocksDB reads them when it opens the
-//! file; where one does not match its checksum it works without it, slower, and only counts the mismatch.
+//! Finds damage in blocks of an SST file that no scan reads, such as filters. RocksDB reads them when it opens the
+//! file. If a filter does not match its checksum, RocksDB works without it and counts the mismatch.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use super::options_file::OptionsFile;
 use super::reader::{DataFile, Reader, ReaderOptions};
 use crate::error::{Error, Result};
 
-/// Files that are open at the same time: RocksDB takes no smaller number.
+/// Files that are open at the same time: RocksDB's minimum.
 const OPEN_FILES: i32 = 20;
 
-/// The options of a column family, with which RocksDB reads its filters: an OPTIONS file may name a policy that RocksDB
-/// does not know when it reads the file again, and all policies of its own read each other's filters. `None` where RocksDB
-/// does not take the options in this form, or the tables have no such filters.
+/// The options of a column family with a known filter policy: an OPTIONS file may name a policy that RocksDB does not
+/// know, and its own policies read each other's filters. `None` if RocksDB refuses the options, or for tables without
+/// such filters.
 fn with_filters(file: Option<&OptionsFile>, family: &str) -> Option<Options> {
     let mut map = OptionMap::default();
     if let Some(file) = file {
@@ -28,14 +28,14 @@ fn with_filters(file: Option<&OptionsFile>, family: &str) -> Option<Options> {
         map = file.options(family);
     }
     map.set(Group::Table, "filter_policy", "bloomfilter:10:false");
-    // RocksDB must read the filter of every level, when it opens the file.
+    // RocksDB must read the filters of all levels when it opens a file.
     map.set(Group::Table, "cache_index_and_filter_blocks", "false");
     map.set(Group::Cf, "optimize_filters_for_hits", "false");
     options::build(&map).ok()
 }
 
-/// A database whose files are opened one after the other. One thread uses it: what RocksDB counts while a file is opened
-/// belongs to that file.
+/// A database whose files are opened one after the other, by one thread. RocksDB's counts during an opening belong to
+/// that file.
 pub(crate) struct TableCheck {
     reader: Reader,
     options: Options,
@@ -71,8 +71,8 @@ impl TableCheck {
         fault.map_or(Ok(()), |(file, message)| Err(Error::Rocks { action: "verify", path: file.path.clone(), message }))
     }
 
-    /// A block that does not match its checksum in one of the few files that RocksDB opens together with the database:
-    /// which of `files`, and RocksDB's error. Only where there is such damage all files are read, to find it.
+    /// A mismatch in one of the files that RocksDB opens with the database: the file and RocksDB's error. All files are
+    /// read, if there was a mismatch.
     pub fn fault_at_open<'a>(&self, files: &'a [DataFile]) -> Option<(Option<&'a Path>, Error)> {
         let error = self.mismatch_at_open.then(|| self.reader.verify_checksum().err()).flatten()?;
         let words = error.to_string();
@@ -80,8 +80,8 @@ impl TableCheck {
         Some((named, error))
     }
 
-    /// Opens `file`, one of `files`. Returns the fault where a block beside its records does not match its checksum. A
-    /// file that cannot be opened, or whose first record cannot be read, is left to the scan of its records.
+    /// Opens `file`, one of `files`. Returns a message if a block other than its records does not match its checksum. A
+    /// file that cannot be opened, or whose first record cannot be read, is left to the scan.
     pub fn fault(&self, file: &DataFile, files: &[DataFile]) -> Option<String> {
         let before = self.mismatches();
         let sized = self.reader.approximate_size(&file.family, Range::new(&file.smallest, &file.largest));
@@ -89,7 +89,7 @@ impl TableCheck {
         if self.mismatches() == before || sized.is_err() || found.is_err() {
             return None;
         }
-        // RocksDB opens all files that may have a key, whatever their level.
+        // RocksDB opens the files of all levels that may have a key.
         let is_alone = !files.iter().any(|other| {
             (other.path != file.path && other.family == file.family)
                 && (other.smallest <= file.largest && file.smallest <= other.largest)

@@ -145,9 +145,6 @@ impl BlockArena {
     }
 
     /// Checks that everything read so far came from the source.
-    ///
-    /// # Errors
-    /// [`Error::Io`](crate::Error::Io): a mapped file was cut, or its disk failed, meanwhile.
     pub fn check(&self) -> Result<()> {
         self.pieces.iter().flatten().try_for_each(|(bytes, _)| bytes.check())
     }

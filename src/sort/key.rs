@@ -1,4 +1,4 @@
-//! From a section to a record: which part of the CID is the key.
+//! Keys and records of sections.
 
 use crate::hash::content_digest::ContentDigest;
 use crate::hash::digest_key::DigestKey;
@@ -20,7 +20,7 @@ pub enum KeyLayout {
 }
 
 impl KeyLayout {
-    /// Where the key begins in a section's CID; it ends with the CID.
+    /// The first byte of the key in a section's CID. The key ends with the CID.
     pub(crate) fn key_start(self, cid: &CidSpan) -> usize {
         match self {
             Self::Cid | Self::Number => 0,
@@ -29,12 +29,12 @@ impl KeyLayout {
         }
     }
 
-    /// Where the digest begins in the key.
+    /// The first byte of the digest in the key.
     pub(crate) fn digest_in_key(self, cid: &CidSpan) -> usize {
         cid.digest as usize - self.key_start(cid)
     }
 
-    /// Its name on the command line and in reports.
+    /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cid => "cid",
@@ -53,7 +53,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record of a section that was found in `buffer`: it contains its whole CID.
+    /// The record of a section in `buffer`, which has the whole CID.
     pub fn new(buffer: &'a [u8], section: &Section, layout: KeyLayout) -> Self {
         let start = layout.key_start(&section.cid);
         let bytes = section.body(buffer).get(start..).unwrap_or_default();

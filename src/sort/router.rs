@@ -1,19 +1,19 @@
-//! Which partition a key belongs to.
+//! Routing of keys to partitions.
 //!
-//! Digests are spread evenly, but the CIDs that hold them begin with the same few bytes (`01 71 a0 e4 02 20` for
-//! dag-cbor and blake2b-256). The router therefore knows the *classes* of the source: the common beginnings, found in
-//! its first chunk. Each class is cut into `2^bits` partitions by the first bits of the digest; keys of no known class
-//! go to the gap between their neighbours. Partitions are numbered in the order of their keys:
+//! Digests are spread evenly, but their CIDs begin with the same few bytes (`01 71 a0 e4 02 20` for dag-cbor and
+//! blake2b-256). The router learns these common beginnings, the *classes*, from the first chunk. Each class is cut into
+//! `2^bits` partitions by the first bits of the digest; keys of no known class go to the gap between their neighbours.
+//! Partitions are numbered in the order of their keys:
 //!
 //! ```text
 //! gap 0 | class 0: 0 .. 2^bits | gap 1 | class 1: 0 .. 2^bits | gap 2 | ...
 //! ```
 //!
-//! Whatever the keys are, the order holds; only the evenness depends on them. A class beginning is a sequence of
-//! varints and so never the beginning of another class.
+//! The order holds for all keys; only the evenness depends on them. A class is a sequence of varints and so never the beginning
+//! of another class.
 //!
-//! A shard has one of equal ranges of the digest in each class, and all partitions lie in that. The gaps, which have no
-//! digest in common, are the first shard's: so the keys of two shards never lie between each other within a class or a gap.
+//! A shard has one of equal ranges of the digest in each class, and all partitions are in that range. The gaps belong to the
+//! first shard, so the keys of two shards never interleave within a class or a gap.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,17 +25,17 @@ use crate::sort::key::{KeyLayout, Record};
 use crate::sort::shard::Shard;
 use crate::source::car::Section;
 
-/// The most classes that get partitions of their own.
+/// The most classes.
 const MAX_CLASSES: usize = 6;
 
-/// A class must hold at least one in so many blocks of the sample.
+/// A class must have at least one in so many blocks of the sample.
 const MIN_SHARE: usize = 32;
 
 /// The longest class beginning; real ones have at most 10 bytes.
 const MAX_PREFIX: usize = 24;
 
-/// Shards of a power of two up to 2^this have the files of the whole: of each class there are at least as many, if there are of
-/// the largest one.
+/// Up to 2^this shards, of a power of two, make the files of a whole import: each class has at least as many files, if the
+/// largest one has.
 const SHARED_BITS: u32 = 4;
 
 /// Neighbouring partitions that are built together, and the borders of files among their records.
@@ -52,8 +52,7 @@ pub(crate) struct Count {
     pub bytes: u64,
 }
 
-/// What the source has, shards that are not read included, of each class of the router in its order; the last is what has
-/// none.
+/// Counts of the whole source, all shards included, by class in the order of the router; the last is for keys of no class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClassCounts([Count; MAX_CLASSES + 1]);
 
@@ -66,7 +65,7 @@ impl ClassCounts {
         }
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
             mine.blocks += theirs.blocks;
@@ -87,11 +86,11 @@ impl ClassCounts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     pub partition: u32,
-    /// The class; [`MAX_CLASSES`] where it has none.
+    /// The class; [`MAX_CLASSES`] if the key has none.
     class: u32,
-    /// Whether it is in the shard.
+    /// True if the key is in the shard.
     pub is_own: bool,
-    /// Eight bytes of the key, big-endian, zero-filled: within a partition it never contradicts the order of the keys.
+    /// Eight bytes of the key, big-endian, zero-filled. Within a partition they have the order of the keys.
     pub prefix: u64,
 }
 
@@ -124,12 +123,12 @@ impl Router {
         Self { classes, bits, shard: Shard::default() }
     }
 
-    /// The same for one shard.
+    /// Restricts the router to a shard.
     pub fn of_shard(self, shard: Option<Shard>) -> Self {
         Self { shard: shard.unwrap_or_default(), ..self }
     }
 
-    /// The beginnings of keys, in their order, with what the source has of each; and of all other keys.
+    /// The classes with the counts of the whole source, and those of keys of no class.
     pub fn classes<'a>(&'a self, framed: &'a ClassCounts) -> impl Iterator<Item = (Option<&'a [u8]>, Count)> + 'a {
         let known = self.classes.iter().zip(&framed.0).map(|(class, count)| (Some(class.as_slice()), *count));
         known.chain(framed.0.last().map(|count| (None, *count)))
@@ -149,8 +148,7 @@ impl Router {
         (1 << self.bits) + 1
     }
 
-    /// All partitions, grouped by the files of about `target` bytes that they become. The whole source is as `framed` says. A
-    /// group has all of one slice or more.
+    /// All partitions, grouped into files of about `target` bytes. `framed` counts the whole source. A group has whole slices.
     pub fn groups(&self, framed: &ClassCounts, target: u64) -> Vec<Group> {
         let counts = framed.0.get(..self.classes.len()).unwrap_or_default();
         let bits = |count: &Count| slice_bits(count.bytes, target);
@@ -168,7 +166,7 @@ impl Router {
             for part in (0..1 << self.bits).step_by(together) {
                 group(first + part + together as u32, Borders::within(class, self.shard, (part, self.bits), bits));
             }
-            // The gap behind the class.
+            // The gap after the class.
             group(first + (1 << self.bits) + 1, Borders::default());
         }
         groups

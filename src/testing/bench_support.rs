@@ -1,5 +1,4 @@
-//! The inside of an import, piece by piece, for `benches/`: thin functions over what the loaders use. Hidden from the
-//! documentation, and no part of what the library promises.
+//! Parts of an import for `benches/`.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,7 @@ use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, Section, Step, next_section};
 use crate::source::input::Input;
 
-/// Bytes of one chunk: what an import takes with a budget of 64 MiB or more.
+/// Bytes of a chunk of an import with a budget of 64 MiB or more.
 const CHUNK: usize = 2 << 20;
 
 const LAYOUT: KeyLayout = KeyLayout::Cid;
@@ -34,7 +33,7 @@ fn open(input: Input, mapped: bool) -> Result<Chunks> {
     Ok(chunks)
 }
 
-/// Frames a CAR front to back, through one buffer or mapped from the page cache; returns the number of blocks.
+/// Frames a CAR, through one buffer or mapped. Returns the number of blocks.
 pub fn frame(input: Input, mapped: bool) -> Result<u64> {
     let mut chunks = open(input, mapped)?;
     let (mut blocks, mut spare) = (0, None);
@@ -49,7 +48,6 @@ pub fn frame(input: Input, mapped: bool) -> Result<u64> {
 pub struct Snapshot(Vec<Chunk>);
 
 impl Snapshot {
-    /// Reads all of it.
     pub fn read(input: Input) -> Result<Self> {
         let mut chunks = open(input, false)?;
         std::iter::from_fn(|| chunks.next(None).transpose()).collect::<Result<_>>().map(Self)
@@ -71,18 +69,18 @@ impl Snapshot {
         self.sections().map(|(chunk, section)| key(chunk, &section))
     }
 
-    /// Reads the CID of every block and takes its key out; returns the sum of the keys' last bytes.
+    /// Reads the CID and key of every block. Returns the sum of the keys' last bytes.
     pub fn extract_keys(&self, layout: KeyLayout) -> u64 {
         let records = self.sections().map(|(chunk, section)| Record::new(&chunk.bytes, &section, layout));
         records.filter_map(|record| record.key().last().copied()).map(u64::from).sum()
     }
 
-    /// Learns from the keys of the whole snapshot.
+    /// Learns borders from all keys.
     pub fn learn(&self, bits: u32) -> Routing {
         Routing(Router::learn(self.keys(), bits))
     }
 
-    /// Routes every key; returns the sum of the partitions.
+    /// Routes every key. Returns the sum of the partitions.
     pub fn route(&self, routing: &Routing) -> u64 {
         self.keys().map(|(key, digest_at)| u64::from(routing.0.route(key, digest_at).partition)).sum()
     }
@@ -92,7 +90,7 @@ impl Snapshot {
         self.spilled(routing, dir, piece).map(|_| ())
     }
 
-    /// Spills as [`Snapshot::spill`] does, and returns the files to be read.
+    /// Spills like [`Snapshot::spill`], and returns the files.
     pub fn spilled(&self, routing: &Routing, dir: &Path, piece: usize) -> Result<Spilled> {
         let spill = Spill::new(dir.to_owned(), routing.0.partitions());
         let mut pieces = PartitionBuffers::new(routing.0.partitions(), piece);
@@ -107,7 +105,7 @@ impl Snapshot {
         Ok(Spilled(spill))
     }
 
-    /// The blocks in memory, and their entries in partitions that are still to be sorted.
+    /// The blocks in memory, and their unsorted entries in partitions.
     pub fn into_partitions(self, routing: &Routing) -> (Blocks, Entries) {
         let mut entries = vec![Vec::new(); routing.0.partitions() as usize];
         for (chunk, section) in self.sections() {
@@ -126,11 +124,10 @@ fn key<'a>(chunk: &'a Chunk, section: &Section) -> (&'a [u8], usize) {
     (key, LAYOUT.digest_in_key(&section.cid))
 }
 
-/// Partitions in files.
 pub struct Spilled(Spill);
 
 impl Spilled {
-    /// Reads every partition whole, through one buffer, as building does; returns the bytes read.
+    /// Reads every partition through one buffer, as building does. Returns the bytes read.
     pub fn read(&self) -> Result<u64> {
         let (mut bytes, mut spare) = (0, None);
         for partition in 0..self.0.partitions() {
@@ -142,25 +139,22 @@ impl Spilled {
     }
 }
 
-/// A journal that is appended to.
 pub struct Appending(JournalBench);
 
 impl Appending {
-    /// A new one in `dir`, which must exist.
+    /// Creates a journal in `dir`, which must exist.
     pub fn new(dir: &Path) -> Result<Self> {
         JournalBench::open(dir).map(Self)
     }
 
-    /// Appends the entry of a read up to `offset`, whose partitions are `partitions` files, and syncs it.
+    /// Appends and syncs the entry of a read up to `offset` with `partitions` files.
     pub fn append(&self, offset: u64, partitions: u32) -> Result<()> {
         self.0.append_read(offset, partitions)
     }
 }
 
-/// A router.
 pub struct Routing(Router);
 
-/// Blocks in memory.
 pub struct Blocks(BlockArena);
 
 /// One entry a block, partition by partition.
@@ -176,7 +170,6 @@ impl Entries {
 }
 
 impl Blocks {
-    /// Sorts each partition by its keys.
     pub fn sort(&self, entries: &mut Entries) {
         entries.0.iter_mut().for_each(|partition| self.0.sort(partition));
     }
@@ -185,25 +178,23 @@ impl Blocks {
         sorted.0.iter().flat_map(|partition| self.0.walk(partition)).map(|(_, record)| record)
     }
 
-    /// Reads every record in the order of the keys; returns the sum of the values' last bytes.
+    /// Reads every record in the order of the keys. Returns the sum of the values' last bytes.
     pub fn walk(&self, sorted: &Entries) -> u64 {
         self.records(sorted).filter_map(|record| record.value().last()).map(|&byte| u64::from(byte)).sum()
     }
 }
 
-/// SST files with certain options.
 pub struct Ssts {
     options: SstOptions,
     path: PathBuf,
 }
 
 impl Ssts {
-    /// Files in `dir`.
     pub fn new(map: &OptionMap, dir: &Path) -> Result<Self> {
         Ok(Self { options: SstOptions::new(map, dir)?, path: dir.join("bench.sst") })
     }
 
-    /// Builds one file of all records; the file before it is replaced.
+    /// Builds a file of all records, and replaces the file before.
     pub fn build(&self, blocks: &Blocks, sorted: &Entries) -> Result<PathBuf> {
         let mut writer = SstWriter::create(&self.options, self.path.clone())?;
         for record in blocks.records(sorted) {

@@ -1,5 +1,4 @@
-//! The entry points of the fuzz targets: parsers that are not public, each beside a plain model. No part of the
-//! library's interface.
+//! Entry points of the fuzz targets: parsers, each compared with a simple model.
 
 mod texts;
 
@@ -12,13 +11,10 @@ use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::car::{HeaderStep, NullPadding, Step, next_section, read_header};
 use crate::source::input::{Body, ByteStream, Compression, Input};
 
-/// The longest block that the fuzzed reader accepts, in bytes: enough to outgrow a chunk, too little to be slow.
+/// The longest block of the fuzzed reader, in bytes: longer than a chunk, and fast.
 const MAX_BLOCK: u64 = 1 << 20;
 
-/// Reads `data` as a CAR in chunks of at least `chunk` bytes and compares with a reader that has all of it at once.
-///
-/// # Panics
-/// When the two disagree, or anything else about the reader is not as promised.
+/// Reads `data` as a CAR in chunks of at least `chunk` bytes. Panics unless the result matches a reader of the whole data.
 pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
     let limits = Limits { max_block: MAX_BLOCK, null_padding, fits: MAX_BLOCK, budget: 4 * MAX_BLOCK, chunk };
     let body = Body::Stream(Box::new(Memory { data: data.to_vec(), at: 0 }));
@@ -86,7 +82,7 @@ fn frames(data: &[u8], mut at: usize, null_padding: NullPadding) -> (Vec<usize>,
                 return (starts, null_padding == NullPadding::Eof && rest.iter().all(|&byte| byte == 0));
             }
             Ok(Step::Cut { .. }) => return (starts, false),
-            // A wrong CID in a whole section is found by the worker that takes the chunk: the frames go on.
+            // The worker of the chunk reports a wrong CID in a whole section. Framing continues.
             Err(_) => match unsigned_varint::decode::u64(rest) {
                 Ok((len, body)) if len <= body.len() as u64 && rest.len() - body.len() == varint_len(len) => {
                     starts.push(at);
@@ -99,9 +95,7 @@ fn frames(data: &[u8], mut at: usize, null_padding: NullPadding) -> (Vec<usize>,
 }
 
 /// Reads `block` as one of Steem (`kind` 0), Hive (1), an Antelope log of version 3 (2) or 4 (3).
-///
-/// # Panics
-/// When what is said about the block does not agree with itself.
+/// Panics if results contradict each other.
 pub fn chain(kind: u8, block: &[u8]) {
     let (family, version) = match kind % 4 {
         0 => (Family::Steem, 0),
@@ -146,7 +140,7 @@ pub fn chain(kind: u8, block: &[u8]) {
     }
 }
 
-/// Every problem is inside the block and has a next step.
+/// Checks that a problem is inside the block and has a hint.
 fn check_problem(problem: ChainProblem, block: &[u8]) {
     assert!(!problem.hint().is_empty() && !problem.to_string().is_empty());
     if let ChainProblem::Truncated { offset, .. }
@@ -166,11 +160,8 @@ fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Walks `data` as a block log, forward in batches of about `batch` bytes and backward from its end: what both find is the
-/// same, and every entry begins where its word says.
-///
-/// # Panics
-/// When the two disagree, or a batch is not what the log has.
+/// Walks `data` as a block log, forward in batches of about `batch` bytes and backward from its end. Panics unless both
+/// find the same entries.
 pub fn block_log(data: &[u8], batch: usize, trim: bool) {
     let dictionaries = Dictionaries::new(None);
     let tail = if trim { TornTail::Trim } else { TornTail::Error };

@@ -1,10 +1,9 @@
-//! The inside of the library for the tests, benches and fuzz targets of this repository. It promises nothing, and only the
-//! feature `testing` has it.
+//! Internals of the library for the tests, benches and fuzz targets of this repository.
 
 pub mod bench_support;
 pub mod fuzzing;
 
-/// Each module again under its own name, with what it shows to the rest of the library.
+/// Exports the public items of modules.
 macro_rules! inside {
     ($($module:ident)*) => { $(
         #[allow(missing_docs)]

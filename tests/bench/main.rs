@@ -1,4 +1,4 @@
-//! `bedload bench`, `tune` and `doctor`: what measures.
+//! `bedload bench` and `doctor`.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -10,7 +10,7 @@ const SCREEN: usize = 55;
 const LONG: usize = 64;
 const COLUMNS: usize = 100;
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 22] = [
     "",
     "import",
     "inspect",
@@ -29,7 +29,6 @@ const COMMANDS: [&str; 23] = [
     "presets explain",
     "presets diff",
     "bench",
-    "tune",
     "doctor",
     "help",
     "completions",

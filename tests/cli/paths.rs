@@ -39,7 +39,6 @@ fn missing_parents_are_not_created() {
         &["generate", "typo/dir/x.car", "--size", "1MiB"],
         &["bench", "snapshot.car", "--presets", "ingest", "--out", "typo/dir/x"],
         &["bench", "snapshot.car", "--presets", "ingest", "--dir", "typo/dir/x"],
-        &["tune", "snapshot.car", "--out", "typo/dir/x"],
         &["man", "typo/dir/x"],
     ] {
         let (code, said) = run(dir.path(), args);

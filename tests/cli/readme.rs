@@ -3,10 +3,9 @@
 use crate::common::run::{BEDLOAD, hermetic};
 
 /// Commands that are not run, and why.
-const LEFT_OUT: [(&str, &str); 3] = [
+const LEFT_OUT: [(&str, &str); 2] = [
     ("make install", "it builds the program and writes into the user's home"),
     ("bedload bench", "it imports with every preset for minutes"),
-    ("bedload tune", "it searches for an hour"),
 ];
 
 /// The commands of the README's consoles that begin with `bedload` or are left out, without their comments.

@@ -44,7 +44,6 @@ fn signal_stops_every_command_with_a_hint() {
         ("export db new.car --all --threads 1", Long::Work, ""),
         ("doctor snapshot.car --dir .", Long::Work, "run the same command again"),
         ("bench snapshot.car --presets ingest --runs 30", Long::Work, "to resume"),
-        ("tune snapshot.car --for total --budget 1h", Long::Work, "to resume"),
     ] {
         let mut command = program();
         command.args(line.split(' ')).current_dir(dir.path());

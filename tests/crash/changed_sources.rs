@@ -309,7 +309,7 @@ fn a_journal_of_another_version_is_refused_and_left_as_it_is() {
     let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
     case.dies_at("read:2");
     let refused = "another version of bedload began the unfinished import: its journal has the form 0, this program \
-                   reads the form 7";
+                   reads the form 8";
     // The form that named no version; and one whose other lines are unknown as well.
     let forms: [fn(&mut serde_json::Value); 2] = [
         |line| {

@@ -191,7 +191,7 @@ fn a_name_that_cannot_be_given_leaves_the_work_complete() {
     let Some(failing) = failing(&case, "rename", 1, Errno::IO, &to) else { return };
     let ended = failing.run();
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    ended.says(&[&format!("error: give its name to {}: Input/output error", case.db.display()), "hint: "]);
+    ended.says(&[&format!("error: rename to {}: Input/output error", case.db.display()), "hint: "]);
     case.nothing_under_the_name("a failing rename");
     assert_eq!(case.journal().last().expect("lines")["entry"], "complete");
     case.finishes();

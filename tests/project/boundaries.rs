@@ -319,7 +319,7 @@ fn modules_have_no_import_cycles() {
 /// The rows of the files of `load` in ARCHITECTURE.md, from the top: which of them has `module`.
 fn row(rows: &[BTreeSet<String>], module: &str) -> Option<usize> {
     let file = module.strip_prefix("load::")?.replace("::", "/");
-    let is_it = |name: &String| *name == file || (name.ends_with('/') && file.starts_with(name.as_str()));
+    let is_it = |name: &String| *name == file || (name.ends_with('/') && format!("{file}/").starts_with(name.as_str()));
     Some(rows.iter().position(|row| row.iter().any(is_it)).unwrap_or_else(|| panic!("no row has {file}")))
 }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::common::database::{bedload, generate, import};
+use proc_macro2::TokenTree;
 use serde_json::Value;
 use syn::visit::Visit;
 
@@ -39,6 +40,8 @@ const DOCUMENTS: [(&str, &str, &str); 15] = [
 struct Types {
     structs: BTreeMap<String, syn::ItemStruct>,
     enums: BTreeMap<String, syn::ItemEnum>,
+    /// The values of each enum that `named_enum!` defines.
+    named_enums: BTreeMap<String, Vec<String>>,
 }
 
 impl<'ast> Visit<'ast> for Types {
@@ -51,6 +54,16 @@ impl<'ast> Visit<'ast> for Types {
     fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
         if serializes(&item.attrs) {
             self.enums.insert(item.ident.to_string(), item.clone());
+        }
+    }
+    fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
+        let tokens: Vec<TokenTree> = item.mac.tokens.clone().into_iter().collect();
+        if item.mac.path.is_ident("named_enum")
+            && let [.., TokenTree::Ident(name), TokenTree::Group(variants)] = tokens.as_slice()
+        {
+            let values = variants.stream().into_iter().filter(|token| matches!(token, TokenTree::Literal(_)));
+            let values = values.map(|value| value.to_string().replace('"', "`")).collect();
+            self.named_enums.insert(name.to_string(), values);
         }
     }
 }
@@ -133,6 +146,7 @@ impl Types {
             ("Map", _) => "object".into(),
             ("ImportReport", _) => "object, as of `import`".into(),
             _ if self.enums.contains_key(&name) => self.choices(&name),
+            _ if self.named_enums.contains_key(&name) => self.named_enums[&name].join(", "),
             _ => {
                 assert!(self.structs.contains_key(&name), "{name} is not known here");
                 if !parts.contains(&name) {

@@ -1,4 +1,4 @@
-//! `bench` and `tune` on a snapshot at a URL: it is fetched once and removed afterwards.
+//! `bench` on a snapshot at a URL: it is fetched once and removed afterwards.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -115,11 +115,6 @@ fn wrong_checksum_stops_a_comparison() {
     assert!(said.contains(&format!("its SHA-256 is {}, and should be", sha256(&small().bytes))), "{said}");
     nothing_is_left(&place);
     assert!(names(&place.path("out")).contains(&"bench.json".to_owned()), "another run may go on there");
-    let mut tune = bedload();
-    tune.args(["tune", &server.url("small.car"), "--out"]).arg(place.path("tuned")).arg("--dir").arg(work_dir(&place));
-    let (_, said) = ends(tune, 3);
-    assert!(said.contains("its SHA-256 is"), "{said}");
-    nothing_is_left(&place);
 }
 
 #[test]
@@ -183,9 +178,8 @@ fn interrupted_fetch_leaves_no_files() {
 #[test]
 fn tune_fetches_the_snapshot_once() {
     let (place, server) = (Place::new(), Server::new(small()));
-    let mut tune = bedload();
-    tune.args(["tune", &server.url("a.car"), "--json", "--budget", "2s", "--out"]).arg(place.path("tuned"));
-    tune.arg("--dir").arg(work_dir(&place)).arg("--write").arg(place.path("mine.toml"));
+    let mut tune = bench(&server.url("a.car"), &place);
+    tune.args(["--tune", "--json", "--budget", "2s", "--write"]).arg(place.path("mine.toml"));
     let (report, said) = ends(tune, 0);
     let report: Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["snapshot"]["path"].as_str(), Some(&*server.url("a.car")), "{said}");

@@ -125,7 +125,7 @@ fn malformed_urls_hide_secrets() {
         check(&["import", url, "--db", "db", "--json", "--report", "report.json"]);
         check(&["import", snapshot, url, "--db", "db", "--report", "report.json"]);
         check(&["import", url, "--db", "db", "--progress", "json"]);
-        for command in ["inspect", "doctor", "bench", "tune"] {
+        for command in ["inspect", "doctor", "bench"] {
             check(&[command, url]);
         }
         for sum in [url.clone(), format!("sha256:{url}")] {

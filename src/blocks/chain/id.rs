@@ -8,7 +8,7 @@ use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 /// Bytes of the longest id.
 const LONGEST: usize = 32;
 
-/// The id of a block or a transaction, or a merkle root. [`Display`] gives lower-case hex, and hex is read back.
+/// The id of a block or a transaction, or a merkle root. Its text is hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id {
     /// Zeros from `len` on, so that the derived comparisons hold.
@@ -16,19 +16,19 @@ pub struct Id {
     len: u8,
 }
 
-/// Why a text is no id.
+/// The error for a text that is not an id.
 #[derive(Debug, thiserror::Error, Clone, Copy, PartialEq, Eq)]
 pub enum IdError {
     /// Not 40 and not 64 characters.
     #[error("an id has 40 hex digits (Steem, Hive) or 64 (Antelope), not {len}")]
     Length {
-        /// How many there are.
+        /// Number of characters.
         len: usize,
     },
     /// Not hex.
     #[error("`{character}` is no hex digit")]
     NoHex {
-        /// The first one that is none.
+        /// The first other character.
         character: char,
     },
 }

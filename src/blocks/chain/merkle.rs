@@ -37,8 +37,8 @@ pub(crate) fn legacy(leaves: &mut Vec<Node>) -> Option<Node> {
     })
 }
 
-/// Reduces even trees that stand one behind the other to their roots: level by level, each level of all of them at once.
-/// `sizes` says how many leaves each tree has; one without leaves has no root.
+/// Reduces consecutive even trees to their roots, each level of all trees at once. `sizes` are their numbers of leaves.
+/// A tree without leaves has no root.
 pub(crate) fn even_trees(nodes: &mut Vec<Node>, sizes: &mut [usize]) {
     let (mut parents, mut places) = (Vec::new(), Vec::new());
     while sizes.iter().any(|size| *size > 1) {
@@ -61,7 +61,6 @@ pub(crate) fn even_trees(nodes: &mut Vec<Node>, sizes: &mut [usize]) {
     }
 }
 
-/// Level by level, in place.
 fn reduce(nodes: &mut Vec<Node>, parent: impl Fn(&Node, Option<&Node>) -> Node) -> Option<Node> {
     while nodes.len() > 1 {
         let parents = nodes.len().div_ceil(2);

@@ -1,8 +1,7 @@
 //! The blocks of Steem, Hive and Antelope chains: header, id and transactions of one stored block.
 //!
-//! All functions are pure functions over the stored bytes of one block. Ids and roots are always computed from the stored
-//! bytes, because real chains hold values that no program would write today. Signatures are not checked against keys: that
-//! needs a chain's state.
+//! Ids and roots are always computed from the stored bytes, because real chains have values that no program would write
+//! today. Signatures are not checked against keys: that needs a chain's state.
 //!
 //! ```text
 //! Steem, Hive   signed header | transactions

@@ -1,4 +1,4 @@
-//! Names of accounts without an allocation: a header has one, and headers are read by the million.
+//! Names of accounts without an allocation, because headers are read by the million.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Deref;
@@ -15,15 +15,15 @@ impl Name {
     /// The longest name in bytes. Steem and Hive have at most 16, Antelope 13, some forks of Steem 25.
     pub const LONGEST: usize = 32;
 
-    /// A name of printable ASCII characters; `None` for anything else.
+    /// A name of printable ASCII characters; `None` for other bytes.
     pub(super) fn new(name: &[u8]) -> Option<Self> {
         let mut bytes = [0; Self::LONGEST];
         bytes.get_mut(..name.len())?.copy_from_slice(name);
         name.iter().all(u8::is_ascii_graphic).then_some(Self { bytes, len: name.len() as u8 })
     }
 
-    /// The name behind an Antelope number: twelve characters of five bits from the top, a thirteenth of four, dots at
-    /// the end left out.
+    /// The name of an Antelope number: twelve characters of five bits from the top and one of four, without dots at the
+    /// end.
     pub(super) fn from_number(number: u64) -> Self {
         const CHARACTERS: &[u8; 32] = b".12345abcdefghijklmnopqrstuvwxyz";
         let mut bytes = [0; Self::LONGEST];

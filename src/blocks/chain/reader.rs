@@ -1,11 +1,10 @@
-//! A position in the bytes of a block, that only ever moves forward and never past the end.
+//! A position in the bytes of a block.
 
 use super::ChainProblem;
 
 /// The most bytes that a number of 32 bits takes in base 128.
 const VARINT_BYTES: usize = 5;
 
-/// Reads a block front to back.
 #[derive(Debug, Clone)]
 pub(super) struct Reader<'a> {
     block: &'a [u8],
@@ -18,7 +17,7 @@ impl<'a> Reader<'a> {
         Self { block, at }
     }
 
-    /// How far the reader is, in bytes from the block's start.
+    /// The position, in bytes from the block's start.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -33,7 +32,6 @@ impl<'a> Reader<'a> {
         self.block.get(start..self.at).unwrap_or_default()
     }
 
-    /// The next `len` bytes.
     pub(super) fn take(&mut self, len: usize, inside: &'static str) -> Result<&'a [u8], ChainProblem> {
         let end = self.at.checked_add(len);
         let taken = end.and_then(|end| self.block.get(self.at..end));
@@ -42,24 +40,22 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// The next `N` bytes.
     pub(super) fn array<const N: usize>(&mut self, inside: &'static str) -> Result<[u8; N], ChainProblem> {
         let mut bytes = [0; N];
         bytes.copy_from_slice(self.take(N, inside)?);
         Ok(bytes)
     }
 
-    /// One byte.
     pub(super) fn u8(&mut self, inside: &'static str) -> Result<u8, ChainProblem> {
         self.array(inside).map(|[byte]| byte)
     }
 
-    /// Four bytes, the lowest first.
+    /// Reads a little-endian number.
     pub(super) fn u32(&mut self, inside: &'static str) -> Result<u32, ChainProblem> {
         self.array(inside).map(u32::from_le_bytes)
     }
 
-    /// Eight bytes, the lowest first.
+    /// Reads a little-endian number.
     pub(super) fn u64(&mut self, inside: &'static str) -> Result<u64, ChainProblem> {
         self.array(inside).map(u64::from_le_bytes)
     }
@@ -74,7 +70,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number in base 128, the lowest digits first. More bytes than needed are allowed, as nodes allow them.
+    /// Reads a number in base 128, the lowest digits first. Like nodes, it accepts more bytes than needed.
     pub(super) fn varint(&mut self, what: &'static str) -> Result<u32, ChainProblem> {
         let offset = self.at;
         let mut value = 0u64;
@@ -88,8 +84,8 @@ impl<'a> Reader<'a> {
         Err(ChainProblem::VarintTooLong { offset, what })
     }
 
-    /// A count of at most `max` things, each of at least `least` bytes: what cannot fit the rest is refused here and
-    /// not after reading it.
+    /// Reads a count of at most `max` parts, each of at least `least` bytes. A count that the rest has no room for is
+    /// refused.
     pub(super) fn count(&mut self, what: &'static str, max: u32, least: usize) -> Result<u32, ChainProblem> {
         let offset = self.at;
         let len = self.varint(what)?;
@@ -102,7 +98,7 @@ impl<'a> Reader<'a> {
         Ok(len)
     }
 
-    /// Bytes behind their length, at most `max`.
+    /// Reads a length of at most `max`, and as many bytes.
     pub(super) fn bytes(&mut self, what: &'static str, max: u32) -> Result<&'a [u8], ChainProblem> {
         let len = self.count(what, max, 1)?;
         self.take(len as usize, what)

@@ -1,17 +1,18 @@
-//! `bedload bench`: which preset is best, here, for this snapshot.
+//! `bedload bench`: compares presets, and searches for better options.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::bench::node::MAX_NODE_OPS;
-use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_NODE_OPS, DEFAULT_RUNS, Order, Vary};
+use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_MARGIN, DEFAULT_RUNS, Order, Vary};
+use crate::progress::CancellationToken;
 use crate::report::bench::{BenchReport, CompareReport, compare};
 use crate::report::shell_word;
-use crate::source::remote::shown_path;
 use crate::{Error, preset::Preset};
 
 use crate::cli::args::{NetworkArgs, this_program};
+use crate::cli::command_line::command_line;
 use crate::cli::globals::Globals;
 use crate::cli::progress::runs::Runs;
 use crate::cli::render::{self, rows, screen};
@@ -36,6 +37,12 @@ pub struct Args {
     /// Try each of these values with each preset; may be repeated, and multiplies
     #[arg(long, value_name = "OPTION=A,B,..", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "What")]
     pub vary: Vec<String>,
+    /// Search for faster options around the one preset: try single changes, then combine the faster ones
+    #[arg(long, requires = "presets", conflicts_with_all = ["vary", "reference"], help_heading = "What")]
+    pub tune: bool,
+    /// Write the combination of --tune as a preset if it is shown to be faster
+    #[arg(long, value_name = "FILE", requires = "tune", help_heading = "What")]
+    pub write: Option<PathBuf>,
     /// The preset to compare the others with; the default is the first one
     #[arg(long, value_name = "PRESET", hide_possible_values = true, value_parser = values::preset(), help_heading = "What", hide_short_help = true)]
     pub reference: Option<String>,
@@ -66,12 +73,6 @@ pub struct Args {
     /// Lookups of each kind in each finished database; 0 for none
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LOOKUPS, help_heading = "How", hide_short_help = true)]
     pub lookups: u64,
-    /// Reads and writes like a node's after them; 0 for none [default: 10000]
-    ///
-    /// One of five operations writes a new block, in batches with the WAL. Give millions to see flushes, compactions
-    /// and stalls; they end after a minute.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MAX_NODE_OPS), help_heading = "How", hide_short_help = true)]
-    pub node_ops: Option<u64>,
     /// Leave out the scan of each finished database
     #[arg(long, help_heading = "How", hide_short_help = true)]
     pub no_scan: bool,
@@ -115,22 +116,39 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         )?);
     }
     let Some(source) = &args.source else {
-        // Clap requires one of the two. This runs nothing, so that there is nothing to keep.
+        // Clap requires one of the two.
         let mut report = bench::load(args.recommend.as_deref().unwrap_or(&args.out))?;
         bench::analyse_again(&mut report, args.reference.as_deref(), args.margin)?;
-        return print(&report, globals, args);
+        return print(&report, globals, args, None);
     };
+    if let Some(file) = args.write.as_ref().filter(|file| file.exists()) {
+        return Err(Error::State {
+            path: file.clone(),
+            reason: "exists already".into(),
+            hint: "name another file with --write".into(),
+        }
+        .into());
+    }
     let options = options(args, source)?;
     signals::cancel_on_signals(&options.stop, "run the same command again to resume")?;
-    let report = bench::bench(&options, &Runs::new("bench", globals))?;
+    let runs = Runs::new("bench", globals);
+    let (report, preset) =
+        if args.tune { bench::tune(&options, &runs)? } else { (bench::bench(&options, &runs)?, None) };
+    drop(runs);
+    let written = args.write.as_deref().zip(preset);
+    if let Some((file, preset)) = &written {
+        // Another process may have created the file since.
+        let created = File::create_new(file).and_then(|mut created| created.write_all(preset.as_bytes()));
+        created.map_err(Error::io("write", *file))?;
+    }
     let done = format!("all runs are done and kept in {}", args.out.display());
     output::report_done(done, "read report.md there, or analyse them again with --recommend", || {
-        print(&report, globals, args)
+        print(&report, globals, args, written.map(|(file, _)| file))
     })?;
     nothing_ran(&report).map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// The error of two comparisons that cannot be put side by side.
+/// Returns the error for two comparisons without a common preset.
 fn nothing_in_common(compared: &CompareReport, a: &Path) -> Error {
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     Error::Usage {
@@ -146,7 +164,7 @@ fn nothing_in_common(compared: &CompareReport, a: &Path) -> Error {
     }
 }
 
-/// The error of a comparison without a single run to judge.
+/// Returns the error for a comparison without a successful run.
 fn nothing_ran(report: &BenchReport) -> Option<Error> {
     if report.figures.variants.iter().any(|variant| variant.runs > 0) {
         return None;
@@ -161,55 +179,52 @@ fn nothing_ran(report: &BenchReport) -> Option<Error> {
 }
 
 fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
-    let mut options = BenchOptions::new(source, this_program()?, &args.out);
-    options.network = args.network.options([source])?;
-    options.command = Some(command_line());
-    options.presets = presets(&args.presets);
-    options.set.clone_from(&args.set);
-    options.vary = args.vary.iter().map(|text| Vary::parse(text)).collect::<Result<_, Error>>()?;
-    options.runs = args.runs;
-    options.warmup = args.warmup;
-    options.order = args.order;
-    options.seed = args.seed;
-    options.cold = args.cold;
-    options.budget = args.budget;
-    options.reference.clone_from(&args.reference);
-    options.margin = args.margin.unwrap_or(options.margin);
-    options.lookups = args.lookups;
-    // The workload takes its keys from the lookups.
-    options.node_ops = args.node_ops.unwrap_or(if args.lookups > 0 { DEFAULT_NODE_OPS } else { 0 });
-    options.scan = !args.no_scan;
-    options.dir.clone_from(&args.dir);
-    Ok(options)
+    Ok(BenchOptions {
+        source: source.to_owned(),
+        network: args.network.options([source])?,
+        command: Some(command_line(std::env::args_os().skip(1))),
+        program: this_program()?,
+        presets: presets(&args.presets),
+        set: args.set.clone(),
+        vary: args.vary.iter().map(|text| Vary::parse(text)).collect::<Result<_, Error>>()?,
+        runs: args.runs,
+        warmup: args.warmup,
+        order: args.order,
+        seed: args.seed,
+        cold: args.cold,
+        budget: args.budget,
+        reference: args.reference.clone(),
+        margin: args.margin.unwrap_or(DEFAULT_MARGIN),
+        lookups: args.lookups,
+        scan: !args.no_scan,
+        dir: args.dir.clone(),
+        out: args.out.clone(),
+        stop: CancellationToken::default(),
+    })
 }
 
-fn print(report: &BenchReport, globals: &Globals, args: &Args) -> anyhow::Result<()> {
+fn print(report: &BenchReport, globals: &Globals, args: &Args, written: Option<&Path>) -> anyhow::Result<()> {
     if globals.json {
         return output::print_json(report);
     }
     let mut out = std::io::stdout().lock();
-    // A name in a cell that is broken could begin a line like a message; a file gets the table whole.
+    // On a terminal, text without a table must not wrap: a line could begin like a message. A file gets the table whole.
     let (lines, table) = (Some(screen::table_columns()), screen::stdout_columns());
     write!(out, "{}", render::bench::text(report, args.wide, lines, table))?;
     if args.recommend.is_none() {
         write!(out, "{}", rows::row("results", 13, &args.out.display().to_string()))?;
     }
+    if let (Some(file), Some(source)) = (written, &args.source) {
+        // `--preset` takes a path with a slash.
+        let preset = if file.components().count() > 1 { file.to_owned() } else { Path::new(".").join(file) };
+        let again =
+            command_line(["import", &source.to_string_lossy(), "--preset", &preset.to_string_lossy()].into_iter());
+        write!(out, "{}", rows::row("preset", 13, &format!("{}: {again} --db DIR", preset.display())))?;
+    }
     Ok(())
 }
 
-/// The words that this process was started with, as a shell reads them.
-fn command_line() -> String {
-    let quoted = |word: &str| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
-        let as_is = !word.is_empty() && word.chars().all(is_plain);
-        if as_is { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-    };
-    // A URL may hold a password or a signature.
-    let words = std::env::args_os().skip(1).map(|word| quoted(&shown_path(Path::new(&word)).to_string_lossy()));
-    std::iter::once("bedload".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// `all` is all; nothing is the default preset and RocksDB's own options.
+/// Returns the presets: all for `all`, and three usual ones if none is named.
 fn presets(named: &[String]) -> Vec<String> {
     match named {
         [] => ["ingest", "memtable", "rocksdb-defaults"].map(str::to_owned).to_vec(),

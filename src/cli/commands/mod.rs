@@ -14,6 +14,5 @@ pub mod presets;
 pub mod seed;
 pub mod shell;
 pub mod stat;
-pub mod tune;
 pub mod verify;
 pub mod walk;

@@ -93,7 +93,7 @@ fn explained(word: Option<&str>, overrides: Overrides) -> crate::Result<Resolved
     let Some(file) = word.and_then(options_file) else {
         return preset::resolve(&overrides.preset(word)?, &overrides);
     };
-    if overrides.has_options_file() {
+    if overrides.options_file.is_some() {
         return Err(crate::Error::Usage {
             reason: format!("{} is an OPTIONS file, and --options-file names another", file.display()),
             hint: "give one of them".into(),

@@ -1,4 +1,4 @@
-//! The progress of `bedload bench` and `bedload tune`: a line for each run that is over, and in between what the current one
+//! The progress of `bedload bench`: a line for each run that is over, and in between what the current one
 //! does and how long all of them will still take.
 
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! The report of `bedload bench`.
 
 use crate::report::bench::{
-    BenchReport, Circumstance, CompareReport, circumstances, columns_by_total, compare_rows, recommendation_lines,
-    warnings,
+    BenchReport, CompareReport, FigureTable, circumstances, compare_rows, figure_table, recommendation_lines, warnings,
 };
 use crate::report::{shown, shown_in_line};
 
@@ -13,35 +12,35 @@ use crate::cli::render::table::{align_numbers, table_within, text as lines};
 /// The width of names of lines.
 const NAMES: usize = 13;
 
-/// The comparison for people: circumstances, a line a variant, what to beware of, and the recommendation. `wide` has all
-/// columns, in lines that stay whole. The table has `table_columns` at most, the text around it `columns`.
+/// Returns circumstances, a row for each variant, notes, and the recommendation. With `wide` the table has all columns and
+/// its lines are not broken. Otherwise it has at most `table_columns` columns; the text around it has at most `columns`.
 pub fn text(report: &BenchReport, wide: bool, columns: Option<usize>, table_columns: Option<usize>) -> String {
     let fit = |text: &str| fit(&shown(text), NAMES + 1, columns);
     let rows = |rows: Vec<(&str, String)>| -> String {
         rows.into_iter().map(|(name, value)| row(name, NAMES, &value.replace('`', ""))).collect()
     };
-    let mut text = fit(&rows(circumstances(report)));
-    text.push('\n');
-    text.push_str(&table(report, wide, table_columns.filter(|_| !wide)));
-    let mut behind = String::new();
+    let FigureTable { headings, rows: cells } = figure_table(report, wide);
+    let mut table = table_within(&headings, table_columns.filter(|_| !wide));
+    table.add_rows(cells);
+    align_numbers(&mut table);
+    let mut notes = String::new();
     if !report.figures.reference.is_empty() {
-        behind.push_str(&format!(
+        notes.push_str(&format!(
             "\nmedians; ratio of totals to {}, taken round by round, in brackets its 95 % interval\n",
             shown_in_line(&report.figures.reference)
         ));
     }
     for warning in warnings(report) {
-        behind.push_str(&format!("note: {}\n", warning.replace('`', "")));
+        notes.push_str(&format!("note: {}\n", warning.replace('`', "")));
     }
     if let Some(found) = &report.figures.recommendation {
-        behind.push('\n');
-        behind.push_str(&rows(recommendation_lines(found)));
+        notes.push('\n');
+        notes.push_str(&rows(recommendation_lines(found)));
     }
-    text.push_str(&fit(&behind));
-    text
+    format!("{}\n{}{}", fit(&rows(circumstances(report))), lines(&table), fit(&notes))
 }
 
-/// Two comparisons side by side: what differs besides the figures, then a line for each figure of each preset.
+/// Returns two comparisons side by side: the differences, then a row for each figure of each preset.
 pub fn compared(report: &CompareReport, columns: Option<usize>) -> String {
     let draw = |header: &[&str], rows: Vec<Vec<String>>| {
         let mut table = table_within(header, columns);
@@ -50,33 +49,21 @@ pub fn compared(report: &CompareReport, columns: Option<usize>) -> String {
     };
     let mut text = String::new();
     if !report.differences.is_empty() {
-        let differs =
-            |it: &Circumstance| vec![it.what.to_owned(), shown_in_line(&it.a).into(), shown_in_line(&it.b).into()];
-        text.push_str(&draw(&["differs", "A", "B"], report.differences.iter().map(differs).collect()));
+        let rows = report.differences.iter().map(|it| [it.what, &it.a, &it.b].map(|cell| shown_in_line(cell).into()));
+        text.push_str(&draw(&["differs", "A", "B"], rows.map(Vec::from).collect()));
         text.push_str("\nThe ratios below are due to all that differs above, not only to presets.\n\n");
     }
     let figures = compare_rows(report).into_iter().map(Vec::from).collect();
     text.push_str(&draw(&["preset", "figure", "A", "B", "B / A"], figures));
-    let mut behind = String::new();
+    let mut notes = String::new();
     for (side, names) in [("A", &report.only_a), ("B", &report.only_b)] {
         if !names.is_empty() {
-            behind.push_str(&format!("only in {side}: {}\n", shown_in_line(&names.join(", "))));
+            notes.push_str(&format!("only in {side}: {}\n", shown_in_line(&names.join(", "))));
         }
     }
-    behind.push_str("medians, in brackets the range of single runs; of a ratio what those ranges allow\n");
-    text.push_str(&fit(&behind, 0, columns));
+    notes.push_str("medians, in brackets the range of single runs; of a ratio what those ranges allow\n");
+    text.push_str(&fit(&notes, 0, columns));
     text
-}
-
-fn table(report: &BenchReport, wide: bool, columns: Option<usize>) -> String {
-    let all = columns_by_total(report, wide);
-    let header: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-    let mut table = table_within(&header, columns);
-    for row in 0..all.first().map_or(0, |(_, cells)| cells.len()) {
-        table.add_row(all.iter().map(|(_, cells)| cells.get(row).map_or("", String::as_str)));
-    }
-    align_numbers(&mut table);
-    lines(&table)
 }
 
 #[cfg(test)]
@@ -85,7 +72,7 @@ mod tests {
     use crate::report::bench::tests::report;
 
     #[test]
-    fn the_table_is_as_it_was() {
+    fn table_text() {
         insta::assert_snapshot!("bench", text(&report(), false, None, None));
         insta::assert_snapshot!("bench_wide", text(&report(), true, None, None));
     }
@@ -106,7 +93,7 @@ mod tests {
     fn comparison_without_runs_is_shown() {
         let mut report = report();
         report.runs.clear();
-        report.figures = crate::bench::figures(&["ingest".to_owned()], "ingest", 0.05, &[]);
+        report.figures = crate::bench::figures::figures(&["ingest".to_owned()], "ingest", 0.05, &[]);
         assert!(text(&report, false, None, None).contains("\ningest"));
     }
 }

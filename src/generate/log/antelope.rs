@@ -30,7 +30,7 @@ pub(super) struct Genesis {
 }
 
 impl Genesis {
-    /// Time, a key, and the limits that nodes have by default.
+    /// A genesis with the default limits of nodes.
     pub(super) fn new(seed: u64) -> Self {
         let mut state = Vec::with_capacity(110);
         let micros = (SLOTS_START * 1000 + u64::from(START - 1) * 500) * 1000;
@@ -46,7 +46,7 @@ impl Genesis {
         Self { state, chain_id }
     }
 
-    /// The bytes before the blocks of a log of this version.
+    /// The bytes before the blocks of a log.
     pub(super) fn preamble(&self, version: u32, first: u32) -> Vec<u8> {
         let mut preamble = version.to_le_bytes().to_vec();
         if version > 1 {
@@ -81,7 +81,7 @@ pub(super) fn header(
     out.extend(if first_in_a_row && !savanna { 240u16 } else { 0 }.to_le_bytes());
     out.extend_from_slice(previous.as_bytes());
     out.extend_from_slice(root.as_bytes());
-    // Block 1 has the chain's id where others have the root of their actions.
+    // Block 1 has the chain's id instead of the root of its actions.
     if block == 1 {
         out.extend(Genesis::new(seed).chain_id)
     } else {
@@ -100,7 +100,7 @@ pub(super) fn header(
         }
     }
     if savanna {
-        // What the block says about finality: the number of the last certified block and whether that is strong.
+        // The finality extension: the number of the last certified block, and if it is strong.
         out.extend([1, 2, 0, 7]);
         out.extend((block - 1).to_le_bytes());
         out.extend([1, 0, 0]);
@@ -135,7 +135,7 @@ fn producer(turn: u64) -> u64 {
     number(&name)
 }
 
-/// The number behind a name of up to twelve characters; others than names have count as dots.
+/// The number of a name of up to twelve characters. Characters that names do not have count as dots.
 pub(super) fn number(name: &[u8]) -> u64 {
     let value = |character: &u8| match character {
         b'1'..=b'5' => u64::from(character - b'1' + 1),
@@ -145,7 +145,6 @@ pub(super) fn number(name: &[u8]) -> u64 {
     name.iter().take(12).zip(0..).fold(0, |number, (character, at)| number | value(character) << (59 - 5 * at))
 }
 
-/// The number of an account's name.
 pub(super) fn account(words: &Words, noise: &mut Noise) -> u64 {
     number(words.account(noise).as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Transactions of Antelope blocks: transfers of tokens, and whatever games and exchanges send.
+//! Transactions of Antelope blocks: transfers of tokens, moves of games, messages.
 
 use flate2::{Compress, Compression, FlushCompress};
 use sha2::{Digest, Sha256};
@@ -27,7 +27,7 @@ pub(super) fn body(words: &Words, kind: Kind, zlib: &mut Zlib, noise: &mut Noise
     let mut leaves = Vec::with_capacity(count);
     let mut pruned = 0;
     if kind.version == PRUNABLE {
-        // Complete, as it was made by an older version; one block in 16 has lost prunable data.
+        // State 2 is complete. One block in 16 has lost prunable data.
         out.push(2);
     }
     let state = out.len().wrapping_sub(1);
@@ -39,13 +39,13 @@ pub(super) fn body(words: &Words, kind: Kind, zlib: &mut Zlib, noise: &mut Noise
     extensions(kind.savanna, noise, out);
     if pruned > 0 {
         out[state] = 0;
-        // The entry keeps the room that it had.
+        // The entry keeps its size.
         out.resize(out.len() + pruned, 0);
     }
     (count as u32, chain::antelope_root(&mut leaves, kind.savanna))
 }
 
-/// Writes a receipt; returns the leaf of the tree. `pruned` counts the bytes that were there before.
+/// Writes a receipt and returns the leaf of the tree. `pruned` counts removed bytes.
 fn receipt(
     words: &Words,
     kind: Kind,
@@ -56,7 +56,7 @@ fn receipt(
     pruned: &mut usize,
 ) -> [u8; 32] {
     let start = out.len();
-    // A transaction that was sent earlier and is executed, or fails, in this block: only its id is in it.
+    // Of a deferred transaction only the id is in the block.
     let deferred = noise.below(40) == 0;
     out.push(if deferred { [0, 1, 2, 3, 4][noise.below(5) as usize] } else { 0 });
     out.extend((100 + noise.below(2000) as u32).to_le_bytes());
@@ -149,7 +149,7 @@ fn write(words: &Words, block: u64, noise: &mut Noise, out: &mut Vec<u8>) {
     varint(out, 0);
 }
 
-/// Compresses with zlib, over and over with the same memory: it takes hundreds of KiB, of which a transaction needs few.
+/// Compresses with zlib, with memory that is reused.
 pub(super) struct Zlib(Compress);
 
 impl Zlib {
@@ -159,7 +159,7 @@ impl Zlib {
 
     fn pack(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.0.reset();
-        // Room for what cannot be compressed at all.
+        // Room for incompressible bytes.
         let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 64);
         let done = self.0.compress_vec(bytes, &mut packed, FlushCompress::Finish);
         debug_assert_eq!(done.ok(), Some(flate2::Status::StreamEnd));

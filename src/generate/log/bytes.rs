@@ -1,4 +1,4 @@
-//! Writing what nodes read: numbers in base 128, and bytes behind their length.
+//! Functions that append parts of blocks.
 
 use super::super::random::{Noise, mix};
 
@@ -8,7 +8,7 @@ pub(super) fn varint(out: &mut Vec<u8>, value: usize) {
     out.extend_from_slice(unsigned_varint::encode::usize(value, &mut buffer));
 }
 
-/// Appends bytes behind their length.
+/// Appends a length and bytes.
 pub(super) fn text(out: &mut Vec<u8>, bytes: impl AsRef<[u8]>) {
     varint(out, bytes.as_ref().len());
     out.extend_from_slice(bytes.as_ref());
@@ -33,8 +33,7 @@ pub(super) fn key(out: &mut Vec<u8>, noise: &mut Noise) {
     random(out, 32, noise);
 }
 
-/// Appends a reference to one of the last blocks, as transactions have it: the low half of its number, and four bytes of
-/// an id that no block has.
+/// Appends a reference to one of the last blocks: the low half of its number, and four bytes that are not of its id.
 pub(super) fn reference(out: &mut Vec<u8>, block: u64, noise: &mut Noise) {
     let referred = block.saturating_sub(1 + noise.below(20));
     out.extend((referred as u16).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Reading the dictionaries that Hive's blocks are packed with.
+//! Dictionaries of Hive's blocks.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +12,7 @@ const ENDING: &str = "M.dict.zst";
 /// The most bytes of a dictionary; real ones have 220 KiB.
 const LARGEST: u64 = 16 << 20;
 
-/// Reads every `NNNM.dict.zst` of a directory; other files are passed over.
+/// Reads every `NNNM.dict.zst` of a directory.
 pub fn read_dictionaries(dir: &Path) -> Result<Dictionaries> {
     let mut found = Dictionaries::new();
     let files = std::fs::read_dir(dir).map_err(Error::io("read", dir))?;

@@ -19,14 +19,14 @@ pub enum Artifacts {
     /// Head number only.
     #[cfg(any(test, feature = "testing"))]
     V1_0,
-    /// With the first block's number and a mark of an interrupted generation.
+    /// Also the first block's number, and a mark of an interrupted generation.
     V1_1,
 }
 
 /// The entry of an index for each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
-    /// The word behind it: `block_log.index` (Steem), `blocks.index` (Antelope).
+    /// The word after the block: `block_log.index` (Steem), `blocks.index` (Antelope).
     Words,
     /// The word and most of the id: `block_log.artifacts` (Hive).
     Artifacts(Artifacts),
@@ -49,7 +49,6 @@ impl<W: Write + Seek> IndexWriter<W> {
         Ok(writer)
     }
 
-    /// Adds the next block.
     pub fn push(&mut self, entry: &LogEntry) -> io::Result<()> {
         let (first, _) = *self.ends.get_or_insert((entry.number, entry.number));
         self.ends = Some((first, entry.number));
@@ -60,7 +59,7 @@ impl<W: Write + Seek> IndexWriter<W> {
         }
     }
 
-    /// Writes the head, which is complete only now, and returns `out`.
+    /// Writes the complete head and returns `out`.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.seek(SeekFrom::Start(0))?;
         self.head()?;

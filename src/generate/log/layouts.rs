@@ -1,4 +1,4 @@
-//! Other layouts of a block log, in memory: tests need them, no command makes them.
+//! Other layouts of a block log in memory, for tests.
 //!
 //! ```text
 //! parts        block_log_part.0001 ..: positions start at 0 again in each
@@ -12,15 +12,12 @@ use super::files::{IndexKind, IndexWriter};
 use super::{LogEntry, LogSpec, VERSION};
 use crate::blocks::chain::Family;
 
-/// Bits of a word that are a position; the others say how a block is packed. (Hive; the others have positions only.)
+/// Bits of a word that are the position. The other bits of Hive's words say how a block is packed.
 const POSITION: u64 = (1 << 48) - 1;
 
-/// A file that is one of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The usual name.
     pub name: String,
-    /// The file's content.
     pub log: Vec<u8>,
     /// Its blocks, with positions in this file.
     pub entries: Vec<LogEntry>,
@@ -62,8 +59,8 @@ pub fn partitions(spec: &LogSpec, log: &[u8], entries: &[LogEntry], blocks: u32)
     entries.chunks(blocks.max(1) as usize).map(partition).collect()
 }
 
-/// An Antelope log of version 3 of which a node has pruned all but the last `live` blocks: holes, here zeros, on whole
-/// pages, and the number of blocks in the end.
+/// An Antelope log of version 3 of which a node has pruned all but the last `live` blocks: whole pages are holes, here
+/// zeros, and the number of blocks is at the end.
 pub fn pruned(log: &[u8], entries: &[LogEntry], live: u32) -> Vec<u8> {
     const PAGE: usize = 4096;
     let mut file = log.to_vec();
@@ -80,7 +77,7 @@ pub fn pruned(log: &[u8], entries: &[LogEntry], live: u32) -> Vec<u8> {
     file
 }
 
-/// The blocks of `entries`, taken from `log` and put behind `preamble`.
+/// The blocks of `entries`, copied from `log`, after `preamble`.
 fn part(name: String, preamble: Vec<u8>, log: &[u8], entries: &[LogEntry]) -> Part {
     let mut part = Part { name, log: preamble, entries: Vec::with_capacity(entries.len()) };
     for entry in entries {

@@ -28,7 +28,7 @@ const BLOCKS: u64 = 128;
 /// Bytes of the word after an entry.
 const WORD: usize = 8;
 
-/// Kinds of streams of random numbers, one number a chunk or block.
+/// Kinds of streams of random numbers. A stream has the number of a chunk or block.
 const BODIES: u64 = 1 << 61;
 const HEADERS: u64 = 2 << 61;
 const PACKING: u64 = 3 << 61;
@@ -39,7 +39,7 @@ pub(super) struct Chain {
     pub(super) previous: Id,
     pub(super) blocks: u64,
     pub(super) transactions: u64,
-    /// Bytes of the log if no block were packed.
+    /// Bytes of the log without compression.
     pub(super) raw_bytes: u64,
     full: bool,
 }
@@ -66,12 +66,11 @@ struct Piece {
     drafts: Vec<Draft>,
     headers: Vec<u8>,
     linked: Vec<Linked>,
-    /// Entries with a gap for each position.
+    /// Entries with zeros in place of each position.
     out: Vec<u8>,
     entries: Vec<LogEntry>,
 }
 
-/// Everything that the threads share.
 struct Shared<'a> {
     spec: &'a LogSpec,
     words: Words,

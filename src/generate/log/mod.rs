@@ -1,12 +1,11 @@
-//! Block logs of any size, made up: Steem, Hive and Antelope chains for benchmarks, tests and trying things out.
+//! Generated block logs of any size of Steem, Hive and Antelope chains.
 //!
-//! Numbers, links, ids and merkle roots are right, transactions are of the kinds and sizes that people send, and about
-//! half of the bytes can be compressed away. The same [`LogSpec`] gives the same blocks on every machine, with any number
-//! of threads. A block has about 5.5 KiB on average, as the first 20 million blocks of Steem had (110 GB); no census of
-//! Antelope's is at hand, and its blocks are made as large.
+//! Numbers, links, ids and merkle roots are correct, transactions have real kinds and sizes, and compression about
+//! halves a log. The same [`LogSpec`] gives the same blocks on every machine, with any number of threads. A block has
+//! about 5.5 KiB on average, like the first 20 million blocks of Steem (110 GB).
 //!
-//! Not here: a chain that a node would accept. Signatures and keys are noise, no account has what is spent, and the block that
-//! a transaction refers to does not exist.
+//! A node would not accept the chain: signatures and keys are noise, accounts do not have what is spent, and the blocks
+//! that transactions refer to do not exist.
 //!
 //! ```
 //! use bedload::testing::blocks::chain::Family;
@@ -50,9 +49,9 @@ use crate::progress::{Phase, Progress};
 pub use dictionaries::read_dictionaries;
 pub use pack::Dictionaries;
 
-/// The version of an Antelope log unless another is requested.
+/// The default version of an Antelope log.
 pub const VERSION: u32 = 3;
-/// The first Savanna block of a log of version 3 unless another is requested.
+/// The default first Savanna block of a log of version 3.
 pub const SAVANNA_FROM: u32 = 10_001;
 
 /// A block log to generate.
@@ -68,16 +67,14 @@ pub struct LogSpec {
     dictionaries: Dictionaries,
 }
 
-/// One block of a generated log, as an index knows it.
+/// One block of a generated log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEntry {
-    /// The block's number.
     pub number: u32,
-    /// The block's id.
     pub id: Id,
-    /// The word behind the block: its position in bits 0 to 47 (Hive; all bits otherwise), and how it is packed.
+    /// The word after the block: its position in bits 0 to 47 (Hive; all bits otherwise), and how it is packed.
     pub word: u64,
-    /// Bytes of the block as it is stored, without the word behind it.
+    /// Bytes of the stored block, without the word.
     pub len: u32,
 }
 
@@ -111,8 +108,8 @@ pub struct LogSummary {
 impl LogSpec {
     /// A log of up to `size` bytes without compression, at least one block; seed 0; from block 1.
     ///
-    /// Hive's blocks are one in eight raw, the others zstd frames. An Antelope log has version [`VERSION`] and turns to
-    /// Savanna with block [`SAVANNA_FROM`].
+    /// One in eight blocks of Hive is raw, the others are zstd frames. An Antelope log has version [`VERSION`] and
+    /// Savanna blocks from [`SAVANNA_FROM`] on.
     pub fn new(family: Family, size: u64) -> Self {
         let (version, savanna_from) = match family {
             Family::Steem | Family::Hive => (0, None),
@@ -186,7 +183,7 @@ impl LogSpec {
         Ok(Self { dictionaries, ..self })
     }
 
-    /// The id that the first block follows: zeros before block 1, else a number and noise.
+    /// The id before the first block: zeros before block 1, otherwise a number and noise.
     fn first_parent(&self) -> Id {
         let mut bytes = [0; 32];
         if self.first_block > 1 {

@@ -1,7 +1,7 @@
-//! Packing the blocks of a Hive log: some raw, some in zstd frames, some in frames with a dictionary.
+//! Packing of the blocks of a Hive log: raw, in zstd frames, or in frames with a dictionary.
 //!
-//! A frame is stored without its magic number, content size, checksum and dictionary number; the word behind it says
-//! what is needed: bit 63 that it is a frame, bit 56 that it needs a dictionary, bits 48 to 55 which.
+//! A frame is stored without its magic number, content size, checksum and dictionary number. The word after it has bit
+//! 63 for a frame, bit 56 for a dictionary, and the number of the dictionary in bits 48 to 55.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,18 +12,16 @@ use zstd::zstd_safe::{CParameter, compress_bound};
 
 use super::super::random::Noise;
 
-/// The level: nodes take 15, which takes far longer and unpacks the same.
+/// The level of compression. Nodes use 15, which takes far longer.
 const LEVEL: i32 = 1;
 /// One block in this many stays raw.
 const RAW_EVERY: u64 = 8;
-/// The number of a dictionary is that of the block by this.
+/// Blocks that share a dictionary.
 const BLOCKS_PER_DICTIONARY: u32 = 1_000_000;
 /// Bytes of a frame's magic number.
 const MAGIC: usize = 4;
 
-/// The block is a zstd frame.
 pub(super) const ZSTD: u64 = 1 << 63;
-/// The frame needs a dictionary.
 pub(super) const DICTIONARY: u64 = 1 << 56;
 const DICTIONARY_SHIFT: u32 = 48;
 
@@ -37,7 +35,7 @@ pub(super) struct Prepared(BTreeMap<u8, EncoderDictionary<'static>>);
 pub(super) struct Packer<'a> {
     prepared: &'a Prepared,
     plain: Compressor<'a>,
-    /// A dictionary and the compressor with it: the last one only, since a log goes from one to the next.
+    /// The last dictionary and the compressor with it.
     with: (Option<u8>, Compressor<'a>),
     buffer: Vec<u8>,
 }
@@ -47,7 +45,7 @@ impl Prepared {
         Self(dictionaries.iter().map(|(&number, bytes)| (number, EncoderDictionary::copy(bytes, LEVEL))).collect())
     }
 
-    /// The dictionary for a block: the one of its million, or the last one there is.
+    /// The dictionary for a block: that of its million, or the last one.
     fn number(&self, block: u32) -> Option<u8> {
         let last = *self.0.keys().next_back()?;
         let own = (block / BLOCKS_PER_DICTIONARY).min(last.into()) as u8;
@@ -61,7 +59,7 @@ impl<'a> Packer<'a> {
         Ok(Self { prepared, plain: new()?, with: (None, new()?), buffer: Vec::new() })
     }
 
-    /// Appends a block to `out`, packed or not; returns the attributes of the word behind it.
+    /// Appends a block to `out`, packed or raw. Returns the attributes of its word.
     pub(super) fn pack(&mut self, number: u32, block: &[u8], noise: &mut Noise, out: &mut Vec<u8>) -> io::Result<u64> {
         let (raw, plain) = (noise.below(RAW_EVERY) == 0, noise.below(2) == 0);
         if raw {
@@ -81,7 +79,7 @@ impl<'a> Packer<'a> {
     }
 }
 
-/// Frames that carry nothing but content.
+/// Frames without size, checksum and dictionary number.
 fn frames_only(mut compressor: Compressor<'_>) -> io::Result<Compressor<'_>> {
     for parameter in
         [CParameter::ContentSizeFlag(false), CParameter::ChecksumFlag(false), CParameter::DictIdFlag(false)]

@@ -8,7 +8,7 @@ use super::steem_operations::Operations;
 use super::words::Words;
 use crate::blocks::chain::{self, Id};
 
-/// When block 1 was made: 2016-03-24T16:05:00, in seconds since 1970.
+/// The time of block 1: 2016-03-24T16:05:00, in seconds since 1970.
 const START: u64 = 1_458_835_500;
 /// Seconds between two blocks.
 const INTERVAL: u64 = 3;
@@ -17,7 +17,7 @@ const INTERVAL: u64 = 3;
 const TRANSACTIONS: &[(u64, u64)] =
     &[(30_000, 1), (250_000, 8), (500_000, 14), (900_000, 30), (990_000, 55), (999_000, 81), (MILLION, 161)];
 
-/// Writes the transactions of a block; returns how many, and their merkle root.
+/// Writes the transactions of a block. Returns their number and merkle root.
 pub(super) fn body(words: &Words, hive: bool, block: u64, noise: &mut Noise, out: &mut Vec<u8>) -> (u32, Id) {
     let count = noise.draw(TRANSACTIONS) as usize - 1;
     varint(out, count);
@@ -42,7 +42,7 @@ pub(super) fn header(words: &Words, block: u32, previous: Id, root: Id, noise: &
     let start = out.len();
     out.extend_from_slice(previous.as_bytes());
     out.extend(time(block.into()).to_le_bytes());
-    // A round has 21 witnesses; who they are changes slowly.
+    // A round has 21 witnesses, which change slowly.
     let witness = u64::from(block % 21) + 21 * u64::from(block >> 16);
     text(out, words.account(&mut Noise::new(witness, 4)));
     out.extend_from_slice(root.as_bytes());
@@ -56,7 +56,7 @@ pub(super) fn header(words: &Words, block: u32, previous: Id, root: Id, noise: &
     chain::steem_id(&out[start..], block)
 }
 
-/// When a block was made, in seconds since 1970.
+/// The time of a block, in seconds since 1970.
 fn time(block: u64) -> u32 {
     (START + (block.saturating_sub(1)) * INTERVAL) as u32
 }

@@ -1,23 +1,23 @@
-//! Made-up names, links and texts, as repetitive as those of people.
+//! Generated names, links and texts, as repetitive as real ones.
 
 use super::super::random::Noise;
 
-/// How many accounts there are.
+/// Number of accounts.
 const ACCOUNTS: usize = 4096;
-/// How many words there are.
+/// Number of words.
 const WORDS: usize = 1000;
-/// Bytes of the text that all texts are cut from. Larger than what a block of a table or a frame holds, so that the same
-/// passage rarely occurs twice in one.
+/// Bytes of the text that all texts are cut from. It is larger than a block of a table or a frame, so that a passage
+/// rarely occurs twice in one.
 const PROSE: usize = 1 << 20;
-/// Bytes of its start that occur again and again.
+/// Bytes at its start that repeat often.
 const PHRASES: usize = 8 << 10;
-/// Pieces of text are this long at most.
+/// The longest piece of text.
 const PIECE: u64 = 240;
 
 const VOWELS: &[u8] = b"aeiou";
 const CONSONANTS: &[u8] = b"bcdfghklmnprstvw";
 
-/// Everything that is written is taken from here. The same in every log: seeds choose among it.
+/// Accounts and texts, the same in every log.
 pub(super) struct Words {
     accounts: Vec<String>,
     prose: Vec<u8>,
@@ -61,7 +61,7 @@ impl Words {
         let mut prose = Vec::with_capacity(PROSE + 16);
         while prose.len() < PROSE {
             for _ in 0..4 + noise.below(12) {
-                // Products of even numbers are uneven: few words are common, most are rare.
+                // Products of random numbers: few words are common, most are rare.
                 let rank = noise.below(WORDS as u64) * noise.below(WORDS as u64) / WORDS as u64;
                 let rank = rank * noise.below(WORDS as u64) / WORDS as u64;
                 prose.extend_from_slice(words.get(rank as usize).map_or(b"a", |word| word.as_bytes()));
@@ -74,7 +74,7 @@ impl Words {
         Self { accounts, prose, slugs }
     }
 
-    /// The name of an account; few of them are busy.
+    /// The name of an account. Few accounts are frequent.
     pub(super) fn account(&self, noise: &mut Noise) -> &str {
         let count = self.accounts.len() as u64;
         let rank = noise.below(count) * noise.below(count) / count;
@@ -86,7 +86,7 @@ impl Words {
         let mut left = len;
         while left > 0 {
             let piece = left.min(40 + noise.below(PIECE - 40) as usize);
-            // Half of it are phrases that many texts have.
+            // Half of the text are frequent phrases.
             let end = if noise.below(2) == 0 { PHRASES } else { self.prose.len() };
             let at = noise.below((end - piece) as u64) as usize;
             out.extend_from_slice(&self.prose[at..at + piece]);
@@ -94,7 +94,7 @@ impl Words {
         }
     }
 
-    /// The link of a post: always the same one for the same post.
+    /// The link of a post.
     pub(super) fn link(&self, post: u64) -> &[u8] {
         let mut noise = Noise::new(post, 2);
         let len = 16 + noise.below(40) as usize;

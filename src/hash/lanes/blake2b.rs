@@ -1,8 +1,8 @@
 //! blake2b of eight messages at a time, in the lanes of AVX-512 registers.
 //!
-//! Every lane takes the next message as soon as its own has ended, so messages of all lengths keep the lanes full; those of
-//! one length end together, which is cheaper. The function is that of RFC 7693, without a key; the tests of the checker compare it
-//! with `blake2b_simd`.
+//! A lane takes the next message when its own has ended, so messages of all lengths keep the lanes full. Messages of one length
+//! end together, which is cheaper. The function is that of RFC 7693, without a key. The tests of the checker compare it with
+//! `blake2b_simd`.
 
 use std::arch::x86_64::{
     __m512i, _MM_HINT_T1, _mm_prefetch, _mm512_add_epi64, _mm512_loadu_si512, _mm512_mask_mov_epi64,
@@ -52,8 +52,8 @@ pub(crate) struct Message<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Hashes all messages, and takes about as many bytes from the front of `ahead` into the core's cache, where the processor
-/// has nothing to wait for meanwhile. `done` receives a message's place and 64 bytes, of which the first `digest_size` are the digest.
+/// Hashes all messages, and prefetches about as many bytes from the front of `ahead`. `done` receives a message's place and 64
+/// bytes, of which the first `digest_size` are the digest.
 ///
 /// # Panics
 /// If the processor [lacks the instructions](super::are_supported).
@@ -67,10 +67,10 @@ pub(crate) fn hash<'a>(
     unsafe { hash_all(messages, ahead, done) }
 }
 
-/// A message as far as a lane has not hashed it.
+/// The rest of the message of a lane.
 #[derive(Clone, Copy)]
 struct Lane<'a> {
-    /// `None` in a lane that has run out of messages. It repeats the work of another one.
+    /// `None` in a lane without a message, which repeats the work of another lane.
     place: Option<usize>,
     rest: &'a [u8],
     /// Bytes hashed.
@@ -151,7 +151,7 @@ fn refill<'a>(
             continue;
         };
         *lane = Lane { place: Some(place), rest: bytes, count: 0 };
-        // The first word also has the parameters: no key, one lane, no tree (RFC 7693, section 2.5).
+        // The parameters in the first word: no key, no tree (RFC 7693, section 2.5).
         let parameters = 0x0101_0000 ^ u64::from(digest_size);
         for (word, (iv, parameters)) in state.iter_mut().zip(IV.into_iter().zip([parameters, 0, 0, 0, 0, 0, 0, 0])) {
             *word = _mm512_mask_mov_epi64(*word, 1 << at, _mm512_set1_epi64((iv ^ parameters) as i64));
@@ -180,7 +180,7 @@ fn load_whole(bytes: &[u8]) -> [__m512i; 2] {
     unsafe { [_mm512_loadu_si512(bytes.as_ptr().cast()), _mm512_loadu_si512(bytes.as_ptr().add(STEP / 2).cast())] }
 }
 
-/// The words of at most 128 bytes with zeros behind them.
+/// The words of at most 128 bytes, filled with zeros.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn load(bytes: &[u8]) -> [__m512i; 2] {

@@ -1,10 +1,8 @@
 //! SHA-256 of sixteen messages at a time.
 //!
-//! Messages that take equally many steps share the lanes, so that all of them end together: lanes that are filled again as
-//! soon as their message has ended take branches that no processor predicts. Few messages, or those of very different
-//! lengths, are hashed one at a time, with SHA-NI where the processor has it.
-//!
-//! The function is that of FIPS 180-4; the tests compare it with `sha2`, which hashes everywhere else.
+//! Messages with equally many steps share the lanes, so that they end together: refilling single lanes takes branches that no
+//! processor predicts. Few messages, or those of very different lengths, are hashed one at a time by `sha2`, with SHA-NI if the
+//! processor has it. The function is that of FIPS 180-4; the tests compare it with `sha2`.
 
 use sha2::{Digest, Sha256};
 
@@ -15,7 +13,7 @@ pub(crate) type Sum = [u8; 32];
 #[cfg(target_arch = "x86_64")]
 const STEP: usize = 64;
 
-/// Messages that are put in order at a time. Where they are in one piece of memory they stay in a second-level cache.
+/// Messages that are ordered at a time. Messages in one piece of memory stay in a second-level cache.
 #[cfg(target_arch = "x86_64")]
 const BATCH: usize = 1024;
 
@@ -51,10 +49,10 @@ mod avx512 {
     /// Messages that are hashed at a time.
     const LANES: usize = 16;
 
-    /// Steps of single messages that take as long as one of all lanes: where lanes would not save time, they are not used.
+    /// Steps of single messages that take as long as one step of all lanes.
     const PACE: usize = 8;
 
-    /// Steps of the longest messages that are put in order; longer ones come behind them in the order of the caller.
+    /// The most steps of a message that is ordered; longer ones follow in the order of the caller.
     const MOST_STEPS: usize = 256;
 
     /// The initial state (FIPS 180-4, section 5.3.3).
@@ -74,7 +72,7 @@ mod avx512 {
         0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208, 0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2,
     ];
 
-    /// Steps before the last one: padding takes nine bytes at least.
+    /// Steps before the last one. Padding takes at least nine bytes.
     fn last_step(message: &[u8]) -> usize {
         (message.len() + 8) / STEP
     }

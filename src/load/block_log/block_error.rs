@@ -1,31 +1,22 @@
 //! Errors of a block, before its place in the log is added.
 
-use std::path::Path;
-
 use crate::error::Error;
-use crate::source::block_log::{LogProblem, Part};
+use crate::source::block_log::LogProblem;
 
 /// The error of a block.
 pub(super) enum BlockError {
     Problem(LogProblem),
-    /// Of a block before it, which begins at this byte.
+    /// A problem of an earlier block, which begins at this byte.
     Earlier(u64, LogProblem),
     Other(Error),
 }
 
 impl BlockError {
-    pub fn at(self, part: &Part, offset: u64) -> Error {
+    /// The error of a block that begins at `offset`; `bad` makes it of the place and the problem.
+    pub fn at(self, offset: u64, bad: impl FnOnce(u64, LogProblem) -> Error) -> Error {
         match self {
-            Self::Problem(problem) => part.bad(offset, problem),
-            Self::Earlier(offset, problem) => part.bad(offset, problem),
-            Self::Other(error) => error,
-        }
-    }
-
-    pub fn of(self, path: &Path, offset: u64) -> Error {
-        match self {
-            Self::Problem(problem) => Error::bad_input(path, offset, problem),
-            Self::Earlier(offset, problem) => Error::bad_input(path, offset, problem),
+            Self::Problem(problem) => bad(offset, problem),
+            Self::Earlier(offset, problem) => bad(offset, problem),
             Self::Other(error) => error,
         }
     }

@@ -9,9 +9,6 @@ use crate::source::block_log::{Log, LogBody, LogProblem};
 
 /// Checks that the log has all requested blocks: its first block, and its last one where that is known. A log
 /// `may_begin_later` than with block 1.
-///
-/// # Errors
-/// [`Error::BadInput`] with [`LogProblem::First`] or [`LogProblem::OutOfRange`]: they are not all there.
 pub(super) fn check_bounds(
     name: &Path,
     options: &ImportOptions,
@@ -35,9 +32,6 @@ pub(super) fn check_bounds(
 }
 
 /// Checks that each range follows the one before it.
-///
-/// # Errors
-/// [`Error::BadInput`] with [`LogProblem::Number`] or [`LogProblem::Link`]: one does not.
 pub(super) fn check_joins(input: &Log, options: &ImportOptions, ranges: &[RangeDone]) -> Result<()> {
     for pair in ranges.windows(2) {
         let [one, next] = pair else { continue };
@@ -65,9 +59,6 @@ pub(super) fn check_joins(input: &Log, options: &ImportOptions, ranges: &[RangeD
 }
 
 /// Checks that the last block is the one that is expected, if one is.
-///
-/// # Errors
-/// [`Error::BadInput`] with [`LogProblem::Head`] or [`LogProblem::Checkpoint`]: it is another one.
 pub(super) fn check_head(options: &ImportOptions, ranges: &[RangeDone]) -> Result<()> {
     let last = ranges.last().map(|range| &range.last);
     let (Some((expected, id)), Some(last)) = (options.log.expect_head, last) else { return Ok(()) };

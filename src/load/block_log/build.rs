@@ -8,12 +8,10 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::block_log::block_error::BlockError;
 use crate::load::block_log::output::Output;
 use crate::load::block_log::transactions::{Finder, Found};
-use crate::load::built::RangeDone;
-use crate::load::built::Tally;
+use crate::load::built::{RangeDone, Tally};
 use crate::report::BlockRef;
 use crate::schema::NUMBER;
-use crate::source::block_log::{Batch, Packing};
-use crate::source::block_log::{Chain, Checked};
+use crate::source::block_log::{Batch, Chain, Checked, Packing};
 
 /// The longest record of `block_ids`.
 const ID_RECORD: usize = 32 + NUMBER;
@@ -32,7 +30,6 @@ pub(super) struct RangeBuilder<'a> {
 }
 
 impl<'a> RangeBuilder<'a> {
-    /// Begins where `chain` does.
     pub fn new(chain: Chain<'a>, [blocks, ids]: [Output<'a>; 2], finder: Option<Finder<'a>>) -> Self {
         let verified = Default::default();
         Self { chain, blocks, ids, finder, first: None, last: None, payload: 0, verified }
@@ -76,16 +73,13 @@ impl<'a> RangeBuilder<'a> {
         Ok(header)
     }
 
-    /// Checks what is put off. The caller does so at the end of each batch: what is behind it may be a fault as well.
+    /// Checks deferred transactions. The caller does so at the end of each batch, before it reports a later fault.
     pub fn flush(&mut self) -> Result<(), BlockError> {
         self.finder.as_mut().map_or(Ok(()), Finder::flush)
     }
 
-    /// Completes the range, whose blocks are between `start` and `end`; `None` if it had none that are wanted. `partial` is
-    /// the directory of the work.
-    ///
-    /// # Errors
-    /// [`Error::State`]: what went to RocksDB is not what was verified; [`Error::Io`], [`Error::Rocks`]: the disk is full.
+    /// Completes the range between the bytes `start` and `end`; `None` if it has no wanted blocks. It is an error if the records
+    /// that went to RocksDB are not the verified ones.
     pub fn finish(self, part: usize, start: u64, end: u64, partial: &Path) -> Result<Option<RangeDone>> {
         for (output, verified) in [&self.blocks, &self.ids].into_iter().zip(self.verified) {
             let given = output.tally().map_or(verified, |tally| tally.read());
@@ -112,20 +106,19 @@ impl<'a> RangeBuilder<'a> {
             payload,
             packings: chain.packings,
             checkpoints: chain.checkpoints,
-            transactions: transactions.records,
-            transaction_digest: transactions.digest,
+            transactions,
             unknown_operations,
             extents,
         }))
     }
 
-    /// What was counted.
+    /// The tally of the blocks.
     pub fn counted(self) -> Result<Tally> {
         Ok(self.blocks.finish()?.tally)
     }
 }
 
-/// The record that finds a block by its id, and how much of it is the id.
+/// The record that finds a block by its id, and the bytes of the id.
 pub(super) fn id_record(header: &Header) -> ([u8; ID_RECORD], usize) {
     let mut record = [0; ID_RECORD];
     let id = header.id.as_bytes();

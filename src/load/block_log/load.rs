@@ -11,10 +11,7 @@ use crate::progress::Phase;
 use crate::source::block_log::Log;
 
 /// Checks that a log is the one that a finished import has read to its end. Files that no process has touched are.
-///
-/// # Errors
-/// [`Error::State`](crate::error::Error::State): it is another one, or has become longer.
-pub(in crate::load) fn is_whole(job: &Job<'_>, input: &Log) -> Result<()> {
+pub(in crate::load) fn check_whole(job: &Job<'_>, input: &Log) -> Result<()> {
     if !job.resumed.is_touched() {
         return Ok(());
     }
@@ -27,9 +24,7 @@ pub(in crate::load) fn load(job: &Job<'_>, input: &Log) -> Result<Loaded> {
     let families = ColumnFamilies::of_log(job);
     let sinks = Sinks::files(job, &families)?;
     let done = LogReader::new(job, input, &sinks).run()?;
-    if let Some(identity) = &job.resumed.identity {
-        identity.still_holds(job.options)?;
-    }
+    job.check_sources()?;
     job.progress.begin(Phase::Ingest, None);
     let reports = ingest(job, &families, &done.families(&families))?;
     Ok(report(job, input, &done, reports))

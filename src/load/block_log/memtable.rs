@@ -1,6 +1,6 @@
 //! A block log through memtables: batches in the order of the log, then the final compaction of each family.
 //!
-//! A node writes like this. Reading and checking are the same as with files; only the sinks differ.
+//! Only the sinks differ from those of the ingest loader.
 
 use crate::error::Result;
 use crate::failpoint;
@@ -8,12 +8,10 @@ use crate::load::block_log::read::LogReader;
 use crate::load::block_log::report::report;
 use crate::load::built::{FamilyDone, RangeDone};
 use crate::load::column_families::ColumnFamilies;
-use crate::load::compact::{Compacted, compact, watched};
-use crate::load::context::Job;
-use crate::load::context::Loaded;
-use crate::load::journal::{Checkpoint, Entry, SourceNews};
+use crate::load::compact::{Compacted, check_content, compact, memtable_report, watched};
+use crate::load::context::{Job, Loaded};
+use crate::load::journal::{Checkpoint, Entry, SourceDelta};
 use crate::load::sink::Sinks;
-use crate::load::sink::memtable::{self as sink, MemtableWriter, check_content};
 use crate::progress::Phase;
 use crate::report::FamilyReport;
 use crate::rocks::{Meter, Store};
@@ -25,27 +23,25 @@ pub(in crate::load) fn load(job: &Job<'_>, input: &Log) -> Result<Loaded> {
     let families = ColumnFamilies::of_log(job).written_to();
     let meter = Meter::default();
     let store = Store::create(&job.target.staging, &families.loading(), Some(&meter))?;
-    let sinks = Sinks::Batches(MemtableWriter::new(job, &store, &families));
+    let sinks = Sinks::batches(job, &store, &families);
     let done = watched(job, &store, None, || {
         let done = LogReader::new(job, input, &sinks).run()?;
         sinks.flush().map(|()| done)
     })?;
-    let batches = sinks.batches();
+    let batches = sinks.written_batches();
     drop(sinks);
-    if let Some(identity) = &job.resumed.identity {
-        identity.still_holds(job.options)?;
-    }
+    job.check_sources()?;
     note_source(job, &done.ranges)?;
     failpoint::reach("read-done");
     let compacted = compact(job, store, &families, &meter)?;
     let payload = done.ranges.iter().map(|range| range.payload).sum();
     let reports = check_families(job, &compacted, done.families(&families), payload)?;
-    let (memtable, rocksdb_written) = sink::report(&meter, batches, compacted.level0_files);
+    let (memtable, rocksdb_written) = memtable_report(&meter, batches, compacted.level0_files);
     let loaded = report(job, input, &done, reports);
     Ok(Loaded { memtable: Some(memtable), rocksdb_written: Some(rocksdb_written), ..loaded })
 }
 
-/// Appends to the journal the ranges that were read, by which a run after the last step knows the source again.
+/// Appends the joined ranges to the journal. By these a run after the last step compares the source.
 fn note_source(job: &Job<'_>, ranges: &[RangeDone]) -> Result<()> {
     let mut joined: Vec<RangeDone> = Vec::new();
     for range in ranges {
@@ -56,7 +52,7 @@ fn note_source(job: &Job<'_>, ranges: &[RangeDone]) -> Result<()> {
         joined.extend(rest);
     }
     joined.into_iter().try_for_each(|range| job.journal.append(&Entry::Range(Box::new(range))))?;
-    job.journal.append(&Entry::Held { checkpoint: Checkpoint::default(), padding: 0, news: SourceNews::default() })
+    job.journal.append(&Entry::Held { checkpoint: Checkpoint::default(), padding: 0, delta: SourceDelta::default() })
 }
 
 /// Counts and digests the records in each family, and compares them with those that were written.
@@ -72,11 +68,11 @@ fn check_families(
         TRANSACTIONS => PLACE as u64,
         _ => 0,
     };
-    let found_by: u64 = built.iter().map(|(name, done)| done.tally.records * value(name)).sum();
+    let found_by: u64 = built.iter().map(|(name, done)| done.tally.written.records * value(name)).sum();
     job.progress.begin(Phase::Check, Some(payload + found_by));
     let check = |(name, done): (&str, FamilyDone)| {
         let (found, _) = job.scan(reader, files, name).content()?;
-        check_content(job, found, done.tally.written())?;
+        check_content(job, found, done.tally.written)?;
         Ok(done.report(name, compacted.levels(name)))
     };
     built.into_iter().map(check).collect()

@@ -29,15 +29,13 @@ impl<'a> Output<'a> {
             return Ok(());
         }
         let digest = ContentDigest::of_section(record, key_len);
-        self.tally.digest.merge(digest);
-        self.tally.records += 1;
+        self.tally.written.add(digest);
         self.sink.put(record, key_len, digest)
     }
 
     /// Counts a record as a duplicate of an earlier one with the same key.
     pub fn repeated(&mut self, record: &[u8], key_len: usize) {
-        self.tally.duplicates += 1;
-        self.tally.duplicate_digest.add_section(record, key_len);
+        self.tally.duplicates.add(ContentDigest::of_section(record, key_len));
     }
 
     /// The tally so far; `None` if records are discarded.

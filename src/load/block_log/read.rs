@@ -1,5 +1,5 @@
-//! Reading a log: every thread takes the next range, or the next batch of a pipe, checks its blocks and passes their
-//! records to the outputs.
+//! Reading a log: each thread takes the next range, or the next batch of a pipe, checks its blocks and passes their records to
+//! the outputs.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,7 @@ use crate::load::block_log::bounds::{check_bounds, check_head, check_joins};
 use crate::load::block_log::build::RangeBuilder;
 use crate::load::block_log::output::Output;
 use crate::load::block_log::transactions::{Transactions, checks_roots};
-use crate::load::built::Tally;
-use crate::load::built::{FamilyDone, RangeDone};
+use crate::load::built::{FamilyDone, RangeDone, Tally};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::load::identity::another_source;
@@ -26,9 +25,7 @@ use crate::parallel::{ItemOrder, Pull};
 use crate::progress::Phase;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::sort::borders::Borders;
-use crate::source::block_log::{
-    Batch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker, begins_later,
-};
+use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker};
 use crate::source::block_log::{Chain, Expectations};
 
 /// Bytes of a log that are read at once.
@@ -37,7 +34,7 @@ pub(super) const WINDOW: usize = 1 << 20;
 /// Blocks of a pipe between two checks for a cancellation or a fault.
 const STEP: usize = 1024;
 
-/// What the threads share.
+/// The state that the threads share.
 pub(super) struct LogReader<'a> {
     job: &'a Job<'a>,
     input: &'a Log,
@@ -46,7 +43,7 @@ pub(super) struct LogReader<'a> {
     expectations: Expectations,
     range_bytes: u64,
     done: Mutex<Vec<RangeDone>>,
-    /// What a pipe repeats of the ranges of an earlier run, by their first block.
+    /// Tallies of the blocks that a pipe repeats of the ranges of an earlier run, by the first block of the range.
     repeated: Mutex<BTreeMap<u32, Tally>>,
 }
 
@@ -60,7 +57,7 @@ pub(super) struct LogDone {
 }
 
 impl LogDone {
-    /// What was built for each family.
+    /// The files of each family.
     pub fn families<'a>(&self, families: &ColumnFamilies<'a>) -> Vec<(&'a str, FamilyDone)> {
         let of = |name: &'a str| {
             let mut all = FamilyDone::default();
@@ -100,8 +97,8 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// Reads everything that an earlier run has not made durable; where that was all, the source must have nothing more.
-    /// Returns the bytes of the source that were consumed.
+    /// Reads everything that an earlier run has not made durable. If that was all, the source must have no more blocks. Returns
+    /// the bytes of the source that were consumed.
     pub fn read(&self) -> Result<u64> {
         let (job, input) = (self.job, self.input);
         *self.done.lock() = job.resumed.ranges.clone();
@@ -119,7 +116,7 @@ impl<'a> LogReader<'a> {
         Ok(consumed)
     }
 
-    /// Reads the log, and builds what is not built range by range.
+    /// Reads the log, and builds the ranges that are not built.
     pub fn run(mut self) -> Result<LogDone> {
         let (job, input) = (self.job, self.input);
         self.transactions = Transactions::new(job, input)?;
@@ -132,8 +129,7 @@ impl<'a> LogReader<'a> {
         check_joins(input, job.options, &ranges)?;
         check_head(job.options, &ranges)?;
         failpoint::reach("ranges");
-        let mut found = Content::default();
-        ranges.iter().for_each(|range| found.merge(range.transaction_content()));
+        let found: Content = ranges.iter().map(|range| range.transactions).sum();
         let transactions = match &self.transactions {
             Some(transactions) => {
                 job.progress.begin(Phase::Build, Some(transactions.bytes()));
@@ -143,7 +139,7 @@ impl<'a> LogReader<'a> {
             }
             None => Default::default(),
         };
-        // Each partition was compared when it was built, some by an earlier run; this is the whole.
+        // Each partition was compared when it was built, some by an earlier run. This compares all together.
         if transactions.tally.read() != found {
             let what = format!("holds {} of transactions, {found} were found in blocks", transactions.tally.read());
             return Err(Error::damaged_work(&job.target.partial, what));
@@ -170,7 +166,7 @@ impl<'a> LogReader<'a> {
         job.progress
             .expect_blocks(ranges.iter().chain(&done).map(|range| u64::from(range.last - range.first) + 1).sum());
         for (range, counted) in done.iter().zip(&job.resumed.ranges) {
-            job.progress.take_up(range.end - range.start, counted.blocks.tally.records);
+            job.progress.take_up(range.end - range.start, counted.blocks.tally.written.records);
         }
         self.pull(
             ranges.iter(),
@@ -203,7 +199,7 @@ impl<'a> LogReader<'a> {
         if let (Some(first), Some(last)) = (forward.first, forward.last())
             && !self.job.options.stop.is_cancelled()
         {
-            self.input_bounds(first, Some(last), &forward)?;
+            self.check_bounds(first, Some(last))?;
         }
         let repeated = self.repeated.lock();
         let is_same =
@@ -214,12 +210,11 @@ impl<'a> LogReader<'a> {
         Ok(())
     }
 
-    /// Checks the bounds of a pipe, whose lock the caller holds.
-    fn input_bounds(&self, first: u32, last: Option<u32>, forward: &Forward) -> Result<()> {
-        check_bounds(self.name(), self.job.options, first, last, begins_later(forward.preamble.as_ref()))
+    fn check_bounds(&self, first: u32, last: Option<u32>) -> Result<()> {
+        check_bounds(self.name(), self.job.options, first, last, self.input.may_begin_later())
     }
 
-    /// The file, or the source where that is several or a pipe.
+    /// The file, or the source if that is several files or a pipe.
     fn name(&self) -> &std::path::Path {
         match &self.input.body {
             LogBody::Files(LogFiles { parts, .. }) if parts.len() == 1 => {
@@ -229,7 +224,7 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// Takes the next batch of a pipe; the number of its first block.
+    /// Takes the next batch of a pipe. Returns the number of its first block.
     fn next_batch(&self, forward: &mut Forward, batch: &mut Batch) -> Result<Option<u32>> {
         let (_, to) = self.bounds();
         let next = forward.last().map_or_else(|| self.bounds().0.max(1), |last| last.saturating_add(1));
@@ -248,7 +243,7 @@ impl<'a> LogReader<'a> {
         let target = if is_first { WINDOW } else { usize::try_from(self.range_bytes).unwrap_or(usize::MAX) };
         let taken = forward.next(batch, target, until, &|consumed| self.job.progress.reach(consumed))?;
         if is_first && let Some(first) = forward.first {
-            self.input_bounds(first, None, forward)?;
+            self.check_bounds(first, None)?;
         }
         if !taken {
             return Ok(None);
@@ -257,7 +252,7 @@ impl<'a> LogReader<'a> {
         Ok(Some(last.wrapping_sub(batch.spans.len() as u32).wrapping_add(1)))
     }
 
-    /// The blocks that are wanted.
+    /// The first and last wanted block.
     fn bounds(&self) -> (u32, u32) {
         let log = &self.job.options.log;
         (log.from.unwrap_or(0), log.to.unwrap_or(u32::MAX))
@@ -288,7 +283,7 @@ impl<'a> LogReader<'a> {
         pull.finish().map(drop)
     }
 
-    /// Whether work on an item is of no use any more.
+    /// True if work on an item is useless.
     fn must_stop(&self, turn: &ItemOrder<'_>) -> bool {
         self.job.options.stop.is_cancelled() || turn.is_after_fault()
     }
@@ -298,11 +293,11 @@ impl<'a> LogReader<'a> {
         let sink = |family: &str| self.sinks.sink(family, Borders::default(), worker.gathered.as_ref());
         let outputs = [Output::new(sink(DEFAULT)?), Output::new(sink(BLOCK_IDS)?)];
         let finder = self.transactions.as_ref().map(Transactions::finder);
-        let chain = Chain::new(self.input.framing(), &self.expectations, unpacker, next, before);
+        let chain = Chain::new(self.input.framing, &self.expectations, unpacker, next, before);
         Ok(RangeBuilder::new(chain, outputs, finder))
     }
 
-    /// Reads a range and builds it; one that is `known` from an earlier run must have the same tally.
+    /// Reads a range and builds it. One that is `known` from an earlier run must have the same tally, and is not built.
     fn build_range(
         &self,
         files: &LogFiles,
@@ -314,6 +309,7 @@ impl<'a> LogReader<'a> {
         let no_part = || Error::broken_invariant("a range of the block log has no file");
         let mut reader = RangeReader::new(files, range, WINDOW).ok_or_else(no_part)?;
         let part = reader.part();
+        let bad = |offset: u64, problem| part.bad(offset, problem);
         let mut builder = self.builder(range.first, range.before, worker)?;
         if known.is_some() {
             builder.only_count();
@@ -321,7 +317,7 @@ impl<'a> LogReader<'a> {
         let batch = &mut worker.batch;
         let (mut start, mut end) = (range.start, range.start);
         let (from, to) = self.bounds();
-        // To the end of the range, not to its last number: that is compared below.
+        // To the end of the range: its last number is compared below.
         while builder.chain.next <= to {
             if self.must_stop(turn) {
                 return Ok(());
@@ -335,7 +331,7 @@ impl<'a> LogReader<'a> {
                 let Some(&span) = batch.spans.get(at) else { break };
                 let (offset, word) = (batch.offset(span), batch.word(span));
                 let number = builder.chain.next;
-                let header = builder.take(batch, at, from).map_err(|error| error.at(part, offset))?;
+                let header = builder.take(batch, at, from).map_err(|error| error.at(offset, bad))?;
                 part.check_index(indexed.get(at), word, &header);
                 end = offset + (span.end + 8 - span.start) as u64;
                 if number < from {
@@ -345,7 +341,7 @@ impl<'a> LogReader<'a> {
                     break;
                 }
             }
-            builder.flush().map_err(|error| error.at(part, end))?;
+            builder.flush().map_err(|error| error.at(end, bad))?;
             if known.is_none() {
                 self.job.progress.advance(batch.len(), batch.spans.len() as u64);
             }
@@ -378,6 +374,7 @@ impl<'a> LogReader<'a> {
         if known.is_none() && self.job.resumed.is_whole_log() {
             return Err(another_source(self.job.options, None));
         }
+        let bad = |offset: u64, problem| Error::bad_input(self.job.options.source(), offset, problem);
         let mut builder = self.builder(first, None, worker)?;
         let batch = &mut worker.batch;
         if known.is_some() {
@@ -393,10 +390,10 @@ impl<'a> LogReader<'a> {
             }
             let Some(&span) = batch.spans.get(at) else { break };
             let offset = batch.offset(span);
-            builder.take(batch, at, from).map_err(|error| error.of(self.job.options.source(), offset))?;
+            builder.take(batch, at, from).map_err(|error| error.at(offset, bad))?;
             end = offset + (span.end + 8 - span.start) as u64;
         }
-        builder.flush().map_err(|error| error.of(self.job.options.source(), end))?;
+        builder.flush().map_err(|error| error.at(end, bad))?;
         let counted = batch.spans.len().saturating_sub(1) / STEP * STEP;
         self.job.progress.advance(0, (batch.spans.len() - counted) as u64);
         match known {

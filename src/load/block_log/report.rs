@@ -2,13 +2,10 @@
 
 use crate::load::block_log::read::LogDone;
 use crate::load::built::RangeDone;
-use crate::load::context::Job;
-use crate::load::context::Loaded;
+use crate::load::context::{Job, Loaded};
 use crate::report::{FamilyReport, LogReport, LogVerified, Packings, not_covered};
 use crate::source::block_log::Log;
-use crate::source::car::chunks::Tail;
 
-/// The report of what was loaded.
 pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<FamilyReport>) -> Loaded {
     let options = job.options;
     let mut packings = Packings::default();
@@ -41,7 +38,7 @@ pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<F
         indexes: input.indexes(),
         trimmed_bytes: input.rest(),
         checkpoints: sum(|range| range.checkpoints),
-        transactions: options.log.indexes.transactions.then(|| sum(|range| range.transactions)),
+        transactions: options.log.indexes.transactions.then(|| sum(|range| range.transactions.records)),
         unknown_operations: unknown,
         families: families.clone(),
     });
@@ -54,18 +51,11 @@ pub(super) fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<F
         blocks: records,
         payload: sum(|range| range.payload),
         consumed: done.consumed,
-        tail: Tail::default(),
-        spilled: false,
         records,
-        duplicates: 0,
-        existing: 0,
         digest,
         levels,
-        memtable: None,
-        f3: Vec::new(),
         rocksdb_written: (!options.into_existing).then_some(written),
         log,
-        sources: Vec::new(),
-        routed: None,
+        ..Loaded::default()
     }
 }

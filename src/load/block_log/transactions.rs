@@ -1,32 +1,29 @@
-//! Transactions: their merkle roots checked, and the family that finds them by their ids.
+//! Transactions: the check of their merkle roots, and the family that finds them by their ids.
 //!
-//! Ids of transactions are hashes, so their records are spread evenly over partitions by their first bits, each a file
-//! that is later sorted on its own:
+//! Ids of transactions are hashes, so their first bits spread the records evenly over partitions. Each partition is a file
+//! that is sorted alone:
 //!
 //! ```text
 //! record: id (20 or 32 bytes) | block number, u32 big-endian | position in the block, u32 big-endian
 //! ```
 //!
-//! Records of one id come in the order of the chain; the first one is kept. (An Antelope chain names a delayed
-//! transaction twice: when it is deferred, and when it is executed.) The records of a range that an interrupted run had
-//! begun are written a second time, and equal records count once.
+//! Records of one id are in the order of the chain, and the first one is kept: an Antelope chain names a delayed transaction
+//! when it is deferred and when it is executed. The records of a range that an interrupted run had begun are written a second
+//! time, and equal records count once.
 
 use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::chain::{self, Header, SteemBatch, TransactionOptions};
 use crate::error::{Error, Result};
-use crate::failpoint;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::lanes;
 use crate::load::block_log::block_error::BlockError;
 use crate::load::block_log::output::Output;
 use crate::load::built::FamilyDone;
 use crate::load::context::Job;
-use crate::load::journal::Entry;
 use crate::load::options::ImportOptions;
 use crate::load::sink::Sinks;
 use crate::load::sink::batches::{BatchBuilder, SharedBatch};
-use crate::os::files::sync_dir;
 use crate::parallel::Pull;
 use crate::report::PartitionPlan;
 use crate::schema::{PLACE, TRANSACTIONS};
@@ -35,8 +32,7 @@ use crate::sort::pieces::PartitionBuffers;
 use crate::sort::router::Group;
 use crate::sort::shard::Shard;
 use crate::sort::spill::{Extent, Spill};
-use crate::source::block_log::Lookup;
-use crate::source::block_log::{Log, LogProblem};
+use crate::source::block_log::{Log, LogProblem, Lookup};
 
 /// Bytes of a record with the id of each family's length.
 const SHORT: usize = 20 + PLACE;
@@ -45,7 +41,7 @@ const LONG: usize = 32 + PLACE;
 /// The state that all threads share.
 pub(super) struct Transactions<'a> {
     job: &'a Job<'a>,
-    /// Where records go; `None` when transactions are checked and not indexed.
+    /// The index; `None` if transactions are only checked.
     index: Option<Index<'a>>,
     lookup: Lookup,
 }
@@ -61,21 +57,21 @@ struct Index<'a> {
 /// One thread's part, for one range.
 pub(super) struct Finder<'a> {
     all: &'a Transactions<'a>,
-    /// Blocks that are not checked yet; `None` where one at a time is as fast.
+    /// Blocks that are not checked yet; `None` if one at a time is as fast.
     batch: Option<SteemBatch<Known>>,
     pieces: Option<PartitionBuffers>,
     found: Content,
     unknown_operations: u64,
 }
 
-/// What is known of a block in a batch.
+/// A block in a batch.
 struct Known {
     packed: bool,
-    /// Where it begins in the log.
+    /// Its first byte in the log.
     offset: u64,
 }
 
-/// What was found in a range.
+/// The transactions of a range.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub transactions: Content,
@@ -83,7 +79,7 @@ pub(super) struct Found {
     pub extents: Vec<(u32, Extent)>,
 }
 
-/// Whether merkle roots of transactions are checked.
+/// True if merkle roots of transactions are checked.
 pub(super) fn checks_roots(options: &ImportOptions) -> bool {
     options.verify && !options.log.links_only
 }
@@ -108,7 +104,6 @@ impl<'a> Transactions<'a> {
         let index = match job.plan.log().and_then(|log| log.transactions.as_ref()) {
             None => None,
             Some(plan) => {
-                let built = |partition: u32| job.resumed.is_built(partition);
                 let mut extents: Vec<(u32, Extent)> = Vec::new();
                 for (partition, extent) in job.resumed.ranges.iter().flat_map(|range| &range.extents) {
                     match extents.iter_mut().find(|(known, _)| known == partition) {
@@ -117,7 +112,7 @@ impl<'a> Transactions<'a> {
                         None => extents.push((*partition, *extent)),
                     }
                 }
-                extents.retain(|(partition, _)| !built(*partition));
+                extents.retain(|(partition, _)| !job.resumed.is_built(*partition));
                 let spill = Spill::new(job.target.spill.clone(), 1 << plan.bits).resume(&extents, &[])?;
                 Some(Index { plan, spill, record: input.family(false).id_len() + PLACE, appending: RwLock::new(()) })
             }
@@ -148,8 +143,7 @@ impl<'a> Transactions<'a> {
         let bits = slice_bits(bytes, job.plan.sst_target(bytes));
         let together = 1usize << index.plan.bits.saturating_sub(bits);
         let groups = index.spill.partitions() as usize / together;
-        let done = FamilyDone { files: job.resumed.built_files.clone(), tally: job.resumed.tally, repeats: Vec::new() };
-        let done = Mutex::new(done);
+        let done = Mutex::new(job.resumed.built.clone());
         let pull = Pull::new(0..groups);
         sinks.run(&|error| pull.fail(error), |channel| {
             pull.run(0..job.plan.threads.min(groups).max(1), |_| {
@@ -197,8 +191,7 @@ impl<'a> Transactions<'a> {
             };
             job.progress.add(extent.bytes, extent.blocks);
             let all = output.tally().unwrap_or_default().read();
-            let mut used = all.without(before);
-            used.merge(again);
+            let used = all.without(before).and(again);
             if used != extent.content() {
                 return Err(index.spill.damaged(partition, used));
             }
@@ -206,18 +199,7 @@ impl<'a> Transactions<'a> {
         }
         let done = output.finish()?;
         if sinks.are_durable() {
-            failpoint::reach("built-synced");
-            sync_dir(&job.target.sst)?;
-            let FamilyDone { files, tally, repeats } = done.clone();
-            job.journal.append(&Entry::Built {
-                first: partitions.start,
-                end: partitions.end,
-                files,
-                tally,
-                repeats,
-            })?;
-            failpoint::reach("built");
-            job.uploads.map_or(Ok(()), |uploads| uploads.add(TRANSACTIONS, &done.files))?;
+            job.note_built(partitions, TRANSACTIONS, &done)?;
         }
         partitions.clone().try_for_each(|partition| index.spill.delete(partition))?;
         Ok(done)
@@ -238,8 +220,8 @@ impl Index<'_> {
         ContentDigest::of_section(record, self.record - PLACE)
     }
 
-    /// Appends the records of a partition in order, the first one of each id. Returns those that an interrupted run had
-    /// left, which were noted a second time. A record is sorted as `WORDS` numbers, which is faster than as bytes.
+    /// Appends the first record of each id of a partition, in order. Returns those that an interrupted run had left and that were
+    /// written again. A record is sorted as `WORDS` numbers, which is faster than as bytes.
     fn put_sorted<const WORDS: usize>(
         &self,
         partition: u32,
@@ -274,11 +256,8 @@ impl Index<'_> {
 }
 
 impl Finder<'_> {
-    /// Checks and notes the transactions of one block that begins at `offset`, at the latest with the next
+    /// Checks and notes the transactions of one block that begins at `offset`, or defers that to the next
     /// [`flush`](Self::flush).
-    ///
-    /// # Errors
-    /// [`BlockError::Problem`]: they are not those the header commits to; others as [`flush`](Self::flush).
     pub fn take(&mut self, block: &[u8], header: &Header, packed: bool, offset: u64) -> Result<(), BlockError> {
         let lookup = &self.all.lookup;
         let known = Known { packed, offset };
@@ -292,15 +271,12 @@ impl Finder<'_> {
         self.note(header, &found.map_err(|problem| LogProblem::Block { number: header.number, problem })?)
     }
 
-    /// Checks and notes what [`take`](Self::take) has put off. The caller does so before it reports a fault of a later block.
-    ///
-    /// # Errors
-    /// [`BlockError::Earlier`]: transactions are not those the header commits to; [`BlockError::Other`]: the disk is full.
+    /// Checks and notes deferred transactions. The caller does so before it reports a fault of a later block.
     pub fn flush(&mut self) -> Result<(), BlockError> {
         let lookup = &self.all.lookup;
         let Some(mut batch) = self.batch.take() else { return Ok(()) };
         batch.check(&lookup.options, |Known { packed, offset }, header, block, found| {
-            // The batch does not say what is wrong, nor does it know the other layout.
+            // The batch reports no reason, and does not know the other layout.
             let found = found.map_or_else(|| lookup.of_block(block, header, *packed), Ok);
             let problem = |problem| LogProblem::Block { number: header.number, problem };
             let found = found.map_err(|error| BlockError::Earlier(*offset, problem(error)))?;
@@ -332,7 +308,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Completes the partitions' part of the range, and makes it durable if a later run can use it.
+    /// Appends the rest of the range to the partitions, and syncs them if a later run can use it.
     ///
     /// # Panics
     /// If a block has not been checked.

@@ -1,24 +1,20 @@
-//! From a chunk to its blocks, each checked against its hash before it is passed on.
+//! The blocks of a chunk, each verified against its hash.
 
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result};
-use crate::hash::{Checker, Claim, problem_of};
-use crate::load::journal::Journal;
-use crate::load::links::{Gathered, LinkList};
-use crate::load::options::ImportOptions;
+use crate::hash::{Checker, Claim, IDENTITY, problem_of};
+use crate::load::context::Job;
+use crate::load::links::Gathered;
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::router::{Route, Router};
 use crate::source::car::chunk::Chunk;
 use crate::source::car::{CarProblem, Section, Step, next_section};
 
-/// How many blocks are hashed side by side.
+/// Blocks that are hashed side by side.
 const LANES: usize = 256;
-
-/// The hash function of CIDs that hold their block instead of a digest.
-const IDENTITY: u64 = 0;
 
 /// A section of a chunk, with the bytes of the chunk.
 #[derive(Debug, Clone, Copy)]
@@ -34,12 +30,12 @@ impl<'c> Block<'c> {
         Some(Self { bytes: &chunk.bytes, section })
     }
 
-    /// Its record under `layout`.
+    /// The record under `layout`.
     pub fn record(&self, layout: KeyLayout) -> Record<'c> {
         Record::new(self.bytes, &self.section, layout)
     }
 
-    /// Its record under `layout`, and the route of that.
+    /// The record under `layout`, and its route.
     pub fn route(&self, router: &Router, layout: KeyLayout) -> (Record<'c>, Route) {
         router.route_section(self.bytes, &self.section, layout)
     }
@@ -49,7 +45,7 @@ impl<'c> Block<'c> {
         self.section.body(self.bytes)
     }
 
-    /// All of its section: the length, CID and value.
+    /// The whole section: length, CID and value.
     pub fn whole(&self) -> &'c [u8] {
         self.section.whole(self.bytes)
     }
@@ -67,29 +63,20 @@ impl<'c> Block<'c> {
 
 /// One thread's reader of blocks.
 pub(in crate::load) struct BlockReader<'a> {
-    options: &'a ImportOptions,
+    job: &'a Job<'a>,
     checker: Checker,
-    /// Where it reports them.
-    journal: &'a Journal,
-    /// Hash functions that this reader has reported, where keys do not name theirs.
+    /// Hash functions of keys that do not name theirs, as far as this reader has noted them in the journal.
     functions: Vec<u64>,
-    /// Where it adds keys and links, if these are to be compared.
-    links: Option<&'a LinkList>,
     gathered: Gathered,
 }
 
 impl<'a> BlockReader<'a> {
-    pub fn new(options: &'a ImportOptions, journal: &'a Journal, links: Option<&'a LinkList>) -> Self {
-        let (checker, gathered) = (Checker::default(), Gathered::default());
-        Self { options, checker, journal, functions: Vec::new(), links, gathered }
+    pub fn new(job: &'a Job<'a>) -> Self {
+        Self { job, checker: Checker::default(), functions: Vec::new(), gathered: Gathered::default() }
     }
 
-    /// Hands the blocks of a chunk to `take`, in their order. `ahead` is what the thread will read next: it is fetched into
-    /// the core's cache while blocks are hashed.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: a section cannot be read, or a block does not match its hash; [`Error::Io`]: the source shrank;
-    /// or what `take` returns.
+    /// Passes the blocks of a chunk to `take`, in their order. The bytes `ahead`, which the thread reads next, are prefetched
+    /// into the core's cache while blocks are hashed.
     pub fn each<'c>(
         &mut self,
         chunk: &'c Chunk,
@@ -121,12 +108,12 @@ impl<'a> BlockReader<'a> {
                     }
                 }
             }
-            // A block before the fault may not match its hash, and that is the first fault then.
-            if self.options.verify {
+            // If a block before the fault does not match its hash, that is the first fault.
+            if self.job.options.verify {
                 self.check(chunk, &blocks, &mut ahead)?;
             }
             fault?;
-            if let Some(links) = self.links {
+            if let Some(links) = self.job.links {
                 blocks.iter().for_each(|block| links.gather(&block.section.cid, block.body(), &mut self.gathered));
                 links.add(&mut self.gathered)?;
             }
@@ -135,20 +122,17 @@ impl<'a> BlockReader<'a> {
         Ok(())
     }
 
-    /// The block at `start`. Notes its hash function where keys do not name theirs: a later verification must know it.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: its section cannot be read; with [`CarProblem::NoDigest`], the key is to be a digest, and the
-    /// block is in its CID in place of one, and may be the digest of another block.
+    /// The block at `start`. Notes its hash function if keys do not name theirs: a later verification must know it. A block
+    /// that is in its CID has no digest that could be its key.
     fn block<'c>(&mut self, chunk: &'c Chunk, start: u32) -> Result<Block<'c>> {
         let block = Block::at(chunk, start).ok_or_else(|| self.explain(chunk, start as usize))?;
         let function = block.section.cid.hash;
-        if self.options.key == KeyLayout::Digest && !self.functions.contains(&function) {
+        if self.job.options.key == KeyLayout::Digest && !self.functions.contains(&function) {
             if function == IDENTITY {
                 return Err(Error::bad_input(&chunk.name, block.place(chunk), CarProblem::NoDigest));
             }
             self.functions.push(function);
-            self.journal.met(function);
+            self.job.journal.note_hash_function(function);
         }
         Ok(block)
     }
@@ -170,7 +154,7 @@ impl<'a> BlockReader<'a> {
 
     /// The error for a section that cannot be read, the same as when sections are read one by one.
     fn explain(&self, chunk: &Chunk, start: usize) -> Error {
-        let (problem, at) = match next_section(&chunk.bytes, start, self.options.max_block_size) {
+        let (problem, at) = match next_section(&chunk.bytes, start, self.job.options.max_block_size) {
             Err(found) => found,
             Ok(_) => (CarProblem::Truncated { inside: "a CID" }, start),
         };
@@ -178,7 +162,7 @@ impl<'a> BlockReader<'a> {
     }
 }
 
-/// The error for a key with two blocks, of which the source called `name` has one.
+/// The error for a key with two blocks, one of which is in the source `name`.
 pub(in crate::load) fn conflict(name: &Path, key: &[u8], at: Option<u64>) -> Error {
     // As a CID where it is one.
     let key = cid::Cid::try_from(key).map_or_else(|_| HEXLOWER.encode(key), |cid| cid.to_string());

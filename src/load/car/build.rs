@@ -1,31 +1,24 @@
-//! Building SST files: partitions in the order of their keys, each sorted on its own, on all threads.
+//! Building SST files from partitions, each of which is sorted alone, on all threads.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
-use crate::failpoint;
 use crate::hash::content_digest::Content;
-use crate::load::built::FamilyDone;
-use crate::load::built::Tally;
+use crate::load::built::{FamilyDone, Tally};
 use crate::load::car::blocks::conflict;
-use crate::load::car::held::Held;
-use crate::load::car::read::Blocks;
-use crate::load::journal::{Entry, Journal, ResumedState};
-use crate::load::options::ImportOptions;
+use crate::load::car::read::ReadBlocks;
+use crate::load::car::stored_blocks::StoredBlocks;
+use crate::load::context::Job;
 use crate::load::planner::WORKER_FIXED;
 use crate::load::sink::sst::{RotatingSstWriter, SST_COPIES, SstFolder};
 use crate::load::source_identity::changed;
-use crate::load::sources::Sources;
-use crate::load::uploads::Uploads;
 use crate::os::buffer::Buffer;
 use crate::os::direct;
-use crate::os::files::sync_dir;
 use crate::parallel::{self, MemoryLimit};
-use crate::progress::Progress;
-use crate::report::{Plan, SortPlan};
+use crate::report::SortPlan;
 use crate::rocks::SstOptions;
 use crate::sort::borders::Borders;
 use crate::sort::entries::{BlockArena, Entry as SortEntry};
@@ -36,42 +29,28 @@ use crate::sort::spill::{Extent, Spill};
 use crate::source::car::chunk::{ChunkBytes, prefetch_ahead};
 use crate::source::car::{Section, Step, next_section};
 
-/// The least memory for sorting a partition outside of memory, in bytes: less makes too many runs.
+/// The least memory for sorting a partition in runs, in bytes: less makes too many runs.
 const LEAST_RUNS: u64 = 4 << 20;
 
-/// Records between two bumps of the progress counters.
+/// Records between two updates of the progress counters.
 const BATCH: u64 = 256;
 
-/// The input of building.
-pub(in crate::load) struct BuildContext<'a> {
-    pub options: &'a ImportOptions,
-    pub sources: &'a Sources,
-    pub plan: &'a Plan,
-    pub sort: &'a SortPlan,
-    pub sst: &'a SstOptions,
-    /// Where the files go.
-    pub dir: &'a Path,
-    pub progress: &'a Progress<'a>,
-    pub journal: &'a Journal,
-    pub uploads: Option<&'a Uploads<'a>>,
-    /// What an earlier run has done.
-    pub resumed: &'a ResumedState,
-}
-
-/// Builds the SSTs of everything held that an earlier run has not built, and returns all of them.
-pub(in crate::load) fn build(blocks: &Blocks, building: &BuildContext<'_>) -> Result<FamilyDone> {
-    let BuildContext { plan, resumed, .. } = *building;
-    let jobs = jobs(blocks, plan, resumed);
-    let Blocks { held, router, largest, .. } = blocks;
+/// Builds the SSTs of all blocks that an earlier run has not built. Returns the files of both runs.
+pub(super) fn build(job: &Job<'_>, sort: &SortPlan, sst: &SstOptions, blocks: &ReadBlocks) -> Result<FamilyDone> {
+    let Job { plan, resumed, .. } = *job;
+    let groups = groups(job, blocks);
+    let ReadBlocks { stored, router, largest, .. } = blocks;
     let longest = largest.iter().copied().max().unwrap_or_default();
-    let room = match held {
-        Held::Spilled(_) => building.options.memory_budget() - plan.links_bytes,
-        // Beside the blocks, for which reading has left it free.
-        Held::Memory { .. } => SST_COPIES * longest,
+    let room = match stored {
+        StoredBlocks::Spilled(_) => job.options.memory_budget() - plan.links_bytes,
+        // Reading has left it free.
+        StoredBlocks::Memory { .. } => SST_COPIES * longest,
     };
     let builder = Builder {
-        building,
-        folder: SstFolder::new(building.dir, plan.sst_bytes, &resumed.files),
+        job,
+        sort,
+        sst,
+        folder: SstFolder::new(&job.target.sst, plan.sst_bytes, &resumed.built.files),
         stopped: AtomicBool::new(false),
         router,
         largest,
@@ -79,57 +58,57 @@ pub(in crate::load) fn build(blocks: &Blocks, building: &BuildContext<'_>) -> Re
         limit: (longest > 0).then(|| MemoryLimit::new(room)),
     };
     let make = || (FamilyDone::default(), None);
-    // Where all cores may be used, one worker more: it uses them while another waits until the disk has its file. Workers of
-    // spilled partitions have a share of the memory each, so no other is added.
-    let waits = matches!(held, Held::Memory { .. }) && plan.threads >= parallel::cores();
+    // If all cores may be used, one more worker uses them while another waits for the disk. Workers of spilled partitions have
+    // a share of the memory each, so no worker is added there.
+    let waits = matches!(stored, StoredBlocks::Memory { .. }) && plan.threads >= parallel::cores();
     let stop = |_: &Error| builder.stopped.store(true, Ordering::Relaxed);
     let workers = std::thread::scope(|scope| {
-        // Freeing a file waits for a disk that is told what is free: no worker does, unless the disk falls behind.
+        // Deleting a file waits for the disk: no worker does, unless the disk falls behind.
         let (built_ones, unneeded) = crossbeam_channel::bounded::<Range<u32>>(plan.threads);
-        let deleting = match held {
-            Held::Spilled(spill) => {
+        let deleting = match stored {
+            StoredBlocks::Spilled(spill) => {
                 let delete = move || unneeded.iter().flatten().try_for_each(|partition| spill.delete(partition));
                 Some(parallel::start(scope, move || delete().inspect_err(stop))?)
             }
-            Held::Memory { .. } => {
+            StoredBlocks::Memory { .. } => {
                 drop(unneeded);
                 None
             }
         };
-        let workers =
-            parallel::for_each(plan.threads + usize::from(waits), jobs.len(), make, |(built, spare), item| {
-                built.add(&builder.job(&jobs[item], held, spare).inspect_err(stop)?);
-                // Their blocks are in synced files now; the disk never holds both for long. An error: nobody deletes, or that
-                // failed and ends this as well.
-                let _ = built_ones.send(jobs[item].partitions.clone());
-                Ok(())
-            });
+        let threads = plan.threads + usize::from(waits);
+        let workers = parallel::for_each(threads, groups.len(), make, |(built, spare), item| {
+            built.add(&builder.build_within_limit(&groups[item], stored, spare).inspect_err(stop)?);
+            // The blocks are in synced files now. Sending fails if nothing is deleted, or if deleting failed, which ends this.
+            let _ = built_ones.send(groups[item].partitions.clone());
+            Ok(())
+        });
         drop(built_ones);
         let deleted = deleting.map_or(Ok(Ok(())), |deleting| deleting.join());
-        // What it stopped ended as interrupted: the reason is its own.
+        // The workers that it stopped return an interruption: its own error is the reason.
         deleted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         workers
     })?;
-    let (files, repeats) = (resumed.files.clone(), resumed.repeats.clone());
-    let mut built = FamilyDone { files, tally: resumed.tally, repeats };
+    let mut built = resumed.built.clone();
     workers.iter().for_each(|(made, _)| built.add(made));
     Ok(built)
 }
 
-/// What one worker builds at a time: the partitions of one file or more that an earlier run has not built.
-fn jobs(blocks: &Blocks, plan: &Plan, resumed: &ResumedState) -> Vec<Group> {
-    let holds_some = |partition: u32| match &blocks.held {
-        Held::Memory { entries, .. } => entries.get(partition as usize).is_some_and(|entries| entries.len() > 0),
-        Held::Spilled(spill) => spill.extent(partition).bytes > 0,
+/// Groups of partitions with blocks that an earlier run has not built. One worker builds a group at a time.
+fn groups(job: &Job<'_>, blocks: &ReadBlocks) -> Vec<Group> {
+    let has_blocks = |partition: u32| match &blocks.stored {
+        StoredBlocks::Memory { entries, .. } => entries.get(partition as usize).is_some_and(|found| found.len() > 0),
+        StoredBlocks::Spilled(spill) => spill.extent(partition).bytes > 0,
     };
     let framed = &blocks.checkpoint.framed;
-    let groups = blocks.router.groups(framed, plan.sst_target(framed.all().bytes));
-    let is_left = |one: u32| holds_some(one) && !resumed.is_built(one);
+    let groups = blocks.router.groups(framed, job.plan.sst_target(framed.all().bytes));
+    let is_left = |one: u32| has_blocks(one) && !job.resumed.is_built(one);
     groups.into_iter().filter(|group| group.partitions.clone().any(is_left)).collect()
 }
 
 struct Builder<'a> {
-    building: &'a BuildContext<'a>,
+    job: &'a Job<'a>,
+    sort: &'a SortPlan,
+    sst: &'a SstOptions,
     folder: SstFolder<'a>,
     stopped: AtomicBool,
     router: &'a Router,
@@ -140,23 +119,21 @@ struct Builder<'a> {
     limit: Option<MemoryLimit>,
 }
 
-impl<'a> Deref for Builder<'a> {
-    type Target = BuildContext<'a>;
-    fn deref(&self) -> &BuildContext<'a> {
-        self.building
-    }
-}
-
 impl Builder<'_> {
-    /// Builds the SSTs of some partitions; `spare` is memory to read the next ones into. If a partition has a large section,
-    /// no more workers build at the same time than have room for it.
-    fn job(&self, group: &Group, held: &Held, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
-        let Some(limit) = &self.limit else { return self.build(group, held, spare) };
-        let needs = |partition| self.needs(held, partition);
+    /// Builds the SSTs of a group. `spare` is memory to read the next partition into. If a partition has a large section, no
+    /// more workers build at the same time than have room for it.
+    fn build_within_limit(
+        &self,
+        group: &Group,
+        stored: &StoredBlocks,
+        spare: &mut Option<Buffer>,
+    ) -> Result<FamilyDone> {
+        let Some(limit) = &self.limit else { return self.build(group, stored, spare) };
+        let needs = |partition| self.needs(stored, partition);
         let bytes = group.partitions.clone().map(needs).max().unwrap_or_default();
         let _share = (bytes > 0).then(|| limit.take(bytes));
         // Memory that is kept for the next partition is not part of a share.
-        let built = self.build(group, held, spare);
+        let built = self.build(group, stored, spare);
         *spare = None;
         built
     }
@@ -165,8 +142,8 @@ impl Builder<'_> {
         self.largest.get(partition as usize).copied().unwrap_or_default()
     }
 
-    /// Returns the memory for sorting a partition in memory, and for sorting it outside of memory, in bytes. RocksDB's copies of
-    /// a large section come on top, and the section itself if it is not part of a partition in memory.
+    /// Returns the memory for sorting a partition in memory, and for sorting it in runs, in bytes, without RocksDB's copies of
+    /// a large section, and without the section itself if it is not part of a partition in memory.
     fn sort_bytes(&self, partition: u32) -> (u64, u64) {
         let all = self.sort.partitions.sort_bytes;
         let largest = self.largest(partition);
@@ -179,27 +156,27 @@ impl Builder<'_> {
     }
 
     /// The most memory that building a partition takes, in bytes.
-    fn needs(&self, held: &Held, partition: u32) -> u64 {
+    fn needs(&self, stored: &StoredBlocks, partition: u32) -> u64 {
         let largest = self.largest(partition);
         let copies = SST_COPIES * largest;
-        let Held::Spilled(spill) = held else { return copies };
+        let StoredBlocks::Spilled(spill) = stored else { return copies };
         let (in_memory, outside) = self.sort_bytes(partition);
         let Extent { bytes, blocks, .. } = spill.extent(partition);
-        // References are small; their sections fill what there is.
+        // References are small; their sections fill the memory.
         let bytes = if spill.referenced().is_some() { in_memory } else { bytes };
         let whole = bytes + blocks * size_of::<SortEntry>() as u64;
         WORKER_FIXED + copies + if whole <= in_memory { whole } else { outside + largest }
     }
 
-    fn build(&self, group: &Group, held: &Held, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
-        let Group { partitions: job, borders } = group;
+    fn build(&self, group: &Group, stored: &StoredBlocks, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
+        let Group { partitions, borders } = group;
         let mut output = Output::new(self, borders.clone());
-        for partition in job.clone() {
-            self.may_go_on()?;
-            match held {
-                Held::Memory { arena, copies, entries, contents } => {
+        for partition in partitions.clone() {
+            self.check_cancelled()?;
+            match stored {
+                StoredBlocks::Memory { arena, copies, entries, contents } => {
                     let mut entries = entries[partition as usize].take();
-                    // Dropped once its records are in files: these take the pages that it had.
+                    // Dropped when its records are in files, which take its pages.
                     let copies = copies.get(partition as usize).and_then(|copies| copies.lock().take());
                     let arena = copies.as_ref().unwrap_or(arena);
                     let verified = contents[partition as usize];
@@ -208,40 +185,29 @@ impl Builder<'_> {
                         let what = format!(
                             "partition {partition} has {found} records, which are not the {verified} that were verified"
                         );
-                        // The source that changed.
-                        let blamed = self
-                            .resumed
-                            .identity
-                            .as_ref()
-                            .and_then(|identity| identity.still_holds(self.options).err());
-                        blamed.unwrap_or_else(|| changed(&self.sources.shown(), &what))
+                        // The error of the source that changed, if one is found.
+                        self.job.check_sources().err().unwrap_or_else(|| changed(&self.job.sources.shown(), &what))
                     })?;
                 }
-                Held::Spilled(spill) => self.spilled(spill, partition, &mut output, spare)?,
+                StoredBlocks::Spilled(spill) => self.spilled(spill, partition, &mut output, spare)?,
             }
         }
-        let mine = output.finish()?;
-        failpoint::reach("built-synced");
-        sync_dir(self.dir)?;
-        let FamilyDone { files, tally, repeats } = mine.clone();
-        self.journal.append(&Entry::Built { first: job.start, end: job.end, files, tally, repeats })?;
-        failpoint::reach("built");
-        self.uploads.map_or(Ok(()), |uploads| uploads.add(&self.options.column_family, &mine.files))?;
-        Ok(mine)
+        let built = output.finish()?;
+        self.job.note_built(partitions, &self.job.options.column_family, &built)?;
+        Ok(built)
     }
 
     /// Checked every few hundred records: a stop leaves the current file unfinished and everything else complete.
-    fn may_go_on(&self) -> Result<()> {
-        if self.stopped.load(Ordering::Relaxed) || self.options.stop.is_cancelled() {
+    fn check_cancelled(&self) -> Result<()> {
+        if self.stopped.load(Ordering::Relaxed) || self.job.options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
         Ok(())
     }
 
-    /// What is to blame for partitions that are not what was verified: the source, where they refer to it and it changed.
-    fn blame(&self, spill: &Spill, error: Error) -> Error {
-        let source = self.resumed.identity.as_ref().filter(|_| spill.referenced().is_some());
-        source.and_then(|identity| identity.still_holds(self.options).err()).unwrap_or(error)
+    /// Replaces the error of a partition by that of a changed source, if partitions refer to sources and one changed.
+    fn attribute_to_source(&self, spill: &Spill, error: Error) -> Error {
+        spill.referenced().and_then(|_| self.job.check_sources().err()).unwrap_or(error)
     }
 
     fn spilled(
@@ -256,18 +222,19 @@ impl Builder<'_> {
         if extent.bytes == 0 {
             return Ok(());
         }
-        let layout = self.options.key;
+        let layout = self.job.options.key;
         let (sort_bytes, outside) = self.sort_bytes(partition);
-        let damaged = |found: Content| self.blame(spill, spill.damaged(partition, found));
+        let damaged = |found: Content| self.attribute_to_source(spill, spill.damaged(partition, found));
         let loaded = spill.load(partition, size_of::<SortEntry>(), sort_bytes, spare.take());
-        let Some((bytes, marks)) = loaded.map_err(|error| self.blame(spill, error))? else {
+        let Some((bytes, marks)) = loaded.map_err(|error| self.attribute_to_source(spill, error))? else {
             let memory = usize::try_from(outside).unwrap_or(usize::MAX);
             // The limit leaves out the length before a section: twice the limit has room for both.
-            let max_section = self.options.max_block_size.saturating_mul(2);
-            let whole = spill.with_sections(partition, max_section).map_err(|error| self.blame(spill, error))?;
+            let max_section = self.job.options.max_block_size.saturating_mul(2);
+            let whole =
+                spill.with_sections(partition, max_section).map_err(|error| self.attribute_to_source(spill, error))?;
             let spill = whole.as_ref().unwrap_or(spill);
-            let key = self.resumed.digest_key.as_ref();
-            let runs = Runs { spill, partition, layout, key, memory, max_section: self.options.max_block_size };
+            let key = self.job.resumed.digest_key.as_ref();
+            let runs = Runs { spill, partition, layout, key, memory, max_section: self.job.options.max_block_size };
             runs.sorted(|record, source| output.merged(record, source))?;
             output.end_partition(extent.content()).map_err(damaged)?;
             return whole.map_or(Ok(()), |whole| whole.delete(partition));
@@ -316,8 +283,7 @@ struct Output<'a> {
     pending: (u64, u64),
     /// Duplicates by source.
     repeats: BTreeMap<u32, u64>,
-    /// The last record of a merge, whose bytes are gone: its key, the fingerprint of its value, and the first of the sources
-    /// that have it.
+    /// The last record of a merge, whose bytes are gone: its key, the fingerprint of its value, and its first source.
     last: Option<(Vec<u8>, Fingerprint, u32)>,
 }
 
@@ -347,8 +313,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Sorts a partition that is in memory and appends its records. `verified` was read; where something else is there by
-    /// now, the error is what `changed` makes of it.
+    /// Sorts a partition in memory and appends its records. If these are not the `verified` ones, `changed` makes the error.
     fn partition(
         &mut self,
         arena: &BlockArena,
@@ -358,8 +323,8 @@ impl<'a> Output<'a> {
     ) -> Result<()> {
         match self.sorted(arena, entries) {
             Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) => {
-                // What changed may look like a conflict, or like keys out of order.
-                let (mut found, key) = (Content::default(), self.builder.resumed.digest_key.as_ref());
+                // Changed bytes may look like a conflict, or like keys out of order.
+                let (mut found, key) = (Content::default(), self.builder.job.resumed.digest_key.as_ref());
                 arena.walk(entries).for_each(|(_, record)| found.add(record.checked_digest(key)));
                 Err(if found == verified || arena.check().is_err() { error } else { changed(found) })
             }
@@ -378,7 +343,7 @@ impl<'a> Output<'a> {
 
     fn put_sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
         arena.sort(entries);
-        // The record before, and, once it has come again, the first of the sources that have it.
+        // The record before, and its first source if it was repeated.
         let mut previous: Option<(SortEntry, Record<'_>, Option<u32>)> = None;
         for (entry, record) in arena.walk(entries) {
             if let Some((before, previous, first)) = &mut previous
@@ -394,7 +359,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Appends a record of a merge, whose memory is gone when the next one comes.
+    /// Appends a record of a merge. Its memory is freed before the next record.
     fn merged(&mut self, record: Record<'_>, source: u32) -> Result<()> {
         let value = Fingerprint::of(record.value());
         if let Some((key, before, first)) = &self.last
@@ -412,19 +377,19 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// The same key again: the same block is counted, another one is corruption. It is a duplicate of `first`, the first of
-    /// the sources that have it, which may only now be met: they come in any order.
+    /// Handles a repeated key: the same block is counted, another block is corruption. Sources come in any order, so `first`,
+    /// the first source of the block, may be replaced.
     fn duplicate(&mut self, second: Record<'_>, same: bool, first: &mut u32, source: u32) -> Result<()> {
         self.report(second)?;
         let later = source.max(*first);
         *first = source.min(*first);
         if same {
             *self.repeats.entry(later).or_default() += 1;
-            self.partition.duplicates += 1;
-            self.partition.checked_digest.merge(second.checked_digest(self.builder.resumed.digest_key.as_ref()));
+            self.partition.duplicates.records += 1;
+            self.partition.checked.merge(second.checked_digest(self.builder.job.resumed.digest_key.as_ref()));
             return Ok(());
         }
-        let name = self.builder.sources.names().get(later as usize).map_or(Path::new(""), PathBuf::as_path);
+        let name = self.builder.job.sources.names().get(later as usize).map_or(Path::new(""), PathBuf::as_path);
         Err(conflict(name, second.key(), None))
     }
 
@@ -432,15 +397,13 @@ impl<'a> Output<'a> {
         let (bytes, key_len) = record.parts();
         let digest = record.digest();
         self.writer.put(bytes, key_len, digest)?;
-        self.partition.digest.merge(digest);
-        let key = self.builder.resumed.digest_key.as_ref();
-        self.partition.checked_digest.merge(key.map_or(digest, |key| record.checked_digest(Some(key))));
-        self.partition.records += 1;
+        self.partition.written.add(digest);
+        let key = self.builder.job.resumed.digest_key.as_ref();
+        self.partition.checked.merge(key.map_or(digest, |key| record.checked_digest(Some(key))));
         self.report(record)
     }
 
-    /// Ends a partition, of which `verified` was read: records and duplicates together must have the same content. The
-    /// error is the content that was found.
+    /// Ends a partition. Its records and duplicates must be the `verified` ones, otherwise the error is their content.
     fn end_partition(&mut self, verified: Content) -> Result<(), Content> {
         let done = std::mem::take(&mut self.partition);
         self.tally.add(done);
@@ -452,15 +415,15 @@ impl<'a> Output<'a> {
         self.pending.1 += 1;
         if self.pending.1 >= BATCH {
             let (bytes, records) = std::mem::take(&mut self.pending);
-            self.builder.progress.add(bytes, records);
-            self.builder.may_go_on()?;
+            self.builder.job.progress.add(bytes, records);
+            self.builder.check_cancelled()?;
         }
         Ok(())
     }
 
     fn finish(self) -> Result<FamilyDone> {
         let files = self.writer.finish()?;
-        self.builder.progress.add(self.pending.0, self.pending.1);
+        self.builder.job.progress.add(self.pending.0, self.pending.1);
         Ok(FamilyDone { files, tally: self.tally, repeats: self.repeats.into_iter().collect() })
     }
 }

@@ -1,4 +1,4 @@
-//! What was read of each source, while threads read it.
+//! Counts of the blocks of each source, while threads read it.
 
 use parking_lot::Mutex;
 
@@ -7,7 +7,7 @@ use crate::source::car::chunks::Chunks;
 use crate::source::car::sources::SourceRead;
 
 /// Blocks and bytes of their values, of each source.
-pub(in crate::load) struct Counts(Mutex<Vec<(Content, u64)>>);
+pub(super) struct Counts(Mutex<Vec<(Content, u64)>>);
 
 impl Counts {
     /// Begins with what an earlier run has read, in the order of the sources.
@@ -29,8 +29,8 @@ impl Counts {
         }
     }
 
-    /// What the journal does not have of the sources from number `noted` on, which becomes the one that is read now. No
-    /// thread may have blocks in hand.
+    /// Takes what the journal does not have of the sources from number `noted` on, which becomes the current source. No thread
+    /// may be working on blocks.
     pub fn take_delta(&self, chunks: &mut Chunks, noted: &mut u32) -> Vec<SourceRead> {
         let first = std::mem::replace(noted, chunks.source());
         let last = chunks.source();

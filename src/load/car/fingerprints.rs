@@ -1,16 +1,16 @@
 //! Fingerprints of all blocks that the memtable loader has read, kept beside the database.
 //!
-//! A memtable keeps the last value of a key only, so the database alone does not show what came from the source. Each
-//! block leaves
+//! A memtable keeps only the last value of a key, so the database alone does not show which blocks the source has. Each block
+//! leaves
 //!
 //! ```text
 //! XXH3-128 of the key (16 bytes) | its part of the content digest (16 bytes)
 //! ```
 //!
-//! in a partition file, by its key; each partition is sorted at the end. The sum of all entries must be what
-//! was read, and that of the distinct ones what the database has more than before. The lowest bits of
-//! the key's hash are not part of it: 16 are the number of the source, and the last says that an existing database held the
-//! record already. So the entries of a key come in the order of the sources.
+//! in a partition file, by its key. Each partition is sorted at the end. The sum of all entries must be the blocks that were
+//! read, and the sum of the distinct ones must be the new records of the database. The lowest bits of the key's hash are
+//! replaced: 16 bits have the number of the source, and the last is set if an existing database has the record already. So the
+//! entries of a key are in the order of the sources.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,53 +30,53 @@ const ENTRY: usize = 32;
 /// Bytes of the key's hash.
 const KEY: usize = ENTRY / 2;
 
-/// Bytes of a partition that are aimed at.
+/// The wanted bytes of a partition.
 const PARTITION: u64 = 32 << 20;
 
 /// The most partitions: each is an open file.
-pub(in crate::load) const MAX_PARTITIONS: u64 = 64;
+const MAX_PARTITIONS: u64 = 64;
 
-/// A mean block is guessed to be at least this large, in bytes.
+/// The least bytes of a mean block, as a guess.
 const SMALL_BLOCK: u64 = 512;
 
 /// Bytes appended to a partition at once.
 const PIECE: usize = 16 << 10;
 
 /// All entries.
-pub(in crate::load) struct Fingerprints {
+pub(super) struct Fingerprints {
     spill: Spill,
 }
 
 /// One thread's writer.
-pub(in crate::load) struct FingerprintWriter<'a> {
+pub(super) struct FingerprintWriter<'a> {
     fingerprints: &'a Fingerprints,
     pieces: PartitionBuffers,
 }
 
 /// The sum of the entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::load) struct Sum {
+pub(super) struct Sum {
     /// All blocks, each time they were read.
     pub read: Content,
     /// Distinct records.
     pub records: Content,
-    /// Those of them that an existing database did not hold before.
+    /// The distinct records that an existing database did not have before.
     pub fresh: Content,
     /// The hash of a key with two different blocks.
     pub conflict: Option<u128>,
-    /// Duplicates by source: where a record comes more than once, all but the first.
+    /// Duplicates by source: all but the first entry of a record.
     pub repeats: BTreeMap<u32, u64>,
 }
 
 /// The hash of a key without the lowest bits.
-pub(in crate::load) fn key_hash(key: &[u8]) -> u128 {
+pub(super) fn key_hash(key: &[u8]) -> u128 {
     XxHash3_128::oneshot(key) & !(HELD | SOURCE)
 }
 
 /// The number of the source, in a key's hash.
 const SOURCE: u128 = 0xffff << 1;
 
-/// Set in a key's hash when an existing database holds the record already.
+/// Set in a key's hash if an existing database has the record already.
 const HELD: u128 = 1;
 
 impl Fingerprints {
@@ -128,7 +128,7 @@ impl Fingerprints {
 }
 
 impl FingerprintWriter<'_> {
-    /// Notes one block of `source` with its `content` digest, and whether an existing database `holds` it already.
+    /// Notes one block of `source` with its `content` digest. `holds` is true if an existing database has it already.
     pub fn note(&mut self, record: Record<'_>, content: ContentDigest, holds: bool, source: u32) -> Result<()> {
         let key = key_hash(record.key()) | (u128::from(source) << 1 & SOURCE) | u128::from(holds);
         let mut entry = [0; ENTRY];
@@ -137,7 +137,7 @@ impl FingerprintWriter<'_> {
         let partitions = u128::from(self.fingerprints.spill.partitions());
         // The high bits, so that the low ones stay free for sorting.
         let partition = ((key >> 96) * partitions) >> 32;
-        // What the entry adds to the digest of its partition, which is compared when the partition is read back.
+        // The digest of a partition is compared when the partition is read back.
         let digest = ContentDigest::of_section(&entry, KEY);
         self.pieces.add(&self.fingerprints.spill, partition as u32, &entry, digest)
     }

@@ -1,14 +1,15 @@
 //! Loading of CARs: the blocks come in any order, so they are sorted before SST files are built.
 
-pub(super) mod add;
-pub(super) mod blocks;
+mod blocks;
 mod build;
-pub(super) mod complete;
+pub(super) mod completeness;
 mod counts;
-pub(super) mod earlier;
 mod f3;
 mod fingerprints;
-mod held;
+mod ingest_into_existing;
 pub(super) mod load;
 pub(super) mod memtable;
-pub(super) mod read;
+mod partition_setup;
+mod read;
+pub(super) mod resume_source;
+mod stored_blocks;

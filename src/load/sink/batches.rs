@@ -1,4 +1,4 @@
-//! Batches, from the threads that gather them to the threads that write them.
+//! Batches, and the channels between the threads that gather them and those that write them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,9 +27,9 @@ pub(in crate::load) fn most_batches(writers: usize, gatherers: usize) -> usize {
 /// Write buffers of a column family, at most, in the presets.
 const WRITE_BUFFERS: u64 = 8;
 
-/// The share of the budget that one block may have, as its reciprocal. Where SSTs are built, the block is in memory beside the
-/// copies that RocksDB makes. Where it goes through memtables, each reader may have one in hand, each batch may hold one twice, each write buffer once, and each
-/// thread of RocksDB that flushes or compacts reads and builds one.
+/// The share of the budget that one block may have, as its reciprocal. If SSTs are built, the block is in memory beside the
+/// copies that RocksDB makes. With memtables each reader may have one block, each batch the same block twice, each write
+/// buffer once, and each thread of RocksDB that flushes or compacts reads and builds one.
 pub(in crate::load) fn block_share(plan: &Plan) -> u64 {
     let of_memtables = |memtable: &MemtablePlan| {
         let batches = 2 * most_batches(memtable.writer_threads, plan.threads);
@@ -59,7 +59,7 @@ impl<'a> BatchWriter<'a> {
         Self { writer, batch }
     }
 
-    /// Adds a record. Blocks while the queue of the writers is full: this is how RocksDB's back-pressure reaches the reader.
+    /// Adds a record. Blocks while the queue of the writers is full: thus RocksDB's back-pressure reaches the reader.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.batch.borrow_mut().put(&self.writer, key, value);
     }
@@ -78,8 +78,8 @@ pub(in crate::load) struct BatchBuilder {
     channel: BatchChannel,
 }
 
-/// Runs `work`, whose threads gather batches, while the preset's writers write them. Returns what `work` returns, and how
-/// many batches were written. The first failure of each writer goes to `fail`.
+/// Runs `work`, whose threads gather batches, while the preset's writers write them. Returns the result of `work` and the
+/// number of written batches. The first failure of each writer goes to `fail`.
 pub(in crate::load) fn write_beside<T>(
     store: &Store,
     preset: &Resolved,
@@ -108,8 +108,7 @@ pub(in crate::load) fn write_beside<T>(
     (result, batches.into_inner())
 }
 
-/// One thread that writes; returns how many batches it has written. After a failure it still receives batches, so that no
-/// reader waits for it.
+/// Writes batches on one thread. Returns their number. After a failure it still receives batches, so that no reader waits.
 fn write(
     writer: Result<Writer<'_>>,
     fail: &(dyn Fn(Error) + Sync),
@@ -128,7 +127,7 @@ fn write(
         batches += 1;
         failpoint::reach("batch");
         if batch.bytes() > LARGE {
-            // A batch keeps the memory of the largest record that it had.
+            // A cleared batch keeps its memory.
             batch = Batch::default();
         }
         batch.clear();
@@ -139,7 +138,7 @@ fn write(
 }
 
 impl BatchBuilder {
-    /// Sends its batches into `channel` when they are as large as `plan` says.
+    /// Sends its batches into `channel` when they reach the planned size.
     pub fn shared(channel: BatchChannel, plan: &Plan) -> SharedBatch {
         let limit = plan.memtable().map_or((u64::MAX, u64::MAX), |plan| (plan.batch_bytes, plan.batch_count));
         Rc::new(RefCell::new(Self { batch: Batch::default(), limit, channel }))
@@ -161,7 +160,7 @@ impl BatchBuilder {
     fn send(&mut self) {
         let next = self.channel.empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
-        // Without writers the import has failed already, with the reason noted.
+        // Without writers the import has failed already, with its reason.
         let _ = self.channel.full.send(batch);
     }
 }

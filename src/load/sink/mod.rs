@@ -1,20 +1,19 @@
 //! Sinks of records: SST files, and batches for the memtables of an open database.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::load::built::SstFile;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
-use crate::load::sink::batches::{BatchChannel, BatchWriter, SharedBatch};
-use crate::load::sink::memtable::MemtableWriter;
+use crate::load::planner;
+use crate::load::sink::batches::{BatchChannel, BatchWriter, SharedBatch, write_beside};
 use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
-use crate::rocks::SstOptions;
+use crate::rocks::{SstOptions, Store};
 use crate::sort::borders::Borders;
 
 pub(super) mod batches;
-pub(super) mod memtable;
 pub(super) mod sst;
 
 /// Writes the records of one column family.
@@ -54,28 +53,48 @@ impl Sink<'_> {
 
 /// Makes the sinks of an import, for the column families that it makes.
 pub(in crate::load) enum Sinks<'a> {
-    Files { folder: SstFolder<'a>, options: Vec<(&'a str, SstOptions)> },
-    Batches(MemtableWriter<'a>),
+    Files {
+        folder: SstFolder<'a>,
+        options: Vec<(&'a str, SstOptions)>,
+    },
+    /// Batches for the memtables of an open database.
+    Batches {
+        job: &'a Job<'a>,
+        store: &'a Store,
+        families: &'a ColumnFamilies<'a>,
+        /// Bytes of memtables at which they are flushed.
+        most: u64,
+        /// Batches that were written.
+        written: AtomicU64,
+    },
 }
 
 impl<'a> Sinks<'a> {
     /// Sinks of files, numbered after those of an earlier run.
     pub fn files(job: &'a Job<'a>, families: &ColumnFamilies<'a>) -> Result<Self> {
-        let folder = SstFolder::new(&job.target.sst, job.plan.sst_bytes, &job.resumed.files);
+        let folder = SstFolder::new(&job.target.sst, job.plan.sst_bytes, job.resumed.files());
         Ok(Self::Files { folder, options: families.sst(job)? })
+    }
+
+    /// Sinks of batches for an open database.
+    pub fn batches(job: &'a Job<'a>, store: &'a Store, families: &'a ColumnFamilies<'a>) -> Self {
+        let most = planner::unflushed_bytes(job.plan, job.loading);
+        Self::Batches { job, store, families, most, written: AtomicU64::new(0) }
     }
 
     /// Returns the sink of a column family. A file ends at each of the `borders`; batches are gathered in `batch`.
     pub fn sink(&self, family: &str, borders: Borders, batch: Option<&SharedBatch>) -> Result<Sink<'_>> {
-        match (self, batch) {
-            (Self::Files { folder, options }, _) => {
+        match self {
+            Self::Files { folder, options } => {
                 let options = options.iter().find(|(name, _)| *name == family);
                 Ok(options.map_or(Sink::Discard, |(_, options)| Sink::Files(Box::new(folder.writer(options, borders)))))
             }
-            (Self::Batches(writer), Some(batch)) => {
-                Ok(writer.writer(family, batch)?.map_or(Sink::Discard, Sink::Batches))
+            Self::Batches { families, .. } if !families.has(family) => Ok(Sink::Discard),
+            Self::Batches { job, store, .. } => {
+                let batch = batch.ok_or_else(|| Error::broken_invariant("a thread gathers no batch"))?;
+                let writer = store.writer(family, &job.preset.write())?;
+                Ok(Sink::Batches(BatchWriter::new(writer, batch.clone())))
             }
-            (Self::Batches(_), None) => Err(Error::broken_invariant("a thread gathers no batch")),
         }
     }
 
@@ -84,18 +103,26 @@ impl<'a> Sinks<'a> {
     pub fn run<T>(&self, fail: &(dyn Fn(Error) + Sync), work: impl FnOnce(Option<BatchChannel>) -> T) -> T {
         match self {
             Self::Files { .. } => work(None),
-            Self::Batches(writer) => writer.run(fail, |channel| work(Some(channel))),
+            Self::Batches { job, store, written, .. } => {
+                let work = |channel| work(Some(channel));
+                let (done, batches) = write_beside(store, job.preset, job.plan.threads, fail, work);
+                written.fetch_add(batches, Ordering::Relaxed);
+                done
+            }
         }
     }
 
     /// Flushes memtables that exceed the memory budget.
     pub fn check_memory(&self) -> Result<()> {
-        if let Self::Batches(writer) = self { writer.check_memory() } else { Ok(()) }
+        let Self::Batches { store, families, most, .. } = self else { return Ok(()) };
+        let bytes = || families.names().map(|name| store.memtables_of(name)).sum::<Result<u64>>();
+        if *most < u64::MAX && bytes()? >= *most { self.flush() } else { Ok(()) }
     }
 
     /// Flushes all memtables. Files are complete when their sinks are finished.
     pub fn flush(&self) -> Result<()> {
-        if let Self::Batches(writer) = self { writer.flush() } else { Ok(()) }
+        let Self::Batches { store, families, .. } = self else { return Ok(()) };
+        families.names().try_for_each(|name| store.flush(name))
     }
 
     /// True if records go into files, which a later run can use.
@@ -104,7 +131,7 @@ impl<'a> Sinks<'a> {
     }
 
     /// Batches that were written.
-    pub fn batches(&self) -> u64 {
-        if let Self::Batches(writer) = self { writer.batches.load(Ordering::Relaxed) } else { 0 }
+    pub fn written_batches(&self) -> u64 {
+        if let Self::Batches { written, .. } = self { written.load(Ordering::Relaxed) } else { 0 }
     }
 }

@@ -1,4 +1,4 @@
-//! Writing SST files: a file is finished at a limit, and the next one begins.
+//! Writing SST files up to a limit.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,16 +11,16 @@ use crate::load::built::SstFile;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::borders::Borders;
 
-/// Copies of a large value that building an SST makes beside the value itself: two that were measured without compression
-/// (RocksDB 11.12), and the compressed one.
+/// Copies of a large value that RocksDB makes while it builds an SST: two that were measured without compression (RocksDB
+/// 11.12), and the compressed one.
 pub(in crate::load) const SST_COPIES: u64 = 3;
 
-/// The bytes of a key that are not long, and the bytes beyond them at which a file is finished: RocksDB holds the keys of its
-/// index in memory until then.
+/// The longest key that is not long, and the bytes of long keys beyond it at which a file is finished: RocksDB has the keys of
+/// its index in memory until then.
 const LONG_KEY: usize = 256;
 const MAX_LONG_KEYS: u64 = 4 << 20;
 
-/// The directory of an import's files; threads share it, so that no two files have one number.
+/// The directory of an import's files. Threads share it, so that no two files have one number.
 pub(in crate::load) struct SstFolder<'a> {
     dir: &'a Path,
     numbers: AtomicU32,
@@ -28,11 +28,11 @@ pub(in crate::load) struct SstFolder<'a> {
     limit: u64,
 }
 
-/// Writes records, whose keys must ascend, into files of a folder.
+/// Writes records into files of a folder. Their keys must ascend.
 pub(in crate::load) struct RotatingSstWriter<'a> {
     folder: &'a SstFolder<'a>,
     options: &'a SstOptions,
-    /// The least key of the next file, and those of the files behind it.
+    /// The least key of the next file, and those of later files.
     border: Option<Vec<u8>>,
     borders: Borders,
     open: Option<OpenFile<'a>>,
@@ -52,9 +52,9 @@ struct OpenFile<'a> {
 }
 
 impl<'a> SstFolder<'a> {
-    /// Files in `dir` of up to `limit` bytes of records, with numbers behind those of the files that are `known`.
-    pub fn new(dir: &'a Path, limit: u64, known: &[SstFile]) -> Self {
-        let taken = known.iter().filter_map(|file| file.name.strip_suffix(".sst")?.parse::<u32>().ok());
+    /// Files in `dir` of up to `limit` bytes of records, numbered after the `known` files.
+    pub fn new<'k>(dir: &'a Path, limit: u64, known: impl IntoIterator<Item = &'k SstFile>) -> Self {
+        let taken = known.into_iter().filter_map(|file| file.name.strip_suffix(".sst")?.parse::<u32>().ok());
         Self { dir, numbers: AtomicU32::new(taken.max().map_or(0, |last| last + 1)), limit }
     }
 
@@ -66,9 +66,6 @@ impl<'a> SstFolder<'a> {
 
 impl RotatingSstWriter<'_> {
     /// Appends a record whose value follows its key, and whose digest the caller has.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`]: keys out of order, a disk that is full.
     pub fn put(&mut self, record: &[u8], key_len: usize, digest: ContentDigest) -> Result<()> {
         let (key, value) = record.split_at(key_len);
         while self.border.as_deref().is_some_and(|border| key >= border) {
@@ -100,10 +97,7 @@ impl RotatingSstWriter<'_> {
         Ok(())
     }
 
-    /// Completes and syncs the open file; all files that were written.
-    ///
-    /// # Errors
-    /// [`Error::Rocks`], [`Error::Io`]: the disk is full or fails.
+    /// Completes and syncs the open file. Returns all files that were written.
     pub fn finish(mut self) -> Result<Vec<SstFile>> {
         self.close()?;
         Ok(self.files)
@@ -116,7 +110,7 @@ impl RotatingSstWriter<'_> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (first, last) = (HEXLOWER.encode(&first), HEXLOWER.encode(&last));
         let Content { records, digest } = content;
-        self.files.push(SstFile { name, bytes, first, last, records, digest });
+        self.files.push(SstFile { name, bytes, first, last, records, digest, ..SstFile::default() });
         Ok(())
     }
 }

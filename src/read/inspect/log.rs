@@ -273,7 +273,7 @@ fn each_batch_of(
 ) -> Result<()> {
     let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
     let unpacker = Unpacker::new(&log.dictionaries);
-    let mut chain = Chain::new(files.framing(), &EXPECTATIONS, unpacker, range.first, range.before);
+    let mut chain = Chain::new(log.framing, &EXPECTATIONS, unpacker, range.first, range.before);
     loop {
         options.resources.check_cancelled()?;
         let Chain { next, before, unpacker, .. } = &mut chain;

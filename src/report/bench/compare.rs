@@ -1,126 +1,111 @@
-//! Two comparisons side by side, which may be of different machines, days, data or versions. What differs is said, and
-//! nothing is recommended: a ratio between them is due to all that differs, not to a preset.
+//! Two comparisons side by side, of different machines, days, data or versions. All differences are listed. Nothing is
+//! recommended, because a ratio between two comparisons is due to all that differs.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::figures::Spread;
 use super::metrics::{METRICS, metric};
-use super::phrases::{NOTHING, date, spread, total_key};
+use super::phrases::{NOTHING, date, ratio, spread, total_key};
 use super::results::BenchReport;
 use crate::report::shown_in_line;
+use crate::report::statistics::Spread;
 use crate::text::size::{counted, grouped, human};
 
 /// The version of this document.
 pub const COMPARE_SCHEMA: &str = "bedload-bench-compare-1";
 
-/// The same variants in two comparisons.
+/// The variants of two comparisons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CompareReport {
     /// [`COMPARE_SCHEMA`].
     pub schema: &'static str,
-    /// What differs besides the figures: its name, and both sides.
+    /// The circumstances that differ.
     pub differences: Vec<Circumstance>,
     /// The variants that both have.
     pub variants: Vec<ComparedVariant>,
-    /// Those that only the first has.
     pub only_a: Vec<String>,
-    /// Those that only the second has.
     pub only_b: Vec<String>,
-    /// The metrics of the table.
+    /// The keys of the metrics in the table.
     #[serde(skip)]
-    shown: Vec<&'static str>,
+    shown: [&'static str; 4],
 }
 
-/// A circumstance that is not the same.
+/// A circumstance that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Circumstance {
-    /// What it is.
+    /// Its name.
     pub what: &'static str,
-    /// In the first.
     pub a: String,
-    /// In the second.
     pub b: String,
 }
 
-/// A variant in both.
+/// A variant in both comparisons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedVariant {
-    /// Its name.
     pub variant: String,
-    /// Whether its preset, and what was set, are the same in both.
+    /// True if its preset and the options on top of it are the same in both.
     pub same_options: bool,
-    /// By metric.
     pub metrics: BTreeMap<&'static str, ComparedMetric>,
 }
 
-/// A metric in both.
+/// A metric in both comparisons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedMetric {
-    /// In the first.
     pub a: Spread,
-    /// In the second.
     pub b: Spread,
-    /// The median of the second over that of the first; `null` where that is zero.
+    /// The median of B over that of A; `null` if that is zero.
     pub ratio: Option<f64>,
-    /// The smallest of the second over the largest of the first.
+    /// The smallest value of B over the largest of A.
     pub low: Option<f64>,
-    /// The largest of the second over the smallest of the first.
+    /// The largest value of B over the smallest of A.
     pub high: Option<f64>,
 }
 
-/// Puts `b` beside `a`.
+/// Compares two comparisons.
 pub fn compare(a: &BenchReport, b: &BenchReport) -> CompareReport {
-    let names =
-        |report: &BenchReport| -> Vec<String> { report.figures.variants.iter().map(|it| it.variant.clone()).collect() };
+    let names = |report: &BenchReport| report.figures.variants.iter().map(|it| it.variant.clone()).collect::<Vec<_>>();
     let (of_a, of_b) = (names(a), names(b));
     let missing = |from: &[String], to: &[String]| from.iter().filter(|it| !to.contains(it)).cloned().collect();
-    let variants = of_a.iter().filter(|name| of_b.contains(name)).map(|name| compared(a, b, name)).collect();
     CompareReport {
         schema: COMPARE_SCHEMA,
         differences: differences(a, b),
-        variants,
+        variants: of_a.iter().filter(|name| of_b.contains(name)).map(|name| compared(a, b, name)).collect(),
         only_a: missing(&of_a, &of_b),
         only_b: missing(&of_b, &of_a),
-        shown: vec![total_key(a), "peak_rss_bytes", "disk_bytes", "lookups_per_second"],
+        shown: [total_key(a), "peak_rss_bytes", "disk_bytes", "lookups_per_second"],
     }
 }
 
 fn compared(a: &BenchReport, b: &BenchReport, name: &str) -> ComparedVariant {
-    let figures = |report: &BenchReport, key| {
-        let of = report.figures.variants.iter().find(|it| it.variant == name)?;
-        of.metrics.get(key).cloned()
-    };
+    let of = |report: &BenchReport, key| report.figures.of(name)?.metrics.get(key).cloned();
     let metrics = METRICS.iter().filter_map(|metric| {
-        let (a, b) = (figures(a, metric.key)?, figures(b, metric.key)?);
+        let (a, b) = (of(a, metric.key)?, of(b, metric.key)?);
         let over = |b: f64, a: f64| (a > 0.0).then(|| b / a);
         let (ratio, low, high) = (over(b.median, a.median), over(b.min, a.max), over(b.max, a.min));
         Some((metric.key, ComparedMetric { a, b, ratio, low, high }))
     });
-    // The effective options are known only where an import succeeded; what was asked for always is.
-    let asked = |report: &BenchReport| {
+    // The effective options are known only after a successful import; those on top of the preset always are.
+    let options = |report: &BenchReport| {
         let of = report.variants.iter().find(|it| it.name == name)?;
-        let options: Vec<_> = of.options.iter().map(|row| (row.option.clone(), row.value.clone())).collect();
-        Some((of.set.clone(), of.arguments.clone(), options))
+        let effective: Vec<_> = of.options.iter().map(|row| (row.option.clone(), row.value.clone())).collect();
+        Some((of.set.clone(), of.arguments.clone(), effective))
     };
-    ComparedVariant { variant: name.to_owned(), same_options: asked(a) == asked(b), metrics: metrics.collect() }
+    ComparedVariant { variant: name.to_owned(), same_options: options(a) == options(b), metrics: metrics.collect() }
 }
 
-/// What is not the same on both sides.
 fn differences(a: &BenchReport, b: &BenchReport) -> Vec<Circumstance> {
-    let of = |report: &BenchReport| -> Vec<(&'static str, String)> {
+    let of = |report: &BenchReport| {
         let (machine, setup, snapshot) = (&report.machine, &report.setup, &report.snapshot);
         let known = |text: &Option<String>| text.clone().unwrap_or_else(|| NOTHING.into());
-        let size = |bytes: Option<u64>| bytes.map_or(NOTHING.into(), human);
         let blocks = snapshot.blocks.map_or(NOTHING.into(), |blocks| counted(blocks, "block", "blocks"));
-        // The same data has the same content; its path says less.
+        // The digest identifies the data; the path does not.
         let digest = report.runs.iter().find_map(|run| run.import.as_ref()).map(|import| import.digest.clone());
-        vec![
+        [
             ("data", format!("{}, {blocks}, digest {}", human(snapshot.bytes), known(&digest))),
             ("day", report.period().map_or(NOTHING.into(), |(first, _)| date(first).chars().take(10).collect())),
             ("processor", format!("{} of {}", counted(machine.cores as u64, "core", "cores"), known(&machine.cpu))),
-            ("memory", size(machine.memory_bytes)),
+            ("memory", machine.memory_bytes.map_or(NOTHING.into(), human)),
             ("system", format!("{}, {}", known(&machine.system), known(&machine.kernel))),
             ("file system", format!("{} on {}", known(&machine.file_system), known(&machine.device))),
             ("bedload", machine.versions.bedload.clone()),
@@ -128,30 +113,22 @@ fn differences(a: &BenchReport, b: &BenchReport) -> Vec<Circumstance> {
             ("rounds", format!("{} and {} before them", setup.runs, setup.warmup)),
             ("page cache", setup.cache.clone()),
             ("lookups", grouped(setup.lookups)),
-            ("node ops", grouped(setup.node_ops)),
         ]
     };
     let sides = of(a).into_iter().zip(of(b));
     sides.filter(|((_, a), (_, b))| a != b).map(|((what, a), (_, b))| Circumstance { what, a, b }).collect()
 }
 
-/// The comparison for people: preset, figure, both sides and their ratio, a row for each metric of each variant.
+/// Returns the rows of a table: preset, figure, both sides and their ratio.
 pub fn compare_rows(report: &CompareReport) -> Vec<[String; 5]> {
     let rows = report.variants.iter().flat_map(|variant| {
         report.shown.iter().filter_map(move |key| {
             let (metric, found) = (metric(key)?, variant.metrics.get(key)?);
             let other = if variant.same_options { "" } else { " (other options)" };
             let name = format!("{}{other}", shown_in_line(&variant.variant));
-            Some([name, metric.label.to_owned(), spread(metric, &found.a), spread(metric, &found.b), ratio(found)])
+            let ratio = found.ratio.map_or(NOTHING.into(), |middle| ratio(middle, found.low, found.high));
+            Some([name, metric.label.to_owned(), spread(metric, &found.a), spread(metric, &found.b), ratio])
         })
     });
     rows.collect()
-}
-
-fn ratio(found: &ComparedMetric) -> String {
-    match (found.ratio, found.low, found.high) {
-        (Some(ratio), Some(low), Some(high)) => format!("{ratio:.2} ({low:.2} to {high:.2})"),
-        (Some(ratio), ..) => format!("{ratio:.2}"),
-        _ => NOTHING.into(),
-    }
 }

@@ -4,24 +4,18 @@ use super::metrics::METRICS;
 use super::results::BenchReport;
 use crate::report::shown;
 
-/// All runs, warm-up and failed ones too; empty where nothing was measured.
+/// Returns all runs, those that warm up or failed included. A cell without a measurement is empty.
 pub fn csv(report: &BenchReport) -> String {
-    let mut text = String::from("variant,round,position,warmup,error");
-    METRICS.iter().for_each(|metric| {
-        text.push(',');
-        text.push_str(metric.key);
-    });
-    text.push_str("\r\n");
+    let line = |cells: Vec<String>| cells.join(",") + "\r\n";
+    let keys = METRICS.iter().map(|metric| metric.key);
+    let mut text =
+        line(["variant", "round", "position", "warmup", "error"].into_iter().chain(keys).map(str::to_owned).collect());
     for run in &report.runs {
         let error = run.failure.as_ref().map_or(String::new(), |failure| quoted(&failure.error));
-        text.push_str(&format!("{},{},{},{},{error}", quoted(&run.variant), run.round, run.position, run.warmup));
-        for metric in METRICS {
-            text.push(',');
-            if let Some(value) = metric.of(run) {
-                text.push_str(&value.to_string());
-            }
-        }
-        text.push_str("\r\n");
+        let first =
+            [quoted(&run.variant), run.round.to_string(), run.position.to_string(), run.warmup.to_string(), error];
+        let values = METRICS.iter().map(|metric| metric.of(run).map_or(String::new(), |value| value.to_string()));
+        text.push_str(&line(first.into_iter().chain(values).collect()));
     }
     text
 }
@@ -36,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_that_need_it_are_quoted() {
+    fn special_cells_are_quoted() {
         assert_eq!(quoted("plain"), "plain");
         assert_eq!(quoted("a,b"), "\"a,b\"");
         assert_eq!(quoted("say \"no\"\nnow"), "\"say \"\"no\"\"\nnow\"");

@@ -1,11 +1,10 @@
 //! Markdown, to be pasted into an issue.
 
-use super::metrics::METRICS;
-use super::phrases::{NOTHING, circumstances, columns_by_total, recommendation_lines, spread, warnings};
+use super::phrases::{FigureTable, cell, circumstances, figure_table, recommendation_lines, warnings};
 use super::results::BenchReport;
 use crate::report::shown_in_line;
 
-/// The comparison as Markdown: the short table, the recommendation, and every metric folded away below.
+/// Returns the table, the recommendation, and every metric in a folded section.
 pub fn markdown(report: &BenchReport) -> String {
     let mut text = String::from("## Presets compared\n\n");
     for (name, value) in circumstances(report) {
@@ -13,13 +12,8 @@ pub fn markdown(report: &BenchReport) -> String {
         text.push_str(&format!("- {name}: {value}\n"));
     }
     text.push('\n');
-    let columns = columns_by_total(report, true);
-    let rows = columns.first().map_or(0, |(_, cells)| cells.len());
-    let headings: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let row = |index: usize| {
-        columns.iter().map(|(_, cells)| cells.get(index).map_or(String::new(), |cell| escape(cell))).collect()
-    };
-    table(&mut text, &headings, (0..rows).map(row));
+    let FigureTable { headings, rows } = figure_table(report, true);
+    table(&mut text, &headings, rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()));
     text.push_str(&format!(
         "\nMedians. The reference is {}. A ratio is that of total times to the reference, taken round by round; in brackets its 95 % interval (Student's t \
          over the logarithms).\n",
@@ -38,26 +32,23 @@ pub fn markdown(report: &BenchReport) -> String {
     }
     text.push_str("\n<details><summary>Every metric</summary>\n\n");
     let variants = &report.figures.variants;
-    let headings: Vec<String> =
-        std::iter::once("metric".to_owned()).chain(variants.iter().map(|it| escape(&it.variant))).collect();
-    let measured = METRICS.iter().filter(|metric| variants.iter().any(|it| it.metrics.contains_key(metric.key)));
-    let rows = measured.map(|metric| {
-        let cells =
-            variants.iter().map(|it| it.metrics.get(metric.key).map_or(NOTHING.into(), |it| spread(metric, it)));
-        std::iter::once(metric.label.to_owned()).chain(cells).collect()
+    let names: Vec<String> = variants.iter().map(|it| escape(&it.variant)).collect();
+    let headings: Vec<&str> = std::iter::once("metric").chain(names.iter().map(String::as_str)).collect();
+    let rows = report.figures.measured().map(|metric| {
+        std::iter::once(metric.label.to_owned()).chain(variants.iter().map(|it| cell(metric, it))).collect()
     });
     table(&mut text, &headings, rows);
     text.push_str("\nMedians, and the range in brackets.\n\n</details>\n");
     text
 }
 
-fn table(text: &mut String, headings: &[String], rows: impl Iterator<Item = Vec<String>>) {
+fn table(text: &mut String, headings: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     text.push_str(&format!("| {} |\n", headings.join(" | ")));
     text.push_str(&format!("|---|{}\n", "--:|".repeat(headings.len().saturating_sub(1))));
     rows.for_each(|row| text.push_str(&format!("| {} |\n", row.join(" | "))));
 }
 
-/// A text without Markdown, HTML and control characters. Underscores inside of words are no Markdown.
+/// Escapes Markdown, HTML and control characters. Underscores inside of words are no Markdown.
 fn escape(text: &str) -> String {
     let text = shown_in_line(text);
     let mut escaped = String::with_capacity(text.len());
@@ -77,7 +68,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// The same for a sentence with names in backticks, which stay code.
+/// Escapes a sentence. Names in backticks stay code.
 fn escape_outside_code(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     let is_paired = parts.len() % 2 == 1 && !text.contains("``");
@@ -91,7 +82,7 @@ fn escape_outside_code(text: &str) -> String {
     parts.collect()
 }
 
-/// A text as code, to be copied as it is. The fence is longer than every run of backticks in the text.
+/// Formats a text as code. The fence is longer than every run of backticks in the text.
 fn code(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);

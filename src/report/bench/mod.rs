@@ -1,5 +1,4 @@
-//! What a comparison of presets found: the runs as data, the figures taken from them, and one pure function for each
-//! way to write them down.
+//! The report of a comparison of presets: runs, figures, and one pure function for each output format.
 
 mod compare;
 mod csv;
@@ -11,18 +10,18 @@ mod phrases;
 mod results;
 mod run;
 
-pub use compare::{Circumstance, CompareReport, compare, compare_rows};
+pub use compare::{CompareReport, compare, compare_rows};
 pub use csv::csv;
-pub use figures::{Comparison, Decision, Figures, Pick, Ratio, Recommendation, Spread, VariantFigures, Verdict};
+pub use figures::{Comparison, Decision, Figures, Pick, Recommendation, VariantFigures};
 pub use html::html;
 pub use markdown::markdown;
 pub use metrics::{Better, METRICS, Metric, metric};
-pub(crate) use phrases::some_of;
-pub use phrases::{circumstances, columns_by_total, recommendation_lines, warnings};
-pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, Setup, SnapshotInfo, VariantInfo};
+pub use phrases::{FigureTable, circumstances, figure_table, recommendation_lines, warnings};
+pub(crate) use phrases::{some_of, total_key};
+pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, Setup, SnapshotInfo, Variant};
 pub use run::{
-    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, MemorySample, NodeFigures, Pressure, PressureKind,
-    ProcessFigures, RUN_SCHEMA, ReadFigures, ReadStep, Reads, Run, ScanFigures, ScanKind,
+    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run,
+    ScanFigures, ScanKind,
 };
 
 #[cfg(test)]

@@ -6,129 +6,124 @@ use super::super::{OptionRow, Versions};
 use super::figures::Figures;
 use super::run::Run;
 
-/// The version of this document; it changes when a field changes its meaning or goes.
-pub const BENCH_SCHEMA: &str = "bedload-bench-4";
+/// The version of this document. It changes if a field is removed or changes its meaning.
+pub const BENCH_SCHEMA: &str = "bedload-bench-5";
 
 /// A comparison of presets on one snapshot and one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchReport {
     /// [`BENCH_SCHEMA`].
     pub schema: String,
-    /// Where it was measured.
     pub machine: BenchMachine,
-    /// What was imported.
     pub snapshot: SnapshotInfo,
-    /// How it was measured.
     pub setup: Setup,
-    /// What was compared.
-    pub variants: Vec<VariantInfo>,
-    /// What came out.
+    pub variants: Vec<Variant>,
     pub figures: Figures,
-    /// The runs themselves.
     pub runs: Vec<Run>,
 }
 
-/// A machine.
+/// The machine of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchMachine {
     /// The processor's name.
     pub cpu: Option<String>,
     /// Threads that run at once.
     pub cores: usize,
-    /// Memory in bytes.
     pub memory_bytes: Option<u64>,
     /// The kernel's name and version.
     pub kernel: Option<String>,
     /// The distribution.
     pub system: Option<String>,
-    /// The file system that the databases were written to.
+    /// The file system of `dir`.
     pub file_system: Option<String>,
-    /// The device it is on.
+    /// The device of the file system.
     pub device: Option<String>,
-    /// The directory.
+    /// The directory of the databases.
     pub dir: String,
-    /// What ran.
     pub versions: Versions,
 }
 
-/// A snapshot.
+/// The snapshot of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotInfo {
-    /// Its path as the user gave it.
+    /// The path as the user gave it.
     pub path: String,
-    /// Its size on disk.
+    /// The size on disk.
     pub bytes: u64,
-    /// Blocks in it; `null` until one import has succeeded.
+    /// The number of blocks; `null` until one import has succeeded.
     pub blocks: Option<u64>,
-    /// Their bytes.
+    /// Bytes of the blocks.
     pub payload_bytes: Option<u64>,
 }
 
-/// How it was measured.
+/// The settings of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// The command, as a shell reads it; `null` where a program called the library.
+    /// The command, quoted for a shell.
     #[serde(default)]
     pub command: Option<String>,
-    /// Rounds that were requested.
+    /// Rounds that count.
     pub runs: u32,
     /// Rounds before them.
     pub warmup: u32,
     /// `interleaved` or `random`.
     pub order: String,
-    /// What `random` and the choice of keys begin with.
+    /// The seed of the random order and of the choice of keys.
     pub seed: u64,
     /// The page cache before each import: `warm` or `cold`.
     pub cache: String,
-    /// Seconds after which no run is begun.
+    /// Seconds after which no run starts.
     pub budget_seconds: Option<f64>,
     /// Lookups of one kind; 0 for none.
     pub lookups: u64,
-    /// Operations of the workload that a node has; 0 for none.
-    #[serde(default)]
-    pub node_ops: u64,
-    /// Whether all rounds have been run.
+    /// True if all rounds have run.
     pub complete: bool,
-    /// What else should be known, in words.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// One of the things compared.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct VariantInfo {
-    /// Its name.
+/// A preset with the options and arguments that are set on top of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Variant {
+    /// The preset, and the values that distinguish it from other variants of the preset.
     pub name: String,
-    /// The preset.
+    /// The preset as the user named it.
     pub preset: String,
     /// The preset's summary.
     pub summary: String,
-    /// The loader.
     pub loader: String,
-    /// What is set on top of the preset.
+    /// Options on top of the preset, as `stage.scope.option=value`.
     pub set: Vec<String>,
-    /// What the import is given besides.
+    /// Arguments of the import, as `name=value`.
     pub arguments: Vec<String>,
-    /// Options of the finished database, read back from it; none until an import has succeeded.
+    /// Options of the finished database, read back from it; empty until an import has succeeded.
     pub options: Vec<OptionRow>,
 }
 
 impl BenchReport {
-    /// The runs that count for `variant`, in the order of the rounds.
-    pub fn counted<'a>(&'a self, variant: &'a str) -> impl Iterator<Item = &'a Run> {
-        self.runs.iter().filter(move |run| run.variant == variant && !run.warmup && run.failure.is_none())
+    /// Returns the names of the variants.
+    pub fn names(&self) -> Vec<String> {
+        self.variants.iter().map(|variant| variant.name.clone()).collect()
     }
 
-    /// When the first and the last of its runs began, in seconds since 1970.
+    /// Returns the start times of the first and the last run, in seconds since 1970.
     pub fn period(&self) -> Option<(u64, u64)> {
         let began = || self.runs.iter().map(|run| run.started_unix_seconds);
         Some((began().min()?, began().max()?))
     }
 
-    /// The run whose wall time is the median one: what curves are drawn from.
-    pub fn typical<'a>(&'a self, variant: &'a str) -> Option<&'a Run> {
-        let mut runs: Vec<&Run> = self.counted(variant).filter(|run| run.process.is_some()).collect();
-        let seconds = |run: &&Run| run.process.as_ref().map_or(f64::MAX, |process| process.seconds);
-        runs.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
-        runs.get(runs.len().saturating_sub(1) / 2).copied()
+    /// Returns the run of `variant` with the median wall time.
+    pub fn typical(&self, variant: &str) -> Option<&Run> {
+        let counts = |run: &&Run| run.variant == variant && !run.warmup && run.failure.is_none();
+        let mut runs: Vec<_> = self.runs.iter().filter(counts).filter_map(|run| Some((run, run.wall()?))).collect();
+        runs.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        runs.get(runs.len().saturating_sub(1) / 2).map(|(run, _)| *run)
+    }
+}
+
+impl Run {
+    /// Returns the wall time of the import or the copy, in seconds.
+    pub fn wall(&self) -> Option<f64> {
+        self.process.as_ref().map(|process| process.seconds)
     }
 }

@@ -1,8 +1,8 @@
 //! Detection of block logs by their first bytes.
 //!
-//! No CAR begins as a block log does: an Antelope log begins with a version of 1 to 4, one of Steem or Hive with the
-//! number of a block (big-endian, its first byte below 17 until the year 2040) or with a zstd frame whose first byte is
-//! zero; the header of a CAR has at least 17 bytes and says so first.
+//! No CAR begins like a block log. An Antelope log begins with a version of 1 to 4, one of Steem or Hive with a block
+//! number (big-endian, first byte below 17 until 2040) or a zstd frame whose first byte is zero. A CAR begins with the
+//! length of its header, which is at least 17.
 
 use super::framing::Framing;
 use super::preamble;
@@ -22,7 +22,7 @@ pub(super) fn is_old_enough(header: &Header) -> bool {
     header.timestamp_ms >= OLDEST_MS
 }
 
-/// True if what begins with `bytes` is a block log; `ends` says that these are all.
+/// True if a source that begins with `bytes` is a block log. `ends`: the source has no more bytes.
 pub(crate) fn is_block_log(bytes: &[u8], ends: bool) -> bool {
     if preamble::is_antelope(bytes) {
         return true;
@@ -33,7 +33,7 @@ pub(crate) fn is_block_log(bytes: &[u8], ends: bool) -> bool {
     if Framing::Graphene.header(bytes).is_ok_and(|header| is_old_enough(&header)) {
         return true;
     }
-    // A packed first block may be longer than the probe.
+    // A compressed first block may be longer than `bytes`.
     Framing::Graphene.begins_packed(bytes).unwrap_or(!ends)
 }
 

@@ -1,4 +1,4 @@
-//! Finding the files of a log: a single file, the parts of a split one, or a directory.
+//! Finds the files of a log: a single file, the parts of a split one, or a directory.
 //!
 //! ```text
 //!   block_log_part.0007, ..          Hive: a million blocks each, the oldest ones perhaps deleted

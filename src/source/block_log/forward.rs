@@ -1,4 +1,4 @@
-//! Reading a log front to back, from a pipe or a decompressor, in batches of whole entries.
+//! Reads a log front to back, from a pipe or a decompressor, in batches of complete entries.
 //!
 //! The end of an entry is found from its start: a zstd frame and an entry of Antelope's version 4 have a size, and a raw
 //! block ends at a word with its position if the next block names its id. One thread does this, so it does the least.
@@ -74,11 +74,10 @@ impl Forward {
         if carry.is_empty() {
             return Err(Error::bad_input(name, at, LogProblem::Empty));
         }
-        let unpacker = Unpacker::new(dictionaries);
         Ok(Self {
             name: name.to_owned(),
             stream,
-            unpacker,
+            unpacker: Unpacker::new(dictionaries),
             framing,
             preamble: head,
             torn,
@@ -114,8 +113,8 @@ impl Forward {
         self.stream.consumed()
     }
 
-    /// Fills `batch` with whole entries of about `target` bytes; `false` at the clean end. No batch goes beyond block
-    /// `until`. While the stream is read, `reached` gets the bytes that are consumed.
+    /// Fills `batch` with complete entries of about `target` bytes; `false` at the clean end. No batch goes beyond block
+    /// `until`. `reached` receives the number of consumed bytes.
     pub fn next(
         &mut self,
         batch: &mut Batch,
@@ -132,64 +131,23 @@ impl Forward {
             return Ok(false);
         }
         let outcome = self.fill(batch, target, until, reached);
-        match outcome {
-            Ok(()) if batch.spans.is_empty() => self.done = true,
-            Ok(()) => return Ok(true),
-            // The blocks before a fault are returned first.
-            Err(error) if !batch.spans.is_empty() => {
-                self.fault = Some(error);
-                return Ok(true);
-            }
-            Err(error) => {
-                self.done = true;
-                return Err(error);
-            }
+        if batch.spans.is_empty() {
+            self.done = true;
+            return outcome.map(|()| false);
         }
-        Ok(false)
+        // The blocks before a fault are returned first.
+        self.fault = outcome.err();
+        Ok(true)
     }
 
     fn fill(&mut self, batch: &mut Batch, target: usize, until: Option<u32>, reached: &dyn Fn(u64)) -> Result<()> {
-        let mut filled = self.carry.len();
-        let room = ROOM + target.max(filled).max(PEEK);
-        make_room(&mut batch.bytes, room);
+        let (mut filled, mut taken) = (self.carry.len(), 0);
+        make_room(&mut batch.bytes, ROOM + target.max(filled).max(PEEK));
         if let Some(to) = batch.bytes.get_mut(ROOM..ROOM + filled) {
             to.copy_from_slice(&self.carry);
         }
         batch.at = self.at;
-        let mut taken = 0;
-        let mut outcome = Ok(());
-        loop {
-            while !self.ended && ROOM + filled < batch.bytes.len() && outcome.is_ok() {
-                let into = batch.bytes.get_mut(ROOM + filled..).unwrap_or_default();
-                let want = into.len().min(PIECE);
-                match self.stream.fill(&mut into[..want]) {
-                    Ok(got) => {
-                        filled += got;
-                        self.ended = got < want;
-                        reached(self.stream.consumed());
-                    }
-                    Err(error) => outcome = Err(error),
-                }
-            }
-            if outcome.is_err() {
-                break;
-            }
-            let piece = batch.bytes.get(ROOM..ROOM + filled).unwrap_or_default();
-            let step = self.step(piece, &mut taken, &mut batch.spans, until);
-            match step {
-                Ok(Step::Enough) => break,
-                Ok(Step::More) if batch.spans.is_empty() => {
-                    // An entry is longer than the batch, which grows as bytes are read.
-                    let len = batch.bytes.len();
-                    batch.bytes.resize(len + len.min(2 * MAX_BLOCK), 0);
-                }
-                Ok(Step::More) => break,
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
-                }
-            }
-        }
+        let outcome = self.read_entries(batch, &mut filled, &mut taken, until, reached);
         self.carry.clear();
         self.carry.extend_from_slice(batch.bytes.get(ROOM + taken..ROOM + filled).unwrap_or_default());
         self.at += taken as u64;
@@ -197,23 +155,51 @@ impl Forward {
         outcome
     }
 
-    /// Takes complete entries from the front of `piece`.
-    fn step(&mut self, piece: &[u8], taken: &mut usize, spans: &mut Vec<Span>, until: Option<u32>) -> Result<Step> {
+    /// Reads until `batch` is full or has at least one entry. `filled` and `taken` count its bytes and those of entries.
+    fn read_entries(
+        &mut self,
+        batch: &mut Batch,
+        filled: &mut usize,
+        taken: &mut usize,
+        until: Option<u32>,
+        reached: &dyn Fn(u64),
+    ) -> Result<()> {
+        loop {
+            while !self.ended && ROOM + *filled < batch.bytes.len() {
+                let into = batch.bytes.get_mut(ROOM + *filled..).unwrap_or_default();
+                let want = into.len().min(PIECE);
+                let got = self.stream.fill(&mut into[..want])?;
+                *filled += got;
+                self.ended = got < want;
+                reached(self.stream.consumed());
+            }
+            let piece = batch.bytes.get(ROOM..ROOM + *filled).unwrap_or_default();
+            if self.step(piece, taken, &mut batch.spans, until)? || !batch.spans.is_empty() {
+                return Ok(());
+            }
+            // An entry is longer than the batch, which grows as bytes are read.
+            let len = batch.bytes.len();
+            batch.bytes.resize(len + len.min(2 * MAX_BLOCK), 0);
+        }
+    }
+
+    /// Takes complete entries from the front of `piece`. False if more bytes are needed.
+    fn step(&mut self, piece: &[u8], taken: &mut usize, spans: &mut Vec<Span>, until: Option<u32>) -> Result<bool> {
         loop {
             let rest = piece.get(*taken..).unwrap_or_default();
             let at = self.at + *taken as u64;
             if rest.is_empty() {
-                return Ok(if self.ended { Step::Enough } else { Step::More });
+                return Ok(self.ended);
             }
             if until.is_some_and(|until| self.last.is_some_and(|(last, _)| last >= until)) && !spans.is_empty() {
-                return Ok(Step::Enough);
+                return Ok(true);
             }
             let before = self.last.and_then(|(_, id)| id);
             let expected = self.last.map_or(1, |(last, _)| last.saturating_add(1));
             let bad = |at: u64, problem: LogProblem| Error::bad_input(&self.name, at, problem);
             let span = match self.framing.end_of(rest, at, before.as_ref(), self.ended) {
                 End::At(span) => span,
-                End::More => return Ok(Step::More),
+                End::More => return Ok(false),
                 End::Cut => return self.torn(rest.len() as u64, at),
                 End::Bad(problem) if self.last.is_none() => {
                     return Err(bad(at, LogProblem::NotALog { reason: problem.to_string() }));
@@ -223,11 +209,7 @@ impl Forward {
                     return self.torn(rest.len() as u64, at);
                 }
                 End::Bad(problem) => return Err(bad(at, LogProblem::Block { number: expected, problem })),
-                End::None(Some(broken)) => {
-                    let problem =
-                        LogProblem::Link { number: broken.number, previous: broken.previous, before: broken.before };
-                    return Err(bad(at + broken.at as u64, problem));
-                }
+                End::None(Some((second, problem))) => return Err(bad(at + second as u64, problem)),
                 End::None(None) => return Err(bad(at, LogProblem::NoEnd { number: expected })),
             };
             if span.packing == Packing::Raw || self.last.is_none() {
@@ -257,19 +239,12 @@ impl Forward {
 
     fn read_header(&mut self, stored: &[u8], packing: Packing, at: u64) -> Result<Header> {
         let number = self.last.map(|(last, _)| last.saturating_add(1));
-        let problem = match self.unpacker.unpack(stored, packing) {
-            Err(problem) => problem.of(number, packing),
-            Ok(block) => match (self.framing.header(block), packing) {
-                (Ok(header), _) => return Ok(header),
-                (Err(_), Packing::Dictionary(dictionary)) => LogProblem::WrongDictionary { number, dictionary },
-                (Err(problem), _) => LogProblem::Block { number: number.unwrap_or(1), problem },
-            },
-        };
-        Err(Error::bad_input(&self.name, at, problem))
+        let header = self.framing.read_header(stored, packing, number, &mut self.unpacker);
+        header.map_err(|problem| Error::bad_input(&self.name, at, problem))
     }
 
     /// The log ends inside an entry.
-    fn torn(&mut self, rest: u64, at: u64) -> Result<Step> {
+    fn torn(&mut self, rest: u64, at: u64) -> Result<bool> {
         let Some((last, id)) = self.last else {
             return Err(Error::bad_input(&self.name, at, LogProblem::Empty));
         };
@@ -285,11 +260,6 @@ impl Forward {
         }
         self.rest = rest;
         self.done = true;
-        Ok(Step::Enough)
+        Ok(true)
     }
-}
-
-enum Step {
-    Enough,
-    More,
 }

@@ -13,14 +13,15 @@
 //! Antelope v4     u32 size of all of this | u8 compression, 0 | block, padding | u64 position
 //! ```
 //!
-//! From a true word all words before it follow. That a word is true is proved by the chain: what follows it names the
-//! id of the block before it. So a log is cut anywhere without an index, and read forward as well as backward.
+//! A true word leads to all words before it. The chain proves that a word is true: the next block names the id of the
+//! block before the word. So a log can be cut anywhere without an index, and read forward and backward.
 
 use std::collections::HashSet;
 
 use super::MAX_BLOCK;
 use super::packing::Packing;
-use super::unpack::{UnpackProblem, Unpacker};
+use super::problem::LogProblem;
+use super::unpack::Unpacker;
 use crate::blocks::chain::{self, ChainProblem, Family, Header, Id};
 use crate::source::input::zstd_frame;
 
@@ -68,25 +69,16 @@ pub(crate) enum End {
     More,
     /// The log ends before the entry does.
     Cut,
-    /// There is no end. Perhaps a block follows that names another parent.
-    None(Option<Broken>),
+    /// There is no end. If a block follows that names another parent: its start and the problem.
+    None(Option<(usize, LogProblem)>),
     /// The header is invalid.
     Bad(ChainProblem),
 }
 
-/// Two adjacent blocks that do not link.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Broken {
-    /// Start of the second block.
-    pub at: usize,
-    pub number: u32,
-    pub previous: Id,
-    pub before: Id,
-}
-
-enum Starts {
-    Yes,
+/// The reason why a piece does not begin with something.
+enum Missing {
     No,
+    /// The piece is too short to decide.
     More,
 }
 
@@ -186,24 +178,36 @@ impl Framing {
         bytes.get(span.start + self.head()..span.end).unwrap_or_default()
     }
 
+    /// Decompresses a block and reads its header. `number` is the block's, if known.
+    pub fn read_header(
+        self,
+        stored: &[u8],
+        packing: Packing,
+        number: Option<u32>,
+        unpacker: &mut Unpacker,
+    ) -> Result<Header, LogProblem> {
+        let block = unpacker.unpack(stored, packing).map_err(|problem| problem.at_block(number))?;
+        self.header(block).map_err(|problem| bad_header(problem, packing, number))
+    }
+
     /// Returns the header of an entry's block. `None` if it is no block.
-    pub fn header_of(self, bytes: &[u8], span: Span, unpacker: &mut Unpacker) -> Result<Option<Header>, UnpackProblem> {
-        match unpacker.unpack(self.stored(bytes, span), span.packing) {
-            Ok(block) => Ok(self.header(block).ok()),
-            Err(UnpackProblem::Damaged(_)) => Ok(None),
-            Err(problem) => Err(problem),
+    pub fn header_of(self, bytes: &[u8], span: Span, unpacker: &mut Unpacker) -> Result<Option<Header>, LogProblem> {
+        match self.read_header(self.stored(bytes, span), span.packing, None, unpacker) {
+            Ok(header) => Ok(Some(header)),
+            Err(problem) if problem.lacks_dictionary() => Err(problem),
+            Err(_) => Ok(None),
         }
     }
 
-    /// The entries that a piece begins with, as many as end in it for certain: what follows the last one names its id.
-    /// None when nothing in it can be read.
+    /// Finds the complete entries at the start of a piece. The block after the last one names its id. There are none if
+    /// nothing can be read.
     pub fn whole_entries(
         self,
         bytes: &[u8],
         base: u64,
         unpacker: &mut Unpacker,
         spans: &mut Vec<Span>,
-    ) -> Result<(), UnpackProblem> {
+    ) -> Result<(), LogProblem> {
         // Ends that lead to a fault, so that each is tried once.
         let mut bad = HashSet::new();
         for end in (WORD + 1..bytes.len()).rev() {
@@ -226,7 +230,7 @@ impl Framing {
         bytes: &[u8],
         base: u64,
         unpacker: &mut Unpacker,
-    ) -> Result<Option<(usize, Header)>, UnpackProblem> {
+    ) -> Result<Option<(usize, Header)>, LogProblem> {
         for end in WORD..=bytes.len() {
             let Some(span) = self.span_before(bytes, base, end) else { continue };
             if self.is_end(bytes, base, span, unpacker)?
@@ -239,60 +243,52 @@ impl Framing {
     }
 
     /// True if the next block names the id of this entry's block.
-    fn is_end(self, bytes: &[u8], base: u64, span: Span, unpacker: &mut Unpacker) -> Result<bool, UnpackProblem> {
+    fn is_end(self, bytes: &[u8], base: u64, span: Span, unpacker: &mut Unpacker) -> Result<bool, LogProblem> {
         let Some(header) = self.header_of(bytes, span, unpacker)? else { return Ok(false) };
         let next = span.end + WORD;
         let rest = bytes.get(next..).unwrap_or_default();
         match self.names(rest, &header.id) {
-            Starts::Yes => Ok(true),
-            Starts::More => Ok(false),
-            Starts::No => match self.packed(rest, base + next as u64) {
-                Packed::Whole(span) => {
-                    let found = self.header_of(rest, span, unpacker)?;
-                    Ok(found.is_some_and(|found| found.previous == header.id))
-                }
-                Packed::More | Packed::No => Ok(false),
-            },
+            Ok(()) => Ok(true),
+            Err(Missing::More) => Ok(false),
+            Err(Missing::No) => {
+                let Ok(span) = self.packed(rest, base + next as u64) else { return Ok(false) };
+                let found = self.header_of(rest, span, unpacker)?;
+                Ok(found.is_some_and(|found| found.previous == header.id))
+            }
         }
     }
 
     /// Tests for a raw block whose parent is `id`.
-    fn names(self, bytes: &[u8], id: &Id) -> Starts {
+    fn names(self, bytes: &[u8], id: &Id) -> Result<(), Missing> {
         let id = id.as_bytes();
         let found = bytes.get(self.head() + self.previous_at()..).unwrap_or_default();
         match found.get(..id.len()) {
-            Some(found) if found == id => Starts::Yes,
-            Some(_) => Starts::No,
-            None if id.starts_with(found) => Starts::More,
-            None => Starts::No,
+            Some(found) if found == id => Ok(()),
+            None if id.starts_with(found) => Err(Missing::More),
+            _ => Err(Missing::No),
         }
     }
 
     /// Returns the entry of a compressed block at `position` of the log: a complete frame and its word.
-    fn packed(self, bytes: &[u8], position: u64) -> Packed {
+    fn packed(self, bytes: &[u8], position: u64) -> Result<Span, Missing> {
         if self != Self::Graphene {
-            return Packed::No;
+            return Err(Missing::No);
         }
-        let end = match frame_end(bytes) {
-            Frame::End(end) => end,
-            Frame::More => return Packed::More,
-            Frame::No => return Packed::No,
-        };
-        let Some(word) = u64_at(bytes, end) else { return Packed::More };
-        match self.word(word) {
+        let end = frame_end(bytes)?;
+        match self.word(u64_at(bytes, end).ok_or(Missing::More)?) {
             Some(Word { position: found, packing }) if found == position && packing != Packing::Raw => {
-                Packed::Whole(Span { start: 0, end, packing })
+                Ok(Span { start: 0, end, packing })
             }
-            _ => Packed::No,
+            _ => Err(Missing::No),
         }
     }
 
     /// Returns whether a log begins with a compressed block and its word. `None` if more bytes are needed.
     pub fn begins_packed(self, bytes: &[u8]) -> Option<bool> {
         match self.packed(bytes, 0) {
-            Packed::Whole(_) => Some(true),
-            Packed::More => None,
-            Packed::No => Some(false),
+            Ok(_) => Some(true),
+            Err(Missing::More) => None,
+            Err(Missing::No) => Some(false),
         }
     }
 
@@ -302,12 +298,12 @@ impl Framing {
         if self.head() > 0 {
             return self.sized_end(bytes, position, ends);
         }
-        let is_raw = before.is_some_and(|id| matches!(self.names(bytes, id), Starts::Yes));
+        let is_raw = before.is_some_and(|id| self.names(bytes, id).is_ok());
         if !is_raw {
             match self.packed(bytes, position) {
-                Packed::Whole(span) => return End::At(span),
-                Packed::More if !ends => return End::More,
-                Packed::More | Packed::No => {}
+                Ok(span) => return End::At(span),
+                Err(Missing::More) if !ends => return End::More,
+                Err(_) => {}
             }
         }
         let header = match self.header(bytes) {
@@ -353,15 +349,15 @@ impl Framing {
             let rest = bytes.get(next..).unwrap_or_default();
             let span = Span { start: 0, end, packing: Packing::Raw };
             match self.names(rest, &header.id) {
-                Starts::Yes => return End::At(span),
+                Ok(()) => return End::At(span),
                 // The rest of a torn log is too short to decide, and names no other block.
-                Starts::More => return if ends { End::At(span) } else { End::More },
-                Starts::No => {}
+                Err(Missing::More) => return if ends { End::At(span) } else { End::More },
+                Err(Missing::No) => {}
             }
             match self.packed(rest, position + next as u64) {
-                Packed::Whole(_) => return End::At(span),
-                Packed::More if !ends => return End::More,
-                Packed::More | Packed::No => {}
+                Ok(_) => return End::At(span),
+                Err(Missing::More) if !ends => return End::More,
+                Err(_) => {}
             }
             last = Some(span);
             if broken.is_none()
@@ -369,7 +365,7 @@ impl Framing {
                 && next_header.number == header.number.wrapping_add(1)
             {
                 let Header { number, previous, .. } = next_header;
-                broken = Some(Broken { at: next, number, previous, before: header.id });
+                broken = Some((next, LogProblem::Link { number, previous, before: header.id }));
             }
         }
         if broken.is_some() {
@@ -387,42 +383,36 @@ impl Framing {
     }
 }
 
-enum Packed {
-    Whole(Span),
-    More,
-    No,
-}
-
-enum Frame {
-    End(usize),
-    More,
-    No,
+/// Returns the problem of a block without a valid header. Only a wrong dictionary decompresses to other bytes.
+pub(super) fn bad_header(problem: ChainProblem, packing: Packing, number: Option<u32>) -> LogProblem {
+    match (packing, number) {
+        (Packing::Dictionary(dictionary), number) => LogProblem::WrongDictionary { number, dictionary },
+        (_, Some(number)) => LogProblem::Block { number, problem },
+        (_, None) => LogProblem::NotALog { reason: problem.to_string() },
+    }
 }
 
 /// Finds the end of a zstd frame without its magic.
-fn frame_end(bytes: &[u8]) -> Frame {
+fn frame_end(bytes: &[u8]) -> Result<usize, Missing> {
     let mut head = [0; zstd_frame::MAX_FRAME_HEADER];
     let whole = zstd_frame::MAGIC.iter().chain(bytes);
     let len = head.iter_mut().zip(whole).map(|(to, from)| *to = *from).count();
-    let header = match zstd_frame::frame_header(head.get(..len).unwrap_or_default()) {
-        Ok(header) => header,
-        Err(zstd_frame::FrameProblem::Cut) => return Frame::More,
-        Err(_) => return Frame::No,
-    };
+    let header = zstd_frame::frame_header(head.get(..len).unwrap_or_default()).map_err(|problem| match problem {
+        zstd_frame::FrameProblem::Cut => Missing::More,
+        _ => Missing::No,
+    })?;
     let mut at = header.len - zstd_frame::MAGIC.len();
     loop {
-        let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= zstd_frame::BLOCK_HEADER) else {
-            return Frame::More;
-        };
-        let Ok(block) = zstd_frame::block_header(rest) else { return Frame::No };
+        let rest = bytes.get(at..).filter(|rest| rest.len() >= zstd_frame::BLOCK_HEADER).ok_or(Missing::More)?;
+        let block = zstd_frame::block_header(rest).map_err(|_| Missing::No)?;
         at += zstd_frame::BLOCK_HEADER + block.len;
         // No program writes an empty block that is not the last; zeros would read as any number of them.
         if at > MAX_BLOCK || (block.len == 0 && !block.last) {
-            return Frame::No;
+            return Err(Missing::No);
         }
         if block.last {
             let end = at + if header.checksum { zstd_frame::CHECKSUM } else { 0 };
-            return if end <= bytes.len() { Frame::End(end) } else { Frame::More };
+            return if end <= bytes.len() { Ok(end) } else { Err(Missing::More) };
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use parking_lot::Mutex;
 
@@ -17,7 +17,10 @@ use super::framing::{Framing, u32_at, u64_at};
 use crate::blocks::chain::Id;
 use crate::os::files::open_regular;
 
-/// Bytes of an artifacts file that every version has.
+/// The suffix of an artifacts file.
+const ARTIFACTS: &str = ".artifacts";
+
+/// Bytes before the entries of an artifacts file of version 1.0.
 const ARTIFACTS_HEAD: usize = 48;
 
 /// Bytes of an entry of an artifacts file.
@@ -41,11 +44,9 @@ pub struct IndexUse {
 /// An index file that has agreed with the log so far.
 pub(crate) struct Index {
     file: File,
-    path: PathBuf,
-    kind: String,
-    /// Bytes before the first entry.
+    used: IndexUse,
+    /// Bytes before the first entry, and of an entry.
     head: u64,
-    /// Bytes of an entry.
     entry: u64,
     /// The block of the first entry.
     first: u32,
@@ -62,72 +63,63 @@ pub(crate) struct Indexed {
 }
 
 impl Index {
-    /// The index beside `log`, which has the blocks `first` to `last`; `None` when there is none. The second value says
-    /// why one was ignored.
+    /// Opens the index beside `log`, which has the blocks `first` to `last`. `None` if there is none. The error has the
+    /// reason why it is ignored.
     pub fn open(log: &Path, framing: Framing, first: u32, last: u32) -> Option<Result<Self, IndexUse>> {
         let with = |ending: &str| {
             let mut name = log.file_name()?.to_owned();
             name.push(ending);
             Some(log.with_file_name(name))
         };
-        let (path, artifacts) = match framing {
-            Framing::Antelope { .. } => (log.with_extension("index"), false),
-            Framing::Graphene => match with(".artifacts").filter(|path| path.is_file()) {
-                Some(path) => (path, true),
-                None => (with(".index")?, false),
+        let (path, kind) = match framing {
+            Framing::Antelope { .. } => (log.with_extension("index"), "index"),
+            Framing::Graphene => match with(ARTIFACTS).filter(|path| path.is_file()) {
+                Some(path) => (path, "artifacts"),
+                None => (with(".index")?, "index"),
             },
         };
         if !path.is_file() {
             return None;
         }
-        Some(Self::read(&path, artifacts, first, last).map_err(|(kind, reason)| IndexUse {
-            path: path.display().to_string(),
-            kind,
-            used: false,
-            reason: Some(reason),
-        }))
+        let mut used = IndexUse { path: path.display().to_string(), kind: kind.into(), used: true, reason: None };
+        let index = Self::read(&path, first, last, &mut used);
+        Some(index.map_err(|reason| IndexUse { used: false, reason: Some(reason), ..used }))
     }
 
-    fn read(path: &Path, artifacts: bool, first: u32, last: u32) -> Result<Self, (String, String)> {
-        let name = || if artifacts { "artifacts".to_owned() } else { "index".to_owned() };
-        let failed = |error: std::io::Error| (name(), error.to_string());
+    fn read(path: &Path, first: u32, last: u32, used: &mut IndexUse) -> Result<Self, String> {
+        let failed = |error: std::io::Error| error.to_string();
         let file = open_regular(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         let blocks = u64::from(last - first) + 1;
-        let (kind, head, entry) = if artifacts {
+        let (mut head, mut entry) = (0, 8);
+        if used.kind == "artifacts" {
             let mut bytes = [0; ARTIFACTS_HEAD + 8];
             let known = usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len());
             file.read_exact_at(bytes.get_mut(..known).unwrap_or_default(), 0).map_err(failed)?;
-            let (head, kind) = match (bytes.get(45), bytes.get(46)) {
-                (Some(1), Some(0)) => (ARTIFACTS_HEAD, "artifacts 1.0"),
-                (Some(1), Some(1)) => (ARTIFACTS_HEAD + 8, "artifacts 1.1"),
-                _ => return Err((name(), "its version is not 1.0 or 1.1".into())),
+            let minor = match (bytes.get(45), bytes.get(46)) {
+                (Some(1), Some(minor @ (0 | 1))) => *minor,
+                _ => return Err("its version is not 1.0 or 1.1".into()),
             };
-            let wrong = |reason: String| Err((kind.to_owned(), reason));
-            let said = u32_at(&bytes, 0).unwrap_or_default();
-            if said != last {
-                return wrong(format!("its head is block {said}, that of the log {last}"));
+            used.kind = format!("artifacts 1.{minor}");
+            (head, entry) = (ARTIFACTS_HEAD as u64 + 8 * u64::from(minor), ARTIFACT as u64);
+            let declared = u32_at(&bytes, 0).unwrap_or_default();
+            if declared != last {
+                return Err(format!("its head is block {declared}, that of the log {last}"));
             }
-            if head > ARTIFACTS_HEAD {
-                let tail = u32_at(&bytes, ARTIFACTS_HEAD).unwrap_or_default();
-                if tail != first {
-                    return wrong(format!("it begins with block {tail}, the log with {first}"));
-                }
-                let interrupted = u32_at(&bytes, ARTIFACTS_HEAD + 4).unwrap_or_default();
-                if interrupted != 0 {
-                    return wrong(format!("its making was interrupted at block {interrupted}"));
-                }
+            let declared = u32_at(&bytes, ARTIFACTS_HEAD).unwrap_or_default();
+            if minor == 1 && declared != first {
+                return Err(format!("it begins with block {declared}, the log with {first}"));
             }
-            (kind.to_owned(), head as u64, ARTIFACT as u64)
-        } else {
-            (name(), 0, 8)
-        };
+            let interrupted = u32_at(&bytes, ARTIFACTS_HEAD + 4).unwrap_or_default();
+            if minor == 1 && interrupted != 0 {
+                return Err(format!("its making was interrupted at block {interrupted}"));
+            }
+        }
         let entries = size.saturating_sub(head) / entry;
         if entries != blocks || (size - head) % entry != 0 {
-            return Err((kind, format!("it has {entries} entries, the log {blocks} blocks")));
+            return Err(format!("it has {entries} entries, the log {blocks} blocks"));
         }
-        let path = path.to_owned();
-        Ok(Self { file, path, kind, head, entry, first, entries, wrong: Mutex::default() })
+        Ok(Self { file, used: used.clone(), head, entry, first, entries, wrong: Mutex::default() })
     }
 
     /// True if it has agreed with the log so far.
@@ -143,7 +135,7 @@ impl Index {
     /// Reports whether the index was used.
     pub fn used(&self) -> IndexUse {
         let reason = self.wrong.lock().clone();
-        IndexUse { path: self.path.display().to_string(), kind: self.kind.clone(), used: reason.is_none(), reason }
+        IndexUse { used: reason.is_none(), reason, ..self.used.clone() }
     }
 
     /// Reads the entries of `count` blocks from `first` on. An index that cannot be read gives none and is refuted.

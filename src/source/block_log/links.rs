@@ -1,9 +1,8 @@
-//! The links of a chain: one block of a log after the other is unpacked, its id computed from the stored bytes, and
-//! compared with what must be there.
+//! Checks the links of a chain: decompresses one block after the other, and compares its id and its parent.
 
 use std::collections::BTreeMap;
 
-use super::framing::Framing;
+use super::framing::{Framing, bad_header};
 use super::layout::Packings;
 use super::packing::Packing;
 use super::problem::LogProblem;
@@ -75,25 +74,17 @@ impl<'a> Chain<'a> {
                 }
                 let stored = batch.bytes.get(head..span.end).unwrap_or_default();
                 let unpacked = self.unpacker.unpack_with_room(stored, packing);
-                let unpacked = unpacked.map_err(|problem| problem.of(Some(number), packing))?;
+                let unpacked = unpacked.map_err(|problem| problem.at_block(Some(number)))?;
                 unpacked.get_mut(ROOM - NUMBER..).unwrap_or_default()
             }
         };
-        let header = match self.framing.header(record.get(NUMBER..).unwrap_or_default()) {
-            Ok(header) => header,
-            Err(problem) => {
-                return Err(match span.packing {
-                    Packing::Dictionary(dictionary) => LogProblem::WrongDictionary { number: Some(number), dictionary },
-                    _ => LogProblem::Block { number, problem },
-                });
-            }
-        };
+        let header = self.framing.header(record.get(NUMBER..).unwrap_or_default());
+        let header = header.map_err(|problem| bad_header(problem, span.packing, Some(number)))?;
         let Header { id, previous, .. } = header;
         if self.expectations.links
             && let Some(before) = self.before
             && previous != before
         {
-            // Only a wrong dictionary decompresses to other bytes.
             if let Packing::Dictionary(dictionary) = span.packing
                 && header.number != number
             {

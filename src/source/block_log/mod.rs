@@ -1,5 +1,4 @@
-//! Block logs of Steem, Hive and Antelope chains: files of consecutive serialized blocks, which nodes keep and
-//! pass on.
+//! Block logs of Steem, Hive and Antelope chains: files of consecutive serialized blocks.
 //!
 //! ```text
 //!   Steem    block_log                          block_log.index: u64 position of each block
@@ -8,10 +7,8 @@
 //!   Antelope blocks.log, blocks-1-1000.log ..   blocks.index: u64 position of each block
 //! ```
 //!
-//! Files are cut into ranges that threads read in parallel (`ranges`); a pipe, or a log inside a
-//! compression, is walked from its beginning (`forward`). How blocks are framed is drawn in `framing`.
-//!
-//! It does not check the blocks: the caller computes their ids and compares links.
+//! Files are cut into ranges that threads read in parallel (`ranges`). A pipe or a compressed log is read from its start
+//! (`forward`). `framing` describes the bytes around a block, `links` checks ids.
 
 mod detect;
 mod discover;
@@ -37,9 +34,8 @@ pub use index::IndexUse;
 pub(crate) use layout::MAX_BLOCK;
 pub use layout::{BlockRef, LogLayout, Packings, TornTail};
 pub(crate) use links::{Chain, Checked, Expectations};
-pub(crate) use open::{Log, LogBody, Opened, Sought, begins_later};
+pub(crate) use open::{Log, LogBody, Opened, Sought};
 pub(crate) use packing::Packing;
-pub(crate) use part::Part;
 pub use problem::LogProblem;
 pub(crate) use ranges::{Batch, LogFiles, Range, RangeReader};
 pub(crate) use transactions::Lookup;

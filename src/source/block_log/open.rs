@@ -1,4 +1,4 @@
-//! Opening a log from files or a stream.
+//! Opens a log from files or a stream.
 
 use std::path::Path;
 
@@ -28,6 +28,9 @@ pub(crate) struct Log {
     pub compression: Compression,
     /// Bytes on disk; `None` for a pipe.
     pub size: Option<u64>,
+    pub framing: Framing,
+    /// The head of an Antelope log.
+    preamble: Option<Preamble>,
 }
 
 /// The source of the bytes.
@@ -59,8 +62,16 @@ impl Log {
             return Ok(None);
         }
         let files = LogFiles::open(path, tail, dictionaries)?;
-        let (size, dictionaries) = (Some(files.size()), dictionaries.clone());
-        Ok(Some(Self { body: LogBody::Files(files), dictionaries, compression: Compression::None, size }))
+        let size = Some(files.parts.iter().map(|part| part.size).sum());
+        Ok(Some(Self::of_files(files, dictionaries, Compression::None, size)))
+    }
+
+    fn of_files(files: LogFiles, dictionaries: &Dictionaries, compression: Compression, size: Option<u64>) -> Self {
+        let first = files.parts.first();
+        let framing = first.map_or(Framing::Graphene, |part| part.framing);
+        let preamble = first.and_then(|part| part.preamble.clone());
+        let (body, dictionaries) = (LogBody::Files(files), dictionaries.clone());
+        Self { body, dictionaries, compression, size, framing, preamble }
     }
 
     /// Opens an input as a log, if it is one.
@@ -70,29 +81,29 @@ impl Log {
             return Ok(Opened::Other(input));
         }
         let Input { name, size, compression, body, .. } = input;
-        let body = match body {
-            Body::File(file) => LogBody::Files(LogFiles::of_file(&name, file, tail, dictionaries)?),
+        let log = match body {
+            Body::File(file) => {
+                let files = LogFiles::of_file(&name, file, tail, dictionaries)?;
+                Self::of_files(files, dictionaries, compression, size)
+            }
             Body::Stream(stream) => {
-                LogBody::Stream(Box::new(Mutex::new(Forward::open(&name, stream, tail, dictionaries)?)))
+                let forward = Forward::open(&name, stream, tail, dictionaries)?;
+                let (framing, preamble, dictionaries) =
+                    (forward.framing, forward.preamble.clone(), dictionaries.clone());
+                let body = LogBody::Stream(Box::new(Mutex::new(forward)));
+                Self { body, dictionaries, compression, size, framing, preamble }
             }
         };
-        Ok(Opened::Log(Box::new(Self { body, dictionaries: dictionaries.clone(), compression, size })))
+        Ok(Opened::Log(Box::new(log)))
     }
 
     pub fn is_piped(&self) -> bool {
         matches!(self.body, LogBody::Stream(_))
     }
 
-    pub fn framing(&self) -> Framing {
-        match &self.body {
-            LogBody::Files(files) => files.framing(),
-            LogBody::Stream(forward) => forward.lock().framing,
-        }
-    }
-
     /// Returns the family by the files and by whether blocks are `packed`.
     pub fn family(&self, packed: bool) -> Family {
-        if let Framing::Antelope { .. } = self.framing() {
+        if let Framing::Antelope { .. } = self.framing {
             return Family::Antelope;
         }
         let is_hives = match &self.body {
@@ -107,40 +118,29 @@ impl Log {
 
     /// Returns the chain id in the log, if there is one.
     pub fn chain_id(&self) -> Option<String> {
-        let id = match &self.body {
-            LogBody::Files(files) => files.preamble().map(|preamble| preamble.chain_id),
-            LogBody::Stream(forward) => forward.lock().preamble.as_ref().map(|preamble| preamble.chain_id),
-        };
-        id.map(|id| id.to_string())
+        self.preamble.as_ref().map(|preamble| preamble.chain_id.to_string())
     }
 
     /// Returns the layout of the log if blocks `first` to `last` were read.
     pub fn layout(&self, first: u32, last: u32) -> LogLayout {
-        let (preamble, end) = match &self.body {
-            LogBody::Files(files) => {
-                let is_whole = files.ends().is_some_and(|ends| (ends.0.number, ends.1.number) == (first, last));
-                let end = match &files.parts[..] {
-                    [part] if is_whole => Some(part.end),
-                    _ => None,
-                };
-                (files.preamble().cloned(), end)
-            }
+        let end = match &self.body {
+            LogBody::Files(files) => match &files.parts[..] {
+                [part] if (part.first.number, part.last.number) == (first, last) => Some(part.end),
+                _ => None,
+            },
             LogBody::Stream(forward) => {
                 let forward = forward.lock();
-                (forward.preamble.clone(), forward.end().filter(|_| forward.first == Some(first)))
+                forward.end().filter(|_| forward.first == Some(first))
             }
         };
-        let pruned = preamble.as_ref().is_some_and(|preamble| preamble.pruned);
-        LogLayout {
-            bytes: end.filter(|_| !pruned),
-            pruned,
-            head: preamble.map(|preamble| HEXLOWER.encode(&preamble.bytes)),
-        }
+        let pruned = self.preamble.as_ref().is_some_and(|preamble| preamble.pruned);
+        let head = self.preamble.as_ref().map(|preamble| HEXLOWER.encode(&preamble.bytes));
+        LogLayout { bytes: end.filter(|_| !pruned), pruned, head }
     }
 
     /// Version of an Antelope log, 0 for others.
     pub fn version(&self) -> u32 {
-        self.framing().version()
+        self.framing.version()
     }
 
     pub fn indexes(&self) -> Vec<IndexUse> {
@@ -167,14 +167,7 @@ impl Log {
 
     /// True if such a log may begin after block 1.
     pub fn may_begin_later(&self) -> bool {
-        match &self.body {
-            LogBody::Files(files) => is_set(&files.path) || begins_later(files.preamble()),
-            LogBody::Stream(forward) => begins_later(forward.lock().preamble.as_ref()),
-        }
+        let is_set = matches!(&self.body, LogBody::Files(files) if is_set(&files.path));
+        is_set || self.preamble.as_ref().is_some_and(|preamble| preamble.pruned || preamble.first_block != 1)
     }
-}
-
-/// True if an Antelope log declares that it begins after block 1.
-pub(crate) fn begins_later(preamble: Option<&Preamble>) -> bool {
-    preamble.is_some_and(|preamble| preamble.pruned || preamble.first_block != 1)
 }

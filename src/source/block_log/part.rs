@@ -1,4 +1,4 @@
-//! One file of a log: where its blocks begin and end, found without reading what is between.
+//! One file of a log: finds its first and last block without reading the blocks between.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -6,12 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::detect::is_old_enough;
-use super::framing::{End, Framing, Span, WORD, u64_at};
+use super::framing::{End, Framing, WORD, u64_at};
 use super::index::{Index, IndexUse, Indexed};
 use super::packing::Packing;
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
-use super::unpack::{UnpackProblem, Unpacker};
+use super::unpack::Unpacker;
 use super::{MAX_BLOCK, PEEK, TornTail};
 use crate::blocks::chain::{Header, Id};
 use crate::error::{Error, Result};
@@ -46,9 +46,8 @@ pub(crate) struct Part {
     pub last: Header,
     /// Bytes after the last complete block.
     pub rest: u64,
-    pub index: Option<Index>,
-    /// An index that was rejected when it was opened.
-    ignored: Option<IndexUse>,
+    /// The index beside it, or the reason why it is ignored.
+    index: Option<Result<Index, IndexUse>>,
 }
 
 impl Deref for Part {
@@ -58,11 +57,8 @@ impl Deref for Part {
     }
 }
 
-/// A block that was read on its own.
-struct Single {
-    start: u64,
-    header: Header,
-}
+/// A block that was read on its own: its start and header.
+type Single = (u64, Header);
 
 impl Part {
     /// Opens a file.
@@ -107,12 +103,8 @@ impl Part {
             let problem = LogProblem::Backwards { first: first.number, last: last.number };
             return Err(log.bad(log.start, problem));
         }
-        let (index, ignored) = match Index::open(path, framing, first.number, last.number) {
-            Some(Ok(index)) => (Some(index), None),
-            Some(Err(ignored)) => (None, Some(ignored)),
-            None => (None, None),
-        };
-        Ok(Self { log, first, last, rest, index, ignored })
+        let index = Index::open(path, framing, first.number, last.number);
+        Ok(Self { log, first, last, rest, index })
     }
 }
 
@@ -135,10 +127,6 @@ impl LogFile {
 
     pub fn bad(&self, offset: u64, problem: LogProblem) -> Error {
         Error::bad_input(&self.path, offset, problem)
-    }
-
-    fn unpacking(&self, at: u64, number: Option<u32>, packing: Packing, problem: UnpackProblem) -> Error {
-        self.bad(at, problem.of(number, packing))
     }
 
     fn piece(&self, at: u64, len: u64) -> Result<Vec<u8>> {
@@ -182,26 +170,13 @@ impl LogFile {
             let end = self.framing.end_of(&bytes, self.start, None, ends);
             match end {
                 End::At(span) => {
-                    let found = self.framing.header_of(&bytes, span, unpacker);
-                    let found = found.map_err(|problem| self.unpacking(self.start, None, span.packing, problem))?;
-                    if let Some(header) = found {
-                        return match self.framing != Framing::Graphene || is_old_enough(&header) {
-                            true => Ok(header),
-                            false => Err(self.bad(self.start, no_time())),
-                        };
-                    }
                     let stored = self.framing.stored(&bytes, span);
-                    let problem = match unpacker.unpack(stored, span.packing) {
-                        Err(problem) => problem.of(None, span.packing),
-                        Ok(block) => match (self.framing.header(block), span.packing) {
-                            (Err(_), Packing::Dictionary(dictionary)) => {
-                                LogProblem::WrongDictionary { number: None, dictionary }
-                            }
-                            (Err(problem), _) => LogProblem::NotALog { reason: problem.to_string() },
-                            (Ok(header), _) => return Ok(header),
-                        },
+                    let header = self.framing.read_header(stored, span.packing, None, unpacker);
+                    let header = header.map_err(|problem| self.bad(self.start, problem))?;
+                    return match self.framing != Framing::Graphene || is_old_enough(&header) {
+                        true => Ok(header),
+                        false => Err(self.bad(self.start, no_time())),
                     };
-                    return Err(self.bad(self.start, problem));
                 }
                 End::More => len *= 8,
                 End::Bad(problem) => {
@@ -231,19 +206,18 @@ impl LogFile {
         }
         let bytes = self.piece(start, end - start)?;
         let Some(span) = self.framing.span_before(&bytes, start, bytes.len()) else { return Ok(None) };
-        let found = self.framing.header_of(&bytes, span, unpacker);
-        let header = found.map_err(|problem| self.unpacking(start, None, span.packing, problem))?;
-        Ok(header.map(|header| Single { start, header }))
+        let header = self.framing.header_of(&bytes, span, unpacker).map_err(|problem| self.bad(start, problem))?;
+        Ok(header.map(|header| (start, header)))
     }
 
     /// Reads the block that ends at `end`, if it names the id of the block before it.
     fn proven_before(&self, end: u64, unpacker: &mut Unpacker) -> Result<Option<Single>> {
-        let Some(found) = self.block_before(end, unpacker)? else { return Ok(None) };
-        let before = self.block_before(found.start, unpacker)?.map(|before| before.header.id);
-        if found.start > self.start && before != Some(found.header.previous) {
+        let Some((start, header)) = self.block_before(end, unpacker)? else { return Ok(None) };
+        let before = self.block_before(start, unpacker)?.map(|(_, before)| before.id);
+        if start > self.start && before != Some(header.previous) {
             return Ok(None);
         }
-        Ok(self.is_whole(found.start, end, before.as_ref())?.then_some(found))
+        Ok(self.is_whole(start, end, before.as_ref())?.then_some((start, header)))
     }
 
     /// True if the end of a block is also found from its start. Otherwise its word may name an earlier block.
@@ -255,21 +229,15 @@ impl LogFile {
 
     /// Finds the last complete block and the number of bytes after it.
     fn find_end(&mut self, first: &Header, torn: TornTail, unpacker: &mut Unpacker) -> Result<(Header, u64)> {
-        let whole = match self.proven_before(self.end, unpacker)? {
-            Some(found) => Some(found),
-            // A block next to a damaged one still ends here. The fault is reported at its place.
-            None => match self.block_before(self.end, unpacker)? {
-                Some(found)
-                    if found.start > self.start
-                        && found.header.number > first.number
-                        && self.is_whole(found.start, self.end, None)? =>
-                {
-                    Some(found)
-                }
-                _ => None,
-            },
-        };
-        if let Some(Single { header, .. }) = whole {
+        if let Some((_, header)) = self.proven_before(self.end, unpacker)? {
+            return Ok((header, 0));
+        }
+        // A block next to a damaged one still ends here. The fault is reported at its place.
+        if let Some((start, header)) = self.block_before(self.end, unpacker)?
+            && start > self.start
+            && header.number > first.number
+            && self.is_whole(start, self.end, None)?
+        {
             return Ok((header, 0));
         }
         let (mut reach, all) = (FIRST_SEARCH, self.end);
@@ -283,12 +251,12 @@ impl LogFile {
                 if !may_be {
                     continue;
                 }
-                if let Some(found) = self.proven_before(from + end as u64, unpacker)? {
+                if let Some((_, header)) = self.proven_before(from + end as u64, unpacker)? {
                     self.end = from + end as u64;
                     let rest = all - self.end;
-                    let Header { number: last, id, .. } = found.header;
+                    let Header { number: last, id, .. } = header;
                     return match torn {
-                        TornTail::Trim => Ok((found.header, rest)),
+                        TornTail::Trim => Ok((header, rest)),
                         TornTail::Error => Err(self.bad(self.end, LogProblem::Torn { last, id, rest })),
                     };
                 }
@@ -311,8 +279,7 @@ impl Part {
         loop {
             let bytes = self.piece(offset, len)?;
             let found = self.framing.first_end(&bytes, offset, unpacker);
-            let found = found.map_err(|problem| self.unpacking(offset, None, Packing::Zstd, problem))?;
-            if let Some((end, header)) = found {
+            if let Some((end, header)) = found.map_err(|problem| self.bad(offset, problem))? {
                 return Ok(Some((offset + end as u64, header)));
             }
             if offset + bytes.len() as u64 >= self.end || len >= 2 * MAX_BLOCK as u64 {
@@ -323,13 +290,13 @@ impl Part {
     }
 
     fn indexed_cut(&self, offset: u64, unpacker: &mut Unpacker) -> Result<Option<(u64, Header)>> {
-        let Some(index) = self.index.as_ref().filter(|index| index.is_right()) else { return Ok(None) };
+        let Some(index) = self.index() else { return Ok(None) };
         let Some((number, at)) = index.first_behind(self.framing, offset) else { return Ok(None) };
         if at <= self.start || at >= self.end {
             return Ok(None);
         }
         match self.proven_before(at, unpacker)? {
-            Some(found) if found.header.number.checked_add(1) == Some(number) => Ok(Some((at, found.header))),
+            Some((_, header)) if header.number.checked_add(1) == Some(number) => Ok(Some((at, header))),
             _ => {
                 index.refute(|| format!("it says that block {number} begins at byte {at}"));
                 Ok(None)
@@ -345,9 +312,14 @@ impl Part {
         word.is_some_and(|word| word.packing != Packing::Raw)
     }
 
+    /// Returns the index if it has agreed with the log so far.
+    pub fn index(&self) -> Option<&Index> {
+        self.index.as_ref()?.as_ref().ok().filter(|index| index.is_right())
+    }
+
     /// Compares the index entry of a block with the log.
     pub fn check_index(&self, indexed: Option<&Indexed>, word: u64, header: &Header) {
-        if let (Some(index), Some(indexed)) = (&self.index, indexed)
+        if let (Some(Ok(index)), Some(indexed)) = (&self.index, indexed)
             && !indexed.agrees(word, &header.id)
         {
             index.refute(|| format!("its entry of block {} is another than the log has", header.number));
@@ -356,7 +328,7 @@ impl Part {
 
     /// Reports whether the index of this part was used.
     pub fn index_use(&self) -> Option<IndexUse> {
-        self.index.as_ref().map(Index::used).or_else(|| self.ignored.clone())
+        self.index.as_ref().map(|index| index.as_ref().map_or_else(Clone::clone, Index::used))
     }
 }
 
@@ -370,9 +342,4 @@ fn failed(path: &Path, error: std::io::Error) -> Error {
         std::io::ErrorKind::UnexpectedEof => shrank(path),
         _ => Error::io("read", path)(error),
     }
-}
-
-/// Returns the word after an entry of a piece.
-pub(crate) fn raw_word(bytes: &[u8], span: Span) -> u64 {
-    u64_at(bytes, span.end).unwrap_or_default()
 }

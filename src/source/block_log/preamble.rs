@@ -9,8 +9,7 @@
 //! public key    = type 0, 1: 33 bytes | type 2 (WebAuthn): 33 bytes, u8, len, string
 //! ```
 //!
-//! Bit 31 of the version says that the log is pruned: only so many blocks at its end are there as its last four bytes
-//! say. Layout as in <https://github.com/AntelopeIO/spring>, `libraries/chain/block_log.cpp`.
+//! Bit 31 of the version marks a pruned log: its last four bytes are the number of blocks it still has. Layout as in <https://github.com/AntelopeIO/spring>, `libraries/chain/block_log.cpp`.
 
 use sha2::{Digest, Sha256};
 
@@ -54,7 +53,7 @@ impl Preamble {
         if is_right { Ok(()) } else { Err(LogProblem::HeadFirst { head, found }) }
     }
 
-    /// The genesis state, where the log has it.
+    /// Returns the genesis state, if the log has it.
     fn genesis(&self) -> Option<&[u8]> {
         match self.version {
             1 => self.bytes.get(4..),
@@ -63,9 +62,8 @@ impl Preamble {
         }
     }
 
-    /// The head of a log of the same chain that begins with block `first` and is not pruned: of the same version, or of
-    /// version 2 where this has version 1, which has no place for the number. `None` when a genesis state must be in it
-    /// that this does not have.
+    /// Returns the head of an unpruned log of the same chain that begins with block `first`. Version 1 becomes 2, since it
+    /// cannot hold the number. `None` if it needs a genesis state that this log does not have.
     pub fn beginning_with(&self, first: u32) -> Option<Vec<u8>> {
         let version = if first == 1 { self.version } else { self.version.max(2) };
         let mut bytes = version.to_le_bytes().to_vec();
@@ -89,7 +87,7 @@ pub(crate) fn is_antelope(bytes: &[u8]) -> bool {
     u32_at(bytes, 0).is_some_and(|version| matches!(version & !PRUNED, 1..=4))
 }
 
-/// Reads the head of a log, of which `bytes` has at least the first few KiB.
+/// Reads the head of a log from its first few KiB.
 pub(crate) fn read(bytes: &[u8]) -> Result<Preamble, LogProblem> {
     let bad = |reason: &str| LogProblem::Preamble { reason: reason.into() };
     let cut = || bad("the log ends inside it");
@@ -123,7 +121,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Preamble, LogProblem> {
     Ok(Preamble { version, pruned, first_block, chain_id, bytes })
 }
 
-/// Bytes of a genesis state; `None` when it is cut.
+/// Returns the length of a genesis state. `None` if it is cut.
 fn genesis_len(bytes: &[u8]) -> Option<Result<usize, LogProblem>> {
     // Time, then the key.
     let mut at = 8;

@@ -1,269 +1,120 @@
 //! Problems of block logs.
 
-use crate::error::Problem;
 use std::path::PathBuf;
 
 use crate::blocks::chain::{ChainProblem, Id};
+use crate::error::Problem;
 use crate::text::size::human;
 
 /// The place where Hive publishes its dictionaries.
 const DICTIONARIES: &str =
     "https://gitlab.syncad.com/hive/hive, submodule libraries/chain/compression_dictionaries, files NNNM.dict.zst";
 
-/// A problem of a block log.
+/// A problem of a block log. `number` is a block, `last` the last complete block before the place.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum LogProblem {
-    /// It is no block log at all.
     #[error("this is not a block log: {reason}")]
-    NotALog {
-        /// The reason.
-        reason: String,
-    },
-    /// A directory that has none.
+    NotALog { reason: String },
     #[error("it is a directory, and has no block_log, block_log_part.NNNN, blocks.log or blocks-A-B.log")]
     NoLogInDirectory,
-    /// The head of an Antelope log cannot be read.
     #[error("the head of the log cannot be right: {reason}")]
-    Preamble {
-        /// Which rule is broken.
-        reason: String,
-    },
-    /// It ends inside a block, as logs do after a crash.
+    Preamble { reason: String },
     #[error("the log is torn: block {last} ({id}) is the last complete one, and {} follow it", human(*rest))]
-    Torn {
-        /// The last whole block.
-        last: u32,
-        /// Its id.
-        id: Id,
-        /// Bytes after it.
-        rest: u64,
-    },
-    /// Not even one whole block.
+    Torn { last: u32, id: Id, rest: u64 },
     #[error("the log contains no complete block")]
     Empty,
-    /// The word after a block does not have its position.
     #[error("block {number} has no end: no word within {} after its start has its position", human(super::MAX_BLOCK as u64))]
-    NoEnd {
-        /// The block that should be here.
-        number: u32,
-    },
-    /// A block whose own bytes are wrong.
-    #[error("{}", OfBlock(*number, problem))]
-    Block {
-        /// The block's number by its place.
-        number: u32,
-        /// The reason.
-        problem: ChainProblem,
-    },
-    /// A block does not follow the one before it.
+    NoEnd { number: u32 },
+    #[error("{}", of_block(*number, problem))]
+    Block { number: u32, problem: ChainProblem },
     #[error("block {number} says that it follows {previous}, but block {} has the id {before}", number.wrapping_sub(1))]
-    Link {
-        /// The block.
-        number: u32,
-        /// The parent's id in the block.
-        previous: Id,
-        /// The id of the block before it.
-        before: Id,
-    },
-    /// A block with another number than its place.
+    Link { number: u32, previous: Id, before: Id },
     #[error("expected block {expected}, found block {found}")]
-    Number {
-        /// The number that must be here.
-        expected: u32,
-        /// The number that the block says.
-        found: u32,
-    },
-    /// The head of an Antelope log is of another chain than block 1 says.
+    Number { expected: u32, found: u32 },
     #[error("the head of the log gives the chain id {head}, block 1 names {named}")]
-    Genesis {
-        /// The id by the head.
-        head: Id,
-        /// The id that block 1 names.
-        named: Id,
-    },
-    /// The head of an Antelope log names another first block than the log has.
+    Genesis { head: Id, named: Id },
     #[error("the head of the log declares block {head} as the first, but the first is block {found}")]
-    HeadFirst {
-        /// The number by the head.
-        head: u32,
-        /// The number of the first block.
-        found: u32,
-    },
-    /// The first block has a higher number than the last one: one of the two is damaged.
+    HeadFirst { head: u32, found: u32 },
     #[error("the log begins with block {first} and ends with block {last}")]
-    Backwards {
-        /// The number of the first block.
-        first: u32,
-        /// The number of the last one.
-        last: u32,
-    },
-    /// The log begins later than with block 1.
+    Backwards { first: u32, last: u32 },
     #[error("the log begins with block {found}, not with block 1")]
-    First {
-        /// Its first block.
-        found: u32,
-    },
-    /// A range that the log does not have.
-    #[error("block {wanted} is not in the log: it begins with {first}{}", EndsWith(*last))]
-    OutOfRange {
-        /// The requested block.
-        wanted: u32,
-        /// The first one in the log.
-        first: u32,
-        /// The last one, where that is known.
-        last: Option<u32>,
-    },
-    /// A part of a split log is not there.
+    First { found: u32 },
+    #[error("block {wanted} is not in the log: it begins with {first}{}", ends_with(*last))]
+    OutOfRange { wanted: u32, first: u32, last: Option<u32> },
     #[error("the part {name} is missing")]
-    MissingPart {
-        /// Its file name.
-        name: String,
-    },
-    /// Two parts between which blocks are missing.
-    #[error("the part ends with block {last} and {next} begins with block {first}: {} are missing", Blocks(*first, *last))]
-    Gap {
-        /// The last block before the gap.
-        last: u32,
-        /// The first block after the gap.
-        first: u32,
-        /// The part after the gap.
-        next: String,
-    },
-    /// Two parts that hold the same blocks.
+    MissingPart { name: String },
+    #[error("the part ends with block {last} and {next} begins with block {first}: {} are missing", blocks(*first, *last))]
+    Gap { last: u32, first: u32, next: String },
     #[error("the part ends with block {last} and {next} begins again with block {first}")]
-    Overlap {
-        /// The last block of the first part.
-        last: u32,
-        /// The first one of the second.
-        first: u32,
-        /// The second part.
-        next: String,
-    },
-    /// Parts of different kinds or chains.
+    Overlap { last: u32, first: u32, next: String },
     #[error("{next} has another format than the parts before it")]
-    OtherKind {
-        /// The part.
-        next: String,
-    },
-    /// A block is packed with a dictionary that the caller did not give.
-    #[error("{} is compressed with the dictionary {dictionary:03}M, which is not {}", TheBlock(*number), Given(looked))]
-    MissingDictionary {
-        /// The block, where its number is known.
-        number: Option<u32>,
-        /// The number of the dictionary.
-        dictionary: u8,
-        /// The directory that was searched.
-        looked: Option<PathBuf>,
-    },
-    /// A file that should be a dictionary.
+    OtherKind { next: String },
+    #[error("{} is compressed with the dictionary {dictionary:03}M, which is not {}", the_block(*number), given(looked))]
+    MissingDictionary { number: Option<u32>, dictionary: u8, looked: Option<PathBuf> },
     #[error("the dictionary {} cannot be used: {reason}", path.display())]
-    Dictionary {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-    /// A packed block that cannot be unpacked.
-    #[error("{} cannot be decompressed{}: {reason}", TheBlock(*number), With(*dictionary))]
-    Unpack {
-        /// The block, where its number is known.
-        number: Option<u32>,
-        /// The dictionary it is packed with.
-        dictionary: Option<u8>,
-        /// The decoder's words.
-        reason: String,
-    },
-    /// A block was unpacked with a dictionary and is no block, or another one.
-    #[error("{}, decompressed with the dictionary {dictionary:03}M, is not the block that must be here", TheBlock(*number))]
-    WrongDictionary {
-        /// The block, where its number is known.
-        number: Option<u32>,
-        /// The number of the dictionary.
-        dictionary: u8,
-    },
-    /// A block that the caller knows is another one.
+    Dictionary { path: PathBuf, reason: String },
+    #[error("{} cannot be decompressed{}: {reason}", the_block(*number), with_dictionary(*dictionary))]
+    Unpack { number: Option<u32>, dictionary: Option<u8>, reason: String },
+    #[error("{}, decompressed with the dictionary {dictionary:03}M, is not the block that must be here", the_block(*number))]
+    WrongDictionary { number: Option<u32>, dictionary: u8 },
     #[error("block {number} has the id {found}, not {expected}")]
-    Checkpoint {
-        /// The block.
-        number: u32,
-        /// The id the caller expects.
-        expected: Id,
-        /// The id it has.
-        found: Id,
-    },
-    /// The last block is not the one the caller expects.
+    Checkpoint { number: u32, expected: Id, found: Id },
     #[error("the last block is {found} ({id}), not {expected}")]
-    Head {
-        /// The number the caller expects.
-        expected: u32,
-        /// The last block.
-        found: u32,
-        /// Its id.
-        id: Id,
-    },
-    /// A pruned log in a pipe.
+    Head { expected: u32, found: u32, id: Id },
     #[error("a pruned log can only be read from its end")]
     PrunedStream,
 }
 
-struct Blocks(u32, u32);
-
-impl std::fmt::Display for Blocks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (from, to) = (self.1.saturating_add(1), self.0.saturating_sub(1));
-        if from == to { write!(f, "block {from}") } else { write!(f, "blocks {from} to {to}") }
-    }
-}
-
-struct EndsWith(Option<u32>);
-
-impl std::fmt::Display for EndsWith {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.map_or(Ok(()), |last| write!(f, " and ends with {last}"))
-    }
-}
-
-struct OfBlock<'a>(u32, &'a ChainProblem);
-
-impl std::fmt::Display for OfBlock<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.1 {
-            // They name the block themselves.
-            problem @ (ChainProblem::UnknownOperation { .. } | ChainProblem::Merkle { .. }) => problem.fmt(f),
-            problem => write!(f, "block {}: {problem}", self.0),
+impl LogProblem {
+    /// Sets the number of the block in a problem of decompression.
+    pub fn at_block(self, number: Option<u32>) -> Self {
+        match self {
+            Self::MissingDictionary { dictionary, looked, .. } => {
+                Self::MissingDictionary { number, dictionary, looked }
+            }
+            Self::Unpack { dictionary, reason, .. } => Self::Unpack { number, dictionary, reason },
+            problem => problem,
         }
     }
-}
 
-struct TheBlock(Option<u32>);
-
-impl std::fmt::Display for TheBlock {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Some(number) => write!(f, "block {number}"),
-            None => f.write_str("the block"),
-        }
+    /// True if the log may be valid: the caller did not give the right dictionaries.
+    pub fn lacks_dictionary(&self) -> bool {
+        matches!(self, Self::MissingDictionary { .. } | Self::Dictionary { .. })
     }
 }
 
-struct Given<'a>(&'a Option<PathBuf>);
-
-impl std::fmt::Display for Given<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Some(dir) => write!(f, "in {}", dir.display()),
-            None => f.write_str("given"),
-        }
+/// The missing blocks between two parts.
+fn blocks(first: u32, last: u32) -> String {
+    match (last.saturating_add(1), first.saturating_sub(1)) {
+        (from, to) if from == to => format!("block {from}"),
+        (from, to) => format!("blocks {from} to {to}"),
     }
 }
 
-struct With(Option<u8>);
+fn ends_with(last: Option<u32>) -> String {
+    last.map_or_else(String::new, |last| format!(" and ends with {last}"))
+}
 
-impl std::fmt::Display for With {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.map_or(Ok(()), |dictionary| write!(f, " with the dictionary {dictionary:03}M"))
+fn of_block(number: u32, problem: &ChainProblem) -> String {
+    match problem {
+        // Their texts have the number.
+        ChainProblem::UnknownOperation { .. } | ChainProblem::Merkle { .. } => problem.to_string(),
+        _ => format!("block {number}: {problem}"),
     }
+}
+
+fn the_block(number: Option<u32>) -> String {
+    number.map_or_else(|| "the block".into(), |number| format!("block {number}"))
+}
+
+fn given(dir: &Option<PathBuf>) -> String {
+    dir.as_ref().map_or_else(|| "given".into(), |dir| format!("in {}", dir.display()))
+}
+
+fn with_dictionary(number: Option<u8>) -> String {
+    number.map_or_else(String::new, |number| format!(" with the dictionary {number:03}M"))
 }
 
 impl Problem for LogProblem {

@@ -1,17 +1,14 @@
 //! The files of a log, cut into ranges of consecutive blocks that threads read in parallel.
 //!
-//! A range is read in windows. What a window holds is found from its last whole entry backward, word by word; the entry
-//! it ends with is proved by the block that follows it. So nothing needs to be known about a log before it is read but
-//! where a range begins and ends.
+//! A range is read in windows. The entries of a window are found from its last complete one backward, word by word; the
+//! block after the last one proves it. So only the bounds of a range must be known before it is read.
 
 use std::path::{Path, PathBuf};
 
 use super::discover::discover;
-use super::framing::{End, Framing, Span};
+use super::framing::{End, Span, WORD, u64_at};
 use super::index::{IndexUse, Indexed};
-use super::packing::Packing;
-use super::part::{Part, raw_word};
-use super::preamble::Preamble;
+use super::part::Part;
 use super::problem::LogProblem;
 use super::unpack::{Dictionaries, ROOM, Unpacker};
 use super::{MAX_BLOCK, TornTail};
@@ -19,7 +16,7 @@ use crate::blocks::chain::{Header, Id};
 use crate::error::{Error, Result};
 use crate::os::buffer::make_room;
 
-/// How far ahead of the reading position the system is advised to read, in bytes.
+/// Distance ahead of the reading position that the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
 
 /// The files of a log, in the order of their blocks.
@@ -31,7 +28,7 @@ pub(crate) struct LogFiles {
 /// Consecutive blocks of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Range {
-    /// Which file.
+    /// Index of the file.
     pub part: usize,
     /// Start of the first entry.
     pub start: u64,
@@ -39,7 +36,7 @@ pub(crate) struct Range {
     pub end: u64,
     pub first: u32,
     pub last: u32,
-    /// The id of the block before the first one; `None` when that is not in the log.
+    /// The id of the block before the first one, if that is in the log.
     pub before: Option<Id>,
     /// The id named by the block after the last one, if that is in the log.
     pub head: Option<Id>,
@@ -60,7 +57,7 @@ impl LogFiles {
         Self::of_parts(path, parts)
     }
 
-    /// A log that is one file, open already.
+    /// Opens a log that is one open file.
     pub fn of_file(path: &Path, file: std::fs::File, torn: TornTail, dictionaries: &Dictionaries) -> Result<Self> {
         let part = Part::of_file(path, file, torn, &mut Unpacker::new(dictionaries))?;
         Self::of_parts(path, vec![part])
@@ -92,7 +89,7 @@ impl LogFiles {
         Ok(Self { path: path.to_owned(), parts })
     }
 
-    /// The first block and the last one.
+    /// The first and last block.
     pub fn ends(&self) -> Option<(&Header, &Header)> {
         Some((&self.parts.first()?.first, &self.parts.last()?.last))
     }
@@ -102,20 +99,12 @@ impl LogFiles {
         self.parts.last().is_some_and(Part::ends_packed)
     }
 
-    pub fn framing(&self) -> Framing {
-        self.parts.first().map_or(Framing::Graphene, |part| part.framing)
-    }
-
-    pub fn preamble(&self) -> Option<&Preamble> {
-        self.parts.first()?.preamble.as_ref()
-    }
-
     /// Bytes of all files.
     pub fn size(&self) -> u64 {
         self.parts.iter().map(|part| part.size).sum()
     }
 
-    /// Which index files beside the parts were used.
+    /// Returns the index files beside the parts, and whether they were used.
     pub fn indexes(&self) -> Vec<IndexUse> {
         self.parts.iter().filter_map(Part::index_use).collect()
     }
@@ -132,18 +121,18 @@ impl LogFiles {
                     (start, first, before) = (done.end, done.last.saturating_add(1), done.head);
                     continue;
                 }
-                // A range goes no further than what is done already.
-                let behind = done.iter().filter(|done| done.part == number && done.start > start);
-                let behind = behind.min_by_key(|done| done.start);
-                let limit = behind.map_or(part.end, |done| done.start);
+                // A range ends before the next one that is done.
+                let later = done.iter().filter(|done| done.part == number && done.start > start);
+                let later = later.min_by_key(|done| done.start);
+                let limit = later.map_or(part.end, |done| done.start);
                 let aim = start.saturating_add(every);
-                // What is left is not worth a range of its own.
+                // A small rest is not worth a range of its own.
                 let cut = if aim.saturating_add(every / 4) >= limit {
                     None
                 } else {
                     part.cut_near(aim, &mut unpacker)?.filter(|(end, _)| *end < limit)
                 };
-                let (end, last, head) = match (cut, behind) {
+                let (end, last, head) = match (cut, later) {
                     (Some((end, header)), _) => (end, header.number, Some(header.id)),
                     (None, Some(done)) => (done.start, done.first.saturating_sub(1), done.before),
                     (None, None) => (part.end, part.last.number, Some(part.last.id)),
@@ -163,7 +152,7 @@ pub(crate) struct Batch {
     pub bytes: Vec<u8>,
     /// The entries in `bytes`.
     pub spans: Vec<Span>,
-    /// Returns the offset of the piece in the log.
+    /// Offset of the piece in the log.
     pub at: u64,
 }
 
@@ -173,17 +162,17 @@ impl Batch {
         self.at + (span.start - ROOM) as u64
     }
 
-    /// The word after an entry.
+    /// Returns the word after an entry.
     pub fn word(&self, span: Span) -> u64 {
-        raw_word(&self.bytes, span)
+        u64_at(&self.bytes, span.end).unwrap_or_default()
     }
 
     /// Bytes of the entries.
     pub fn len(&self) -> u64 {
-        self.spans.last().map_or(0, |span| (span.end + super::framing::WORD - ROOM) as u64)
+        self.spans.last().map_or(0, |span| (span.end + WORD - ROOM) as u64)
     }
 
-    /// Moves entries of the piece to where they are in `bytes`.
+    /// Changes offsets in the piece to offsets in `bytes`.
     pub(super) fn make_room(&mut self) {
         for span in &mut self.spans {
             (span.start, span.end) = (span.start + ROOM, span.end + ROOM);
@@ -212,8 +201,8 @@ impl<'a> RangeReader<'a> {
         self.part
     }
 
-    /// Reads the next window into `batch`; `false` at the end of the range. The block that must come next is
-    /// `expected`, and `before` the id of the one before it.
+    /// Reads the next window into `batch`; `false` at the end of the range. The next block must be `expected`, after the
+    /// block with the id `before`.
     pub fn next(
         &mut self,
         batch: &mut Batch,
@@ -240,7 +229,7 @@ impl<'a> RangeReader<'a> {
             let ends = len == left;
             if !(ends && part.framing.walk_back(piece, self.at, len, &mut batch.spans).is_ok()) {
                 let whole = part.framing.whole_entries(piece, self.at, unpacker, &mut batch.spans);
-                whole.map_err(|problem| part.bad(self.at, problem.of(Some(expected), Packing::Zstd)))?;
+                whole.map_err(|problem| part.bad(self.at, problem.at_block(Some(expected))))?;
             }
             if !batch.spans.is_empty() {
                 batch.at = self.at;
@@ -255,15 +244,11 @@ impl<'a> RangeReader<'a> {
         }
     }
 
-    /// The reason why no entry ends in `piece`.
+    /// Returns the reason why no entry ends in `piece`.
     fn explain(&self, piece: &[u8], number: u32, before: Option<&Id>) -> Error {
         match self.part.framing.end_of(piece, self.at, before, false) {
             End::Bad(problem) => self.part.bad(self.at, LogProblem::Block { number, problem }),
-            End::None(Some(broken)) => {
-                let problem =
-                    LogProblem::Link { number: broken.number, previous: broken.previous, before: broken.before };
-                self.part.bad(self.at + broken.at as u64, problem)
-            }
+            End::None(Some((at, problem))) => self.part.bad(self.at + at as u64, problem),
             _ => self.part.bad(self.at, LogProblem::NoEnd { number }),
         }
     }
@@ -271,7 +256,7 @@ impl<'a> RangeReader<'a> {
     /// Reads the index entries of a batch. There are none without an index that has agreed so far.
     pub fn indexed(&mut self, first: u32, count: usize) -> &[Indexed] {
         self.indexed.clear();
-        if let Some(index) = self.part.index.as_ref().filter(|index| index.is_right()) {
+        if let Some(index) = self.part.index() {
             index.get(first, count, &mut self.indexed);
         }
         &self.indexed

@@ -1,8 +1,8 @@
-//! The transactions of a chain's blocks, which import and verification read alike.
+//! Finds the transactions of a block, for import and verification.
 
 use crate::blocks::chain::{self, ChainProblem, Family, Header, SteemBatch, TransactionOptions, Transactions};
 
-/// Finds the transactions of a block, and checks what its options require.
+/// Finds the transactions of a block, and checks them as its options require.
 pub(crate) struct Lookup {
     pub options: TransactionOptions,
     pub family: Family,
@@ -15,14 +15,14 @@ impl Lookup {
         chain::check_transactions(family, self.version, block, header, &self.options)
     }
 
-    /// Adds a block to a batch that is checked as a whole. Returns whether it was added; [`of_block`](Self::of_block)
-    /// looks at others, and at those that the batch finds wrong.
+    /// Adds a block to a batch that is checked as a whole. False if it must be checked with [`of_block`](Self::of_block),
+    /// as those must that the batch finds wrong.
     pub fn add_to<T>(&self, batch: &mut SteemBatch<T>, block: &[u8], header: &Header, packed: bool, known: T) -> bool {
         let (family, _) = self.families(packed);
         self.options.merkle && family != Family::Antelope && batch.add(family, block, header, known)
     }
 
-    /// The layout that a block most likely has, and the other one that it may have.
+    /// Returns the likely layout of a block, and the other possible one.
     fn families(&self, packed: bool) -> (Family, Option<Family>) {
         match self.family {
             Family::Antelope => (Family::Antelope, None),
@@ -31,8 +31,8 @@ impl Lookup {
         }
     }
 
-    /// The transactions of a block. A log does not say whether it is Steem's or Hive's: what one does not know the
-    /// other may.
+    /// Returns the transactions of a block. A log does not name its chain, so if Steem's layout has unknown operations,
+    /// Hive's is tried, and the reverse.
     pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<Transactions, ChainProblem> {
         let (family, other) = self.families(packed);
         let first = self.check(family, block, header);

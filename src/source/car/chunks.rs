@@ -1,4 +1,4 @@
-//! A CAR as a sequence of chunks: buffers that hold whole sections, in the order of the file.
+//! CARs as a sequence of chunks: buffers that hold whole sections, in the order of the file.
 //!
 //! One thread at a time does this part of reading, so it does the least: it reads bytes and hops from length to length.
 //! The worker that takes the chunk reads CIDs and hashes blocks.
@@ -7,29 +7,20 @@
 //! of one source and names it; offsets are offsets in that source. If the caller accepts joined CARs, a source may hold
 //! several, and the header of each begins a new part.
 
-mod end;
-mod head;
-mod read;
-mod resume;
-mod sequence;
-mod skip;
-
 use std::fs::File;
-use std::hash::Hasher;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use twox_hash::XxHash3_64;
-
-use super::Header;
-use super::bytes::Bytes;
 use super::chunk::Chunk;
 pub(crate) use super::framing::Limits;
-use super::skipped_block::SkippedBlock;
+use super::open_car::{Modes, NextRead, OpenCar, Sections};
+use super::section::VisitSection;
+use super::skipped_block::SkippedCount;
 use super::sources::{Following, SourceRead};
+use super::{CarProblem, Header, MAX_ROOTS, RawCid};
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
-use crate::source::input::{Expected, Input, Prefixed, Remote};
+use crate::source::input::{Input, Restart};
 
 /// The end of a CAR.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,40 +29,15 @@ pub(crate) struct Tail {
     pub padding: u64,
 }
 
-/// Reads a CAR front to back, in chunks; or several.
+/// Reads CARs front to back, in chunks.
 pub(crate) struct Chunks {
-    name: Arc<Path>,
-    bytes: Bytes,
-    /// Bytes of the file that were read but belong to no chunk yet.
-    carry: Vec<u8>,
-    /// Bytes that were read after the data of a CARv2.
-    after_data: Vec<u8>,
-    /// Offset of `carry` in the decompressed file.
-    position: u64,
-    /// The end of the blocks according to the header.
-    end: Option<u64>,
-    /// Size of the data, if known.
-    size: Option<u64>,
-    limits: Limits,
+    car: OpenCar,
     next_index: u32,
-    done: bool,
-    /// True after an error.
-    broken: bool,
-    /// True if the header of one more CAR is next.
-    part_follows: bool,
-    /// The fault after the last chunk: the blocks before it are read first, so that the first fault of the file is reported,
-    /// whatever the size of a chunk.
-    fault: Option<Error>,
-    /// Null padding of this source.
-    padding: u64,
-    /// Of everything handed out or skipped, for sources without random access; `None` if reading began in the middle.
-    checksum: Option<XxHash3_64>,
-    /// The file on the network, if reading can begin in its middle; and the expected sum of all bytes.
-    remote: Option<Arc<Remote>>,
-    sum: Option<Arc<Expected>>,
     /// Bytes of sections handed out or skipped, of all sources.
     taken: u64,
-    /// The current source, the others, and the progress in each.
+    /// True after an error.
+    broken: bool,
+    /// The current source, all sources, and the progress in each.
     source: u32,
     following: Option<Following>,
     reads: Vec<SourceRead>,
@@ -79,63 +45,19 @@ pub(crate) struct Chunks {
     before: u64,
     /// Bytes of all roots.
     roots_bytes: u64,
-    /// True if plain files are mapped.
-    maps: bool,
-    /// True if threads read plain files ahead.
-    has_readers: bool,
-    /// True if a file may hold several CARs.
-    concatenated: bool,
-    /// True if the index of a CARv2 ends the file: no blocks after it are lost.
-    index_is_last: bool,
-    /// Offset of the index of a CARv2 in its file; `u64::MAX` without one.
-    index_at: u64,
     /// The first source with bytes that its CARv2 header does not declare, and their offset.
-    undeclared_trailer: Option<(Arc<Path>, u64)>,
-    /// `Some` if F3 data are skipped: true if they are hashed.
-    skip_f3: Option<bool>,
-    /// The block of this source that is in no chunk.
-    skipped_block: Option<SkippedBlock>,
-    /// True if it is next, at the front of `carry`.
-    skipped_block_is_next: bool,
+    undeclared: Option<(Arc<Path>, u64)>,
 }
 
 impl Chunks {
     /// Reads the header of `input`; the first section comes next.
     pub fn open(input: Input, limits: Limits) -> Result<(Header, Self)> {
-        let mut chunks = Self {
-            name: Path::new("").into(),
-            bytes: Bytes::Stream(Box::new(Prefixed::default())),
-            carry: Vec::new(),
-            after_data: Vec::new(),
-            position: 0,
-            end: None,
-            size: None,
-            limits,
-            next_index: 0,
-            done: false,
-            broken: false,
-            part_follows: false,
-            fault: None,
-            padding: 0,
-            checksum: None,
-            remote: None,
-            sum: None,
-            taken: 0,
-            source: 0,
-            following: None,
-            reads: vec![SourceRead::default()],
-            before: 0,
-            roots_bytes: 0,
-            maps: false,
-            has_readers: false,
-            concatenated: false,
-            index_is_last: false,
-            index_at: u64::MAX,
-            undeclared_trailer: None,
-            skip_f3: None,
-            skipped_block: None,
-            skipped_block_is_next: false,
-        };
+        let (maps, has_readers, concatenated, index_is_last, skip_f3) = Default::default();
+        let car = OpenCar::empty(Modes { limits, maps, has_readers, concatenated, index_is_last, skip_f3 });
+        let (next_index, taken, broken, source, following, before, roots_bytes, undeclared) = Default::default();
+        let reads = vec![SourceRead::default()];
+        let mut chunks =
+            Self { car, next_index, taken, broken, source, following, reads, before, roots_bytes, undeclared };
         let header = chunks.begin(input)?;
         Ok((header, chunks))
     }
@@ -143,32 +65,65 @@ impl Chunks {
     /// Accepts several joined CARs in a source. With `index_is_last` an index ends the source. Otherwise, data after a CARv2
     /// that are no CAR are an error, because a CAR may follow them.
     pub fn accept_concatenated(&mut self, index_is_last: bool) {
-        (self.concatenated, self.index_is_last) = (true, index_is_last);
+        (self.car.modes.concatenated, self.car.modes.index_is_last) = (true, index_is_last);
+    }
+
+    /// Leaves the F3 data of a snapshot of version 2 out of all chunks, if the first block of a source is one of its `roots` and
+    /// names such data. They are read in pieces, counted, and hashed if `verify` is set.
+    pub fn skip_f3_data(&mut self, roots: &[RawCid], verify: bool) -> Result<()> {
+        self.car.modes.skip_f3 = Some(verify);
+        self.car.find_f3_data(roots)
+    }
+
+    /// Maps this source and the next ones, if they are plain files.
+    pub fn map(&mut self) {
+        self.car.modes.maps = true;
+        self.car.map();
+    }
+
+    /// True if chunks of this source are mapped.
+    pub fn is_mapped(&self) -> bool {
+        self.car.is_mapped()
+    }
+
+    /// Starts threads that read plain files ahead.
+    pub fn start_readers(&mut self) -> Result<()> {
+        self.car.modes.has_readers = true;
+        self.car.start_readers()
+    }
+
+    /// Goes on with these sources when the first one ends.
+    pub fn follow(&mut self, following: Following) {
+        self.reads.resize_with(following.names.len().max(1), SourceRead::default);
+        for (source, read) in (0..).zip(&mut self.reads) {
+            read.source = source;
+        }
+        self.following = Some(following);
+    }
+
+    /// Opens `source`, and reads its header, unless it is the one that is read now.
+    pub fn go_to(&mut self, source: u32) -> Result<()> {
+        if source == self.source {
+            return Ok(());
+        }
+        let Some(following) = &mut self.following else { return Ok(()) };
+        // The last decompressor ends before the next source is opened.
+        self.car.close();
+        let input = (following.open)(source as usize)?;
+        let known = following.bytes.iter().zip(&self.reads).take(source as usize);
+        self.before = known.map(|(bytes, read)| bytes.unwrap_or(read.bytes)).sum();
+        self.source = source;
+        let undeclared = self.car.data.undeclared.map(|at| (Arc::clone(&self.car.name), at));
+        self.undeclared = self.undeclared.take().or(undeclared);
+        self.begin(input).map(drop)
     }
 
     /// Begins a source and reads its header.
     fn begin(&mut self, input: Input) -> Result<Header> {
-        let Input { name, size, body, compression, remote, expected, .. } = input;
-        self.name = name.into();
-        (self.remote, self.sum) = (remote, expected);
-        self.bytes = Bytes::new(body);
-        self.size = size.filter(|_| matches!(self.bytes, Bytes::File(_)));
-        (self.carry, self.after_data, self.position, self.end) = (Vec::new(), Vec::new(), 0, None);
-        (self.done, self.part_follows, self.fault, self.padding) = (false, false, None, 0);
-        (self.skipped_block, self.skipped_block_is_next) = (None, false);
-        self.checksum = matches!(self.bytes, Bytes::Stream(_)).then(XxHash3_64::new);
-        let header = self.read_head()?;
-        if let Some(verify) = self.skip_f3 {
-            self.skip_f3_data(&header.roots, verify)?;
-        }
-        if self.maps {
-            self.map();
-        }
-        if self.has_readers {
-            self.start_readers()?;
-        }
+        let compression = input.compression;
+        let header = self.car.begin(input)?;
         let read = &mut self.reads[self.source as usize];
-        read.sum = self.sum.as_deref().cloned().map(Box::new);
+        read.sum = self.car.sum.as_deref().cloned().map(Box::new);
         if read.version == 0 {
             (read.version, read.compression) = (header.version, compression.name().into());
             read.roots.clone_from(&header.roots);
@@ -177,6 +132,29 @@ impl Chunks {
             self.count_roots(&header)?;
         }
         Ok(header)
+    }
+
+    /// Begins one more CAR in the same source.
+    fn begin_part(&mut self) -> Result<()> {
+        let part = self.car.position;
+        let header = self.car.read_head()?;
+        let read = &mut self.reads[self.source as usize];
+        // A source that is read again is not counted again.
+        if part > read.last_part {
+            read.last_part = part;
+            read.roots.extend_from_slice(&header.roots);
+            self.count_roots(&header)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the limit of the roots of all headers together.
+    fn count_roots(&mut self, header: &Header) -> Result<()> {
+        self.roots_bytes += bytes_of(&header.roots);
+        if self.roots_bytes > MAX_ROOTS && (self.source > 0 || self.car.position > header.blocks_start) {
+            return Err(Error::bad_input(&self.car.name, self.car.position, CarProblem::TooManyRoots));
+        }
+        Ok(())
     }
 
     /// Returns the next chunk, in `spare` if that is large enough, or `None` at the clean end of the last source.
@@ -194,30 +172,36 @@ impl Chunks {
     }
 
     /// Returns the next chunk of this source, or `None` at its clean end.
-    pub fn next_here(&mut self, mut spare: Option<Buffer>) -> Result<Option<Chunk>> {
+    pub fn next_here(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
+        if self.broken {
+            return Ok(None);
+        }
+        let next = self.try_next(spare);
+        self.fail_on_error(next)
+    }
+
+    fn try_next(&mut self, mut spare: Option<Buffer>) -> Result<Option<Chunk>> {
         loop {
-            if let Some(fault) = self.fault.take() {
-                return self.fail_on_error(Err(fault));
+            match std::mem::replace(&mut self.car.next, NextRead::Sections) {
+                NextRead::Sections => {}
+                NextRead::SkippedBlock => self.taken += self.car.read_skipped_block()?,
+                NextRead::Header => self.begin_part()?,
+                NextRead::Fault(error) => return Err(error),
+                NextRead::End => {
+                    self.car.next = NextRead::End;
+                    return Ok(None);
+                }
             }
-            if self.done || self.broken {
-                return Ok(None);
+            if let Some(sections) = self.car.read_sections(spare.take())? {
+                let (index, source, name) = (self.next_index, self.source, Arc::clone(&self.car.name));
+                self.next_index += 1;
+                self.taken += sections.bytes.len() as u64;
+                let Sections { base, bytes, starts } = sections;
+                return Ok(Some(Chunk { index, source, name, base, bytes, starts }));
             }
-            if self.part_follows {
-                let begun = self.begin_part();
-                self.fail_on_error(begun)?;
+            if let NextRead::Sections = self.car.next {
+                self.car.next = NextRead::End;
             }
-            let outcome = self.read_chunk(spare.take());
-            let outcome = self.fail_on_error(outcome)?;
-            if outcome.is_none() && std::mem::take(&mut self.skipped_block_is_next) {
-                let passed = self.read_skipped_block();
-                self.fail_on_error(passed)?;
-                continue;
-            }
-            if outcome.is_none() && self.part_follows {
-                continue;
-            }
-            self.done |= outcome.is_none();
-            return Ok(outcome);
         }
     }
 
@@ -226,9 +210,53 @@ impl Chunks {
         outcome
     }
 
+    /// Restores the state of the sources from an earlier run.
+    pub fn resume_sources(&mut self, known: &[SourceRead]) {
+        for read in known {
+            let Some(slot) = self.reads.get_mut(read.source as usize) else { continue };
+            let mut roots = if read.source == 0 { std::mem::take(&mut slot.roots) } else { Vec::new() };
+            roots.extend_from_slice(&read.roots);
+            self.roots_bytes += bytes_of(&read.roots);
+            *slot = SourceRead { journaled_roots: roots.len(), roots, ..read.clone() };
+        }
+    }
+
+    /// Continues at `offset` of this source, where an earlier run stopped, in a CAR whose blocks end at `end`. A stream is
+    /// read up to `offset`, if possible from `restart` on; otherwise [`Chunks::checksum`] then shows if it is the same, and
+    /// `each` receives the skipped sections.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
+    /// read; or what `each` returns.
+    pub fn skip_to(
+        &mut self,
+        offset: u64,
+        end: Option<u64>,
+        restart: Option<&Restart>,
+        each: Option<VisitSection<'_>>,
+    ) -> Result<()> {
+        // An earlier run may have compared with a different sum.
+        self.reads[self.source as usize].sum = self.car.sum.as_deref().cloned().map(Box::new);
+        self.car.skip_to(offset, end, restart, each)
+    }
+
+    /// Restores the count of an earlier run, which read this source up to the position.
+    pub fn resume_skipped_block(&mut self, known: Option<&SkippedCount>) {
+        if let Some(block) = &mut self.car.skipped_block {
+            let none = SkippedCount { cid: block.cid.to_string(), ..SkippedCount::default() };
+            block.count = known.filter(|known| known.cid == none.cid).cloned().unwrap_or(none);
+        }
+    }
+
+    /// The last place at or before [`Chunks::position`] where a later run may begin to decompress a stream.
+    pub fn restart(&self) -> Option<Restart> {
+        self.car.restart()
+    }
+
     /// A warning about a source that was read to its end.
     pub fn warning(&self) -> Option<String> {
-        let (name, at) = self.undeclared_trailer.as_ref()?;
+        let here = self.car.data.undeclared.map(|at| (&self.car.name, at));
+        let (name, at) = self.undeclared.as_ref().map(|(name, at)| (name, *at)).or(here)?;
         let place = format!("{} at byte {at}", name.display());
         Some(format!(
             "{place}: the file has trailing bytes that the CARv2 header does not declare; they are not imported"
@@ -238,25 +266,22 @@ impl Chunks {
     /// The end of the sources, once [`Chunks::next`] has returned `None`.
     pub fn tail(&self) -> Tail {
         let earlier = self.reads.iter().take(self.source as usize).map(|read| read.padding).sum::<u64>();
-        Tail { padding: earlier + self.padding }
+        Tail { padding: earlier + self.car.padding }
     }
 
     /// Bytes of the compressed sources consumed so far.
     pub fn consumed(&self) -> u64 {
-        self.before + self.bytes.consumed()
+        self.before + self.car.bytes.consumed()
     }
 
     /// The file, if the source is a plain one.
     pub fn file(&self) -> Option<&File> {
-        match &self.bytes {
-            Bytes::File(reader) => Some(&reader.file),
-            Bytes::Stream(_) => None,
-        }
+        self.car.file()
     }
 
     /// True if this source has ended at `offset`, with this much padding.
     pub fn is_at(&self, offset: u64, padding: u64) -> bool {
-        (self.position, self.padding) == (offset, padding)
+        (self.car.position, self.car.padding) == (offset, padding)
     }
 
     /// Bytes of sections handed out or skipped, of all sources.
@@ -266,13 +291,55 @@ impl Chunks {
 
     /// Offset in the decompressed source of the next section to be handed out.
     pub fn position(&self) -> u64 {
-        self.position
+        self.car.position
     }
 
     /// XXH3-64 of everything handed out so far, for a source without random access.
     pub fn checksum(&self) -> Option<u64> {
-        self.checksum.as_ref().map(Hasher::finish)
+        self.car.checksum()
     }
+
+    /// The source that is read now.
+    pub fn source(&self) -> u32 {
+        self.source
+    }
+
+    /// The name of a source.
+    pub fn name_of(&self, source: u32) -> &Path {
+        let names = self.following.as_ref().map(|following| &following.names);
+        names.and_then(|names| names.get(source as usize)).map_or(&*self.car.name, PathBuf::as_path)
+    }
+
+    /// The number of sources.
+    pub fn sources(&self) -> u32 {
+        self.reads.len() as u32
+    }
+
+    /// The findings of an earlier run.
+    pub fn known(&self) -> Vec<SourceRead> {
+        self.reads.clone()
+    }
+
+    /// Takes the sources at the end.
+    pub fn take_reads(&mut self) -> Vec<SourceRead> {
+        std::mem::take(&mut self.reads)
+    }
+
+    /// All sources, as far as they were read.
+    pub fn reads(&mut self) -> &mut [SourceRead] {
+        let car = &self.car;
+        let bytes = self.following.as_ref().and_then(|it| it.bytes.get(self.source as usize).copied()).flatten();
+        let read = &mut self.reads[self.source as usize];
+        (read.offset, read.end, read.padding, read.checksum) =
+            (car.position, car.data.end, car.padding, car.checksum());
+        read.bytes = bytes.unwrap_or_else(|| car.bytes.consumed());
+        read.f3 = car.skipped_block.as_ref().map(|block| Box::new(block.count.clone()));
+        &mut self.reads
+    }
+}
+
+fn bytes_of(roots: &[RawCid]) -> u64 {
+    roots.iter().map(|root| root.as_bytes().len() as u64).sum()
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! A CID as its bytes, however long they are.
+//! A CID of any length as its bytes.
 //!
-//! The `cid` crate holds digests in a field of fixed size, 64 bytes for all. An identity CID has its whole block for a
-//! digest, so roots and links may be longer than that; here they are bytes that `read_cid` has accepted.
+//! The `cid` crate limits digests to 64 bytes. The digest of an identity CID is its whole block, so roots and links may be
+//! longer.
 
 use std::fmt;
 use std::str::FromStr;
 
+use cid::Cid;
 use cid::multibase::{self, Base};
-use serde::de;
+use serde::{Deserialize, Deserializer};
 
 use super::read_cid;
 
@@ -23,10 +24,7 @@ pub struct NoCid {
 }
 
 impl RawCid {
-    /// Takes the bytes of a CID.
-    ///
-    /// # Errors
-    /// They are something else, or have another length than they say.
+    /// Creates a CID from its bytes, and checks them.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, NoCid> {
         let bytes = bytes.into();
         match read_cid(&bytes) {
@@ -36,7 +34,7 @@ impl RawCid {
         }
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -45,7 +43,7 @@ impl RawCid {
 impl FromStr for RawCid {
     type Err = NoCid;
 
-    /// Reads a CID as people write it: in any multibase, version 0 in bare base58.
+    /// Reads a CID in any multibase, or version 0 in bare base58.
     fn from_str(text: &str) -> Result<Self, NoCid> {
         let text = text.strip_prefix("/ipfs/").unwrap_or(text);
         let no_text = |error: multibase::Error| NoCid { reason: format!("it is no CID: {error}") };
@@ -53,7 +51,7 @@ impl FromStr for RawCid {
             return Self::from_bytes(Base::Base58Btc.decode(text).map_err(no_text)?);
         }
         let (_, bytes) = multibase::decode(text).map_err(no_text)?;
-        // Version 0 has no multibase prefix, so what has one cannot be it.
+        // Version 0 has no multibase prefix.
         if bytes.first() == Some(&0x12) {
             return Err(NoCid { reason: "a CID of version 0 is written without a multibase prefix".into() });
         }
@@ -76,30 +74,10 @@ impl fmt::Debug for RawCid {
     }
 }
 
-/// From a link in dag-cbor.
-impl<'de> de::Deserialize<'de> for RawCid {
-    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Link;
-        struct Bytes;
-        impl<'de> de::Visitor<'de> for Bytes {
-            type Value = RawCid;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the bytes of a CID")
-            }
-            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<RawCid, E> {
-                RawCid::from_bytes(bytes).map_err(E::custom)
-            }
-        }
-        impl<'de> de::Visitor<'de> for Link {
-            type Value = RawCid;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a link")
-            }
-            fn visit_newtype_struct<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<RawCid, D::Error> {
-                deserializer.deserialize_bytes(Bytes)
-            }
-        }
-        deserializer.deserialize_newtype_struct(cid::serde::CID_SERDE_PRIVATE_IDENTIFIER, Link)
+/// Reads a link in dag-cbor whose digest has at most 64 bytes.
+impl<'de> Deserialize<'de> for RawCid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cid::deserialize(deserializer).map(|cid| Self(cid.to_bytes()))
     }
 }
 

@@ -4,8 +4,6 @@ use cbor4ii::core::dec::{self, ArrayStart, Decode, MapStart, Read as _, Referenc
 use cbor4ii::core::major::{ARRAY, BYTES, MAP, STRING, TAG, UNSIGNED};
 use cbor4ii::core::types::{BadStr, Bytes};
 use cbor4ii::core::utils::SliceReader;
-use cid::Cid;
-use iroh_car::CarHeader;
 use serde::{Serialize, Serializer};
 
 use super::{CarProblem, MAX_HEADER, RawCid, varint};
@@ -13,66 +11,62 @@ use super::{CarProblem, MAX_HEADER, RawCid, varint};
 /// The tag of a link in dag-cbor.
 const LINK_TAG: u64 = 42;
 
-/// `{version: 2}` as a section: how every CARv2 begins.
+/// `{version: 2}` as a section: the start of every CARv2.
 const V2_PRAGMA: [u8; 11] = [0x0a, 0xa1, 0x67, b'v', b'e', b'r', b's', b'i', b'o', b'n', 0x02];
 
-/// Bytes of a CARv2 before its data may begin: the pragma and the fixed header.
+/// Bytes of the pragma and the fixed header of a CARv2.
 const V2_HEAD: u64 = 51;
 
-/// The header of a CAR: what precedes the blocks.
+/// The header of a CAR.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The outer version: 1 or 2.
     pub version: u64,
     /// The roots, in the order of the file; may be empty, and need not be in the file.
     pub roots: Vec<RawCid>,
-    /// Where the first section begins, in bytes from the start of the file.
+    /// Offset of the first section in the file.
     pub blocks_start: u64,
-    /// The CARv2 header, where there is one.
+    /// The header of a CARv2.
     pub v2: Option<V2Header>,
 }
 
-/// The fixed header of a CARv2. Its index is never used: the blocks alone say what the file holds.
+/// The fixed header of a CARv2. Its index is never used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct V2Header {
     /// The characteristics bit field; go-car uses one bit, "fully indexed".
     pub characteristics: u128,
-    /// Where the inner CARv1 begins, in bytes from the start of the file.
+    /// Offset of the inner CARv1 in the file.
     pub data_offset: u64,
-    /// How many bytes it has.
+    /// Bytes of the inner CARv1.
     pub data_size: u64,
-    /// Where the index begins; 0 means none.
+    /// Offset of the index; 0 for none.
     pub index_offset: u64,
 }
 
 impl Header {
-    /// Where the blocks end according to the header: `None` means at the end of the file.
+    /// The end of the blocks according to the header. `None`: the end of the file.
     pub fn blocks_end(&self) -> Option<u64> {
         self.v2.map(|v2| v2.data_offset + v2.data_size)
     }
 
-    /// Where the index begins, where there is one.
+    /// Offset of the index, if there is one.
     pub fn index_at(&self) -> Option<u64> {
         self.v2.map(|v2| v2.index_offset).filter(|at| *at != 0)
     }
 }
 
-/// The header of a CARv1 with these roots, as at the front of a file.
+/// Returns the header of a CARv1 with these roots, as at the start of a file.
 pub fn header_bytes<'a>(roots: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let roots: Vec<Link<'_>> = roots.map(Link).collect();
-    let cids = roots.iter().map(|&Link(root)| Cid::try_from(root).ok().filter(|cid| cid.encoded_len() == root.len()));
-    let cbor = match cids.collect() {
-        Some(cids) => CarHeader::new_v1(cids).encode().expect("memory takes what is written"),
-        None => serde_ipld_dagcbor::to_vec(&LongHeader { roots, version: 1 }).expect("memory takes what is written"),
-    };
+    let header = RootsAndVersion { roots: roots.map(Link).collect(), version: 1 };
+    let cbor = serde_ipld_dagcbor::to_vec(&header).expect("memory takes what is written");
     let mut header = unsigned_varint::encode::usize(cbor.len(), &mut unsigned_varint::encode::usize_buffer()).to_vec();
     header.extend_from_slice(&cbor);
     header
 }
 
-/// A [`CarHeader`] whose roots may be longer than a [`Cid`].
+/// The fields of a header.
 #[derive(Serialize)]
-struct LongHeader<'a> {
+struct RootsAndVersion<'a> {
     roots: Vec<Link<'a>>,
     version: u64,
 }
@@ -92,20 +86,19 @@ impl Serialize for Link<'_> {
     }
 }
 
-/// What a section's place in a CAR has.
+/// The content of a place where a section may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begins {
-    /// The header of one more CAR: files were joined.
+    /// The header of one more CAR.
     Header,
     /// Anything else.
     Other,
-    /// Too few bytes to tell.
+    /// The bytes are too few to decide.
     NeedMore,
 }
 
-/// Whether `bytes`, which stand where a section may begin, are a header: a length and a map of one or two fields, the first
-/// of which is `roots` or `version`. No section is that: a CID begins with 0x12 (version 0) or 0x01 (version 1), a map with
-/// 0xa0 or more.
+/// Detects a header where a section may begin: a length and a map of one or two fields, the first of which is `roots` or
+/// `version`. No section begins so: a CID begins with 0x12 (version 0) or 0x01 (version 1), a map with 0xa0 or more.
 pub(crate) fn begins_header(bytes: &[u8]) -> Begins {
     let Ok(read) = varint::read(bytes, "the header's length") else { return Begins::Other };
     let Some((_, len_bytes)) = read else { return Begins::NeedMore };
@@ -126,52 +119,35 @@ pub(crate) fn begins_header(bytes: &[u8]) -> Begins {
 /// The outcome of parsing a header at the front of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderStep {
-    /// Here it is.
+    /// The header.
     Header(Header),
-    /// The buffer must hold at least this many bytes from the start of the file before this can be decided.
+    /// The buffer must have at least this many bytes from the start of the file.
     NeedMore(u64),
 }
 
-/// Reads the header at the front of `head`, which begins at byte 0 of the file. `size` is the size of the file (of the
-/// decompressed data) in bytes, where it is known.
-///
-/// # Errors
-/// [`CarProblem`]: what cannot be the header of a CAR, with its offset in the file.
+/// Reads the header at the front of `head`, which begins at byte 0 of the file. `size` is the size of the decompressed
+/// file, if known. The error has its offset in the file.
 pub fn read_header(head: &[u8], size: Option<u64>) -> Result<HeaderStep, (CarProblem, u64)> {
     if head.len() < V2_PRAGMA.len() && V2_PRAGMA.starts_with(head) && size != Some(head.len() as u64) {
         return Ok(HeaderStep::NeedMore(V2_PRAGMA.len() as u64));
     }
     if !head.starts_with(&V2_PRAGMA) {
-        return read_inner(head, 0, size).map(|step| match step {
-            Inner::NeedMore(len) => HeaderStep::NeedMore(len),
-            Inner::Found { roots, end } => {
-                HeaderStep::Header(Header { version: 1, roots, blocks_start: end, v2: None })
-            }
-        });
+        return read_inner(head, 0, size);
     }
     let Some(v2) = read_v2(head) else { return Ok(HeaderStep::NeedMore(V2_HEAD)) };
     check_v2(&v2, size).map_err(|reason| (CarProblem::V2Header { reason }, V2_PRAGMA.len() as u64))?;
-    let end = v2.data_offset + v2.data_size;
-    Ok(match read_inner(head, v2.data_offset, Some(end))? {
-        Inner::NeedMore(len) => HeaderStep::NeedMore(len),
-        Inner::Found { roots, end } => {
-            HeaderStep::Header(Header { version: 2, roots, blocks_start: end, v2: Some(v2) })
-        }
+    Ok(match read_inner(head, v2.data_offset, Some(v2.data_offset + v2.data_size))? {
+        HeaderStep::Header(header) => HeaderStep::Header(Header { version: 2, v2: Some(v2), ..header }),
+        more => more,
     })
 }
 
 fn read_v2(head: &[u8]) -> Option<V2Header> {
-    let fixed = head.get(V2_PRAGMA.len()..V2_HEAD as usize)?;
-    let (characteristics, rest) = fixed.split_first_chunk::<16>()?;
-    let (data_offset, rest) = rest.split_first_chunk::<8>()?;
-    let (data_size, rest) = rest.split_first_chunk::<8>()?;
-    let (index_offset, _) = rest.split_first_chunk::<8>()?;
-    Some(V2Header {
-        characteristics: u128::from_le_bytes(*characteristics),
-        data_offset: u64::from_le_bytes(*data_offset),
-        data_size: u64::from_le_bytes(*data_size),
-        index_offset: u64::from_le_bytes(*index_offset),
-    })
+    let characteristics = u128::from_le_bytes(*head.get(V2_PRAGMA.len()..)?.first_chunk()?);
+    let (numbers, _) = head.get(V2_PRAGMA.len() + 16..V2_HEAD as usize)?.as_chunks();
+    let [data_offset, data_size, index_offset] = *numbers else { return None };
+    let [data_offset, data_size, index_offset] = [data_offset, data_size, index_offset].map(u64::from_le_bytes);
+    Some(V2Header { characteristics, data_offset, data_size, index_offset })
 }
 
 fn check_v2(v2: &V2Header, size: Option<u64>) -> Result<(), String> {
@@ -200,13 +176,8 @@ fn check_v2(v2: &V2Header, size: Option<u64>) -> Result<(), String> {
     Ok(())
 }
 
-enum Inner {
-    Found { roots: Vec<RawCid>, end: u64 },
-    NeedMore(u64),
-}
-
-/// Reads the CARv1 header at `start`; `end` is where its file ends, where that is known.
-fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<Inner, (CarProblem, u64)> {
+/// Reads the CARv1 header at `start`; `end` is the end of its data, if known.
+fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<HeaderStep, (CarProblem, u64)> {
     let truncated = |inside| (CarProblem::Truncated { inside }, end.unwrap_or(head.len() as u64));
     let rest = usize::try_from(start).ok().and_then(|start| head.get(start..)).unwrap_or_default();
     let Some((len, len_bytes)) = varint::read(rest, "the header's length").map_err(|problem| (problem, start))? else {
@@ -214,13 +185,13 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<Inner, (CarPr
         return if end.is_some_and(|end| need > end) {
             Err(truncated("the header's length"))
         } else {
-            Ok(Inner::NeedMore(need))
+            Ok(HeaderStep::NeedMore(need))
         };
     };
     if len == 0 {
         return Err((CarProblem::NotACar { reason: "its header has length zero".into() }, start));
     }
-    // The first byte of a map: what is not even that is no CAR, whatever its length says.
+    // Without the first byte of a map it is no CAR, whatever its length.
     if let Some(&first) = rest.get(len_bytes)
         && !(0xa0..=0xbf).contains(&first)
     {
@@ -232,15 +203,15 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<Inner, (CarPr
     }
     let cbor_start = start + len_bytes as u64;
     let header_end = cbor_start + len;
-    // The bytes may go on behind the end: the data of a CARv2 ends before its file.
+    // The data of a CARv2 ends before its file.
     if end.is_some_and(|end| header_end > end) {
         return Err(truncated("the header"));
     }
     let Some(cbor) = rest.get(len_bytes..len_bytes + len as usize) else {
-        return Ok(Inner::NeedMore(header_end));
+        return Ok(HeaderStep::NeedMore(header_end));
     };
     let roots = decode(cbor).map_err(|problem| (problem, cbor_start))?;
-    Ok(Inner::Found { roots, end: header_end })
+    Ok(HeaderStep::Header(Header { version: 1, roots, blocks_start: header_end, v2: None }))
 }
 
 /// Reads `{roots: [links], version: 1}`, strictly: nothing else, and nothing of another type.
@@ -257,13 +228,13 @@ fn decode(cbor: &[u8]) -> Result<Vec<RawCid>, CarProblem> {
     }
 }
 
-/// What is left of the header's CBOR.
+/// The rest of the header's CBOR.
 struct Fields<'a> {
     rest: SliceReader<'a>,
 }
 
 impl<'a> Fields<'a> {
-    /// Version and roots, as far as they are there. The error says what is wrong.
+    /// Reads version and roots, if they exist. The error is the reason.
     fn read(&mut self) -> Result<(Option<u64>, Option<Vec<RawCid>>), String> {
         let (mut version, mut roots) = (None, None);
         for _ in 0..self.next::<MapStart>(MAP, "the header")?.0.unwrap_or_default() {
@@ -296,7 +267,7 @@ impl<'a> Fields<'a> {
         Ok(roots)
     }
 
-    /// The next item, which must be of one major type: the decoder reads its length only.
+    /// Reads the next item, which must have this major type. The decoder itself reads the length only.
     fn next<T: Decode<'a>>(&mut self, major: u8, what: &str) -> Result<T, String> {
         const NAMES: [&str; 8] = [
             "an unsigned number",

@@ -20,6 +20,7 @@ mod directory;
 mod framing;
 mod header;
 pub(crate) mod metadata;
+mod open_car;
 mod problem;
 mod read_ahead;
 mod section;

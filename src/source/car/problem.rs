@@ -1,4 +1,4 @@
-//! What can be wrong with a CAR.
+//! Problems of CARs.
 
 use std::path::PathBuf;
 
@@ -6,184 +6,69 @@ use crate::error::Problem;
 use crate::text::escape::shell_word;
 use crate::text::size::{counted, grouped, human};
 
-/// What is wrong with a CAR.
+/// A problem of a CAR. Lengths are in bytes; `needs` is a memory budget that suffices.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum CarProblem {
-    /// It ends where more must follow.
     #[error("the snapshot ends inside {inside}")]
-    Truncated {
-        /// Which part of the file is cut.
-        inside: &'static str,
-    },
-    /// It is no CAR at all.
+    Truncated { inside: &'static str },
     #[error("this is neither a CAR nor a block log: {reason}")]
-    NotACar {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// It is something else, which is known.
+    NotACar { reason: String },
     #[error("this is not a CAR: it is {what}")]
-    Foreign {
-        /// What it is.
-        what: &'static str,
-        /// What to do.
-        hint: &'static str,
-    },
-    /// The header claims a length that no header has.
+    Foreign { what: &'static str, hint: &'static str },
     #[error("the header claims {len} bytes, the limit is {}", human(super::MAX_HEADER))]
-    HeaderTooLong {
-        /// The claimed length in bytes.
-        len: u64,
-    },
-    /// The header is no dag-cbor map of `roots` and `version`.
+    HeaderTooLong { len: u64 },
     #[error("the header cannot be read: {reason}")]
-    Header {
-        /// The decoder's words.
-        reason: String,
-    },
-    /// A version that does not exist, or version 2 inside version 2.
+    Header { reason: String },
     #[error("CAR version {version} is not supported here")]
-    Version {
-        /// The version the header names.
-        version: u64,
-    },
-    /// A CARv2 header whose offsets cannot be.
+    Version { version: u64 },
     #[error("the CARv2 header cannot be right: {reason}")]
-    V2Header {
-        /// Which rule is broken.
-        reason: String,
-    },
-    /// A length of more than 64 bits.
+    V2Header { reason: String },
     #[error("{what} is a number of more than 64 bits")]
-    VarintTooLong {
-        /// Which number.
-        what: &'static str,
-    },
-    /// A length written with more bytes than it needs.
+    VarintTooLong { what: &'static str },
     #[error("{what} is written with more bytes than it needs")]
-    VarintNotMinimal {
-        /// Which number.
-        what: &'static str,
-    },
-    /// A directory has no file that is named like a CAR.
+    VarintNotMinimal { what: &'static str },
     #[error("no CAR (*.car, *.car.zst, *.car.gz, *.car.xz, *.car.lz4) and no block log is in this directory")]
     NothingInDirectory,
-    /// A directory is a database.
     #[error("it is a RocksDB database, not a snapshot")]
-    Database {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// Files were joined: a second header stands where a section may begin.
+    Database { dir: PathBuf },
     #[error("two CARs in one file: here the header of another one begins")]
     Concatenated,
-    /// Something that is no header follows the data of a CARv2, where CARs are joined.
     #[error("what follows the data of this CARv2 is no CAR, and where it ends is not known")]
     IndexInConcatenation,
-    /// Something in a directory of CARs is named like one, and is no file.
     #[error("it is named like a CAR, and is no file")]
     NoFileInDirectory,
-    /// The headers of all sources have more roots than are kept.
     #[error("the roots of all sources have more than {} together", human(super::MAX_ROOTS))]
     TooManyRoots,
-    /// A block over the limit.
     #[error("a block of {} is over the limit of {}", human(*len), human(*max))]
-    BlockTooLarge {
-        /// The claimed length of the section in bytes, CID included.
-        len: u64,
-        /// The limit in bytes.
-        max: u64,
-    },
-    /// A block that cannot be held in the memory budget.
+    BlockTooLarge { len: u64, max: u64 },
     #[error("a block of {} does not fit a memory budget of {}", human(*len), human(*budget))]
-    BlockOverBudget {
-        /// The length of the section in bytes.
-        len: u64,
-        /// The budget in bytes.
-        budget: u64,
-        /// The smallest budget that takes it, in bytes.
-        needs: u64,
-    },
-    /// A header whose roots cannot be held in the memory budget.
+    BlockOverBudget { len: u64, budget: u64, needs: u64 },
     #[error("a header of {} does not fit a memory budget of {}", human(*len), human(*budget))]
-    HeaderOverBudget {
-        /// The length of the header in bytes.
-        len: u64,
-        /// The budget in bytes.
-        budget: u64,
-        /// A budget that takes it, in bytes.
-        needs: u64,
-    },
-    /// A CID that is longer than any key may be.
+    HeaderOverBudget { len: u64, budget: u64, needs: u64 },
     #[error("a CID of {len} bytes exceeds the limit of {max} bytes")]
-    CidTooLong {
-        /// Its length in bytes.
-        len: u64,
-        /// The limit in bytes.
-        max: u64,
-    },
-    /// A section that is too short for its CID.
+    CidTooLong { len: u64, max: u64 },
     #[error("a section of {len} bytes ends inside its CID")]
-    SectionTooShort {
-        /// The section's length in bytes.
-        len: u64,
-    },
-    /// A CID of an unknown version.
+    SectionTooShort { len: u64 },
     #[error("CID version {version} does not exist")]
-    CidVersion {
-        /// The version the CID names.
-        version: u64,
-    },
-    /// A digest that is longer than the section it is in.
+    CidVersion { version: u64 },
     #[error("a digest of {digest} bytes is longer than its section of {section} bytes")]
-    DigestTooLong {
-        /// The claimed length of the digest in bytes.
-        digest: u64,
-        /// The section's length in bytes.
-        section: u64,
-    },
-    /// A section of length zero: padding.
+    DigestTooLong { digest: u64, section: u64 },
     #[error("null padding: a section of length zero")]
     NullPadding,
-    /// Bytes other than zero behind null padding.
     #[error("null padding is followed by other bytes")]
     DataAfterPadding,
-    /// A CID without a digest, where digests are to be the keys.
     #[error("the block is in its CID, which has no digest to be its key")]
     NoDigest,
-    /// Roots that the caller requires are not among the blocks.
     #[error("the blocks lack {} of {} roots: {first}", grouped(*missing), grouped(*of))]
-    MissingRoots {
-        /// How many.
-        missing: u64,
-        /// How many roots there are.
-        of: u64,
-        /// The first of them, as CIDs.
-        first: String,
-    },
-    /// Blocks that are linked to, and that the caller requires, are not there.
+    MissingRoots { missing: u64, of: u64, first: String },
     #[error("the blocks lack {} of the {} that they link to: {first}", grouped(*missing), grouped(*of))]
-    MissingLinks {
-        /// How many.
-        missing: u64,
-        /// How many blocks are linked to.
-        of: u64,
-        /// Some of them, as CIDs.
-        first: String,
-    },
-    /// Links were not followed because they, or the blocks that have them, cannot be read.
+    MissingLinks { missing: u64, of: u64, first: String },
     #[error("{} not what their codec says, so that not all links could be followed", counted(*malformed, "block or link is", "blocks or links are"))]
-    UnreadableLinks {
-        /// How many.
-        malformed: u64,
-    },
-    /// The same key with two different values.
+    UnreadableLinks { malformed: u64 },
     #[error("the key {key} stands for two different blocks")]
-    Conflict {
-        /// The key, as a CID where it is one, else as hex.
-        key: String,
-    },
+    Conflict { key: String },
 }
 
 impl Problem for CarProblem {

@@ -1,6 +1,7 @@
 //! One section of a CAR: a length, a CID and a block, found in a buffer without copying.
 
 use super::{CarProblem, varint};
+use crate::error;
 
 /// Where the parts of a CID are, counted from its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,10 @@ impl Section {
     }
 }
 
-/// What the next bytes of a buffer are.
+/// Receives a section, and the bytes that contain it.
+pub(crate) type VisitSection<'a> = &'a mut dyn FnMut(&[u8], Section) -> error::Result<()>;
+
+/// The next bytes of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// A whole section.

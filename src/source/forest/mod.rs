@@ -20,4 +20,4 @@ pub use index::{Index, slot_hash};
 pub(crate) use tail::find_with;
 pub use tail::{ForestTail, find};
 #[cfg(any(test, feature = "testing"))]
-pub use tail::{IndexHeader, find_in, index_header};
+pub use tail::{buckets, find_in};

@@ -17,28 +17,15 @@ const MAX_INDEX_FRAMES: usize = 64;
 /// Skippable header of the footer.
 const FOOTER_START: [u8; 8] = [0x50, 0x2a, 0x4d, 0x18, 8, 0, 0, 0];
 
-/// The header of an index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IndexHeader {
-    /// Distance of the farthest entry from its bucket.
-    pub longest_distance: u64,
-    /// Entries that share their hash with another.
-    pub collisions: u64,
-    /// Buckets of the table.
-    pub buckets: u64,
-}
-
-impl IndexHeader {
-    /// Returns the number of blocks of an index of `index_bytes`. `None` if its load is not 0.8 or its length does not
-    /// fit.
-    pub fn blocks(&self, index_bytes: u64) -> Option<u64> {
-        let slots = index_bytes.checked_sub(HEAD_LEN as u64)?;
-        // An empty slot after the buckets ends the table.
-        let enough = self.buckets.checked_add(1)? <= slots / SLOT_LEN as u64;
-        let blocks = self.buckets.checked_mul(4)?.div_ceil(5);
-        let usual_load = blocks.checked_add(blocks / 4)? == self.buckets;
-        (slots.is_multiple_of(SLOT_LEN as u64) && enough && usual_load).then_some(blocks)
-    }
+/// Returns the number of blocks of an index of `index_bytes` with `buckets`. `None` if its load is not 0.8 or its length
+/// does not fit.
+fn blocks(buckets: u64, index_bytes: u64) -> Option<u64> {
+    let slots = index_bytes.checked_sub(HEAD_LEN as u64)?;
+    // An empty slot after the buckets ends the table.
+    let enough = buckets.checked_add(1)? <= slots / SLOT_LEN as u64;
+    let blocks = buckets.checked_mul(4)?.div_ceil(5);
+    let usual_load = blocks.checked_add(blocks / 4)? == buckets;
+    (slots.is_multiple_of(SLOT_LEN as u64) && enough && usual_load).then_some(blocks)
 }
 
 /// The position of the index in a file.
@@ -64,11 +51,9 @@ fn footer(tail: &[u8], size: u64) -> Option<u64> {
     (index > SKIPPABLE_HEAD_LEN && index <= last).then_some(index)
 }
 
-/// Reads the header of an index. `None` if the bytes are too few or the version is unknown.
-pub fn index_header(bytes: &[u8]) -> Option<IndexHeader> {
-    let at = |place: usize| bytes.get(place..).and_then(word);
-    (at(0)? == VERSION_1).then_some(())?;
-    Some(IndexHeader { longest_distance: at(8)?, collisions: at(16)?, buckets: at(24)? })
+/// Reads the number of buckets in the header of an index. `None` if the bytes are too few or the version is unknown.
+pub fn buckets(bytes: &[u8]) -> Option<u64> {
+    (word(bytes)? == VERSION_1).then(|| bytes.get(24..).and_then(word)).flatten()
 }
 
 /// Finds Forest's index at the end of a file of `size` bytes, if there is one that fits.
@@ -117,8 +102,8 @@ pub(crate) fn find_with(
         at += SKIPPABLE_HEAD_LEN + length;
     }
     let mut head = [0; HEAD_LEN];
-    let header = if index_bytes >= HEAD_LEN as u64 && read(&mut head, index)? { index_header(&head) } else { None };
-    Ok(Some(ForestTail { frames_end, blocks: header.and_then(|header| header.blocks(index_bytes)) }))
+    let buckets = if index_bytes >= HEAD_LEN as u64 && read(&mut head, index)? { buckets(&head) } else { None };
+    Ok(Some(ForestTail { frames_end, blocks: buckets.and_then(|buckets| blocks(buckets, index_bytes)) }))
 }
 
 #[cfg(test)]
@@ -157,8 +142,7 @@ mod tests {
         #[test]
         fn number_of_blocks_is_exact_for_large_files(blocks in 1u64..1 << 40) {
             let buckets = (blocks as f64 / 0.8) as u64;
-            let header = IndexHeader { longest_distance: 0, collisions: 0, buckets };
-            prop_assert_eq!(header.blocks(HEAD_LEN as u64 + (buckets + 1) * SLOT_LEN as u64), Some(blocks));
+            prop_assert_eq!(super::blocks(buckets, HEAD_LEN as u64 + (buckets + 1) * SLOT_LEN as u64), Some(blocks));
         }
 
         #[test]
@@ -175,7 +159,7 @@ mod tests {
 
         #[test]
         fn noise_has_no_index(bytes in proptest::collection::vec(any::<u8>(), 0..100), offset in 0u64..120) {
-            let _ = index_header(&bytes);
+            let _ = buckets(&bytes);
             let bytes = [&bytes[..], &FOOTER_START, &offset.to_le_bytes()].concat();
             if let Some(found) = find_in(&bytes) {
                 prop_assert!(found.frames_end < bytes.len() as u64);
@@ -209,7 +193,6 @@ mod tests {
         let mut other_load = index(4, 1 << 20);
         other_load[8 + 24] = 4;
         assert_eq!(find_in(&file(b"frames", &other_load)), Some(ForestTail { frames_end: 6, blocks: None }));
-        let header = IndexHeader { longest_distance: 0, collisions: 0, buckets: u64::MAX };
-        assert_eq!(header.blocks(u64::MAX), None);
+        assert_eq!(blocks(u64::MAX, u64::MAX), None);
     }
 }

@@ -1,8 +1,8 @@
-//! Work done ahead on a thread of its own: reading for decoders, unpacking for the consumer.
+//! Producer threads: one reads ahead of a decoder, one decompresses ahead of the consumer.
 //!
-//! A producer fills buffers, a bounded channel carries them, empty ones go back. An end is a message of its own: a
-//! producer that ends without one (a panic) is an error and never a clean end. When the consumer goes away the next
-//! send fails and the thread ends; no thread waits for it, because it may sit in a read of a pipe that never comes back.
+//! A producer fills buffers, a bounded channel carries them, empty ones return. The end is a message of its own, so a
+//! producer that panics causes an error and never a clean end. If the consumer is gone, the next send fails and the thread
+//! ends; nothing waits for the thread, because it may be in a read of a pipe that never returns.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use super::source::{READ_SIZE, Source};
 use super::{ByteStream, Result};
 use crate::error::Error;
 
-/// Buffers of wrapped bytes read ahead for a decoder.
+/// Buffers that are read ahead for a decoder.
 const READ_DEPTH: usize = 4;
 
 /// A piece of decompressed bytes.
 #[derive(Default)]
 pub(super) struct Chunk {
     pub(super) data: Vec<u8>,
-    /// How much of `data` counts.
+    /// Bytes of `data` that count.
     pub(super) len: usize,
     /// The decoder's position in the compressed input after it.
     pub(super) consumed: u64,
 }
 
-/// A chunk that is being handed out piece by piece.
+/// A chunk that is handed out piece by piece.
 #[derive(Default)]
 pub(super) struct Cursor {
     chunk: Chunk,
@@ -35,13 +35,13 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Starts on the next chunk and gives back the old one's buffer.
+    /// Starts the next chunk and returns the old one's buffer.
     pub(super) fn replace(&mut self, chunk: Chunk) -> Vec<u8> {
         self.at = 0;
         std::mem::replace(&mut self.chunk, chunk).data
     }
 
-    /// Copies as much as there is and fits.
+    /// Copies as many bytes as possible.
     pub(super) fn copy_to(&mut self, into: &mut [u8]) -> usize {
         let from = self.chunk.data.get(self.at..self.chunk.len).unwrap_or_default();
         let count = from.len().min(into.len());
@@ -63,19 +63,10 @@ pub(super) fn thread_died(name: &Path) -> Error {
     Error::io("unpack", name)(io::Error::other("the unpacking thread died"))
 }
 
-enum Message<E> {
+enum Message {
     Chunk(Chunk),
-    Failed(E),
+    Failed(Error),
     End { consumed: u64 },
-}
-
-/// The consumer's end of a producer thread.
-struct Ahead<E> {
-    full: Receiver<Message<E>>,
-    empty: Sender<Vec<u8>>,
-    cursor: Cursor,
-    consumed: u64,
-    state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,23 +76,24 @@ enum State {
     Failed,
 }
 
-/// The outcome of a call.
-enum Step<E> {
-    Bytes(usize),
-    End,
-    Failed(E),
-    FailedBefore,
-    Died,
+/// The consumer's end of a producer thread.
+pub(super) struct Ahead {
+    name: PathBuf,
+    full: Receiver<Message>,
+    empty: Sender<Vec<u8>>,
+    cursor: Cursor,
+    consumed: u64,
+    state: State,
 }
 
-impl<E: Send + 'static> Ahead<E> {
-    /// Starts `produce`, which fills a buffer of `size` bytes and says how much of it counts (0: the end) and how much
-    /// of the compressed input that took.
+impl Ahead {
+    /// Starts `produce`, which fills a buffer of `size` bytes and returns the number of bytes (0 at the end) and the
+    /// position in the compressed input.
     fn spawn(
         name: &Path,
         thread_name: &str,
         (size, depth): (usize, usize),
-        mut produce: impl FnMut(&mut [u8]) -> Result<(usize, u64), E> + Send + 'static,
+        mut produce: impl FnMut(&mut [u8]) -> Result<(usize, u64)> + Send + 'static,
     ) -> Result<Self> {
         let (full_in, full) = bounded(depth);
         let (empty, empty_out) = unbounded::<Vec<u8>>();
@@ -119,24 +111,51 @@ impl<E: Send + 'static> Ahead<E> {
                 }
             }
         };
-        thread::Builder::new()
-            .name(thread_name.into())
-            .spawn(run)
-            .map_err(Error::io("start a thread to unpack", name))?;
-        Ok(Self { full, empty, cursor: Cursor::default(), consumed: 0, state: State::Running })
+        let builder = thread::Builder::new().name(thread_name.into());
+        builder.spawn(run).map_err(Error::io("start a thread to unpack", name))?;
+        let name = name.to_owned();
+        Ok(Self { name, full, empty, cursor: Cursor::default(), consumed: 0, state: State::Running })
     }
 
-    /// Copies what there is next.
-    fn step(&mut self, into: &mut [u8]) -> Step<E> {
+    /// Decompresses ahead, at most `depth` chunks of `size` bytes.
+    pub(super) fn decompress(
+        name: &Path,
+        (size, depth): (usize, usize),
+        mut decompressor: impl Decompressor,
+    ) -> Result<Self> {
+        // An error is kept until the bytes before it are delivered.
+        let mut failed: Option<Error> = None;
+        Self::spawn(name, "bedload-unpack", (size, depth), move |into| {
+            if let Some(error) = failed.take() {
+                return Err(error);
+            }
+            let mut filled = 0;
+            while let Some(room) = into.get_mut(filled..).filter(|room| !room.is_empty()) {
+                match decompressor.unpack(room) {
+                    Ok(0) => break,
+                    Ok(count) => filled += count,
+                    Err(error) if filled == 0 => return Err(error),
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
+                    }
+                }
+            }
+            Ok((filled, decompressor.consumed()))
+        })
+    }
+
+    /// Copies the next bytes; 0 at the end.
+    fn step(&mut self, into: &mut [u8]) -> Result<usize> {
         loop {
             let count = self.cursor.copy_to(into);
             if count > 0 || into.is_empty() {
-                return Step::Bytes(count);
+                return Ok(count);
             }
             match self.state {
                 State::Running => {}
-                State::Ended => return Step::End,
-                State::Failed => return Step::FailedBefore,
+                State::Ended => return Ok(0),
+                State::Failed => return Err(failed_before(&self.name)),
             }
             self.state = State::Failed;
             match self.full.recv() {
@@ -145,46 +164,53 @@ impl<E: Send + 'static> Ahead<E> {
                     self.consumed = chunk.consumed;
                     let spent = self.cursor.replace(chunk);
                     if !spent.is_empty() {
-                        // The producer may be gone: then the buffer is not needed.
+                        // Fails if the producer has ended.
                         self.empty.send(spent).ok();
                     }
                 }
-                Ok(Message::End { consumed }) => {
-                    self.consumed = consumed;
-                    self.state = State::Ended;
-                }
-                Ok(Message::Failed(error)) => return Step::Failed(error),
-                Err(_) => return Step::Died,
+                Ok(Message::End { consumed }) => (self.consumed, self.state) = (consumed, State::Ended),
+                Ok(Message::Failed(error)) => return Err(error),
+                Err(_) => return Err(thread_died(&self.name)),
             }
         }
     }
 }
 
-/// Wrapped bytes that a thread reads ahead.
-struct AheadReader(Ahead<io::Error>);
-
-impl Read for AheadReader {
+impl Read for Ahead {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self.0.step(into) {
-            Step::Bytes(count) => Ok(count),
-            Step::End => Ok(0),
-            Step::Failed(error) => Err(error),
-            Step::FailedBefore => Err(io::Error::other("the input failed before")),
-            Step::Died => Err(io::Error::other("the reading thread died")),
-        }
+        self.step(into).map_err(io::Error::other)
     }
 }
 
-/// Reads `source` on a thread of its own, ahead of the decoder that takes its place.
-pub(super) fn read_ahead(source: Source) -> Result<Source> {
-    source.read_through(|mut source| {
-        let name = source.name().to_owned();
-        let ahead = Ahead::spawn(&name, "bedload-read", (READ_SIZE, READ_DEPTH), move |into| {
-            let count = source.read(into)?;
+impl ByteStream for Ahead {
+    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while let Some(room) = buf.get_mut(filled..).filter(|room| !room.is_empty()) {
+            match self.step(room)? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        Ok(filled)
+    }
+
+    fn consumed(&self) -> u64 {
+        self.consumed
+    }
+}
+
+/// Reads `source` on a thread ahead of the decoder of the returned source.
+pub(super) fn read_ahead(mut source: Source) -> Result<Source> {
+    let (name, offset) = (source.name().to_owned(), source.offset());
+    let read = {
+        let name = name.clone();
+        move |into: &mut [u8]| {
+            let count = source.read(into).map_err(Error::io("read", &name))?;
             Ok((count, source.offset()))
-        })?;
-        Ok(Box::new(AheadReader(ahead)))
-    })
+        }
+    };
+    let ahead = Ahead::spawn(&name, "bedload-read", (READ_SIZE, READ_DEPTH), read)?;
+    Ok(Source::new(&name, Box::new(ahead)).starting_at(offset))
 }
 
 /// A decoder that runs on one thread.
@@ -196,73 +222,14 @@ pub(super) trait Decompressor: Send + 'static {
     fn consumed(&self) -> u64;
 }
 
-/// What a decoder on a thread of its own unpacks.
-pub(super) struct AheadStream {
-    name: PathBuf,
-    ahead: Ahead<Error>,
-}
-
-impl AheadStream {
-    /// Unpacks ahead, at most `depth` chunks of `size` bytes.
-    pub(super) fn spawn(
-        name: &Path,
-        (size, depth): (usize, usize),
-        mut decompressor: impl Decompressor,
-    ) -> Result<Self> {
-        // An error is held back until the bytes before it are delivered.
-        let mut held: Option<Error> = None;
-        let ahead = Ahead::spawn(name, "bedload-unpack", (size, depth), move |into| {
-            if let Some(error) = held.take() {
-                return Err(error);
-            }
-            let mut filled = 0;
-            while let Some(room) = into.get_mut(filled..).filter(|room| !room.is_empty()) {
-                match decompressor.unpack(room) {
-                    Ok(0) => break,
-                    Ok(count) => filled += count,
-                    Err(error) if filled == 0 => return Err(error),
-                    Err(error) => {
-                        held = Some(error);
-                        break;
-                    }
-                }
-            }
-            Ok((filled, decompressor.consumed()))
-        })?;
-        Ok(Self { name: name.to_owned(), ahead })
-    }
-}
-
-impl ByteStream for AheadStream {
-    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let mut filled = 0;
-        while let Some(room) = buf.get_mut(filled..).filter(|room| !room.is_empty()) {
-            match self.ahead.step(room) {
-                Step::Bytes(count) => filled += count,
-                Step::End => break,
-                Step::Failed(error) => return Err(error),
-                Step::FailedBefore => return Err(failed_before(&self.name)),
-                Step::Died => return Err(thread_died(&self.name)),
-            }
-        }
-        Ok(filled)
-    }
-
-    fn consumed(&self) -> u64 {
-        self.ahead.consumed
-    }
-}
-
-/// The decoder of what is not compressed: a pipe's bytes as they are.
-pub(super) struct Plain(pub(super) Source);
-
-impl Decompressor for Plain {
+/// The decoder of a pipe without compression.
+impl Decompressor for Source {
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
-        let name = self.0.name().to_owned();
-        self.0.read(out).map_err(Error::io("read", name))
+        let name = self.name().to_owned();
+        self.read(out).map_err(Error::io("read", name))
     }
 
     fn consumed(&self) -> u64 {
-        self.0.offset()
+        self.offset()
     }
 }

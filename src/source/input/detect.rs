@@ -1,8 +1,8 @@
-//! Which compression it is, by the first bytes.
+//! Detects the compression by the first bytes.
 //!
 //! ```text
-//!   zstd       28 b5 2f fd            (also reads as the varint 40 of a CAR header, but no CAR goes on like this)
-//!   skippable  50..5f 2a 4d 18        then u32 LE length; the same in zstd and in lz4: what follows decides
+//!   zstd       28 b5 2f fd            (also the varint 40 of a CAR header, but no CAR continues so)
+//!   skippable  50..5f 2a 4d 18        then u32 LE length; the same in zstd and in lz4: the next frame decides
 //!   lz4        04 22 4d 18
 //!   xz         fd 37 7a 58 5a 00
 //!   gzip       1f 8b 08
@@ -27,20 +27,20 @@ pub(super) const SKIPPABLE_HEADER: usize = 8;
 /// Bytes that decide on the compression.
 pub(super) const PROBE: usize = 8;
 
-/// What a few bytes begin.
+/// The kind of data that some bytes begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Magic {
     /// Data of this compression.
     Frame(Compression),
     /// A skippable frame of zstd or lz4, with the length of its content.
     Skippable(u32),
-    /// The bytes end inside of something that may become a magic or a skippable frame's header.
+    /// The bytes end inside what may be a magic or the header of a skippable frame.
     Cut(Compression),
     /// Something else.
     Other,
 }
 
-/// What `head` begins, given that fewer than [`PROBE`] bytes mean the end of the input.
+/// Detects the kind of data that `head` begins. Fewer than [`PROBE`] bytes mean the end of the input.
 pub(super) fn magic(head: &[u8]) -> Magic {
     if let [0x50..=0x5f, rest @ ..] = head {
         return match rest {
@@ -62,17 +62,12 @@ pub(super) fn magic(head: &[u8]) -> Magic {
     Magic::Other
 }
 
-/// Whether these are the first bytes of compressed data.
+/// True if these are the first bytes of compressed data.
 pub(crate) fn is_compressed(head: &[u8]) -> bool {
     matches!(magic(head), Magic::Frame(_) | Magic::Skippable(_))
 }
 
-/// Which compression the input has. Skippable frames in front are passed over.
-///
-/// # Errors
-/// [`Error::BadInput`](crate::Error::BadInput): an empty input ([`CompressionProblem::Empty`]), one that is cut before
-/// the compression is known ([`CompressionProblem::Truncated`]), and skippable frames before something unknown
-/// ([`CompressionProblem::TrailingData`]); [`Error::Io`](crate::Error::Io): it cannot be read.
+/// Detects the compression of an input. Skippable frames at its start are skipped.
 pub(super) fn detect(source: &mut Source) -> Result<Compression> {
     if source.peek(1)?.is_empty() {
         return Err(source.bad(0, CompressionProblem::Empty));
@@ -91,7 +86,7 @@ pub(super) fn detect(source: &mut Source) -> Result<Compression> {
                     return Err(source.truncated(Compression::Zstd));
                 }
             }
-            // Only skippable frames: a valid zstd file that holds nothing.
+            // Only skippable frames: a valid empty zstd file.
             Magic::Other if skipped && head.is_empty() => return Ok(Compression::Zstd),
             Magic::Frame(_) | Magic::Other if skipped => {
                 return Err(
@@ -103,12 +98,8 @@ pub(super) fn detect(source: &mut Source) -> Result<Compression> {
     }
 }
 
-/// Goes to the next frame of `compression` (zstd or lz4), over skippable ones; false at the clean end of the input, or at
-/// `until`.
-///
-/// # Errors
-/// [`Error::BadInput`](crate::Error::BadInput): something else is there ([`CompressionProblem::TrailingData`]), or the
-/// input is cut ([`CompressionProblem::Truncated`]); [`Error::Io`](crate::Error::Io): it cannot be read.
+/// Moves to the next frame of `compression` (zstd or lz4), and skips skippable ones. False at the clean end of the input,
+/// or at `until`.
 pub(super) fn next_frame(source: &mut Source, compression: Compression, until: Option<u64>) -> Result<bool> {
     loop {
         if until == Some(source.offset()) {

@@ -1,7 +1,7 @@
-//! The sum of a source's bytes as they pass by, and the one that its publisher gives.
+//! Compares the checksum of a source's bytes with the published one.
 //!
-//! The state of the sum is kept at places behind it, so that an import that goes on in the middle of a file goes on with
-//! its sum there.
+//! The state of the checksum is kept at intervals, so that an import that resumes in the middle of a file resumes the
+//! checksum too.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -12,30 +12,29 @@ use crc_fast::{CrcAlgorithm, Digest};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use sha2::digest::generic_array::GenericArray;
+use sha2::digest::block_buffer::EagerBuffer;
+use sha2::digest::consts::U64;
 
 use super::CompressionProblem;
 use crate::error::Error;
 
-/// Bytes of a block of SHA-256.
-const BLOCK: usize = 64;
-/// Bytes between two places whose states are kept, and how many of them are: more than readers are ahead of what is
-/// durable.
+/// Bytes between two states that are kept, and their number: readers are less than that ahead of the journal.
 const EVERY: u64 = 1 << 20;
 const KEPT: usize = 4096;
-/// Blocks that are summed at once.
-const BATCH: usize = 64;
+/// Bytes that are added at once.
+const BATCH: usize = 4096;
+/// The initial state of SHA-256 (FIPS 180-4, 5.3.3).
 const START: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
-/// A function that sums the bytes of a file.
+/// A function for the checksum of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum SumFunction {
     /// SHA-256.
     Sha256,
-    /// CRC-64/NVME, which S3 makes of every object unless its writer wants another one.
+    /// CRC-64/NVME, the default of S3.
     Crc64Nvme,
     /// CRC-32C.
     Crc32c,
@@ -44,57 +43,38 @@ pub enum SumFunction {
 }
 
 impl SumFunction {
-    /// All of them, those first that are harder to meet by chance.
+    /// All functions, strongest first.
     pub(super) const ALL: [Self; 4] = [Self::Sha256, Self::Crc64Nvme, Self::Crc32c, Self::Crc32];
 
-    /// Its name in headers of S3.
-    pub(super) fn id(self) -> &'static str {
+    /// Returns the name in headers of S3, the name for people, and the bytes of a checksum.
+    pub(super) fn describe(self) -> (&'static str, &'static str, usize) {
         match self {
-            Self::Sha256 => "sha256",
-            Self::Crc64Nvme => "crc64nvme",
-            Self::Crc32c => "crc32c",
-            Self::Crc32 => "crc32",
+            Self::Sha256 => ("sha256", "SHA-256", 32),
+            Self::Crc64Nvme => ("crc64nvme", "CRC-64/NVME", 8),
+            Self::Crc32c => ("crc32c", "CRC-32C", 4),
+            Self::Crc32 => ("crc32", "CRC-32", 4),
         }
     }
 
-    /// Bytes of a sum.
-    pub(super) fn width(self) -> usize {
-        match self {
-            Self::Sha256 => 32,
-            Self::Crc64Nvme => 8,
-            Self::Crc32c | Self::Crc32 => 4,
-        }
-    }
-
-    fn start(self) -> State {
-        match self.crc() {
-            Some(crc) => State::Crc(self, Digest::new(crc).get_state()),
-            None => State::Sha256(START),
-        }
-    }
-
-    fn crc(self) -> Option<CrcAlgorithm> {
-        match self {
-            Self::Sha256 => None,
-            Self::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
-            Self::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
-            Self::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
-        }
+    /// Returns the CRC whose state is `state`, or a new one. `None` for SHA-256.
+    fn crc(self, state: Option<u64>) -> Option<Digest> {
+        let algorithm = match self {
+            Self::Sha256 => return None,
+            Self::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
+            Self::Crc32c => CrcAlgorithm::Crc32Iscsi,
+            Self::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
+        };
+        Some(state.map_or_else(|| Digest::new(algorithm), |state| Digest::new_with_init_state(algorithm, state)))
     }
 }
 
 impl std::fmt::Display for SumFunction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Sha256 => "SHA-256",
-            Self::Crc64Nvme => "CRC-64/NVME",
-            Self::Crc32c => "CRC-32C",
-            Self::Crc32 => "CRC-32",
-        })
+        f.write_str(self.describe().1)
     }
 }
 
-/// The sum of the first `at` bytes, which are whole blocks.
+/// The state of a checksum after `at` bytes; for SHA-256 these are whole blocks of 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HashState {
     pub at: u64,
@@ -109,7 +89,12 @@ enum State {
 }
 
 impl HashState {
-    /// The function that it is a state of.
+    fn new(function: SumFunction) -> Self {
+        let crc = function.crc(None).map(|crc| State::Crc(function, crc.get_state()));
+        Self { at: 0, state: crc.unwrap_or(State::Sha256(START)) }
+    }
+
+    /// The function of this state.
     pub fn function(&self) -> SumFunction {
         match self.state {
             State::Sha256(_) => SumFunction::Sha256,
@@ -118,18 +103,17 @@ impl HashState {
     }
 }
 
-/// The sum that a source should have.
+/// The expected checksum of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Expected {
     pub function: SumFunction,
     /// In hex.
     pub sum: String,
-    /// Where it is from, for people.
+    /// Its origin, for messages.
     pub from: String,
 }
 
 impl Expected {
-    /// A sum by its bytes.
     pub fn new(function: SumFunction, sum: &[u8], from: impl Into<String>) -> Self {
         Self { function, sum: HEXLOWER.encode(sum), from: from.into() }
     }
@@ -138,7 +122,7 @@ impl Expected {
 /// The states that are kept.
 pub(super) type States = Arc<Mutex<VecDeque<HashState>>>;
 
-/// The last state at or before `offset`.
+/// Returns the last state at or before `offset`, and drops those before it.
 pub(super) fn state_before(states: &States, offset: u64) -> Option<HashState> {
     let mut states = states.lock();
     while states.get(1).is_some_and(|next| next.at <= offset) {
@@ -149,102 +133,75 @@ pub(super) fn state_before(states: &States, offset: u64) -> Option<HashState> {
 
 struct Running {
     now: HashState,
-    /// Bytes that are no whole block yet.
-    rest: Vec<u8>,
+    /// The bytes of an incomplete block of SHA-256.
+    buffer: EagerBuffer<U64>,
     states: States,
 }
 
 impl Running {
-    fn update(&mut self, mut bytes: &[u8]) {
-        if !self.rest.is_empty() {
-            let take = bytes.len().min(BLOCK - self.rest.len());
-            self.rest.extend_from_slice(bytes.get(..take).unwrap_or_default());
-            bytes = bytes.get(take..).unwrap_or_default();
-            if self.rest.len() < BLOCK {
-                return;
-            }
-            let rest = std::mem::take(&mut self.rest);
-            self.blocks(&rest);
-        }
-        let whole = bytes.len() / BLOCK * BLOCK;
-        let (whole, rest) = bytes.split_at(whole);
-        self.rest.extend_from_slice(rest);
-        whole.chunks(BATCH * BLOCK).for_each(|batch| self.blocks(batch));
-    }
-
-    /// Sums whole blocks, of which there are at most [`BATCH`].
-    fn blocks(&mut self, bytes: &[u8]) {
-        match &mut self.now.state {
-            State::Sha256(state) => {
-                let mut blocks = [GenericArray::default(); BATCH];
-                let count = bytes.len() / BLOCK;
-                for (block, bytes) in blocks.iter_mut().zip(bytes.chunks_exact(BLOCK)) {
-                    block.copy_from_slice(bytes);
+    fn update(&mut self, bytes: &[u8]) {
+        for bytes in bytes.chunks(BATCH) {
+            let Self { now: HashState { at, state }, buffer, .. } = self;
+            let before = *at;
+            match state {
+                State::Sha256(state) => buffer.digest_blocks(bytes, |blocks| {
+                    sha2::compress256(state, blocks);
+                    *at += (blocks.len() * 64) as u64;
+                }),
+                State::Crc(function, state) => {
+                    if let Some(mut crc) = function.crc(Some(*state)) {
+                        crc.update(bytes);
+                        *state = crc.get_state();
+                    }
+                    *at += bytes.len() as u64;
                 }
-                sha2::compress256(state, blocks.get(..count).unwrap_or_default());
             }
-            State::Crc(function, state) => *state = after(*function, *state, bytes).get_state(),
-        }
-        let before = self.now.at;
-        self.now.at += bytes.len() as u64;
-        if before / EVERY != self.now.at / EVERY {
-            let mut states = self.states.lock();
-            states.push_back(self.now);
-            if states.len() > KEPT {
-                states.pop_front();
+            if before / EVERY != *at / EVERY {
+                let mut states = self.states.lock();
+                states.push_back(self.now);
+                if states.len() > KEPT {
+                    states.pop_front();
+                }
             }
         }
     }
 
-    /// The sum, in hex.
+    /// Returns the checksum in hex.
     fn finish(mut self) -> String {
-        let mut last = std::mem::take(&mut self.rest);
-        if let State::Crc(function, state) = self.now.state {
-            let sum = after(function, state, &last).finalize().to_be_bytes();
-            return HEXLOWER.encode(sum.get(sum.len() - function.width()..).unwrap_or_default());
-        }
-        let bits = (self.now.at + last.len() as u64).wrapping_mul(8);
-        last.push(0x80);
-        while last.len() % BLOCK != BLOCK - 8 {
-            last.push(0);
-        }
-        last.extend_from_slice(&bits.to_be_bytes());
-        self.blocks(&last);
         match self.now.state {
-            State::Sha256(state) => HEXLOWER.encode(state.map(u32::to_be_bytes).as_flattened()),
-            State::Crc(..) => String::new(),
+            State::Sha256(mut state) => {
+                let bits = (self.now.at + self.buffer.get_pos() as u64).wrapping_mul(8);
+                self.buffer.len64_padding_be(bits, |block| sha2::compress256(&mut state, std::slice::from_ref(block)));
+                HEXLOWER.encode(state.map(u32::to_be_bytes).as_flattened())
+            }
+            State::Crc(function, state) => {
+                let sum = function.crc(Some(state)).map_or(0, |crc| crc.finalize()).to_be_bytes();
+                HEXLOWER.encode(&sum[sum.len() - function.describe().2..])
+            }
         }
     }
 }
 
-/// The CRC whose state was `state`, after `bytes`.
-fn after(function: SumFunction, state: u64, bytes: &[u8]) -> Digest {
-    let crc = function.crc().unwrap_or(CrcAlgorithm::Crc64Nvme);
-    let mut digest = Digest::new_with_init_state(crc, state);
-    digest.update(bytes);
-    digest
-}
-
-/// A reader whose bytes are summed, and whose end is an error where the sum is not the expected one.
+/// A reader that computes a checksum. Its end is an error if the checksum is not the expected one.
 pub(super) struct Hashing {
     inner: Box<dyn Read + Send>,
     name: PathBuf,
-    /// None once the end was met.
+    /// `None` after the end.
     sum: Option<Running>,
     expected: Arc<Expected>,
 }
 
 impl Hashing {
-    /// Sums what `inner` reads from where `from` ends.
+    /// Reads `inner`, which begins at the end of `from`.
     pub fn new(
         inner: Box<dyn Read + Send>,
         name: &Path,
         expected: Arc<Expected>,
         from: Option<HashState>,
     ) -> (Self, States) {
-        let now = from.unwrap_or(HashState { at: 0, state: expected.function.start() });
+        let now = from.unwrap_or_else(|| HashState::new(expected.function));
         let states = States::new(Mutex::new(VecDeque::from([now])));
-        let sum = Running { now, rest: Vec::new(), states: Arc::clone(&states) };
+        let sum = Running { now, buffer: EagerBuffer::default(), states: Arc::clone(&states) };
         (Self { inner, name: name.to_owned(), sum: Some(sum), expected }, states)
     }
 }
@@ -257,26 +214,24 @@ impl Read for Hashing {
         }
         if count == 0
             && !into.is_empty()
-            && let Some(sum) = self.sum.take()
+            && let Some(found) = self.sum.take().map(Running::finish)
+            && found != self.expected.sum
         {
-            let found = sum.finish();
-            let Expected { function, sum: expected, from } = &*self.expected;
-            if found != *expected {
-                let (expected, from) = (expected.clone(), from.clone());
-                let problem = CompressionProblem::Checksum { function: *function, expected, found, from };
-                return Err(io::Error::other(Error::bad_input(&self.name, None, problem)));
-            }
+            let Expected { function, sum: expected, from } = (*self.expected).clone();
+            let problem = CompressionProblem::Checksum { function, expected, found, from };
+            return Err(io::Error::other(Error::bad_input(&self.name, None, problem)));
         }
         Ok(count)
     }
 }
 
-/// The digest that `text` writes.
+/// Reads a SHA-256 in hex.
 pub(super) fn digest(text: &str) -> Option<[u8; 32]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
-/// The sum of the file `name` in what `sha256sum` writes, or a bare sum; where `any`, also the only one of another name.
+/// Finds the checksum of the file `name` in the output of `sha256sum`, or a bare checksum. With `any`, also the only one
+/// of another name.
 pub(super) fn sum_in(text: &[u8], name: &str, any: bool) -> Option<[u8; 32]> {
     let text = std::str::from_utf8(text).ok()?;
     let mut sums = Vec::new();
@@ -304,8 +259,9 @@ mod tests {
     fn sums_are_those_of_their_functions_also_from_the_middle() {
         let bytes: Vec<u8> = (0..5_000_003u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
         let crc = |function: SumFunction, bytes: &[u8]| {
-            let sum = crc_fast::checksum(function.crc().expect("a CRC"), bytes).to_be_bytes();
-            sum[8 - function.width()..].to_vec()
+            let mut crc = function.crc(None).expect("a CRC");
+            crc.update(bytes);
+            crc.finalize().to_be_bytes()[8 - function.describe().2..].to_vec()
         };
         let lens = [0, 1, 55, 56, 63, 64, 65, 119, 120, 4096, 3 << 20, bytes.len()];
         for (len, function) in lens.into_iter().flat_map(|len| SumFunction::ALL.map(|function| (len, function))) {

@@ -1,4 +1,4 @@
-//! What can be known of a snapshot before it is read, without threads and without keeping it open.
+//! Examines a snapshot before it is read, without threads and without keeping it open.
 
 use std::fs::File;
 use std::io;
@@ -12,25 +12,22 @@ use crate::error::{Error, Result};
 use crate::os::files::read_at_most;
 use crate::source::remote::RemoteFile;
 
-/// Bytes that are looked at.
+/// Bytes that are examined.
 const HEAD: usize = 64 << 10;
 
-/// What was seen of a regular file, or of one on the network.
+/// Facts about a regular file, or one on the network.
 pub(crate) struct Look {
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Skippable frames in front are taken for those of zstd.
+    /// Skippable frames at the start count as zstd.
     pub compression: Compression,
     /// As [`super::Input::blocks`].
     pub blocks: Option<u64>,
-    /// Its first bytes.
+    /// The first bytes.
     pub head: Vec<u8>,
 }
 
-/// Looks at a file; `None` of what is no regular file, which could not be read again.
-///
-/// # Errors
-/// [`Error::BadInput`], [`Error::Io`]: it is not there, is empty, or cannot be read.
+/// Examines a file. `None` if it is no regular file, which could not be read again.
 pub(crate) fn look(path: &Path) -> Result<Option<(Look, File)>> {
     if path.as_os_str() == STDIN {
         return Ok(None);
@@ -54,10 +51,7 @@ pub(crate) fn look(path: &Path) -> Result<Option<(Look, File)>> {
     Ok(Some((seen.map_err(Error::io("read", path))?, file)))
 }
 
-/// Looks at the file that `path` names; without a size it can only be read like a pipe, and nothing is looked at.
-///
-/// # Errors
-/// [`Error::BadInput`], [`Error::Io`]: it is not there, is empty, or cannot be read.
+/// Examines a file on the network. The look is `None` if the server sends no size, so that it is read like a pipe.
 pub(crate) fn look_at_remote(path: &Path, options: &InputOptions) -> Result<(Option<Look>, Remote)> {
     let file = RemoteFile::open(path, &options.network, options.pinned.as_deref())?;
     let look = match file.size() {
@@ -77,7 +71,7 @@ pub(crate) fn look_at_remote(path: &Path, options: &InputOptions) -> Result<(Opt
     Ok((look, Remote::unread(file, options.clone())))
 }
 
-/// What the first bytes show; `find` looks for Forest's index.
+/// Returns the facts in the first bytes; `find` looks for Forest's index.
 fn seen(
     head: Vec<u8>,
     size: u64,

@@ -1,4 +1,4 @@
-//! Opening a snapshot: what kind of file it is, how it is compressed, how its bytes are read.
+//! Opens a snapshot: detects the kind of file and its compression.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -13,7 +13,7 @@ use super::detect::{self, Magic, PROBE};
 use super::hashing::Hashing;
 use super::source::Source;
 use super::stream::{InputOptions, stream};
-use super::{Body, Compression, CompressionProblem, Input, forest, remote};
+use super::{Body, CompressionProblem, Input, forest, remote};
 use crate::error::{Error, Result};
 use crate::os::files::read_at_most;
 use crate::source::remote::{is_remote, is_url};
@@ -23,12 +23,8 @@ pub(crate) const STDIN: &str = "-";
 
 /// Opens the snapshot at `path`; `-` is standard input.
 ///
-/// A plain regular file becomes [`Body::File`], also when standard input is redirected from one; everything else a
-/// stream. Blocks until the first bytes have come and are unpacked.
-///
-/// # Errors
-/// [`Error::BadInput`] or [`Error::Io`]: the file cannot be opened or is empty, and everything that
-/// [`ByteStream::fill`] reports about the first bytes.
+/// A plain regular file, also one redirected to standard input, becomes [`Body::File`], everything else a stream. Waits
+/// until the first bytes are decompressed.
 pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     if is_remote(path) {
         return remote::open(path, options);
@@ -46,16 +42,13 @@ pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     Ok(Input { file: metadata.is_file().then_some(opened), ..input })
 }
 
-/// Opens a snapshot that some other reader delivers, named `name` in messages.
-///
-/// # Errors
-/// As [`open`].
+/// Opens the snapshot that a reader delivers, with a name for messages.
 #[cfg(any(test, feature = "testing"))]
 pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn io::Read + Send>, options: &InputOptions) -> Result<Input> {
     local(name.as_ref(), reader, None, None, options)
 }
 
-/// A stream of bytes that are here, with their sum where one is wanted.
+/// Opens a stream of local bytes, with the checksum of the options.
 fn local(
     name: &Path,
     reader: Box<dyn io::Read + Send>,
@@ -69,16 +62,16 @@ fn local(
         Some(expected) => Box::new(Hashing::new(reader, name, Arc::clone(expected), None).0),
         None => reader,
     };
-    Ok(stream(Source::new(name, reader), size, tail, expected, false, options)?.0)
+    stream(Source::new(name, reader), size, tail, expected, false, options)
 }
 
-/// The refusals that say something about the input rather than about the system.
+/// Returns the error for a failed call: a problem of the input, or else of the system.
 pub(crate) fn refused(path: &Path, action: &'static str, error: io::Error) -> Error {
     let problem = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename if is_url(path) => {
             CompressionProblem::Url
         }
-        // A name that is too long for the system is of nothing that is there.
+        // No file has a name that is too long for the system.
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => {
             CompressionProblem::NotFound
         }
@@ -99,17 +92,14 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     if !metadata.is_file() || size == 0 || !at_start {
         return local(name, Box::new(file), None, None, options);
     }
-    // Advice only: the system reads further ahead. It may decline.
+    // Advice only: the system may read further ahead.
     rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
     let mut head = [0; PROBE];
     let got = read_at_most(&file, &mut head, 0).map_err(|error| refused(name, "read", error))?;
     let is_plain = detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other;
-    // The sum of a file is that of its bytes in their order, which only a stream has.
+    // Only a stream has the bytes in the order of the checksum.
     if is_plain && options.checksum.is_none() {
-        let body = Body::File(file);
-        let (name, size) = (name.to_owned(), Some(size));
-        let compression = Compression::None;
-        return Ok(Input { name, size, compression, blocks: None, body, file: None, remote: None, expected: None });
+        return Ok(Input::plain(name, size, Body::File(file)));
     }
     let tail = forest::find(&file, size).map_err(Error::io("read", name))?;
     local(name, Box::new(file), Some(size), tail, options)

@@ -52,9 +52,6 @@ impl ByteStream for Prefixed {
 
 /// Returns the first `len` bytes of an input, or all it has: then the second value is `true`. The next reader gets them
 /// again.
-///
-/// # Errors
-/// [`Error::Io`] or [`Error::BadInput`]: it cannot be read.
 pub(crate) fn peek(input: &mut Input, len: usize) -> Result<(Vec<u8>, bool)> {
     let head = match &mut input.body {
         Body::File(file) => {

@@ -1,94 +1,42 @@
-//! What can be wrong with the compression of a snapshot.
+//! Problems of inputs and their compression.
 
 use super::{Compression, SumFunction};
 use crate::error::Problem;
 
-/// What is wrong with the compression of a snapshot.
+/// A problem of an input or its compression. The offset of `Truncated` is the end of the input, of `TrailingData` the
+/// surplus, of others the start of the frame.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum CompressionProblem {
-    /// There is not a single byte.
     #[error("the file is empty")]
     Empty,
-    /// The name is that of a directory.
     #[error("it is a directory")]
     Directory,
-    /// There is nothing of that name.
     #[error("there is no such file")]
     NotFound,
-    /// Links in the name lead to each other.
     #[error("its links lead in a circle")]
     Loop,
-    /// The name is a URL of a kind that is not read.
     #[error("it is a URL of a kind that is not read, and there is no such file")]
     Url,
-    /// The bytes are not those that the publisher has summed.
     #[error("its {function} is {found}, and should be {expected} by {from}")]
-    Checksum {
-        /// What sums them.
-        function: SumFunction,
-        /// The sum of what was read.
-        found: String,
-        /// What it should be.
-        expected: String,
-        /// Where that is from.
-        from: String,
-    },
-    /// The operating system does not let us read it.
+    Checksum { function: SumFunction, found: String, expected: String, from: String },
     #[error("no permission to read it")]
     NoPermission,
-    /// The input ends where more must follow; the offset is where it ends.
     #[error("the {compression} data ends in the middle of a frame")]
-    Truncated {
-        /// How the snapshot is compressed.
-        compression: Compression,
-    },
-    /// A frame does not unpack or fails its checksum; the offset is where the frame begins.
+    Truncated { compression: Compression },
     #[error("the {compression} frame is damaged: {detail}")]
-    Corrupt {
-        /// How the snapshot is compressed.
-        compression: Compression,
-        /// The decoder's own words.
-        detail: String,
-    },
-    /// Something else follows the last whole frame; the offset is where it begins.
+    Corrupt { compression: Compression, detail: String },
     #[error("what follows the last {compression} frame is not {compression}")]
-    TrailingData {
-        /// How the snapshot is compressed.
-        compression: Compression,
-    },
-    /// A frame needs more memory than unpacking may use.
+    TrailingData { compression: Compression },
     #[error("unpacking this {compression} frame takes {} MiB of memory, allowed are {} MiB", needed.div_ceil(MIB), limit / MIB)]
-    NeedsMemory {
-        /// How the snapshot is compressed.
-        compression: Compression,
-        /// What the frame needs, in bytes; for xz rounded up to a power of two.
-        needed: u64,
-        /// What it may have, in bytes.
-        limit: u64,
-    },
-    /// A zstd frame has a window that no decoder accepts.
+    NeedsMemory { compression: Compression, needed: u64, limit: u64 },
     #[error("the zstd frame has a window of {window} bytes, supported are up to {most}")]
-    WindowTooLarge {
-        /// The window the frame requires, in bytes.
-        window: u64,
-        /// The largest window supported, in bytes.
-        most: u64,
-    },
-    /// A zstd frame was packed with a dictionary.
+    WindowTooLarge { window: u64, most: u64 },
     #[error("the zstd frame needs the dictionary {id}")]
-    DictionaryNeeded {
-        /// The dictionary's number, as the frame states it.
-        id: u32,
-    },
-    /// The snapshot was packed twice.
+    DictionaryNeeded { id: u32 },
     #[error("inside the {outer} data is {inner} data")]
-    Nested {
-        /// The layer that was taken off.
-        outer: Compression,
-        /// The layer below it.
-        inner: Compression,
-    },
+    Nested { outer: Compression, inner: Compression },
 }
 
 const MIB: u64 = 1 << 20;
@@ -131,8 +79,7 @@ impl Problem for CompressionProblem {
                 "unpack it with that dictionary first: zstd -dc -D DICTIONARY {file} | bedload import - --db DIR".into()
             }
             Self::Nested { outer, inner } => {
-                let tool = outer.tool();
-                format!("take the outer layer off first: {tool} -dc {{file}} > {{file}}.{}", inner.suffix())
+                format!("take the outer layer off first: {outer} -dc {{file}} > {{file}}.{}", inner.describe().2)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! An input on the network: opened like any other, and again in its middle.
+//! An input on the network, which can be opened again in its middle.
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -13,18 +13,18 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::source::remote::{self, NetworkOptions, RemoteFile, RemoteGate, RemotePin};
 
-/// What publishers append to the name of a file for that of its sum.
+/// Suffixes of checksum files.
 const SIDECARS: [&str; 2] = [".sha256sum", ".sha256"];
-/// How long its sum is looked for.
+/// Time limit of the search for a checksum.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The share of an input's memory, as its reciprocal, that is for bytes from the network; and its bounds.
+/// The share of an input's memory for bytes from the network, as its reciprocal, and the bounds in bytes.
 const SHARE: u64 = 4;
 const LEAST: u64 = 1 << 20;
 const MOST: u64 = 256 << 20;
-/// Bytes of an input that are looked at before all of it is wanted: what it is, and its header.
+/// Bytes of an input that are read before all of it is wanted, to detect its kind and read its header.
 const LOOK: u64 = (64 << 10) + 64;
 
-/// A file on the network that is being read, and how to read it again from some place.
+/// A file on the network that is being read, and can be read again from some place.
 pub(crate) struct Remote {
     file: Arc<RemoteFile>,
     options: InputOptions,
@@ -35,9 +35,6 @@ pub(crate) struct Remote {
 }
 
 /// Opens the file that `path` names.
-///
-/// # Errors
-/// As [`super::open`].
 pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let file = RemoteFile::open(path, &options.network, options.pinned.as_deref())?;
     let name = file.name().to_owned();
@@ -56,43 +53,37 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let (reader, gate) = file.read_from(0, memory);
     let (source, states) = source(reader, &name, 0, expected.as_ref(), None);
     let rest = InputOptions { memory: rest, ..options.clone() };
-    // What it is shows in its first bytes, which are waited for here.
+    // The first bytes, which detection waits for, are requested at once.
     let waits = |wanted| gate.iter().for_each(|gate| gate.want(wanted));
     waits(true);
-    let (input, detected) = stream(source, size, tail, expected.clone(), true, &rest)?;
+    let input = stream(source, size, tail, expected.clone(), true, &rest)?;
     waits(false);
-    let remote = Remote { file, options: rest, compression: detected, tail, expected, unusable };
+    let remote = Remote { file, options: rest, compression: input.compression, tail, expected, unusable };
     let super::Body::Stream(stream) = input.body else { return Ok(input) };
     let stream = remote.wrap(stream, gate, states, 0);
     Ok(Input { body: super::Body::Stream(stream), remote: Some(Arc::new(remote)), ..input })
 }
 
-/// A file on the network whose bytes are wanted as they are.
+/// A file on the network that is read without decompression.
 pub(crate) struct Packed {
     file: Arc<RemoteFile>,
     expected: Option<Arc<Expected>>,
 }
 
 impl Packed {
-    /// Opens the file that `path` names, and finds the sum that is published of it.
-    ///
-    /// # Errors
-    /// As [`RemoteFile::open`].
+    /// Opens the file that `path` names, and finds its published checksum.
     pub fn open(path: &Path, network: &NetworkOptions) -> Result<Self> {
         let file = RemoteFile::open(path, network, None)?;
         let expected = published(&file, file.name()).0.map(Arc::new);
         Ok(Self { file, expected })
     }
 
-    /// What identifies it.
+    /// Returns the identity of the file.
     pub fn pin(&self) -> RemotePin {
         self.file.pin()
     }
 
-    /// Its first bytes, `len` or all that it has.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the network fails.
+    /// Reads the first `len` bytes, or all if there are fewer.
     pub fn head(&self, len: usize) -> Result<Vec<u8>> {
         let size = self.file.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
         let mut head = vec![0; len.min(size)];
@@ -100,7 +91,7 @@ impl Packed {
         Ok(head)
     }
 
-    /// Its bytes, for which so much memory may be used; where their sum is another one, the end is an error.
+    /// Reads the file with `memory` bytes. The end is an error if the checksum does not match.
     pub fn read(&self, memory: u64) -> Box<dyn Read + Send> {
         let (reader, gate) = self.file.read_from(0, memory);
         gate.iter().for_each(RemoteGate::open);
@@ -111,13 +102,13 @@ impl Packed {
     }
 }
 
-/// Memory for bytes from the network, and for all else.
+/// Divides memory into that for bytes from the network, and the rest.
 fn share(memory: u64) -> (u64, u64) {
     let network = (memory / SHARE).clamp(LEAST, MOST);
     (network, memory.saturating_sub(network))
 }
 
-/// The reader as a source that begins at `at`, with its sum where one is expected.
+/// Turns a reader that begins at `at` into a source, with the expected checksum.
 fn source(
     reader: Box<dyn Read + Send>,
     name: &Path,
@@ -134,10 +125,7 @@ fn source(
     }
 }
 
-/// The sum that the caller has given: as digits, or the place where it is.
-///
-/// # Errors
-/// [`Error::Usage`]: there is none; [`Error::BadInput`], [`Error::Io`]: the place cannot be read.
+/// Returns the checksum of the caller, given as digits, file or URL.
 pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> Result<Expected> {
     let usage = |reason: String| Error::Usage { reason, hint: "give sha256:HEX, sha256:URL or sha256:FILE".into() };
     let Some(place) = wanted.strip_prefix("sha256:") else {
@@ -172,7 +160,7 @@ fn file_name(source: &Path) -> String {
     name.trim_end_matches("?…").to_owned()
 }
 
-/// The sum that is published of a file; and, where a file beside it should have one and has not, what that is.
+/// Finds the published checksum of a file. The second value is a warning about an unusable checksum file.
 fn published(file: &RemoteFile, name: &Path) -> (Option<Expected>, Option<String>) {
     let end = Instant::now() + failpoint::network_stall().unwrap_or(PATIENCE);
     match beside(file, name, end) {
@@ -181,7 +169,7 @@ fn published(file: &RemoteFile, name: &Path) -> (Option<Expected>, Option<String
     }
 }
 
-/// The sum that the publisher has put beside the file; or what is unusable there.
+/// Finds the checksum in a file beside this one, or returns a warning.
 fn beside(file: &RemoteFile, name: &Path, end: Instant) -> (Option<Expected>, Option<String>) {
     let mut unusable = Vec::new();
     for suffix in SIDECARS {
@@ -205,50 +193,48 @@ fn beside(file: &RemoteFile, name: &Path, end: Instant) -> (Option<Expected>, Op
     (None, (!unusable.is_empty()).then(|| unusable.join("; ")))
 }
 
-/// The strongest sum that the store itself has of the file.
+/// Returns the strongest checksum that the store has of the file.
 fn stored(file: &RemoteFile, name: &Path, end: Instant) -> Option<Expected> {
     let sums = file.stored_sums(end);
     SumFunction::ALL.into_iter().find_map(|function| {
-        let (_, sum) = sums.iter().find(|(id, sum)| id == function.id() && sum.len() == function.width())?;
+        let (wanted, _, len) = function.describe();
+        let (_, sum) = sums.iter().find(|(id, sum)| id == wanted && sum.len() == len)?;
         Some(Expected::new(function, sum, format!("the metadata of {}", name.display())))
     })
 }
 
 impl Remote {
-    /// A file that is looked at, and not read.
+    /// Creates the state of a file that is examined, and not read.
     pub(super) fn unread(file: Arc<RemoteFile>, options: InputOptions) -> Self {
         let (tail, expected, unusable) = Default::default();
         Self { file, options, compression: Compression::None, tail, expected, unusable }
     }
 
-    /// What identifies the file.
+    /// Returns the identity of the file.
     pub fn pin(&self) -> RemotePin {
         self.file.pin()
     }
 
-    /// What should have its sum and has not, for a warning.
+    /// Returns the warning about an unusable checksum file.
     pub fn unusable(&self) -> Option<&str> {
         self.unusable.as_deref()
     }
 
-    /// Its address behind redirects, for a later run; none with secrets in it.
+    /// Returns the address after redirects for a later run, if it has no secrets.
     pub fn address(&self) -> Option<String> {
         self.file.address()
     }
 
-    /// Whether the server gives ranges; bytes received and requests; seconds waited, and connections.
+    /// Returns true if the server supports ranges; bytes received and requests; seconds waited and connections.
     pub fn traffic(&self) -> (bool, (u64, u64), (f64, u64)) {
         (self.file.is_ranged(), self.file.traffic(), self.file.waits())
     }
 
-    /// Its bytes unpacked from `restart` on; `None` where only its beginning can be unpacked.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the system gives no more threads.
+    /// Decompresses the file from `restart` on. `None` if that is possible only from its beginning.
     pub fn again(&self, restart: &Restart) -> Result<Option<Box<dyn ByteStream>>> {
         let from = match (&self.expected, restart.hash) {
             (None, _) => restart.packed,
-            // A sum by another function begins anew.
+            // A checksum of another function needs all bytes.
             (Some(expected), Some(hash)) if hash.at <= restart.packed && hash.function() == expected.function => {
                 hash.at
             }
@@ -287,14 +273,14 @@ impl Remote {
     }
 }
 
-/// A stream that knows where it can begin again.
+/// A stream with restart places.
 struct RemoteStream {
     inner: Box<dyn ByteStream>,
     gate: Option<RemoteGate>,
     states: Option<States>,
-    /// Bytes that were asked for so far.
+    /// Bytes requested so far.
     asked: u64,
-    /// Whether all of it is wanted once it was looked at.
+    /// True if the whole file is wanted after its header.
     gate_opens: bool,
     has_places: bool,
     plain: bool,

@@ -1,4 +1,4 @@
-//! The compressed bytes: a reader with look-ahead and with the offset that every message names.
+//! The compressed bytes: a buffered reader with look-ahead and an offset for messages.
 
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use super::{Compression, CompressionProblem};
 use crate::error::{Error, Result};
 
-/// Bytes requested from the operating system at once.
+/// Bytes of one read.
 pub(super) const READ_SIZE: usize = 256 << 10;
 
-/// A buffered reader that knows where it is.
 pub(super) struct Source {
     name: PathBuf,
     reader: Box<dyn Read + Send>,
@@ -18,41 +17,24 @@ pub(super) struct Source {
     end: usize,
     /// Offset in the input of `buf[start]`.
     offset: u64,
-    /// The reader has nothing more.
+    /// True if the reader has ended.
     ended: bool,
-    /// The caller requested bytes behind the end.
+    /// True if a decoder read past the end.
     starved: bool,
-    /// The reader failed: what a decoder reports then is this failure, not damage.
+    /// True if the reader failed. Then a decoder reports this failure, not damage.
     broken: bool,
 }
 
 impl Source {
     pub(super) fn new(name: &Path, reader: Box<dyn Read + Send>) -> Self {
-        Self {
-            name: name.to_owned(),
-            reader,
-            buf: Vec::new(),
-            start: 0,
-            end: 0,
-            offset: 0,
-            ended: false,
-            starved: false,
-            broken: false,
-        }
+        let (buf, start, end, offset, ended, starved, broken) = Default::default();
+        Self { name: name.to_owned(), reader, buf, start, end, offset, ended, starved, broken }
     }
 
-    /// The same for a reader that begins in the middle of the input.
+    /// Sets the offset of a reader that begins in the middle of the input.
     pub(super) fn starting_at(mut self, offset: u64) -> Self {
         self.offset = offset;
         self
-    }
-
-    /// The same input read on from here through another reader (which takes over what is buffered, too).
-    pub(super) fn read_through(self, wrap: impl FnOnce(Self) -> Result<Box<dyn Read + Send>>) -> Result<Self> {
-        let (name, offset) = (self.name.clone(), self.offset);
-        let mut source = Self::new(&name, wrap(self)?);
-        source.offset = offset;
-        Ok(source)
     }
 
     pub(super) fn name(&self) -> &Path {
@@ -64,7 +46,7 @@ impl Source {
         self.offset
     }
 
-    /// Whether a read came back empty because the input has ended.
+    /// True if a decoder read past the end of the input.
     pub(super) fn starved(&self) -> bool {
         self.starved
     }
@@ -73,7 +55,7 @@ impl Source {
         self.buf.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Reads once into `into`, past interruptions by signals.
+    /// Reads once, and again after an interruption by a signal.
     fn read_once(reader: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
         loop {
             match reader.read(into) {
@@ -83,7 +65,7 @@ impl Source {
         }
     }
 
-    /// Buffers at least `want` bytes, as far as there are any.
+    /// Buffers at least `want` bytes, or all up to the end.
     fn buffer(&mut self, want: usize) -> io::Result<()> {
         if self.buf.is_empty() {
             self.buf = vec![0; READ_SIZE];
@@ -109,27 +91,27 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the next `want` bytes; fewer only where the input ends.
+    /// Returns the next `want` bytes; fewer only at the end of the input.
     pub(super) fn peek(&mut self, want: usize) -> Result<&[u8]> {
         self.buffer(want).map_err(Error::io("read", &self.name))?;
         let bytes = self.buffered();
         Ok(bytes.get(..want).unwrap_or(bytes))
     }
 
-    /// Whatever is buffered, at least one byte; empty only at the end.
+    /// Returns the buffered bytes, at least one; empty only at the end.
     pub(super) fn available(&mut self) -> Result<&[u8]> {
         self.buffer(1).map_err(Error::io("read", &self.name))?;
         Ok(self.buffered())
     }
 
-    /// Takes `count` of the buffered bytes.
+    /// Consumes `count` buffered bytes.
     pub(super) fn take(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         self.start += count;
         self.offset += count as u64;
     }
 
-    /// Passes over `count` bytes; false if the input ends before.
+    /// Skips `count` bytes. False if the input ends before.
     pub(super) fn skip(&mut self, mut count: u64) -> Result<bool> {
         while count > 0 {
             let here = self.available()?.len();
@@ -143,7 +125,17 @@ impl Source {
         Ok(true)
     }
 
-    /// Appends `count` bytes to `to`; false if the input ends before. Memory grows only with what is really there.
+    /// Skips zeros.
+    pub(super) fn skip_zeros(&mut self) -> Result<()> {
+        loop {
+            match self.available()?.iter().take_while(|byte| **byte == 0).count() {
+                0 => return Ok(()),
+                zeros => self.take(zeros),
+            }
+        }
+    }
+
+    /// Appends `count` bytes to `to`. False if the input ends before. Memory grows only as bytes arrive.
     pub(super) fn append(&mut self, mut count: usize, to: &mut Vec<u8>) -> Result<bool> {
         while count > 0 {
             let here = self.available()?;
@@ -158,18 +150,18 @@ impl Source {
         Ok(true)
     }
 
-    /// A problem of the compression at an offset.
+    /// Returns the error for a problem at an offset.
     pub(super) fn bad(&self, offset: u64, problem: CompressionProblem) -> Error {
         Error::bad_input(&self.name, offset, problem)
     }
 
-    /// The input ends here, and must not.
+    /// Returns the error for an input that ends too early.
     pub(super) fn truncated(&self, compression: Compression) -> Error {
         self.bad(self.offset + self.buffered().len() as u64, CompressionProblem::Truncated { compression })
     }
 
-    /// What a decoder that reads through `self` reported: the reader's failure, the early end, or damage to the frame
-    /// that began at `frame`.
+    /// Returns the error for a decoder that failed: the reader's failure, the early end, or damage to the frame that began
+    /// at `frame`.
     pub(super) fn decoder_failed(&self, compression: Compression, frame: u64, error: io::Error) -> Error {
         if self.broken {
             Error::io("read", &self.name)(error)
@@ -183,7 +175,7 @@ impl Source {
 
 impl Read for Source {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // A large read with nothing buffered goes straight into the caller's memory.
+        // A large read with an empty buffer goes directly into the caller's memory.
         if self.start == self.end && into.len() >= READ_SIZE && !self.ended {
             let count = Self::read_once(&mut *self.reader, into).inspect_err(|_| self.broken = true)?;
             self.ended = count == 0;

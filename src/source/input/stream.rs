@@ -1,11 +1,13 @@
-//! An input as a stream: detected, decompressed, and refused where it is compressed twice.
+//! An input as a stream: detects and removes its compression, and refuses a second one.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::ahead::{AheadStream, Plain, read_ahead};
+use flate2::bufread::GzDecoder;
+
+use super::ahead::{Ahead, read_ahead};
 use super::detect::{self, Magic, PROBE};
-use super::gzip::Gzip;
+use super::frames::Frames;
 use super::lz4::Lz4;
 use super::source::{READ_SIZE, Source};
 use super::xz::Xz;
@@ -14,45 +16,42 @@ use super::{Body, ByteStream, Compression, CompressionProblem, Expected, Input, 
 use crate::error::{Error, Result};
 use crate::source::remote::NetworkOptions;
 
-/// Chunks that the decoders on a single thread unpack ahead.
+/// Chunks that a decoder on one thread decompresses ahead.
 const DEPTH: usize = 4;
-/// The largest such chunk.
+/// Largest and smallest such chunk, in bytes.
 const MAX_CHUNK: u64 = 1 << 20;
-/// The smallest.
 const MIN_CHUNK: u64 = 16 << 10;
-/// The largest of what comes from the network unpacked: whoever only looks at the beginning waits for a whole one.
+/// Largest chunk of an uncompressed file on the network: a reader of the header waits for a whole one.
 const REMOTE_CHUNK: usize = 64 << 10;
-/// Memory for unpacking unless the caller says otherwise: enough for `zstd --long=27`, the most that zstd itself
-/// accepts unasked, with its buffers.
+/// Default memory for decompression, in bytes: enough for `zstd --long=27`, the default limit of zstd, and its buffers.
 const DEFAULT_MEMORY: u64 = 256 << 20;
 
-/// How much of an input is wanted.
+/// The part of an input that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extent {
-    /// What is at its beginning.
+    /// Its beginning.
     Head,
     /// Perhaps not all of it.
     #[default]
     Part,
-    /// All of it: then it is compared with the sum that its publisher has put beside it.
+    /// All of it: then its checksum is compared with the published one.
     All,
 }
 
-/// How much an input may take.
+/// Limits and options of reading an input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputOptions {
-    /// Threads that unpack, beside the one that reads. Defaults to what the machine has.
+    /// Threads for decompression, in addition to the one that reads. Default: the cores of the machine.
     pub threads: usize,
-    /// Memory for unpacking, in bytes: windows, buffers, what is unpacked ahead. Defaults to 256 MiB. A few MiB are
-    /// taken in any case.
+    /// Memory for decompression, in bytes: windows, buffers, chunks ahead. Default: 256 MiB. A few MiB are always used.
     pub memory: u64,
-    /// How it is read from the network.
+    /// Options of the network.
     pub network: NetworkOptions,
-    /// The sum that it must have: `sha256:` and digits, or the file or URL that has them.
+    /// The expected checksum: `sha256:` and digits, or a file or URL with them.
     pub checksum: Option<String>,
-    /// The address that an earlier run has found behind redirects.
+    /// The address after redirects, from an earlier run.
     pub pinned: Option<String>,
-    /// How much of it is wanted.
+    /// The part that is wanted.
     pub extent: Extent,
 }
 
@@ -65,7 +64,7 @@ impl InputOptions {
         Self::new(threads, memory.max(LEAST_MEMORY))
     }
 
-    /// An input that may take so much.
+    /// Creates options with these limits.
     pub fn new(threads: usize, memory: u64) -> Self {
         let (network, checksum, pinned, extent) = Default::default();
         Self { threads, memory, network, checksum, pinned, extent }
@@ -79,7 +78,7 @@ impl Default for InputOptions {
     }
 }
 
-/// Everything that is not a plain regular file; and its compression, apart from Forest's index.
+/// Opens an input that is not a plain regular file.
 pub(super) fn stream(
     mut source: Source,
     size: Option<u64>,
@@ -87,7 +86,7 @@ pub(super) fn stream(
     expected: Option<Arc<Expected>>,
     is_remote: bool,
     options: &InputOptions,
-) -> Result<(Input, Compression)> {
+) -> Result<Input> {
     let name = source.name().to_owned();
     let detected = detect::detect(&mut source)?;
     let tail = tail.filter(|tail| detected == Compression::Zstd && tail.frames_end >= source.offset());
@@ -98,11 +97,11 @@ pub(super) fn stream(
     let stream =
         if detected == Compression::None { stream } else { refuse_double_compression(&name, detected, stream)? };
     let body = Body::Stream(stream);
-    Ok((Input { name, size, compression, blocks, body, file: None, remote: None, expected }, detected))
+    Ok(Input { size, compression, blocks, expected, ..Input::plain(name, 0, body) })
 }
 
-/// The decompressed bytes of `source`, of which `unpacked` are before it. `drains` says that it is read to its end, also
-/// where nothing behind some place needs unpacking. A stream that `is_remote` hands out small pieces.
+/// Decompresses `source`, which begins at offset `unpacked` of the decompressed bytes. If `drains`, the source is read to
+/// its end, including an index. A stream that `is_remote` hands out small pieces.
 pub(super) fn decompressed(
     source: Source,
     compression: Compression,
@@ -112,10 +111,10 @@ pub(super) fn decompressed(
     options: &InputOptions,
 ) -> Result<Box<dyn ByteStream>> {
     let InputOptions { threads, memory, extent, .. } = *options;
-    // More threads would read frames behind those that are looked at.
+    // More threads would read frames that nobody wants.
     let threads = if extent == Extent::Head { 1 } else { threads };
     let name = source.name().to_owned();
-    // An eighth for what is unpacked ahead, the rest for the decoder.
+    // An eighth for chunks ahead, the rest for the decoder.
     let chunk = (memory / 8 / DEPTH as u64).clamp(MIN_CHUNK, MAX_CHUNK) as usize;
     let buffers = (DEPTH + 2) * chunk + 8 * READ_SIZE;
     let decoder_memory = memory.saturating_sub(buffers as u64);
@@ -123,17 +122,16 @@ pub(super) fn decompressed(
     Ok(match compression {
         Compression::None => {
             let ahead = if is_remote { (chunk.min(REMOTE_CHUNK), 2 * DEPTH) } else { ahead };
-            Box::new(AheadStream::spawn(&name, ahead, Plain(source))?)
+            Box::new(Ahead::decompress(&name, ahead, source)?)
         }
         Compression::Zstd | Compression::ForestZstd => {
             Box::new(ZstdStream::spawn(source, threads, memory, tail, drains, unpacked)?)
         }
-        Compression::Xz => {
-            let decompressor = Xz::new(read_ahead(source)?, decoder_memory);
-            Box::new(AheadStream::spawn(&name, ahead, decompressor)?)
+        Compression::Xz => Box::new(Ahead::decompress(&name, ahead, Xz::new(read_ahead(source)?, decoder_memory))?),
+        Compression::Gzip => {
+            Box::new(Ahead::decompress(&name, ahead, Frames::<GzDecoder<Source>>::new(read_ahead(source)?))?)
         }
-        Compression::Gzip => Box::new(AheadStream::spawn(&name, ahead, Gzip::new(read_ahead(source)?))?),
-        Compression::Lz4 => Box::new(AheadStream::spawn(&name, ahead, Lz4::new(read_ahead(source)?))?),
+        Compression::Lz4 => Box::new(Ahead::decompress(&name, ahead, Frames::<Lz4>::new(read_ahead(source)?))?),
     })
 }
 

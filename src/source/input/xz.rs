@@ -1,6 +1,5 @@
-//! xz: one or more streams, with padding of zeros between and behind them in multiples of four bytes
-//! (<https://tukaani.org/xz/xz-file-format.txt>). Every integrity check is checked; one that liblzma does not know is
-//! refused.
+//! xz: one or more streams, with zeros between and after them in multiples of four bytes
+//! (<https://tukaani.org/xz/xz-file-format.txt>). Every integrity check is verified; unknown ones are refused.
 
 use liblzma::stream::{Action, Error as XzError, Status, Stream, TELL_UNSUPPORTED_CHECK};
 
@@ -9,35 +8,28 @@ use super::source::Source;
 use super::{Compression, CompressionProblem, detect};
 use crate::error::{Error, Result};
 
-/// Least that liblzma may use: below this no file unpacks at all.
+/// Least memory of liblzma: with less it decompresses nothing.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// Unpacks xz.
+/// Decompresses xz.
 pub(super) struct Xz {
     source: Source,
     stream: Option<Stream>,
-    /// Where the current stream begins.
+    /// Start of the current stream.
     start: u64,
     limit: u64,
 }
 
 impl Xz {
-    /// Unpacks `source` with at most `memory` bytes for the decoder.
+    /// Decompresses `source` with at most `memory` bytes for the decoder.
     pub(super) fn new(source: Source, memory: u64) -> Self {
         Self { source, stream: None, start: 0, limit: memory.max(LEAST_MEMORY) }
     }
 
-    /// Passes the padding; true if another stream begins here, false at the end of the input.
+    /// Skips the padding. True if another stream follows, false at the end of the input.
     fn next_stream(&mut self) -> Result<bool> {
         let padding = self.source.offset();
-        loop {
-            let here = self.source.available()?;
-            let zeros = here.iter().take_while(|byte| **byte == 0).count();
-            if zeros == 0 {
-                break;
-            }
-            self.source.take(zeros);
-        }
+        self.source.skip_zeros()?;
         let trailing = CompressionProblem::TrailingData { compression: Compression::Xz };
         let whole = (self.source.offset() - padding).is_multiple_of(4);
         let head = self.source.peek(detect::XZ.len())?;
@@ -74,7 +66,7 @@ impl Xz {
     }
 }
 
-/// The least power of two that liblzma accepts as a limit after it refused one.
+/// Returns the least power of two that liblzma accepts as a limit after it refused one.
 fn needed(stream: &mut Stream) -> u64 {
     (20..63).map(|log| 1u64 << log).find(|limit| stream.set_memlimit(*limit).is_ok()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The outside of zstd frames: headers and block lengths, enough to find where a frame ends without unpacking it
+//! Headers and block lengths of zstd frames, to find the end of a frame without decompressing it
 //! (RFC 8878, sections 3.1.1 and 3.1.2).
 //!
 //! ```text
@@ -7,45 +7,45 @@
 //!   block   u24 LE: bit 0 last, bits 1-2 type (0 raw, 1 RLE, 2 packed, 3 reserved), bits 3-23 size | content
 //! ```
 
-/// What every frame begins with.
+/// The magic number of a frame.
 pub const MAGIC: [u8; 4] = super::detect::ZSTD;
-/// Bytes after which any frame header is known: magic, descriptor, window, dictionary id, content size.
+/// Longest frame header: magic, descriptor, window, dictionary id, content size.
 pub const MAX_FRAME_HEADER: usize = 4 + 1 + 1 + 4 + 8;
-/// The length of a block's header.
+/// Length of a block header.
 pub const BLOCK_HEADER: usize = 3;
-/// The length of a content checksum.
+/// Length of a content checksum.
 pub const CHECKSUM: usize = 4;
-/// The most content any block has (RFC 8878, 3.1.1.2.4).
+/// Largest content of a block (RFC 8878, 3.1.1.2.4).
 pub const MAX_BLOCK: usize = 128 << 10;
 
-/// What a frame's header says.
+/// A frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Its length, magic included.
+    /// Its length, including the magic.
     pub len: usize,
-    /// How far back the frame refers, in bytes: what unpacking must keep.
+    /// Bytes of decompressed content that the decoder must keep.
     pub window: u64,
-    /// The length of the unpacked content, if stated.
+    /// Length of the decompressed content, if stated.
     pub content: Option<u64>,
-    /// The dictionary's number; 0 for none.
+    /// Number of the dictionary; 0 for none.
     pub dictionary: u32,
-    /// A checksum follows the last block.
+    /// True if a checksum follows the last block.
     pub checksum: bool,
 }
 
-/// What a block's header says.
+/// A block header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// No block follows in this frame.
+    /// True for the last block of its frame.
     pub last: bool,
-    /// Length of what follows the header in the file.
+    /// Compressed length without the header.
     pub len: usize,
 }
 
-/// Why a header cannot be read.
+/// A reason why a header cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameProblem {
-    /// The slice ends inside of it.
+    /// The bytes end inside it.
     #[error("the header is cut")]
     Cut,
     /// It does not begin with the magic of a zstd frame.
@@ -59,13 +59,11 @@ pub enum FrameProblem {
     ReservedBlock,
     /// A block is longer than any may be.
     #[error("a block has {len} bytes, more than {MAX_BLOCK}")]
-    BlockTooLong {
-        /// The length it states.
-        len: usize,
-    },
+    #[allow(missing_docs)]
+    BlockTooLong { len: usize },
 }
 
-/// Little-endian, up to eight bytes.
+/// Reads a little-endian number of up to eight bytes.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
@@ -78,10 +76,6 @@ fn split<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8], FrameProble
 }
 
 /// Reads the frame header at the start of `bytes`; [`MAX_FRAME_HEADER`] bytes are always enough.
-///
-/// # Errors
-/// [`FrameProblem::NoMagic`], [`FrameProblem::ReservedBit`] or [`FrameProblem::Cut`]: not a zstd frame, a reserved bit,
-/// or too few bytes.
 pub fn frame_header(bytes: &[u8]) -> Result<FrameHeader, FrameProblem> {
     let mut rest = bytes;
     if split(&mut rest, 4)? != MAGIC {
@@ -121,10 +115,6 @@ pub fn frame_header(bytes: &[u8]) -> Result<FrameHeader, FrameProblem> {
 }
 
 /// Reads the block header at the start of `bytes`.
-///
-/// # Errors
-/// [`FrameProblem::ReservedBlock`], [`FrameProblem::BlockTooLong`] or [`FrameProblem::Cut`]: a reserved type, a block
-/// too long, or too few bytes.
 pub fn block_header(bytes: &[u8]) -> Result<BlockHeader, FrameProblem> {
     let bits = number(bytes.get(..BLOCK_HEADER).ok_or(FrameProblem::Cut)?) as usize;
     let size = bits >> 3;
@@ -139,10 +129,7 @@ pub fn block_header(bytes: &[u8]) -> Result<BlockHeader, FrameProblem> {
     Ok(BlockHeader { last: bits & 1 != 0, len })
 }
 
-/// The length of the whole frame at the start of `bytes`.
-///
-/// # Errors
-/// As [`frame_header`] and [`block_header`]; also [`FrameProblem::Cut`]: the frame is cut.
+/// Returns the length of the frame at the start of `bytes`.
 #[cfg(any(test, feature = "testing"))]
 pub fn frame_len(bytes: &[u8]) -> Result<usize, FrameProblem> {
     let header = frame_header(bytes)?;

@@ -1,8 +1,8 @@
-//! zstd, unpacked in parallel wherever there is more than one frame.
+//! zstd, decompressed in parallel if there is more than one frame.
 //!
-//! One thread reads and walks over block headers to find where frames end, and deals out rows of whole frames as jobs;
-//! workers unpack them; the consumer takes the jobs' chunks in the order of the input. A single large frame is a
-//! single job that is fed and drained piece by piece. Everything between the threads is bounded:
+//! The scanner finds the ends of frames by block headers, and hands out sequences of complete frames as jobs. Workers
+//! decompress them. The consumer takes the chunks of the jobs in the order of the input. A single large frame is one job
+//! that passes in pieces. All channels are bounded:
 //!
 //! ```text
 //!   scanner ──jobs──► worker, worker, ...
@@ -10,11 +10,10 @@
 //!      └──jobs in order──┴──► consumer
 //! ```
 //!
-//! No deadlock: jobs are taken in order, so the one the consumer waits for is always assigned to a worker.
+//! No deadlock: jobs are taken in order, so the job that the consumer waits for always has a worker.
 //!
-//! Memory: a frame's window is checked before a byte of it is unpacked. As long as every frame takes no more than its
-//! worker's share, all work in parallel; the first frame that takes more, and everything behind it, goes to one worker,
-//! which may have what the others leave.
+//! Memory: a frame's window is checked before the frame is decompressed. While each frame fits the share of its worker, all
+//! work in parallel. The first frame that does not fit, and all after it, go to one worker, which gets the rest.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -30,54 +29,54 @@ use super::source::Source;
 use super::zstd_frame::{
     BLOCK_HEADER, CHECKSUM, FrameHeader, FrameProblem, MAX_BLOCK, MAX_FRAME_HEADER, block_header, frame_header,
 };
-use super::zstd_worker::{CHUNK, Job, MAX_WINDOW_LOG, Piece, Pool, Shared, Unpacked, decoder_overhead, work};
+use super::zstd_worker::{CHUNK, Job, MAX_WINDOW_LOG, Piece, Pool, Shared, Stop, Unpacked, decoder_overhead, work};
 use super::{ByteStream, Compression, CompressionProblem, Restart};
 use crate::error::{Error, Result};
 
-/// Packed bytes after which a piece is sent, and after which a job of whole frames is complete.
+/// Compressed bytes after which a piece is sent, and after which a job of complete frames ends.
 const PIECE: usize = 256 << 10;
 /// Pieces that wait for a worker.
 const PIECES_PER_JOB: usize = 2;
-/// Chunks that wait for the consumer: a job that unpacks to more waits for its turn.
+/// Chunks that wait for the consumer. A job with more waits for its turn.
 const CHUNKS_PER_JOB: usize = 8;
-/// What a job holds at most, windows aside: pieces waiting, made and in work; chunks waiting, made and handed out.
+/// Most memory of a job without windows: pieces waiting, filled and in work; chunks waiting, filled and handed out.
 const JOB_BYTES: u64 = ((PIECES_PER_JOB + 2) * (PIECE + MAX_BLOCK) + (CHUNKS_PER_JOB + 2) * CHUNK) as u64;
-/// Beginnings of jobs that are remembered: more than the consumer may have in hand.
+/// Starts of jobs that are kept: more than the consumer may have in work.
 const STARTS: usize = 4096;
-/// The largest window that any frame may have.
+/// Largest window of a frame, in bytes.
 const MAX_WINDOW: u64 = 1 << MAX_WINDOW_LOG;
 
-/// How threads and memory are shared out.
+/// Shares of threads and memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shares {
     workers: usize,
-    /// For the windows of all workers.
+    /// Bytes for the windows of all workers.
     windows: u64,
 }
 
 impl Shares {
-    /// Half of `memory` is for what flows between threads, as far as `threads` need it.
+    /// Up to half of `memory` is for pieces and chunks, as far as `threads` need it.
     fn new(threads: usize, memory: u64) -> Self {
-        // Each worker has a job in hand and one that waits for it or for the consumer.
+        // Each worker has a job in work and one that waits.
         let affordable = usize::try_from(memory / 2 / (2 * JOB_BYTES)).unwrap_or(usize::MAX);
         let workers = threads.min(affordable).max(1);
         let buffers = 2 * JOB_BYTES * workers as u64 + decoder_overhead() * workers as u64;
         Self { workers, windows: memory.saturating_sub(buffers) }
     }
 
-    /// What a frame's window may be while others are unpacked beside it.
+    /// Largest window of a frame that is decompressed beside others.
     fn parallel(&self) -> u64 {
         self.windows / 2 / self.workers as u64
     }
 
-    /// What a window may be when no other job will start and `others` workers keep theirs.
+    /// Largest window if no other job will start and `others` workers keep theirs.
     fn alone(&self, others: usize) -> u64 {
         self.windows - self.parallel() * others as u64
     }
 }
 
 enum Slot {
-    /// A job, and where its first frame begins in the input.
+    /// A job, and the offset of its first frame in the input.
     Job(Receiver<Unpacked>, u64),
     Failed(Error),
     End {
@@ -85,41 +84,21 @@ enum Slot {
     },
 }
 
-/// The consumer is gone, or its worker returned an error: no more is needed.
-struct Abandoned;
-
-enum ScanError {
-    Failed(Error),
-    Abandoned,
-}
-
-impl From<Error> for ScanError {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<Abandoned> for ScanError {
-    fn from(_: Abandoned) -> Self {
-        Self::Abandoned
-    }
-}
-
-/// Finds the frames and deals them out.
+/// Finds the frames and hands them out.
 struct Scanner {
     source: Source,
-    /// Where Forest's index begins; nothing behind it needs reading.
+    /// Start of Forest's index, where reading may end.
     until: Option<u64>,
-    /// What is behind that is read nevertheless, for its sum.
+    /// True if the index is read too, for the checksum.
     drains: bool,
     shares: Shares,
     started: usize,
-    /// A window was too large to go beside others.
+    /// True if a window was too large to be beside others.
     alone: bool,
     shared: Arc<Shared>,
     jobs: Sender<Job>,
     slots: Sender<Slot>,
-    /// The job that is being filled, its bytes so far, and the piece for it.
+    /// The open job, its bytes so far, and the next piece for it.
     job: Option<Sender<Piece>>,
     job_bytes: usize,
     piece: Vec<u8>,
@@ -129,22 +108,22 @@ impl Scanner {
     fn run(mut self, end: Option<u64>) {
         let slot = match self.scan() {
             Ok(()) => Slot::End { consumed: end.filter(|_| self.until.is_some()).unwrap_or(self.source.offset()) },
-            Err(ScanError::Failed(error)) => {
-                // What was read before the error is unpacked and delivered; without an end mark the worker stays
-                // silent about the missing rest.
+            Err(Some(error)) => {
+                // The bytes before the error are decompressed and delivered. Without an end mark the worker does not
+                // report the missing rest.
                 if self.send_piece().is_err() {
                     return;
                 }
                 Slot::Failed(error)
             }
-            Err(ScanError::Abandoned) => return,
+            Err(None) => return,
         };
         self.job = None;
         // A failure here has no receiver.
         self.slots.send(slot).ok();
     }
 
-    fn scan(&mut self) -> Result<(), ScanError> {
+    fn scan(&mut self) -> Result<(), Stop> {
         while detect::next_frame(&mut self.source, Compression::Zstd, self.until)? {
             self.frame()?;
             if self.job_bytes >= PIECE && !self.alone {
@@ -158,23 +137,18 @@ impl Scanner {
         Ok(())
     }
 
-    /// Takes one frame.
-    fn frame(&mut self) -> Result<(), ScanError> {
+    fn frame(&mut self) -> Result<(), Stop> {
         let start = self.source.offset();
-        let header = match frame_header(self.source.peek(MAX_FRAME_HEADER)?) {
-            Ok(header) => header,
-            Err(problem) => return Err(self.refused(start, problem).into()),
-        };
+        let header = frame_header(self.source.peek(MAX_FRAME_HEADER)?);
+        let header = header.map_err(|problem| self.refused(start, problem))?;
         self.validate_header(start, &header)?;
         if self.job.is_none() {
             self.start_job(start)?;
         }
         self.append(header.len)?;
         loop {
-            let block = match block_header(self.source.peek(BLOCK_HEADER)?) {
-                Ok(block) => block,
-                Err(problem) => return Err(self.refused(start, problem).into()),
-            };
+            let block = block_header(self.source.peek(BLOCK_HEADER)?);
+            let block = block.map_err(|problem| self.refused(start, problem))?;
             self.append(BLOCK_HEADER + block.len)?;
             if block.last {
                 break;
@@ -189,7 +163,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// Whether a frame may be unpacked at all, and beside others.
+    /// Checks if a frame may be decompressed at all, and beside others.
     fn validate_header(&mut self, start: u64, header: &FrameHeader) -> Result<()> {
         let FrameHeader { window, dictionary, .. } = *header;
         if dictionary != 0 {
@@ -201,7 +175,7 @@ impl Scanner {
         if window <= self.shares.parallel() {
             return Ok(());
         }
-        // The frame goes to the worker that has the open job, to a new one, or to one of those that there are.
+        // The frame goes to the worker with the open job, to a new one, or to an existing one.
         let among_started = self.job.is_some() || self.started == self.shares.workers;
         let limit = self.shares.alone(self.started - usize::from(among_started));
         if window > limit {
@@ -227,7 +201,7 @@ impl Scanner {
         if self.source.append(count, &mut self.piece)? { Ok(()) } else { Err(self.source.truncated(Compression::Zstd)) }
     }
 
-    fn start_job(&mut self, start: u64) -> Result<(), ScanError> {
+    fn start_job(&mut self, start: u64) -> Result<(), Stop> {
         let (pieces_in, pieces) = bounded(PIECES_PER_JOB);
         let (out, unpacked) = bounded(CHUNKS_PER_JOB);
         if self.started < self.shares.workers {
@@ -238,25 +212,25 @@ impl Scanner {
                 .map_err(Error::io("start a thread to unpack", self.source.name()))?;
             self.started += 1;
         }
-        self.slots.send(Slot::Job(unpacked, start)).map_err(|_| Abandoned)?;
-        self.jobs.send(Job { start, pieces, out }).map_err(|_| Abandoned)?;
+        self.slots.send(Slot::Job(unpacked, start)).map_err(|_| None)?;
+        self.jobs.send(Job { start, pieces, out }).map_err(|_| None)?;
         self.job = Some(pieces_in);
         self.job_bytes = 0;
         Ok(())
     }
 
-    fn send_piece(&mut self) -> Result<(), Abandoned> {
+    fn send_piece(&mut self) -> Result<(), Stop> {
         let Some(job) = self.job.as_ref().filter(|_| !self.piece.is_empty()) else { return Ok(()) };
         let mut empty = self.shared.packed.take();
         empty.clear();
         let piece = std::mem::replace(&mut self.piece, empty);
-        job.send(Piece::Bytes(piece)).map_err(|_| Abandoned)
+        job.send(Piece::Bytes(piece)).map_err(|_| None)
     }
 
-    fn end_job(&mut self) -> Result<(), Abandoned> {
+    fn end_job(&mut self) -> Result<(), Stop> {
         self.send_piece()?;
         match self.job.take() {
-            Some(job) => job.send(Piece::End).map_err(|_| Abandoned),
+            Some(job) => job.send(Piece::End).map_err(|_| None),
             None => Ok(()),
         }
     }
@@ -270,9 +244,9 @@ pub(super) struct ZstdStream {
     cursor: Cursor,
     chunks: Pool,
     consumed: u64,
-    /// Bytes that were handed out, those before the beginning of this stream included.
+    /// Offset in the decompressed bytes after the last delivered one.
     delivered: u64,
-    /// Where the last jobs begin, unpacked and packed.
+    /// Starts of the last jobs: offsets in the decompressed and in the compressed bytes.
     starts: Mutex<VecDeque<(u64, u64)>>,
     state: State,
 }
@@ -280,15 +254,15 @@ pub(super) struct ZstdStream {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Running,
-    /// A job came without its end; the scanner reports the reason.
+    /// A job had no end; the scanner reports the reason.
     Cut,
     Ended,
     Failed,
 }
 
 impl ZstdStream {
-    /// Unpacks `source` on up to `threads` threads with at most `memory` bytes. `tail` is where Forest's index begins
-    /// and where the file ends; the index is not read, unless `drains`. `unpacked` bytes are before `source`.
+    /// Decompresses `source` on up to `threads` threads with at most `memory` bytes. `tail` has the start of Forest's index
+    /// and the end of the file; the index is read only if `drains`. `unpacked` bytes precede `source`.
     pub(super) fn spawn(
         source: Source,
         threads: usize,
@@ -334,7 +308,7 @@ impl ZstdStream {
         })
     }
 
-    /// Gets the next chunk; the state says what came instead of one.
+    /// Receives the next chunk, or changes the state.
     fn advance(&mut self) -> Result<()> {
         if let Some(job) = &self.job {
             match job.recv() {

@@ -1,7 +1,7 @@
-//! One of the threads that unpack zstd frames.
+//! A thread that decompresses zstd frames.
 //!
-//! A job is a row of whole frames. Its packed bytes come in pieces and its unpacked bytes leave in chunks, both
-//! through small channels, so a job of any size, in and out, takes the same memory.
+//! A job is a sequence of complete frames. Compressed bytes arrive in pieces and decompressed bytes leave in chunks, both
+//! through small channels, so a job of any size needs the same memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,30 +15,29 @@ use super::{Compression, CompressionProblem};
 use crate::error::{Error, Result};
 use crate::os::buffer::make_room;
 
-/// Bytes of an unpacked chunk.
+/// Bytes of a decompressed chunk.
 pub(super) const CHUNK: usize = 256 << 10;
-/// The largest window as a power of two: what libzstd itself accepts on a 64-bit machine (`zstd --ultra --long=31`).
+/// Largest window as a power of two: the limit of libzstd on 64-bit machines (`zstd --ultra --long=31`).
 pub(super) const MAX_WINDOW_LOG: u32 = 31;
 
-/// Packed bytes for a worker.
+/// Compressed bytes for a worker.
 pub(super) enum Piece {
     Bytes(Vec<u8>),
-    /// The job is complete and must end on a frame's end. Its absence says that the input is cut or bad, which is
-    /// reported elsewhere.
+    /// The job is complete and must end with a frame. Without it the input is cut or bad, which the scanner reports.
     End,
 }
 
-/// Unpacked bytes for the consumer.
+/// Decompressed bytes for the consumer.
 pub(super) enum Unpacked {
     Chunk(Chunk),
     Failed(Error),
-    /// Everything of this job has been delivered.
+    /// The job is delivered.
     Done,
 }
 
-/// A row of whole frames.
+/// A sequence of complete frames.
 pub(super) struct Job {
-    /// Where the first of them begins in the input.
+    /// Offset of the first one in the input.
     pub(super) start: u64,
     pub(super) pieces: Receiver<Piece>,
     pub(super) out: Sender<Unpacked>,
@@ -67,7 +66,7 @@ impl Pool {
     }
 }
 
-/// What all workers share.
+/// Shared by all workers.
 pub(super) struct Shared {
     pub(super) name: Arc<Path>,
     pub(super) jobs: Receiver<Job>,
@@ -75,8 +74,8 @@ pub(super) struct Shared {
     pub(super) chunks: Pool,
 }
 
-/// The job's consumer is gone: the rest is not needed.
-struct Abandoned;
+/// The reason to stop. `None` if the other end of a channel is gone, so that the rest is not needed.
+pub(super) type Stop = Option<Error>;
 
 /// Works until there are no more jobs or their consumer is gone.
 pub(super) fn work(shared: &Shared) {
@@ -86,14 +85,14 @@ pub(super) fn work(shared: &Shared) {
         let message = match run.unpack(&mut decoder) {
             Ok(true) => Unpacked::Done,
             Ok(false) => continue,
-            Err(JobError::Failed(error)) => {
+            Err(Some(error)) => {
                 decoder = None;
                 if run.flush().is_err() {
                     return;
                 }
                 Unpacked::Failed(error)
             }
-            Err(JobError::Abandoned) => return,
+            Err(None) => return,
         };
         if job.out.send(message).is_err() {
             return;
@@ -109,22 +108,11 @@ impl Shared {
     }
 }
 
-enum JobError {
-    Failed(Error),
-    Abandoned,
-}
-
-impl From<Abandoned> for JobError {
-    fn from(_: Abandoned) -> Self {
-        Self::Abandoned
-    }
-}
-
-/// A job that is being unpacked.
+/// A job in work.
 struct Run<'a> {
     shared: &'a Shared,
     job: &'a Job,
-    /// Where the current frame begins.
+    /// Start of the current frame.
     frame: u64,
     /// The decoder's position in the input.
     at: u64,
@@ -133,13 +121,13 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Unpacks the job; false if it was left unfinished because the input is.
-    fn unpack(&mut self, decoder: &mut Option<Decoder<'static>>) -> Result<bool, JobError> {
+    /// Decompresses the job. False if the job is incomplete because the input is.
+    fn unpack(&mut self, decoder: &mut Option<Decoder<'static>>) -> Result<bool, Stop> {
         let decoder = match decoder {
             Some(decoder) => decoder,
-            none => none.insert(new_decoder().map_err(|error| JobError::Failed(self.system(error)))?),
+            none => none.insert(new_decoder().map_err(|error| self.system(error))?),
         };
-        decoder.reinit().map_err(|error| JobError::Failed(self.system(error)))?;
+        decoder.reinit().map_err(|error| self.system(error))?;
         let mut between_frames = true;
         for piece in &self.job.pieces {
             match piece {
@@ -151,16 +139,14 @@ impl Run<'_> {
                     self.flush()?;
                     return Ok(true);
                 }
-                Piece::End => {
-                    return Err(JobError::Failed(self.corrupt("data follow its last block".into())));
-                }
+                Piece::End => return Err(Some(self.corrupt("data follow its last block".into()))),
             }
         }
         self.flush()?;
         Ok(false)
     }
 
-    fn piece(&mut self, decoder: &mut Decoder, bytes: &[u8], between_frames: &mut bool) -> Result<(), JobError> {
+    fn piece(&mut self, decoder: &mut Decoder, bytes: &[u8], between_frames: &mut bool) -> Result<(), Stop> {
         let mut input = InBuffer::around(bytes);
         loop {
             let before = input.pos();
@@ -170,7 +156,7 @@ impl Run<'_> {
             self.at += (input.pos() - before) as u64;
             match hint {
                 Ok(hint) => *between_frames = hint == 0,
-                Err(error) => return Err(JobError::Failed(self.failed(&error))),
+                Err(error) => return Err(Some(self.failed(&error))),
             }
             if *between_frames {
                 self.frame = self.at;
@@ -186,17 +172,17 @@ impl Run<'_> {
         }
     }
 
-    /// Sends what is unpacked.
-    fn flush(&mut self) -> Result<(), Abandoned> {
+    /// Sends the decompressed bytes.
+    fn flush(&mut self) -> Result<(), Stop> {
         if self.filled == 0 {
             return Ok(());
         }
         let data = std::mem::replace(&mut self.out, self.shared.chunk());
         let chunk = Chunk { data, len: std::mem::take(&mut self.filled), consumed: self.at };
-        self.job.out.send(Unpacked::Chunk(chunk)).map_err(|_| Abandoned)
+        self.job.out.send(Unpacked::Chunk(chunk)).map_err(|_| None)
     }
 
-    /// What the decoder reported: that the system refused it memory, or damage.
+    /// Returns the error for a decoder that failed: refused memory, or damage.
     fn failed(&self, error: &std::io::Error) -> Error {
         if is_refused_memory(error) {
             return self.system(std::io::ErrorKind::OutOfMemory.into());
@@ -205,11 +191,8 @@ impl Run<'_> {
     }
 
     fn corrupt(&self, detail: String) -> Error {
-        Error::bad_input(
-            &self.shared.name,
-            self.frame,
-            CompressionProblem::Corrupt { compression: Compression::Zstd, detail },
-        )
+        let problem = CompressionProblem::Corrupt { compression: Compression::Zstd, detail };
+        Error::bad_input(&self.shared.name, self.frame, problem)
     }
 
     fn system(&self, error: std::io::Error) -> Error {
@@ -217,7 +200,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether an error of zstd is that it got no memory: `ZSTD_error_memory_allocation` of its zstd_errors.h.
+/// True for `ZSTD_error_memory_allocation` of zstd_errors.h.
 fn is_refused_memory(error: &std::io::Error) -> bool {
     const MEMORY_ALLOCATION: usize = 64;
     error.to_string() == zstd_safe::get_error_name(MEMORY_ALLOCATION.wrapping_neg())
@@ -231,7 +214,7 @@ impl Drop for Run<'_> {
 
 fn new_decoder() -> std::io::Result<Decoder<'static>> {
     let mut decoder = Decoder::new()?;
-    // The frame's header was checked before: here only libzstd's own bound counts.
+    // The scanner has checked the window, so only libzstd's own limit counts.
     decoder.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG))?;
     Ok(decoder)
 }
@@ -239,7 +222,7 @@ fn new_decoder() -> std::io::Result<Decoder<'static>> {
 /// The size of libzstd's decoding context, rounded up.
 const CONTEXT: usize = 256 << 10;
 
-/// What libzstd needs beside the window: its context and its input buffer.
+/// Memory of libzstd in addition to the window, in bytes: its context and its input buffer.
 pub(super) fn decoder_overhead() -> u64 {
     (zstd_safe::DCtx::in_size() + zstd_safe::DCtx::out_size() + CONTEXT) as u64
 }

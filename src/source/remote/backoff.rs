@@ -64,7 +64,7 @@ impl Backoff {
         self.tries += 1;
         let elapsed = self.since.elapsed();
         let asked = match &fault {
-            Fault::Changed(_) | Fault::Permanent(_) => return Err(fault),
+            Fault::Changed(_) | Fault::Permanent(_) | Fault::Local(_) => return Err(fault),
             Fault::Protocol(_) if self.tries >= WRONG_TRIES => return Err(fault),
             Fault::Protocol(_) => None,
             Fault::Transient { .. } if self.tries >= LEAST_TRIES && elapsed >= self.patience => {

@@ -1,4 +1,4 @@
-//! Requests for ranges of one file: over HTTP, or through `object_store`. Both give the same answer.
+//! Requests for ranges of one file, over HTTP or through `object_store`, with the same answer.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -16,8 +16,8 @@ use object_store::client::{
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::signer::{SignedUrlOptions, Signer};
 use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
-use reqwest::header::{self, HeaderName, HeaderValue};
-use reqwest::{Method, StatusCode};
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use url::Url;
 
 use super::body::Body;
@@ -26,7 +26,7 @@ use super::headers::{content_range, fact, refusal, retry_after, store_tag, store
 use super::name::{self, NetworkOptions};
 use super::problem::RemoteProblem;
 use super::redirect;
-use super::{RemotePin, profile, settings};
+use super::{RemotePin, settings};
 use crate::error::Error;
 
 /// Time limit of a connection, and of the first byte of an answer.
@@ -51,16 +51,25 @@ pub(super) struct Answer {
 /// The location of a file.
 #[derive(Clone)]
 pub(super) enum Client {
-    Http { client: reqwest::Client, url: Url },
-    Store { store: Arc<dyn ObjectStore>, path: object_store::path::Path, sums: Option<Sums> },
+    Http {
+        client: HttpSender,
+        url: Url,
+    },
+    /// `name` is for messages.
+    Store {
+        store: Arc<dyn ObjectStore>,
+        path: object_store::path::Path,
+        name: String,
+        sums: Option<Sums>,
+    },
 }
 
 /// Requests the checksums that S3 stores for an object.
 #[derive(Clone)]
 pub(super) struct Sums {
-    client: reqwest::Client,
+    client: HttpSender,
     signer: Arc<AmazonS3>,
-    /// The bucket is public: addresses are as of signed requests, and have no signature.
+    /// True if the bucket is public: addresses have no signature.
     unsigned: bool,
 }
 
@@ -73,11 +82,10 @@ impl Client {
     /// A client for `url`, which messages call `shown`.
     pub fn new(url: &Url, shown: &std::path::Path, network: &NetworkOptions) -> Result<Self, Error> {
         let bad = |problem: RemoteProblem| Error::bad_input(shown, None, problem);
-        let client = http_client().map_err(bad)?;
+        let client = HttpSender(http_client().map_err(bad)?);
         if let "http" | "https" = url.scheme() {
             return Ok(Self::Http { client, url: url.clone() });
         }
-        let connector = Connector(StoreClient(client.clone()));
         // The caller retries: `object_store` does not wait as long as `Retry-After` says.
         let retry = RetryConfig { max_retries: 0, retry_timeout: CONNECT, ..RetryConfig::default() };
         let refused = |error: &dyn std::error::Error| bad(RemoteProblem::Url { reason: root_cause(error) });
@@ -87,18 +95,17 @@ impl Client {
         let store: Arc<dyn ObjectStore> = match url.scheme() {
             "s3" | "s3a" => {
                 let settings = settings::all("AWS_", endpoint.map(|it| (AmazonS3ConfigKey::Endpoint, it)))?;
-                let builder =
-                    settings.into_iter().fold(AmazonS3Builder::new(), |it, (key, value)| it.with_config(key, value));
-                let mut builder = profile::fill(builder)?.with_url(url.as_str());
+                let builder = AmazonS3Builder::new().with_url(url.as_str());
+                let mut builder = settings.into_iter().fold(builder, |it, (key, value)| it.with_config(key, value));
                 let unsigned =
                     builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).is_some_and(|it| is_yes(&it));
                 if unsigned {
                     // The signer makes the address and would look for keys.
                     builder = builder.with_access_key_id("none").with_secret_access_key("none");
                 }
-                let builder = builder.with_allow_http(true).with_retry(retry).with_http_connector(connector);
+                let builder = builder.with_allow_http(true).with_retry(retry).with_http_connector(client.clone());
                 let signer = Arc::new(builder.build().map_err(|error| refused(&error))?);
-                sums = Some(Sums { client, signer: Arc::clone(&signer), unsigned });
+                sums = Some(Sums { client: client.clone(), signer: Arc::clone(&signer), unsigned });
                 signer
             }
             "gs" => {
@@ -109,7 +116,7 @@ impl Client {
                 let settings = settings::all::<GoogleConfigKey>("GOOGLE_", None)?;
                 let builder = settings.into_iter().fold(builder, |it, (key, value)| it.with_config(key, value));
                 let builder = builder.with_url(url.as_str()).with_retry(retry);
-                Arc::new(builder.with_http_connector(connector).build().map_err(|error| refused(&error))?)
+                Arc::new(builder.with_http_connector(client.clone()).build().map_err(|error| refused(&error))?)
             }
             _ => {
                 let settings = settings::all("AZURE_", endpoint.map(|it| (AzureConfigKey::Endpoint, it)))?;
@@ -121,11 +128,11 @@ impl Client {
                 }
                 let builder = settings.into_iter().fold(builder, |it, (key, value)| it.with_config(key, value));
                 let builder = builder.with_url(url.as_str()).with_retry(retry);
-                let builder = builder.with_allow_http(true).with_http_connector(connector);
+                let builder = builder.with_allow_http(true).with_http_connector(client.clone());
                 Arc::new(builder.build().map_err(|error| refused(&error))?)
             }
         };
-        Ok(Self::Store { store, path, sums })
+        Ok(Self::Store { store, path, name: shown.to_string_lossy().into_owned(), sums })
     }
 
     /// Returns a client for the file whose name is this one plus `suffix`.
@@ -137,9 +144,10 @@ impl Client {
                 url.set_query(None);
                 Self::Http { client: client.clone(), url }
             }
-            Self::Store { store, path, sums } => Self::Store {
+            Self::Store { store, path, name, sums } => Self::Store {
                 store: store.clone(),
                 path: object_store::path::Path::from(format!("{path}{suffix}")),
+                name: format!("{name}{suffix}"),
                 sums: sums.clone(),
             },
         }
@@ -149,7 +157,7 @@ impl Client {
     pub fn shown(&self) -> String {
         match self {
             Self::Http { url, .. } => name::shown(url.as_str()),
-            Self::Store { path, .. } => path.to_string(),
+            Self::Store { name, .. } => name.clone(),
         }
     }
 
@@ -182,8 +190,8 @@ impl Client {
         Ok(Some(bytes))
     }
 
-    /// True if a refusal to give a file beside this one may mean that there is none: a store says so to whom may not
-    /// list it, and a signature is of one file.
+    /// True if a denied file beside this one may be missing: a store denies missing files to those who may not list it, and
+    /// a signature is of one file.
     pub fn may_hide_missing_objects(&self) -> bool {
         match self {
             Self::Http { url, .. } => url.query().is_some(),
@@ -191,10 +199,11 @@ impl Client {
         }
     }
 
-    /// The sums that the store has of all bytes of the file that `known` tells about: of which function, in the store's
-    /// words, and their bytes. `None` where it says nothing of that.
-    pub async fn sums(&self, known: &RemotePin) -> Result<Option<Vec<(String, Vec<u8>)>>, Fault> {
-        let Self::Store { path, sums: Some(Sums { client, signer, unsigned }), .. } = self else { return Ok(None) };
+    /// Returns the checksums that the store has of the whole file, with the store's names of their functions.
+    pub async fn sums(&self, known: &RemotePin) -> Result<Vec<(String, Vec<u8>)>, Fault> {
+        let Self::Store { path, sums: Some(Sums { client, signer, unsigned }), .. } = self else {
+            return Ok(Vec::new());
+        };
         let (name, value) = (HeaderName::from_static(SUM_MODE), HeaderValue::from_static("ENABLED"));
         let options = SignedUrlOptions::new().with_signed_header(name.clone(), value.clone());
         let asking = async {
@@ -203,17 +212,16 @@ impl Client {
             if *unsigned {
                 url.set_query(None);
             }
-            redirect::send(client, client.head(url).header(name, value)).await
+            client.send(client.0.head(url).header(name, value)).await
         };
         let response = tokio::time::timeout(2 * CONNECT, asking).await;
-        let response = response.map_err(|_| Fault::transient("the server does not answer"))??;
+        let (_, response) = response.map_err(|_| Fault::transient("the server does not answer"))??;
         let (status, headers) = (response.status(), response.headers());
         if !status.is_success() {
             return Err(refusal(status, headers, known));
         }
-        let bytes = fact(headers, header::CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
-        let found = RemotePin { bytes, etag: tag(headers), ..RemotePin::default() };
-        Ok(known.agrees(&found).then(|| stored_sums(headers)))
+        let found = RemotePin { bytes: content_length(headers), etag: tag(headers), ..RemotePin::default() };
+        Ok(if known.agrees(&found) { stored_sums(headers) } else { Vec::new() })
     }
 }
 
@@ -238,26 +246,26 @@ fn http_client() -> Result<reqwest::Client, RemoteProblem> {
 }
 
 async fn http_get(
-    client: &reqwest::Client,
+    client: &HttpSender,
     url: &Url,
     range: Option<Range<u64>>,
     known: &RemotePin,
 ) -> Result<Answer, Fault> {
     // A compressed transfer cannot be requested in ranges.
-    let mut request = client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
+    let mut request = client.0.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
     if let Some(range) = &range {
         request = request.header(header::RANGE, format!("bytes={}-{}", range.start, range.end.saturating_sub(1)));
     }
     if let Some(etag) = known.strong() {
         request = request.header(header::IF_MATCH, etag.as_str());
     }
-    let response = redirect::send(client, request).await?;
+    let (url, response) = client.send(request).await?;
     let (status, headers) = (response.status(), response.headers());
     let modified = fact(headers, header::LAST_MODIFIED.as_str());
     let mut facts = RemotePin { etag: tag(headers), modified, ..RemotePin::default() };
     let is_range = status == StatusCode::PARTIAL_CONTENT && range.is_some();
     match status {
-        StatusCode::OK => facts.bytes = response.content_length(),
+        StatusCode::OK => facts.bytes = content_length(headers),
         StatusCode::PARTIAL_CONTENT if is_range => {
             let (found, bytes) = content_range(headers)
                 .ok_or_else(|| Fault::Protocol("the server sends a range and does not say which".into()))?;
@@ -265,7 +273,7 @@ async fn http_get(
             let asked = range.unwrap_or_default();
             let whole = bytes.or(known.bytes);
             let end = whole.map_or(asked.end, |bytes| bytes.min(asked.end));
-            // Where the length is not known the file may end before the range.
+            // If the length is unknown the file may end before the range.
             let is_asked = found.start == asked.start && (found.end == end || (whole.is_none() && found.end < end));
             if known.agrees(&facts) && !is_asked {
                 return Err(Fault::Protocol(format!(
@@ -276,10 +284,9 @@ async fn http_get(
         }
         _ => return Err(refusal(status, headers, known)),
     }
-    let url = Some(response.url().clone());
-    let body =
-        response.bytes_stream().map(|piece| piece.map_err(|error| Fault::transient(root_cause(&error.without_url()))));
-    Ok(Answer { is_range, facts, url, body: Body::new(body.boxed()) })
+    let body = response.into_body().bytes_stream();
+    let body = body.map(|piece| piece.map_err(|error| Fault::transient(root_cause(&error))));
+    Ok(Answer { is_range, facts, url: Some(url), body: Body::new(body.boxed()) })
 }
 
 async fn store_get(
@@ -330,50 +337,67 @@ fn store_fault(error: object_store::Error, pause: Option<Duration>) -> Fault {
     }
 }
 
-/// Gives `object_store` this crate's client.
-#[derive(Debug)]
-struct Connector(StoreClient);
+/// A client that follows redirects without sending credentials to other hosts, also for `object_store`, and notes the delay
+/// that a server asks for.
+#[derive(Debug, Clone)]
+pub(super) struct HttpSender(reqwest::Client);
 
-impl HttpConnector for Connector {
+impl HttpConnector for HttpSender {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(self.0.clone()))
+        Ok(HttpClient::new(self.clone()))
     }
 }
 
-/// A client that follows redirects as [`redirect::send`] does, and notes the delay that a server asks for.
-#[derive(Debug, Clone)]
-struct StoreClient(reqwest::Client);
-
-impl HttpService for StoreClient {
+impl HttpService for HttpSender {
     fn call<'a, 'b>(
         &'a self,
-        mut request: HttpRequest,
+        request: HttpRequest,
     ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
     where
         'a: 'b,
         Self: 'b,
     {
-        Box::pin(async move {
-            let mut count = 0;
-            loop {
-                let (method, mut headers) = (request.method().clone(), request.headers().clone());
-                let from = Url::parse(&request.uri().to_string());
-                let response = self.0.call(request).await?;
-                let status = response.status();
-                // Requests for credentials have no such place.
-                let _ = RETRY_AFTER.try_with(|it| it.set(retry_after(response.headers())));
-                let Ok(from) = from else { return Ok(response) };
-                let to = redirect::target(&method, &from, status, response.headers(), count);
-                let Some(to) = to.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))? else {
-                    return Ok(response);
-                };
-                redirect::keep_headers(&mut headers, &from, &to);
-                request = HttpRequest::new(HttpRequestBody::empty());
-                (*request.method_mut(), *request.headers_mut()) = (method, headers);
-                let uri = to.as_str().parse();
-                *request.uri_mut() = uri.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
-                count += 1;
-            }
-        })
+        Box::pin(async move { Ok(self.follow(request).await?.1) })
     }
+}
+
+impl HttpSender {
+    /// Sends a request without a body. Returns the address of the answer, and the answer.
+    async fn send(&self, request: RequestBuilder) -> Result<(Url, HttpResponse), Fault> {
+        let request = request.build().map_err(|error| classify(&error.without_url()))?;
+        let request = empty_request(request.method().clone(), request.url(), request.headers().clone());
+        let answer = async { self.follow(request?).await };
+        answer.await.map_err(|error| classify(&error))
+    }
+
+    async fn follow(&self, mut request: HttpRequest) -> Result<(Url, HttpResponse), HttpError> {
+        let mut count = 0;
+        loop {
+            let (method, mut headers) = (request.method().clone(), request.headers().clone());
+            let from = Url::parse(&request.uri().to_string()).map_err(unknown)?;
+            let response = self.0.call(request).await?;
+            // Only requests of `store_answer` have this place.
+            let _ = RETRY_AFTER.try_with(|it| it.set(retry_after(response.headers())));
+            let to = redirect::target(&method, &from, response.status(), response.headers(), count);
+            let Some(to) = to.map_err(unknown)? else { return Ok((from, response)) };
+            redirect::keep_headers(&mut headers, &from, &to);
+            request = empty_request(method, &to, headers)?;
+            count += 1;
+        }
+    }
+}
+
+fn empty_request(method: Method, url: &Url, headers: HeaderMap) -> Result<HttpRequest, HttpError> {
+    let mut request = HttpRequest::new(HttpRequestBody::empty());
+    (*request.method_mut(), *request.headers_mut()) = (method, headers);
+    *request.uri_mut() = url.as_str().parse().map_err(unknown)?;
+    Ok(request)
+}
+
+fn unknown(error: impl std::error::Error + Send + Sync + 'static) -> HttpError {
+    HttpError::new(HttpErrorKind::Unknown, error)
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    fact(headers, header::CONTENT_LENGTH.as_str())?.parse().ok()
 }

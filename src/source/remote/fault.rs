@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::name;
 use super::problem::RemoteProblem;
+use crate::error::Error;
 
 /// A reason why a request brought no bytes.
 #[derive(Debug)]
@@ -17,6 +18,14 @@ pub(super) enum Fault {
     Changed(String),
     /// The server does not have the file or denies it.
     Permanent(RemoteProblem),
+    /// A failure on this machine.
+    Local(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Local(error)
+    }
 }
 
 impl Fault {

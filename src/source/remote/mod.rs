@@ -32,8 +32,6 @@ mod open;
 #[cfg(feature = "remote")]
 mod pace;
 #[cfg(feature = "remote")]
-mod profile;
-#[cfg(feature = "remote")]
 mod put;
 #[cfg(feature = "remote")]
 mod reader;

@@ -1,25 +1,31 @@
-//! The runtime of one file's requests, on threads of its own, and what is counted there.
+//! The runtime of one file's requests, on threads of its own, with retries and counters.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Threads that take bytes from the network; a single one decrypts a gigabyte a second.
+use super::backoff::Backoff;
+use super::fault::Fault;
+
+/// Threads that receive bytes; a single one decrypts a gigabyte a second.
 const THREADS: usize = 2;
-/// Threads that look up names of hosts.
+/// Threads for host names.
 const LOOKUPS: usize = 2;
 const STACK: usize = 1 << 20;
 
 /// The runtime, and counters.
 pub(super) struct Net {
-    /// Always there until this is dropped.
+    /// `Some` until this is dropped.
     runtime: Option<Runtime>,
     handle: Handle,
-    received: AtomicU64,
-    requests: AtomicU64,
-    waited_ns: AtomicU64,
-    connections: AtomicU64,
+    /// Bytes.
+    pub received: AtomicU64,
+    pub requests: AtomicU64,
+    /// Nanoseconds that the import waited for the network.
+    pub waited: AtomicU64,
+    pub connections: AtomicU64,
 }
 
 impl Net {
@@ -28,15 +34,15 @@ impl Net {
         builder.worker_threads(THREADS).max_blocking_threads(LOOKUPS).thread_stack_size(STACK);
         let runtime = builder.thread_name("bedload-net").enable_all().build()?;
         let handle = runtime.handle().clone();
-        let (received, requests, waited_ns, connections) = Default::default();
-        Ok(Self { runtime: Some(runtime), handle, received, requests, waited_ns, connections })
+        let (received, requests, waited, connections) = Default::default();
+        Ok(Self { runtime: Some(runtime), handle, received, requests, waited, connections })
     }
 
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Waits for `work`, also on a thread of a caller's own runtime, where tokio forbids it.
+    /// Waits for `work`. On a thread of the caller's own runtime, where tokio forbids waiting, another thread waits.
     pub fn wait<F>(&self, work: F) -> F::Output
     where
         F: Future<Output: Send> + Send,
@@ -48,37 +54,27 @@ impl Net {
         std::thread::scope(|scope| scope.spawn(waiting).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    pub fn add_received(&self, bytes: u64) {
-        self.received.fetch_add(bytes, Ordering::Relaxed);
+    /// Makes requests until one succeeds, or another try is pointless.
+    pub async fn retry<T, F>(&self, mut backoff: Backoff, ask: impl Fn() -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        loop {
+            self.requests.fetch_add(1, Relaxed);
+            match ask().await {
+                Ok(done) => return Ok(done),
+                Err(fault) => tokio::time::sleep(backoff.next(fault)?).await,
+            }
+        }
     }
 
-    pub fn add_request(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Adds time that the import waited for the network.
-    pub fn add_waited(&self, time: Duration) {
-        self.waited_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
-    }
-
-    pub fn set_connections(&self, connections: u64) {
-        self.connections.store(connections, Ordering::Relaxed);
-    }
-
-    pub fn received(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
-    }
-
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+    /// Adds the time since `began`, in which the import waited for the network.
+    pub fn add_waited(&self, began: Instant) {
+        self.waited.fetch_add(began.elapsed().as_nanos() as u64, Relaxed);
     }
 
     pub fn waited(&self) -> Duration {
-        Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
-    }
-
-    pub fn connections(&self) -> u64 {
-        self.connections.load(Ordering::Relaxed)
+        Duration::from_nanos(self.waited.load(Relaxed))
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -100,12 +101,7 @@ impl RemoteFile {
 
     /// Returns the facts that identify the file.
     pub fn pin(&self) -> RemotePin {
-        let pinned = self.pinned.lock();
-        let url = match &*pinned {
-            Client::Http { .. } => pinned.shown(),
-            Client::Store { .. } => self.name.to_string_lossy().into_owned(),
-        };
-        RemotePin { url, ..self.facts.clone() }
+        RemotePin { url: self.pinned.lock().shown(), ..self.facts.clone() }
     }
 
     /// Returns the address after redirects if it has no secrets.
@@ -118,12 +114,12 @@ impl RemoteFile {
 
     /// Returns the bytes received and the requests made.
     pub fn traffic(&self) -> (u64, u64) {
-        (self.net.received(), self.net.requests())
+        (self.net.received.load(Relaxed), self.net.requests.load(Relaxed))
     }
 
     /// Returns the seconds that the reader waited for the network, and the number of connections.
     pub fn waits(&self) -> (f64, u64) {
-        (self.net.waited().as_secs_f64(), self.net.connections())
+        (self.net.waited().as_secs_f64(), self.net.connections.load(Relaxed))
     }
 
     /// Fills `into` from `offset`. False if the file is shorter.
@@ -137,15 +133,7 @@ impl RemoteFile {
             into.copy_from_slice(head);
             return Ok(true);
         }
-        let whole = async {
-            let mut backoff = Backoff::new();
-            loop {
-                match self.exactly(offset..end).await {
-                    Ok(bytes) => return Ok(bytes),
-                    Err(fault) => tokio::time::sleep(backoff.next(fault)?).await,
-                }
-            }
-        };
+        let whole = self.net.retry(Backoff::new(), || self.exactly(offset..end));
         let bytes = self.net.wait(whole).map_err(|fault| io::Error::other(self.failed(fault)))?;
         into.copy_from_slice(&bytes);
         Ok(true)
@@ -163,14 +151,13 @@ impl RemoteFile {
             bytes.extend_from_slice(&piece);
         }
         bytes.truncate(len);
-        self.net.add_received(len as u64);
+        self.net.received.fetch_add(len as u64, Relaxed);
         Ok(bytes)
     }
 
     /// Requests a range.
     pub(super) async fn get(&self, range: Range<u64>) -> Result<Answer, Fault> {
         let client = self.pinned.lock().clone();
-        self.net.add_request();
         let answer = client.get(Some(range), &self.facts).await?;
         match answer.is_range {
             true => Ok(answer),
@@ -181,7 +168,7 @@ impl RemoteFile {
     /// Requests the whole file from a server without ranges.
     pub(super) async fn get_all(&self) -> Result<Body, Fault> {
         let client = self.pinned.lock().clone();
-        self.net.add_request();
+        self.net.requests.fetch_add(1, Relaxed);
         Ok(client.get(None, &self.facts).await?.body)
     }
 
@@ -214,24 +201,17 @@ impl RemoteFile {
             Err(Fault::Permanent(RemoteProblem::Denied { .. })) if pinned.may_hide_missing_objects() => return None,
             Err(Fault::Permanent(problem)) => Err(problem.to_string()),
             Err(Fault::Transient { what, .. } | Fault::Protocol(what) | Fault::Changed(what)) => Err(what),
+            Err(Fault::Local(error)) => Err(error.to_string()),
         };
-        let name = match &client {
-            Client::Http { .. } => client.shown(),
-            Client::Store { .. } => format!("{}{suffix}", self.name.display()),
-        };
-        Some((name, bytes))
+        Some((client.shown(), bytes))
     }
 
-    /// The sums that the store itself has of all its bytes: by which function, in the store's words, and their bytes.
-    /// None where they cannot be had until `end`.
+    /// Returns the checksums that the store has of the whole file, with the store's names of their functions, if they arrive
+    /// by `end`.
     pub fn stored_sums(&self, end: Instant) -> Vec<(String, Vec<u8>)> {
         let client = self.pinned.lock().clone();
-        match client {
-            Client::Http { .. } => Vec::new(),
-            Client::Store { .. } => {
-                self.ask_optional(end, || client.sums(&self.facts)).ok().flatten().unwrap_or_default()
-            }
-        }
+        let Client::Store { sums: Some(_), .. } = &client else { return Vec::new() };
+        self.ask_optional(end, || client.sums(&self.facts)).unwrap_or_default()
     }
 
     /// Asks for optional data, with few tries and none after `end`.
@@ -239,16 +219,7 @@ impl RemoteFile {
     where
         F: Future<Output = Result<T, Fault>> + Send,
     {
-        let asking = async {
-            let mut backoff = Backoff::optional();
-            loop {
-                self.net.add_request();
-                match ask().await {
-                    Ok(found) => return Ok(found),
-                    Err(fault) => tokio::time::sleep(backoff.next(fault)?).await,
-                }
-            }
-        };
+        let asking = self.net.retry(Backoff::optional(), ask);
         let in_time = async { tokio::time::timeout_at(end.into(), asking).await };
         self.net.wait(in_time).unwrap_or_else(|_| Err(Fault::transient("the server takes too long to give it")))
     }
@@ -270,18 +241,9 @@ pub(crate) fn small(url: &Path, network: &NetworkOptions) -> Result<Vec<u8>> {
 
 /// Requests the first bytes, whose answer describes the file.
 async fn probe(client: &Client, known: &RemotePin, net: &Net) -> Result<Probed, Fault> {
-    let mut backoff = Backoff::first();
-    loop {
-        net.add_request();
-        let fault = match probe_once(client, known).await {
-            Ok(probed) => {
-                net.add_received(probed.head.len() as u64);
-                return Ok(probed);
-            }
-            Err(fault) => fault,
-        };
-        tokio::time::sleep(backoff.next(fault)?).await;
-    }
+    let probed = net.retry(Backoff::first(), || probe_once(client, known)).await?;
+    net.received.fetch_add(probed.head.len() as u64, Relaxed);
+    Ok(probed)
 }
 
 async fn probe_once(client: &Client, known: &RemotePin) -> Result<Probed, Fault> {
@@ -330,6 +292,7 @@ fn error_of(name: &Path, fault: Fault, known: &RemotePin) -> Error {
         }
         Fault::Transient { what, .. } | Fault::Protocol(what) => what,
         Fault::Permanent(problem) => problem.to_string(),
+        Fault::Local(error) => return error,
     };
     Error::io("read", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, what))
 }

@@ -2,41 +2,21 @@
 
 use crate::error::Problem;
 
-/// Why a snapshot on the network cannot be read.
+/// A reason why a snapshot on the network cannot be read; `answer` is the server's.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum RemoteProblem {
-    /// The name is no URL or an unusable one.
     #[error("the URL is not valid: {reason}")]
-    Url {
-        /// The parser's error.
-        reason: String,
-    },
-    /// The server has no such file.
+    Url { reason: String },
     #[error("there is no such file on the server ({answer})")]
-    NotFound {
-        /// The server's answer.
-        answer: String,
-    },
-    /// The server denies access.
+    NotFound { answer: String },
     #[error("the server denies access ({answer})")]
-    Denied {
-        /// The server's answer.
-        answer: String,
-    },
-    /// The server's certificate is not trusted.
+    Denied { answer: String },
     #[error("the server's certificate is not trusted: {reason}")]
-    Certificate {
-        /// The reason.
-        reason: String,
-    },
-    /// The server answers with something other than the file.
+    Certificate { reason: String },
     #[error("the server does not send the file: {answer}")]
-    Refused {
-        /// The server's answer.
-        answer: String,
-    },
-    /// The library is built without the network.
+    Refused { answer: String },
     #[cfg(not(feature = "remote"))]
     #[error("it is a URL, and this library is built without the network")]
     NotBuilt,

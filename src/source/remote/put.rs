@@ -1,7 +1,6 @@
-//! Writing into an object store: whole objects, each there at once or not at all.
+//! Writes objects into an object store, each in one step.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,13 +36,6 @@ pub(crate) struct RemoteStore {
     net: Net,
 }
 
-/// The result of an upload.
-enum Uploaded {
-    Whole,
-    /// The bytes are not those that were verified. Nothing was written.
-    Other,
-}
-
 impl RemoteStore {
     /// Opens the place that `root` names.
     pub fn open(root: &Path, network: &NetworkOptions) -> Result<Self> {
@@ -69,7 +61,7 @@ impl RemoteStore {
     /// Returns the length of the object `file`, if it exists.
     pub fn size_of(&self, file: &str) -> Result<Option<u64>> {
         let path = self.path(file);
-        self.tries(file, async || {
+        self.tries(file, || async {
             let found = self.store.head(&path);
             let asked = async {
                 match found.await {
@@ -84,35 +76,20 @@ impl RemoteStore {
     /// Writes or replaces a small object in one step.
     pub fn put(&self, file: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path(file);
-        self.tries(file, async || {
+        self.tries(file, || async {
             let payload = PutPayload::from(bytes.to_vec());
             answer(self.store.put(&path, payload)).await.map(drop)
         })
     }
 
-    /// Uploads the file at `from`, whose bytes have this BLAKE3 and length. False where they have not: then nothing
-    /// is there.
+    /// Uploads the file at `from`. False if its bytes do not have this BLAKE3: then nothing is written.
     pub fn put_file(&self, file: &str, from: &Path, bytes: u64, blake3: blake3::Hash) -> Result<bool> {
         let path = self.path(file);
-        let uploaded = self.tries(file, async || {
-            let opened = open_regular(from).map_err(Error::io("read", from));
-            match opened {
-                Ok(opened) => self.upload(&path, opened, from, bytes, blake3).await,
-                Err(error) => Ok(Err(error)),
-            }
-        })?;
-        Ok(matches!(uploaded?, Uploaded::Whole))
+        self.tries(file, || self.upload(&path, from, bytes, blake3))
     }
 
-    /// One try. An error of the file is no fault of the network.
-    async fn upload(
-        &self,
-        path: &ObjectPath,
-        mut file: File,
-        from: &Path,
-        bytes: u64,
-        blake3: blake3::Hash,
-    ) -> Result<Result<Uploaded>, Fault> {
+    async fn upload(&self, path: &ObjectPath, from: &Path, bytes: u64, blake3: blake3::Hash) -> Result<bool, Fault> {
+        let mut file = open_regular(from).map_err(Error::io("read", from))?;
         let (part, mut left, mut hasher) = (part(bytes), bytes, blake3::Hasher::new());
         let mut next = |left: &mut u64| -> Result<Vec<u8>> {
             let mut piece = vec![0; usize::try_from(part.min(*left)).unwrap_or(usize::MAX)];
@@ -122,24 +99,17 @@ impl RemoteStore {
             Ok(piece)
         };
         if bytes <= part {
-            let piece = match next(&mut left) {
-                Ok(piece) => piece,
-                Err(error) => return Ok(Err(error)),
-            };
+            let piece = next(&mut left)?;
             if hasher.finalize() != blake3 {
-                return Ok(Ok(Uploaded::Other));
+                return Ok(false);
             }
-            answer(self.store.put(path, PutPayload::from(piece))).await?;
-            return Ok(Ok(Uploaded::Whole));
+            return answer(self.store.put(path, PutPayload::from(piece))).await.map(|_| true);
         }
         let mut upload = answer(self.store.put_multipart(path)).await?;
         let mut sending = VecDeque::new();
         let outcome = async {
             while left > 0 {
-                let piece = match next(&mut left) {
-                    Ok(piece) => piece,
-                    Err(error) => return Ok(Err(error)),
-                };
+                let piece = next(&mut left)?;
                 // Tasks of the runtime send the parts.
                 sending.push_back(self.net.handle().spawn(store_answer(upload.put_part(PutPayload::from(piece)))));
                 if sending.len() > IN_FLIGHT
@@ -151,41 +121,31 @@ impl RemoteStore {
             while let Some(first) = sending.pop_front() {
                 sent(first).await?;
             }
-            Ok(Ok(()))
+            Ok(())
         };
-        let outcome: Result<Result<()>, Fault> = outcome.await;
-        let is_same = hasher.finalize() == blake3;
-        match outcome {
-            Ok(Ok(())) if is_same => {
-                answer(upload.complete()).await?;
-                Ok(Ok(Uploaded::Whole))
-            }
-            outcome => {
-                sending.iter().for_each(|part| part.abort());
-                abort(&mut *upload).await;
-                outcome?.map_or_else(|error| Ok(Err(error)), |()| Ok(Ok(Uploaded::Other)))
-            }
+        let outcome: Result<(), Fault> = outcome.await;
+        if outcome.is_ok() && hasher.finalize() == blake3 {
+            return answer(upload.complete()).await.map(|_| true);
         }
+        sending.iter().for_each(|part| part.abort());
+        abort(&mut *upload).await;
+        outcome.map(|()| false)
     }
 
     /// Retries until it succeeds or another try is pointless.
-    fn tries<T: Send>(&self, file: &str, attempt: impl AsyncFn() -> Result<T, Fault> + Sync) -> Result<T> {
-        let mut backoff = Backoff::new();
-        loop {
-            self.net.add_request();
-            let fault = match self.net.handle().block_on(attempt()) {
-                Ok(done) => return Ok(done),
-                Err(fault) => fault,
-            };
-            let pause = backoff.next(fault).map_err(|fault| self.failed(file, fault))?;
-            std::thread::sleep(pause);
-        }
+    fn tries<T, F>(&self, file: &str, attempt: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let done = self.net.handle().block_on(self.net.retry(Backoff::new(), attempt));
+        done.map_err(|fault| self.failed(file, fault))
     }
 
     fn failed(&self, file: &str, fault: Fault) -> Error {
         let name = self.name.join(file);
         let what = match fault {
             Fault::Permanent(problem) => return Error::bad_input(&name, None, problem),
+            Fault::Local(error) => return error,
             Fault::Transient { what, .. } | Fault::Protocol(what) | Fault::Changed(what) => what,
         };
         Error::io("write", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, what))

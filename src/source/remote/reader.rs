@@ -1,14 +1,14 @@
-//! A file on the network from some place to its end, in order: ranges on several connections at once.
+//! Reads a file on the network in order, in ranges on several connections.
 //!
-//! Tasks on the runtime each take the next part that has no task, as far as what is ahead of the consumer fits the
-//! memory. A part's bytes are passed on as they arrive. A part whose connection fails or stalls is asked for again from
-//! where it stopped, on another connection. A task that the server tells to wait gives its part to the other tasks,
-//! which go on.
+//! Each task on the runtime takes the next part without a task, while the bytes ahead of the consumer fit the memory. A
+//! part's bytes are passed on as they arrive. If a connection fails or stalls, the rest of its part is requested on another
+//! one. A task that the server tells to wait leaves its part to the other tasks.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -173,10 +173,10 @@ impl Ordered {
             state: Mutex::new(state),
             came: Condvar::new(),
             wake: Notify::new(),
-            received: AtomicU64::new(0),
-            rate: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
+            received: AtomicU64::default(),
+            rate: AtomicU64::default(),
+            requests: AtomicU64::default(),
+            failed: AtomicU64::default(),
             file,
         });
         let runtime = shared.file.net.handle();
@@ -212,7 +212,7 @@ impl Read for Ordered {
             let began = Instant::now();
             shared.came.wait(&mut state);
             state.waits = false;
-            shared.file.net.add_waited(began.elapsed());
+            shared.file.net.add_waited(began);
         }
     }
 }
@@ -225,13 +225,13 @@ impl Drop for Ordered {
 }
 
 impl State {
-    /// The part that begins at `start`.
+    /// Returns the part that begins at `start`.
     fn part(&mut self, start: u64) -> Option<&mut Part> {
         let at = self.parts.binary_search_by_key(&start, |part| part.start).ok()?;
         self.parts.get_mut(at)
     }
 
-    /// Hands out what is next, as much as there is and fits.
+    /// Passes on the next bytes, as many as there are and fit.
     fn give(&mut self, into: &mut [u8]) -> usize {
         let mut count = 0;
         while let Some(part) = self.parts.front_mut() {
@@ -312,14 +312,14 @@ impl Shared {
         while got < len {
             let before = got;
             let outcome = self.attempt(start, len, &mut got).await;
-            self.requests.fetch_add(1, Ordering::Relaxed);
+            self.requests.fetch_add(1, Relaxed);
             if self.state.lock().closed {
                 break;
             }
             let Err(fault) = outcome else { continue };
             backoff.add_received(got - before);
             if matches!(fault, Fault::Transient { .. }) {
-                self.failed.fetch_add(1, Ordering::Relaxed);
+                self.failed.fetch_add(1, Relaxed);
             }
             let is_told_to_wait = matches!(fault, Fault::Transient { pause: Some(_), .. });
             let fault = match fault {
@@ -344,6 +344,7 @@ impl Shared {
     async fn attempt(&self, start: u64, len: u64, got: &mut u64) -> Result<(), Fault> {
         let began = Instant::now();
         let first = *got;
+        self.file.net.requests.fetch_add(1, Relaxed);
         let mut answer = self.file.get(start + *got..start + len).await?;
         while *got < len {
             let Some(mut piece) = answer.body.next().await? else {
@@ -354,8 +355,8 @@ impl Shared {
             };
             piece.truncate(usize::try_from(len - *got).unwrap_or(usize::MAX));
             *got += piece.len() as u64;
-            self.received.fetch_add(piece.len() as u64, Ordering::Relaxed);
-            self.file.net.add_received(piece.len() as u64);
+            self.received.fetch_add(piece.len() as u64, Relaxed);
+            self.file.net.received.fetch_add(piece.len() as u64, Relaxed);
             let mut state = self.state.lock();
             if state.closed {
                 return Ok(());
@@ -367,7 +368,7 @@ impl Shared {
             }
             drop(state);
             self.came.notify_all();
-            let others = self.rate.load(Ordering::Relaxed) as f64 / connections.max(1) as f64;
+            let others = self.rate.load(Relaxed) as f64 / connections.max(1) as f64;
             let seconds = began.elapsed().as_secs_f64();
             if connections > 1
                 && seconds > SLOW.as_secs_f64()
@@ -387,24 +388,24 @@ impl Shared {
             tokio::time::sleep(TICK).await;
             let seconds = last.elapsed().as_secs_f64();
             last = Instant::now();
-            let received = self.received.load(Ordering::Relaxed);
+            let received = self.received.load(Relaxed);
             let rate = (received - before) as f64 / seconds.max(0.001);
             before = received;
             let all_waited = self.file.net.waited();
             let is_waited_for = (all_waited - waited).as_secs_f64() > seconds / 10.0;
             waited = all_waited;
-            self.rate.store(rate as u64, Ordering::Relaxed);
+            self.rate.store(rate as u64, Relaxed);
             let mut state = self.state.lock();
             if state.closed || state.failed.is_some() || state.next >= self.end {
                 return;
             }
             if state.flows {
                 let is_waited_for = is_waited_for || state.waits;
-                let requests = self.requests.swap(0, Ordering::Relaxed);
-                let failed = self.failed.swap(0, Ordering::Relaxed);
+                let requests = self.requests.swap(0, Relaxed);
+                let failed = self.failed.swap(0, Relaxed);
                 state.pace.measured(&Measured { rate, is_waited_for, requests, failed });
             }
-            self.file.net.set_connections(state.pace.connections as u64);
+            self.file.net.connections.store(state.pace.connections as u64, Relaxed);
             drop(state);
             self.wake.notify_waiters();
         }

@@ -1,10 +1,10 @@
 //! Redirects. Credentials stay with the scheme, host and port that they are meant for.
 
 use reqwest::header::{self, HeaderMap};
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Method, StatusCode};
 use url::Url;
 
-use super::fault::{Fault, RefusedRedirect, classify};
+use super::fault::RefusedRedirect;
 
 /// Redirects that one request follows.
 const MOST: usize = 10;
@@ -47,23 +47,6 @@ pub(super) fn keep_headers(headers: &mut HeaderMap, from: &Url, to: &Url) {
     let private: Vec<_> = headers.keys().filter(|name| !PUBLIC.contains(&name.as_str())).cloned().collect();
     for name in private {
         headers.remove(name);
-    }
-}
-
-/// Sends a request without a body, and follows redirects.
-pub(super) async fn send(client: &reqwest::Client, request: RequestBuilder) -> Result<Response, Fault> {
-    let failed = |error: reqwest::Error| classify(&error.without_url());
-    let mut request = request.build().map_err(failed)?;
-    let mut count = 0;
-    loop {
-        let (method, from, mut headers) = (request.method().clone(), request.url().clone(), request.headers().clone());
-        let response = client.execute(request).await.map_err(failed)?;
-        let to = target(&method, &from, response.status(), response.headers(), count);
-        let Some(to) = to.map_err(|error| classify(&error))? else { return Ok(response) };
-        keep_headers(&mut headers, &from, &to);
-        request = reqwest::Request::new(method, to);
-        *request.headers_mut() = headers;
-        count += 1;
     }
 }
 

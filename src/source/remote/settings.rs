@@ -1,7 +1,6 @@
-//! Settings of object stores: of the command line, the environment, and the files of S3's other tools (`profile`).
+//! Settings of object stores from the command line and the environment.
 //!
-//! `object_store` panics at an address or a region that cannot be one: each is checked here, and named by where it is
-//! from.
+//! `object_store` panics on an invalid address or region, so both are checked here.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -33,8 +32,8 @@ pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The settings for a store: variables whose names begin with `prefix`, and `endpoint`, the option, which comes before
-/// them.
+/// Returns the settings of a store: variables whose names begin with `prefix`, and the option `endpoint`, which takes
+/// precedence.
 pub(super) fn all<K: FromStr + AsRef<str>>(prefix: &str, endpoint: Option<(K, &str)>) -> Result<Vec<(K, String)>> {
     let mut found = Vec::new();
     for (name, value) in std::env::vars_os() {
@@ -53,7 +52,7 @@ pub(super) fn all<K: FromStr + AsRef<str>>(prefix: &str, endpoint: Option<(K, &s
     Ok(found)
 }
 
-/// The value of the setting `key`, which is `from` somewhere, as it can be used.
+/// Checks the value of the setting `key`. `from` names its origin in messages.
 pub(super) fn checked(key: &str, value: &str, from: impl Display) -> Result<String> {
     if ADDRESSES.contains(&key) {
         let url = Url::parse(value).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
@@ -66,7 +65,7 @@ pub(super) fn checked(key: &str, value: &str, from: impl Display) -> Result<Stri
                 hint: "write it with http:// or https://, as http://localhost:9000".into(),
             }
         })?;
-        // The path that follows begins with a slash.
+        // The path after it begins with a slash.
         return Ok(url.as_str().trim_end_matches('/').to_owned());
     }
     let is_region = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');

@@ -4,6 +4,7 @@
 use std::hash::Hasher;
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use bytes::{Buf, Bytes};
@@ -58,7 +59,7 @@ impl Single {
             }
         };
         let next = body.next().await?;
-        self.file.net.add_received(next.as_ref().map_or(0, |piece| piece.len() as u64));
+        self.file.net.received.fetch_add(next.as_ref().map_or(0, |piece| piece.len() as u64), Relaxed);
         match (&next, self.file.facts.bytes) {
             (None, Some(bytes)) if self.delivered < bytes => {
                 Err(Fault::transient(format!("the connection ended {} bytes too early", bytes - self.delivered)))
@@ -87,7 +88,7 @@ impl Read for Single {
                     std::thread::sleep(pause);
                 }
             }
-            self.file.net.add_waited(began.elapsed());
+            self.file.net.add_waited(began);
         }
         let count = self.piece.len().min(into.len());
         let room = into.get_mut(..count).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Texts that people write: presets, a node's OPTIONS file, sizes and names on the command line.
+//! Fuzzing of presets, OPTIONS files, sizes and names.
 
 use std::path::Path;
 
@@ -11,11 +11,8 @@ use crate::rocks::options_file::{Line, OptionsFile};
 use crate::source::car::RawCid;
 use crate::text::size;
 
-/// Reads `text` as a preset and as a user's configuration. Every setting it finds is in a line of the text and means
-/// the same on the command line, and every error names a line that is there.
-///
-/// # Panics
-/// When anything of that is not so.
+/// Reads `text` as a preset and as a user's configuration. Panics unless every setting is in a line of the text and means
+/// the same on the command line, and every error names a line of the text.
 pub fn preset(text: &str) {
     let lines = text.lines().count().max(1) + usize::from(text.ends_with('\n'));
     for role in [Role::Preset, Role::UserConfig] {
@@ -45,7 +42,7 @@ fn line_of(origin: &Origin) -> usize {
 
 fn means_the_same_on_the_command_line(given: &Assignment) {
     let Assignment { key, value, .. } = given;
-    // What TOML can quote, an argument cannot always.
+    // TOML can quote names that an argument cannot have.
     if key.name.contains('=') || key.name.trim() != key.name {
         return;
     }
@@ -65,11 +62,8 @@ fn check_error(error: &Error, lines: usize) {
     assert!((1..=lines).contains(&line_of(at)), "line {} of {lines}", line_of(at));
 }
 
-/// Reads `text` as an OPTIONS file. Every entry is what its line says, and a file that is written from them is read as
-/// the same.
-///
-/// # Panics
-/// When anything of that is not so.
+/// Reads `text` as an OPTIONS file. Panics unless every entry matches its line, and a file with these entries has the same
+/// entries.
 pub fn options_file(text: &str) {
     let lines: Vec<&str> = text.lines().collect();
     let file = match OptionsFile::parse(text) {
@@ -87,7 +81,7 @@ pub fn options_file(text: &str) {
         assert_eq!((left.trim(), right.trim()), (name.as_str(), value.as_str()));
     }
     for family in families() {
-        // Groups and names are only put together here: nothing of it may panic.
+        // This must not panic.
         assert!(file.family(&family.name).is_some());
         let _ = file.options(family).to_parser_string();
     }
@@ -120,11 +114,8 @@ fn shape(file: &OptionsFile) -> (Option<String>, Entries, Vec<(String, Entries, 
     (file.rocksdb_version.clone(), entries(&file.db), families)
 }
 
-/// Reads `text` as everything that an argument or an option's value may be: a size, a number with a sign, a block's id, a
-/// CID, a digest, an assignment. What is read and written is read as the same, and every refusal says why.
-///
-/// # Panics
-/// When anything of that is not so.
+/// Reads `text` as a size, a number with a sign, a block's id, a CID, a digest and an assignment. Panics unless values
+/// survive writing and reading, and every error has a message.
 pub fn words(text: &str) {
     match size::parse(text) {
         Ok(bytes) => {
@@ -154,7 +145,7 @@ pub fn words(text: &str) {
     }
 }
 
-/// True if a size is close to a second calculation from the digits and the first letter after them.
+/// True if a size is close to a second calculation.
 fn is_near(text: &str, bytes: u64) -> bool {
     let digits: String = text.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     let unit = text.trim().get(digits.len()..).and_then(|rest| rest.trim_start().chars().next());
@@ -173,7 +164,7 @@ where
     }
 }
 
-/// Sound texts to begin with: every preset that is built in, with the options it comes to as an OPTIONS file, and words.
+/// Valid texts: the built-in presets, OPTIONS files with their options, and words.
 pub fn seeds() -> Texts {
     let presets: Vec<String> = crate::preset::Preset::builtin_names()
         .filter_map(|name| crate::preset::Preset::builtin(name).ok())
@@ -212,7 +203,7 @@ pub fn seeds() -> Texts {
     Texts { presets, options_files, words: words.map(str::to_owned).to_vec() }
 }
 
-/// Sound texts of each kind.
+/// Valid texts of each kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
     /// For [`preset`].

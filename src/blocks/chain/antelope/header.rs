@@ -23,11 +23,11 @@ pub(super) const ID_LEN: usize = 32;
 const SLOTS_START_MS: i64 = 946_684_800_000;
 /// Milliseconds of a slot.
 const SLOT_MS: i64 = 500;
-/// The most producers of a schedule; the chain's own limit is 125.
+/// The most producers of a schedule. The chain's own limit is 125.
 const MAX_PRODUCERS: u32 = 1024;
-/// The most extensions of a header, or of a block; there are three kinds of each, most at most once.
+/// The most extensions of a header, or of a block. There are three kinds of each.
 const MAX_EXTENSIONS: u32 = 64;
-/// The most bytes of one extension: a finalizer policy of the chain's largest size has some 40 KiB.
+/// The most bytes of an extension. The largest finalizer policy has some 40 KiB.
 const MAX_EXTENSION: u32 = 1 << 20;
 /// The most bytes of each part of a WebAuthn signature or key.
 const MAX_WEBAUTHN: u32 = 1 << 16;
@@ -36,14 +36,13 @@ const KEY: usize = 33;
 const SIGNATURE: usize = 65;
 const WEBAUTHN: u32 = 2;
 
-/// The fields of a header.
 pub(super) struct BareHeader {
     slot: u32,
     producer: Name,
     previous: Id,
     pub(super) transaction_root: Id,
     action_root: Id,
-    /// The version of the schedule of producers, which identifies Savanna blocks.
+    /// The version of the schedule of producers.
     pub(super) schedule_version: u32,
 }
 
@@ -63,12 +62,12 @@ pub(in super::super) fn header(block: &[u8]) -> Result<Header, ChainProblem> {
     })
 }
 
-/// The id of the block with this header, its signature left out.
+/// The id of the block with this header, without its signature.
 pub(crate) fn block_id(header: &[u8], number: u32) -> Id {
     Id::from(<[u8; ID_LEN]>::from(Sha256::digest(header))).numbered(number)
 }
 
-/// The root of a block's actions as its header says it. Block 1 has none: nodes put the chain's id there.
+/// The action root in a block's header. Block 1 has the chain's id instead.
 pub(crate) fn action_root(block: &[u8]) -> Result<Id, ChainProblem> {
     bare_header(&mut Reader::new(block, 0)).map(|header| header.action_root)
 }
@@ -112,7 +111,6 @@ fn key(reader: &mut Reader<'_>) -> Result<(), ChainProblem> {
     Ok(())
 }
 
-/// Steps over a signature.
 pub(super) fn signature(reader: &mut Reader<'_>, what: &'static str) -> Result<(), ChainProblem> {
     let kind = kind(reader, what)?;
     reader.take(SIGNATURE, what)?;

@@ -17,7 +17,6 @@ const MAX_ACTIONS: u32 = 1 << 16;
 /// The names of a receipt's states.
 const STATES: [&str; 5] = ["executed", "soft_fail", "hard_fail", "delayed", "expired"];
 
-/// The transactions of a block.
 pub(in super::super) fn transactions(version: u32, block: &[u8], header: &Header) -> Result<Value, ChainProblem> {
     let mut reader = Reader::new(block, header.header_len);
     if version == PRUNABLE {

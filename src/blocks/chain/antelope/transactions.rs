@@ -26,7 +26,7 @@ use super::super::reader::Reader;
 use super::super::{ChainProblem, Header, Id, TransactionOptions, Transactions, merkle};
 use super::header::{ID_LEN, bare_header, extensions, signature};
 
-/// The most receipts of a block; a receipt has 11 bytes at least.
+/// The most receipts of a block.
 pub(super) const MAX_RECEIPTS: u32 = 1 << 20;
 /// The fewest bytes of a receipt.
 pub(super) const SMALLEST: usize = 1 + 4 + 1 + 1 + 4;
@@ -34,14 +34,13 @@ pub(super) const SMALLEST: usize = 1 + 4 + 1 + 1 + 4;
 const MAX_SIGNATURES: u32 = 1 << 16;
 /// The most bytes of each part of a packed transaction.
 pub(super) const MAX_PACKED: u32 = 64 << 20;
-/// The most bytes that a transaction unpacks to, the limit of the nodes.
+/// The most bytes of an unpacked transaction: the limit of nodes.
 pub(super) const MAX_UNPACKED: usize = 1 << 20;
 /// The schedule version of all Savanna blocks.
 const SAVANNA: u32 = 1 << 31;
 /// The version whose transactions can be pruned.
 pub(super) const PRUNABLE: u32 = 4;
 
-/// Reads the transactions of a block.
 pub(in super::super) fn check(
     version: u32,
     block: &[u8],
@@ -74,13 +73,13 @@ pub(in super::super) fn check(
     Ok(found)
 }
 
-/// The root as a header holds it. Uses the leaves' memory.
+/// The root as a header stores it. Uses the leaves' memory.
 pub(crate) fn root(leaves: &mut Vec<merkle::Node>, savanna: bool) -> Id {
     let root = if savanna { merkle::even(leaves) } else { merkle::legacy(leaves) };
     Id::from(root.unwrap_or_default())
 }
 
-/// Steps over a receipt: the id and the leaf, those that the options require.
+/// Reads a receipt. Returns its id and leaf if the options require them.
 fn receipt(
     reader: &mut Reader<'_>,
     version: u32,
@@ -107,7 +106,6 @@ fn receipt(
     Ok((id, digest.filter(|_| options.merkle).map(leaf)))
 }
 
-/// A packed transaction.
 pub(super) struct PackedTransaction<'a> {
     pub(super) compression: u8,
     /// Start of the transaction in the block.

@@ -4,11 +4,11 @@ use super::super::{Family, Header, TransactionOptions, Transactions, merkle};
 use super::transactions::{compare, id, stored, walk};
 use crate::hash::lanes::sha256;
 
-/// Transactions that fill a batch, and bytes of blocks: both stay in a second-level cache.
+/// Transactions and bytes of blocks that fill a batch. Both stay in a second-level cache.
 const TRANSACTIONS: usize = 512;
 const BYTES: usize = 512 << 10;
 
-/// Copies of consecutive blocks, each with what the caller knows of it.
+/// Copies of consecutive blocks, each with the caller's data.
 pub(crate) struct SteemBatch<T> {
     bytes: Vec<u8>,
     blocks: Vec<Block<T>>,

@@ -19,16 +19,15 @@ use super::super::{ChainProblem, Header, Id, Name};
 pub(super) const ID_LEN: usize = 20;
 /// Bytes of a compact, recoverable signature.
 const SIGNATURE: usize = 65;
-/// The most header extensions. A set of three kinds; real headers have at most two.
+/// The most header extensions. Real headers have at most two.
 const MAX_EXTENSIONS: u32 = 16;
 
-/// The fields of a signed header.
 pub(super) struct SignedHeader {
     previous: Id,
     /// Seconds since 1970.
     timestamp: u32,
     producer: Name,
-    /// The merkle root of the transactions according to the header.
+    /// The merkle root of the transactions.
     pub(super) merkle_root: Id,
 }
 

@@ -15,7 +15,6 @@ use super::operations;
 use super::transactions::{FRONT, MAX_OPERATIONS, MAX_TRANSACTIONS, SIGNATURES, SMALLEST, id};
 use super::types::FUTURE;
 
-/// The transactions of a block.
 pub(in super::super) fn transactions(family: Family, block: &[u8], header: &Header) -> Result<Value, ChainProblem> {
     let mut reader = Reader::new(block, header.header_len);
     let count = reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)?;

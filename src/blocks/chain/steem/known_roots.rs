@@ -1,9 +1,9 @@
-//! Blocks of Steem's main network, which Hive shares, whose header names another merkle root than their transactions
-//! have. Nodes let exactly these pass: `shared_db_merkle.hpp` of <https://github.com/steemit/steem>.
+//! Blocks of Steem's main network, which Hive shares, whose transactions do not have the merkle root of the header.
+//! Nodes accept them: `shared_db_merkle.hpp` of <https://github.com/steemit/steem>.
 
 use crate::blocks::chain::Id;
 
-/// Block numbers, ascending, and the roots of the transactions as they are stored.
+/// Block numbers, and the roots of the stored transactions.
 const KNOWN: [(u32, &str); 8] = [
     (3_705_111, "0a8f0fd5450c3706ec8b8cbad795cd0b3679bf35"),
     (3_705_120, "2027edb72b671f7011c8cc4c7a8b59c39b305093"),
@@ -15,7 +15,7 @@ const KNOWN: [(u32, &str); 8] = [
     (5_435_426, "0b32538b2d22bd3146d54b6e3cb5ae8b9780e8a5"),
 ];
 
-/// True if the block is known to have this root although its header differs.
+/// True if the block has this root although its header differs.
 pub(super) fn is_known(block: u32, root: Id) -> bool {
     KNOWN.iter().any(|(number, known)| *number == block && known.parse() == Ok(root))
 }

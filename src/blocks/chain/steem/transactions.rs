@@ -18,7 +18,7 @@ use super::header::{ID_LEN, signed_header};
 use super::types::{FUTURE, SIGNATURE as SIGNATURE_FIELD, TIME, U16, U32};
 use super::{known_roots, operations};
 
-/// The most transactions of a block. A transaction has 13 bytes at least, a block 2 MiB at most.
+/// The most transactions of a block, which has at most 2 MiB.
 pub(super) const MAX_TRANSACTIONS: u32 = 1 << 20;
 /// The most operations of a transaction.
 pub(super) const MAX_OPERATIONS: u32 = 1 << 20;
@@ -28,7 +28,6 @@ pub(super) const SMALLEST: usize = 13;
 pub(super) const FRONT: &[Field] = &[U16, U32, TIME];
 pub(super) const SIGNATURES: &[Field] = &[Field::List(&[SIGNATURE_FIELD])];
 
-/// Reads the transactions of a block.
 pub(in super::super) fn check(
     family: Family,
     block: &[u8],
@@ -98,7 +97,7 @@ pub(super) fn compare(block: &[u8], header: &Header, computed: Id) -> Result<(),
     Ok(())
 }
 
-/// The id of a transaction whose digest is that of all but the signatures.
+/// The id of a transaction from its digest without the signatures.
 pub(super) fn id(digest: &merkle::Node) -> Id {
     let mut id = [0; ID_LEN];
     id.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);

@@ -2,7 +2,6 @@
 
 use super::field::Field::{self, Asset, Fixed, Group, List, Optional, Text, Variant};
 
-/// An account's name.
 pub(super) const NAME: Field = Text;
 pub(super) const NAMES: Field = List(&[NAME]);
 pub(super) const U8: Field = Fixed(1);
@@ -21,9 +20,9 @@ pub(super) const PRICE: Field = Group(&[Asset, Asset]);
 /// Threshold, accounts and keys, each with a weight.
 pub(super) const AUTHORITY: Field = Group(&[U32, List(&[NAME, U16]), List(&[KEY, U16])]);
 pub(super) const OPTIONAL_AUTHORITY: Field = Optional(&[AUTHORITY]);
-/// Extensions that are kept for the future: no kind has a body yet.
+/// Extensions for the future. No kind has a body yet.
 pub(super) const FUTURE: Field = List(&[Variant(&[&[]])]);
-/// Proposals of miners and witnesses: the fee for an account, the size of blocks, the rate of interest.
+/// The fee for an account, the size of blocks, the rate of interest.
 pub(super) const PROPERTIES: Field = Group(&[Asset, U32, U16]);
 /// Shares of a reward for others.
 pub(super) const BENEFICIARIES: Field = List(&[Variant(&[&[List(&[NAME, U16])]])]);
@@ -36,5 +35,5 @@ pub(super) const WORK_2: Field =
     Variant(&[&[WORK_INPUT, U32], &[WORK_INPUT, U32, U32, SHA256, List(&[U32]), BLOCK_ID, U32]]);
 /// A new end of a proposal, or nothing.
 pub(super) const PROPOSAL_UPDATES: Field = List(&[Variant(&[&[], &[TIME]])]);
-/// A number that tells two recurrent transfers between the same accounts apart, or nothing.
+/// A number that identifies one of the recurrent transfers between two accounts, or nothing.
 pub(super) const RECURRENCES: Field = List(&[Variant(&[&[], &[U8]])]);

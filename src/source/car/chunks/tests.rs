@@ -56,19 +56,7 @@ fn open(bytes: &[u8], way: Way, limits: Limits) -> Result<(Header, Chunks)> {
         Way::File | Way::Mapped => {
             let mut file = tempfile::tempfile().expect("a file");
             file.write_all(bytes).expect("room");
-            let size = Some(bytes.len() as u64);
-            let body = Body::File(file);
-            let compression = crate::source::input::Compression::None;
-            Input {
-                name: "file".into(),
-                size,
-                compression,
-                blocks: None,
-                body,
-                file: None,
-                remote: None,
-                expected: None,
-            }
+            Input::plain("file", bytes.len() as u64, Body::File(file))
         }
         Way::Pipe => stream(bytes.to_vec())?,
         Way::Zstd => {

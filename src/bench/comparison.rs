@@ -1,0 +1,261 @@
+//! A comparison: the plan of its runs, their order, and the report after each.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::figures::figures;
+use super::machine::machine;
+use super::matrix;
+use super::options::BenchOptions;
+use super::pace::Pace;
+use super::runner::{Runner, Turn, WorkDir};
+use super::schedule;
+use super::snapshot::{Snapshot, absolute};
+use super::store::Store;
+use crate::error::{Error, Result};
+use crate::preset::Preset;
+use crate::progress::Silent;
+use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, Run, Setup, SnapshotInfo, Variant};
+use crate::source::remote::take_secrets;
+use crate::text::size::counted;
+
+/// Receives the progress of a comparison.
+pub trait BenchObserver {
+    /// A run begins.
+    fn begins(&self, step: &Step) {
+        let _ = step;
+    }
+
+    /// A part of the run begins; `action` is one word.
+    fn does(&self, action: &'static str) {
+        let _ = action;
+    }
+
+    /// The download of the snapshot has received `received` of `bytes`.
+    fn fetches(&self, received: u64, bytes: u64) {
+        let _ = (received, bytes);
+    }
+
+    /// A run has ended.
+    fn ends(&self, run: &Run) {
+        let _ = run;
+    }
+
+    /// A note for the user.
+    fn note(&self, text: &str) {
+        let _ = text;
+    }
+}
+
+impl BenchObserver for Silent {}
+
+/// A run that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The variant; [`COPY`] for the copy.
+    pub variant: String,
+    /// The round, from 0.
+    pub round: u32,
+    /// True if the round only warms up.
+    pub warmup: bool,
+    /// The number of the run, from 1.
+    pub number: usize,
+    /// The number of all runs.
+    pub of: usize,
+    /// The forecast for this run.
+    pub expected: Option<Duration>,
+    /// The forecast for this run and those after it.
+    pub left: Option<Duration>,
+}
+
+/// Compares presets.
+///
+/// # Errors
+/// [`Error::Usage`]: the options do not make a comparison; [`Error::Preset`]: a preset is wrong; [`Error::BadInput`]: the
+/// snapshot is wrong; [`Error::State`]: `out` has another comparison; [`Error::Io`]: the disk or the network fails;
+/// [`Error::Interrupted`]: the caller cancelled it. A failed import is a result.
+pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<BenchReport> {
+    let (options, variants, mut snapshot) = prepare(options)?;
+    compare(&options, variants, &mut snapshot, observer)
+}
+
+/// Checks the options before anything is written; returns them without secrets, with the variants and the snapshot.
+pub(super) fn prepare(options: &BenchOptions) -> Result<(BenchOptions, Vec<Variant>, Snapshot)> {
+    let mut options = options.clone();
+    take_secrets(&mut options.source, &mut options.network);
+    let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
+    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
+    options.reference = Some(reference(options.reference.as_deref(), &names)?);
+    if options.runs == 0 {
+        return Err(Error::Usage { reason: "no rounds, no results".into(), hint: "give --runs 3 or more".into() });
+    }
+    let snapshot = Snapshot::probe(&options.source, &options.network)?;
+    Ok((options, variants, snapshot))
+}
+
+/// Makes the runs that are not stored yet.
+pub(super) fn compare(
+    options: &BenchOptions,
+    variants: Vec<Variant>,
+    snapshot: &mut Snapshot,
+    observer: &dyn BenchObserver,
+) -> Result<BenchReport> {
+    let (mut store, runs) = Store::open(&options.out, &identity(options, &variants, snapshot)?)?;
+    let dir = options.dir.as_deref().unwrap_or(&options.out);
+    let work_dir = WorkDir::take(dir)?;
+    let plan = plan(options, &variants);
+    let is_done = |(name, turn): &(String, Turn)| {
+        runs.iter().any(|run| run.variant == *name && (run.round, run.warmup) == (turn.round, turn.warmup))
+    };
+    let todo: Vec<(usize, &(String, Turn))> = plan.iter().enumerate().filter(|(_, turn)| !is_done(turn)).collect();
+    let bytes = snapshot.bytes;
+    let source = match todo.is_empty() {
+        true => &options.source,
+        false => snapshot.local(dir, &options.stop, &|received, bytes| observer.fetches(received, bytes))?,
+    };
+    let runner = Runner { options, source, work_dir, watch: &|action| observer.does(action) };
+    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
+    let mut report = BenchReport {
+        schema: BENCH_SCHEMA.into(),
+        machine: machine(dir),
+        snapshot: SnapshotInfo { path: options.source.display().to_string(), bytes, blocks: None, payload_bytes: None },
+        setup: Setup {
+            command: options.command.clone(),
+            runs: options.runs,
+            warmup: options.warmup,
+            order: options.order.name().into(),
+            seed: options.seed,
+            cache: if options.cold { "cold" } else { "warm" }.into(),
+            budget_seconds: options.budget.map(|budget| budget.as_secs_f64()),
+            lookups: options.lookups,
+            complete: false,
+            notes: Vec::new(),
+        },
+        variants,
+        figures: figures(&names, &reference(options.reference.as_deref(), &names)?, options.margin, &runs),
+        runs,
+    };
+
+    let start = Instant::now();
+    let budget = || options.budget.map(|budget| budget.saturating_sub(start.elapsed()));
+    let mut pace = Pace::default();
+    for (done, (index, (name, turn))) in todo.iter().enumerate() {
+        if options.stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let expected = pace.expected(name);
+        if budget().is_some_and(|left| left <= expected.unwrap_or_default()) {
+            let all = counted(plan.len() as u64, "run", "runs");
+            let text = format!("the budget of time is used up: {} of {all} were not made", todo.len() - done);
+            observer.note(&text);
+            report.setup.notes.push(text);
+            break;
+        }
+        let begun = Instant::now();
+        let left: Option<Duration> = todo.iter().skip(done).map(|(_, (name, _))| pace.expected(name)).sum();
+        observer.begins(&Step {
+            variant: name.clone(),
+            round: turn.round,
+            warmup: turn.warmup,
+            number: index + 1,
+            of: plan.len(),
+            expected,
+            left: left.map(|left| budget().map_or(left, |budget| left.min(budget))),
+        });
+        let run = match report.variants.iter().find(|variant| variant.name == *name) {
+            Some(variant) => runner.import(variant, *turn)?,
+            None => runner.copy(*turn)?,
+        };
+        pace.note(name, begun.elapsed());
+        store.append(&run)?;
+        observer.ends(&run);
+        report.runs.push(run);
+        complete(&mut report, plan.len());
+        store.save(&report)?;
+    }
+    complete(&mut report, plan.len());
+    store.save(&report)?;
+    Ok(report)
+}
+
+/// Computes the figures of a saved comparison again, with another reference or margin if given.
+///
+/// # Errors
+/// [`Error::Usage`]: the reference is no variant.
+pub fn analyse_again(report: &mut BenchReport, named: Option<&str>, margin: Option<f64>) -> Result<()> {
+    let names = report.names();
+    let reference = reference(named.or(Some(&report.figures.reference)), &names)?;
+    report.figures = figures(&names, &reference, margin.unwrap_or(report.figures.margin), &report.runs);
+    Ok(())
+}
+
+/// Completes the report from its runs.
+fn complete(report: &mut BenchReport, planned: usize) {
+    report.setup.complete = report.runs.len() >= planned;
+    report.figures = figures(&report.names(), &report.figures.reference, report.figures.margin, &report.runs);
+    let imports = || report.runs.iter().filter_map(|run| Some((&run.variant, run.import.as_ref()?)));
+    report.snapshot.blocks = imports().next().map(|(_, import)| import.blocks);
+    report.snapshot.payload_bytes = imports().next().map(|(_, import)| import.payload_bytes);
+    for variant in &mut report.variants {
+        if let Some((_, import)) = imports().find(|(name, _)| **name == variant.name) {
+            variant.options.clone_from(&import.options);
+        }
+    }
+}
+
+/// Returns all runs in their order.
+fn plan(options: &BenchOptions, variants: &[Variant]) -> Vec<(String, Turn)> {
+    let all: Vec<String> =
+        std::iter::once(COPY.to_owned()).chain(variants.iter().map(|variant| variant.name.clone())).collect();
+    let rounds = (0..options.warmup).map(|round| (round, true)).chain((0..options.runs).map(|round| (round, false)));
+    rounds
+        .zip(0..)
+        .flat_map(|((round, warmup), number)| {
+            let order = schedule::order_round(&all, options.order, options.seed, number);
+            order.into_iter().zip(0..).map(move |(name, position)| (name, Turn { round, position, warmup }))
+        })
+        .collect()
+}
+
+/// Returns the identity of a comparison: everything but the number of rounds.
+fn identity(options: &BenchOptions, variants: &[Variant], snapshot: &Snapshot) -> Result<Map<String, Value>> {
+    let variants = variants.iter().map(|variant| {
+        let digest = text_digest(&Preset::find(&variant.preset)?.all_text());
+        let Variant { name, set, arguments, .. } = variant;
+        Ok(json!({ "name": name, "preset_text": digest, "set": set, "arguments": arguments }))
+    });
+    let identity = json!({
+        "schema": "bedload-bench-identity-1",
+        "snapshot": absolute(&options.source),
+        "snapshot_bytes": snapshot.bytes,
+        "snapshot_modified_ms": snapshot.modified_ms,
+        "snapshot_tag": snapshot.tag,
+        "variants": variants.collect::<Result<Vec<Value>>>()?,
+        "warmup": options.warmup,
+        "order": options.order.name(),
+        "seed": options.seed,
+        "cold": options.cold,
+        "lookups": options.lookups,
+        "scan": options.scan,
+        "dir": absolute(options.dir.as_deref().unwrap_or(&options.out)),
+        "bedload": env!("CARGO_PKG_VERSION"),
+    });
+    Ok(if let Value::Object(map) = identity { map } else { Map::new() })
+}
+
+pub(super) fn text_digest(text: &str) -> String {
+    format!("{:016x}", twox_hash::XxHash3_64::oneshot(text.as_bytes()))
+}
+
+/// Returns the named variant, or the first one.
+fn reference(named: Option<&str>, names: &[String]) -> Result<String> {
+    let Some(named) = named else { return Ok(names.first().cloned().unwrap_or_default()) };
+    if names.iter().any(|name| name == named) {
+        return Ok(named.to_owned());
+    }
+    Err(Error::Usage {
+        reason: format!("the reference `{named}` is not compared"),
+        hint: format!("it is one of: {}; every preset is held against `{COPY}` besides", names.join(", ")),
+    })
+}

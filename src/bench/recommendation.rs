@@ -1,0 +1,362 @@
+//! Recommends a variant if the runs show that it is fast enough.
+//!
+//! A variant passes if it is shown to be slower than each other one by at most a margin: in enough rounds, and with the whole
+//! interval of each ratio of total times (import, compaction and scan). All these tests must hold, so their number does
+//! not weaken them (Berger 1982). The fastest variant that passes is recommended, or one that is shown to look keys up
+//! faster. If none passes, the spread so far gives the number of further rounds that would probably decide. A variant with
+//! a failed run is never recommended if another one has none.
+
+use crate::report::bench::{Better, Decision, Metric, Pick, Recommendation, Run, VariantFigures, metric, some_of};
+use crate::report::statistics::{LEAST_PAIRS, MOST_MORE_PAIRS, Ratio, Verdict, is_below, more_pairs};
+use crate::text::size::counted;
+
+/// Metrics of the total time. The first one that all variants have is compared.
+const TOTAL: [&str; 2] = ["total_seconds", "wall_seconds"];
+
+pub(super) fn recommend(all: &[VariantFigures], runs: &[Run], margin: f64) -> Option<Recommendation> {
+    let sound: Vec<&VariantFigures> = all.iter().filter(|it| it.failed == 0).collect();
+    let candidates =
+        if sound.iter().any(|it| it.runs > 0) { sound } else { all.iter().filter(|it| it.runs > 0).collect() };
+    let ran: Vec<&VariantFigures> = candidates.iter().copied().filter(|it| it.runs > 0).collect();
+    let total = metric(TOTAL.iter().find(|key| ran.iter().all(|it| it.median(key).is_some()))?)?;
+    let by_total = pick(&ran, runs, total)?;
+    // A single variant that has run is not the best one if others have no run yet.
+    let is_compared = ran.len() > 1 || candidates.len() == 1;
+    let best = |key| metric(key).filter(|_| is_compared).and_then(|metric| pick(&ran, runs, metric));
+    let (by_memory, by_reads) = (best("peak_rss_bytes"), best("lookups_per_second"));
+
+    let judge = Judge { candidates: &candidates, runs, total, limit: 1.0 + margin };
+    let (decision, more_rounds, default, reason) = match candidates[..] {
+        [only] => {
+            let others = if all.len() == 1 { "nothing else was compared" } else { "no other ran without a failure" };
+            (Decision::Only, None, Some(only.variant.clone()), others.to_owned())
+        }
+        _ => match judge.choose(&by_total.variant) {
+            Some((chosen, reason)) => (Decision::Use, None, Some(chosen), reason),
+            None => {
+                let (more, reason) = judge.describe_undecided(&by_total.variant);
+                (Decision::NotDecided, more, None, reason)
+            }
+        },
+    };
+    let trade_off = default.as_ref().map(|name| trade_off(name, &ran, total, by_memory.as_ref(), by_reads.as_ref()));
+    let failed = all.iter().filter(|it| it.failed > 0).map(|it| {
+        let why = it.errors.first().map_or("", String::as_str);
+        let of = counted((it.failed + it.runs) as u64, "run", "runs");
+        format!("`{}` failed in {} of {of} ({why})", it.variant, it.failed)
+    });
+    let caveats = failed.chain(digests_differ(runs)).collect();
+    Some(Recommendation { decision, more_rounds, by_total, by_memory, by_reads, default, reason, trade_off, caveats })
+}
+
+/// Compares the candidates by total time.
+struct Judge<'a> {
+    /// All variants that are compared, also those without a run.
+    candidates: &'a [&'a VariantFigures],
+    runs: &'a [Run],
+    total: &'static Metric,
+    /// A ratio passes if its interval is below.
+    limit: f64,
+}
+
+impl Judge<'_> {
+    /// Returns the ratios of `variant` to each other one; `None` if no round has both.
+    fn ratios(&self, variant: &str) -> Vec<(&str, Option<Ratio>)> {
+        let others = self.candidates.iter().filter(|other| other.variant != variant);
+        others.map(|other| (other.variant.as_str(), self.total.ratio(self.runs, variant, &other.variant))).collect()
+    }
+
+    fn passes(&self, variant: &str) -> bool {
+        self.ratios(variant).iter().all(|(_, ratio)| ratio.as_ref().is_some_and(|it| is_below(it, self.limit)))
+    }
+
+    /// Returns the variant to use and the reason; `None` if none passes.
+    fn choose(&self, fastest: &str) -> Option<(String, String)> {
+        let mut passing: Vec<&VariantFigures> =
+            self.candidates.iter().copied().filter(|it| self.passes(&it.variant)).collect();
+        let time = |it: &VariantFigures| it.median(self.total.key).unwrap_or(f64::MAX);
+        passing.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        let first = *passing.first()?;
+        let margin = percent(self.limit - 1.0);
+        if let Some(better) = self.find_faster_lookups(&passing) {
+            let reason = format!(
+                "it is shown to take at most {margin} longer in total than any other, and to look keys up faster than `{}`",
+                first.variant
+            );
+            return Some((better.variant.clone(), reason));
+        }
+        let ratios = self.ratios(&first.variant);
+        let open = |(_, ratio): &&(&str, Option<Ratio>)| ratio.as_ref().is_none_or(|it| it.verdict != Verdict::Lower);
+        let alike: Vec<&str> = ratios.iter().filter(open).map(|(name, _)| *name).collect();
+        let reason = match alike[..] {
+            [] => "the shortest total time, by more than the noise".into(),
+            _ if first.variant == fastest => format!(
+                "the shortest median of total time; shown to take at most {margin} longer than {}",
+                some_of(&alike)
+            ),
+            _ => format!("it is shown to take at most {margin} longer in total than any other"),
+        };
+        Some((first.variant.clone(), reason))
+    }
+
+    /// Returns the variant with the fastest lookups among those that are shown to be better at it than the first.
+    fn find_faster_lookups<'b>(&self, passing: &[&'b VariantFigures]) -> Option<&'b VariantFigures> {
+        let lookups = metric("lookups_per_second")?;
+        let (first, rest) = passing.split_first()?;
+        let is_shown = |it: &&&VariantFigures| {
+            lookups.ratio(self.runs, &first.variant, &it.variant).is_some_and(|ratio| is_below(&ratio, 1.0))
+        };
+        let rate = |it: &VariantFigures| it.median(lookups.key).unwrap_or(0.0);
+        rest.iter().filter(is_shown).max_by(|a, b| rate(a).total_cmp(&rate(b))).copied()
+    }
+
+    /// Returns the number of further rounds that would probably decide, and the reason.
+    fn describe_undecided(&self, fastest: &str) -> (Option<u32>, String) {
+        // The variant that needs the fewest rounds to pass decides.
+        let needed = |variant: &str| -> Option<usize> {
+            let each = self.ratios(variant).into_iter().map(|(_, ratio)| match ratio {
+                None => Some(LEAST_PAIRS),
+                Some(ratio) => more_pairs(&ratio, self.limit),
+            });
+            each.collect::<Option<Vec<usize>>>()?.into_iter().max()
+        };
+        let more = self.candidates.iter().filter_map(|it| needed(&it.variant)).min().map(|more| more.max(1));
+        let worst = self.ratios(fastest).into_iter().max_by(|(_, a), (_, b)| upper_end(a).total_cmp(&upper_end(b)));
+        let so_far = match worst {
+            Some((other, None)) => format!("`{other}` has no run beside one of `{fastest}` yet"),
+            Some((other, Some(Ratio { low: Some(low), high: Some(high), pairs, .. }))) => format!(
+                "after {pairs} rounds `{fastest}` is the fastest by the median, but may take {low:.2} to {high:.2} times the \
+                 total time of `{other}`"
+            ),
+            Some((other, Some(_))) => {
+                format!("one round of `{fastest}` and `{other}` has no spread that shows anything")
+            }
+            None => String::new(),
+        };
+        let advice = match more {
+            Some(more) => {
+                let made = self.candidates.iter().map(|it| it.runs + it.failed).max().unwrap_or(0);
+                format!("run {} (--runs {})", counted(more as u64, "more round", "more rounds"), made + more)
+            }
+            None => format!("more than {MOST_MORE_PAIRS} more rounds would be needed at this spread"),
+        };
+        (more.and_then(|more| u32::try_from(more).ok()), format!("{advice}; {so_far}"))
+    }
+}
+
+/// Returns the upper end of a ratio.
+fn upper_end(ratio: &Option<Ratio>) -> f64 {
+    ratio.as_ref().and_then(|ratio| ratio.high).unwrap_or(f64::INFINITY)
+}
+
+/// Formats a share as `5 %`.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if (percent - percent.round()).abs() < 0.05 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// Returns the best variant by one metric, and those that are not shown to be worse.
+fn pick(candidates: &[&VariantFigures], runs: &[Run], metric: &Metric) -> Option<Pick> {
+    let mut ranked: Vec<(&VariantFigures, f64)> =
+        candidates.iter().filter_map(|it| Some((*it, it.median(metric.key)?))).collect();
+    ranked.sort_by(|(_, a), (_, b)| match metric.better {
+        Better::Lower => a.total_cmp(b),
+        Better::Higher => b.total_cmp(a),
+    });
+    let ((best, median), rest) = ranked.split_first()?;
+    let worse = if metric.better == Better::Lower { Verdict::Higher } else { Verdict::Lower };
+    let is_shown = |other: &VariantFigures| {
+        metric.ratio(runs, &other.variant, &best.variant).is_some_and(|ratio| ratio.verdict == worse)
+    };
+    Some(Pick {
+        variant: best.variant.clone(),
+        metric: metric.key.to_owned(),
+        median: *median,
+        no_difference_to: rest.iter().filter(|(it, _)| !is_shown(it)).map(|(it, _)| it.variant.clone()).collect(),
+    })
+}
+
+/// Describes the advantages of other variants over `default`.
+fn trade_off(
+    default: &str,
+    candidates: &[&VariantFigures],
+    total: &Metric,
+    by_memory: Option<&Pick>,
+    by_reads: Option<&Pick>,
+) -> String {
+    let of = |name: &str, key: &str| candidates.iter().find(|it| it.variant == name).and_then(|it| it.median(key));
+    let times = |name: &str, key: &str| Some(of(name, key)? / of(default, key)?);
+    let mut others = Vec::new();
+    let gives_up = |pick: &&Pick| pick.variant != default && !pick.no_difference_to.iter().any(|name| name == default);
+    if let Some(pick) = by_memory.filter(gives_up)
+        && let (Some(memory), Some(time)) = (times(&pick.variant, "peak_rss_bytes"), times(&pick.variant, total.key))
+    {
+        others.push(format!("`{}` takes {memory:.2} times its memory and {time:.2} times its time", pick.variant));
+    }
+    if let Some(pick) = by_reads.filter(gives_up)
+        && let (Some(reads), Some(time)) = (times(&pick.variant, "lookups_per_second"), times(&pick.variant, total.key))
+    {
+        others.push(format!("`{}` looks up {reads:.2} times as many keys in {time:.2} times its time", pick.variant));
+    }
+    match others[..] {
+        [] => "nothing measured here is given up for it.".into(),
+        _ => format!("{}.", others.join("; ")),
+    }
+}
+
+/// All variants must have made the same records.
+fn digests_differ(runs: &[Run]) -> Option<String> {
+    let mut imports = runs.iter().filter_map(|run| Some((&run.variant, &run.import.as_ref()?.digest)));
+    let (first, a) = imports.next()?;
+    let (other, b) = imports.find(|(_, digest)| *digest != a)?;
+    Some(format!("`{first}` and `{other}` made different databases (content digests {a} and {b})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::figures;
+    use super::super::testing::{failed, run};
+    use super::*;
+
+    const MARGIN: f64 = 0.05;
+
+    fn judged_with(runs: &[Run], names: &[&str], margin: f64) -> Recommendation {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        figures(&names, &names[0], margin, runs).recommendation.expect("something ran")
+    }
+
+    fn judged(runs: &[Run], names: &[&str]) -> Recommendation {
+        judged_with(runs, names, MARGIN)
+    }
+
+    fn rounds(list: &[(&str, f64, f64)]) -> Vec<Run> {
+        let noise = [1.0, 1.02, 0.99];
+        (0..3)
+            .flat_map(|round| {
+                list.iter().map(move |(name, wall, lookups)| run(name, round, wall * noise[round as usize], *lookups))
+            })
+            .collect()
+    }
+
+    /// Runs of one variant by their total seconds, of which the scan takes a quarter of a second.
+    fn totals(name: &str, lookups: f64, totals: &[f64]) -> Vec<Run> {
+        totals.iter().zip(0..).map(|(total, round)| run(name, round, total - 0.25, lookups)).collect()
+    }
+
+    fn decided(found: &Recommendation) -> (Decision, Option<u32>, Option<&str>) {
+        (found.decision, found.more_rounds, found.default.as_deref())
+    }
+
+    #[test]
+    fn fastest_variant_is_recommended() {
+        let found = judged(&rounds(&[("slow", 4.0, 900.0), ("fast", 1.0, 300.0)]), &["slow", "fast"]);
+        assert_eq!(decided(&found), (Decision::Use, None, Some("fast")));
+        assert_eq!(found.by_total.variant, "fast");
+        assert_eq!(found.reason, "the shortest total time, by more than the noise");
+        assert_eq!(found.by_reads.expect("measured").variant, "slow");
+        let trade_off = "`slow` looks up 3.00 times as many keys in 3.40 times its time.";
+        assert_eq!(found.trade_off.as_deref(), Some(trade_off));
+        assert_eq!(found.caveats, Vec::<String>::new());
+    }
+
+    #[test]
+    fn equality_must_be_shown() {
+        // Two rounds, 0.5 and 6 times: the interval of the ratio is 0.10 to 30 or wider.
+        let mut runs = totals("a", 300.0, &[1.0, 1.0]);
+        runs.extend(totals("b", 9000.0, &[1.4, 2.2]));
+        let found = judged(&runs, &["a", "b"]);
+        let (decision, more, default) = decided(&found);
+        assert_eq!((decision, default), (Decision::NotDecided, None), "{}", found.reason);
+        assert_eq!(more, Some(2));
+        assert_eq!(found.trade_off, None);
+        assert_eq!(
+            found.reason,
+            "run 2 more rounds (--runs 4); after 2 rounds `a` is the fastest by the median, but may take 0.03 to 10.06 times the \
+             total time of `b`"
+        );
+    }
+
+    #[test]
+    fn fast_lookups_do_not_excuse_slow_imports() {
+        let mut runs = totals("a", 300.0, &[1.0, 1.1, 0.9, 1.0, 1.05]);
+        runs.extend(totals("b", 9000.0, &[2.0, 1.0, 3.0, 2.2, 2.0]));
+        let found = judged(&runs, &["b", "a"]);
+        assert_ne!(found.default.as_deref(), Some("b"), "{}", found.reason);
+        assert_eq!(judged_with(&runs, &["b", "a"], 0.5).default.as_deref(), Some("a"), "a wide margin decides");
+    }
+
+    #[test]
+    fn faster_lookups_decide_among_equals() {
+        let mut runs = totals("a", 300.0, &[1.25, 1.27, 1.24, 1.25, 1.26]);
+        runs.extend(totals("b", 900.0, &[1.26, 1.27, 1.25, 1.24, 1.28]));
+        let found = judged(&runs, &["a", "b"]);
+        assert_eq!(found.by_total.variant, "a");
+        assert_eq!(found.by_total.no_difference_to, ["b"]);
+        assert_eq!(decided(&found), (Decision::Use, None, Some("b")), "{}", found.reason);
+        assert_eq!(
+            found.reason,
+            "it is shown to take at most 5 % longer in total than any other, and to look keys up faster than `a`"
+        );
+        assert_eq!(found.trade_off.as_deref(), Some("nothing measured here is given up for it."));
+        let found = judged_with(&runs, &["a", "b"], 0.001);
+        assert_eq!((found.decision, found.default), (Decision::NotDecided, None), "by another margin nothing is shown");
+    }
+
+    #[test]
+    fn fastest_of_equals_is_recommended() {
+        let mut runs = totals("a", 300.0, &[1.25, 1.27, 1.24, 1.25, 1.26]);
+        runs.extend(totals("b", 300.0, &[1.26, 1.27, 1.25, 1.24, 1.28]));
+        let found = judged(&runs, &["a", "b"]);
+        assert_eq!(decided(&found), (Decision::Use, None, Some("a")));
+        assert_eq!(found.reason, "the shortest median of total time; shown to take at most 5 % longer than `b`");
+    }
+
+    #[test]
+    fn failed_variant_is_not_recommended() {
+        let mut runs = rounds(&[("a", 1.0, 1.0), ("b", 3.0, 1.0)]);
+        runs.push(failed("a", 3, "out of room"));
+        let found = judged(&runs, &["a", "b"]);
+        assert_eq!(decided(&found), (Decision::Only, None, Some("b")));
+        assert_eq!(found.caveats, ["`a` failed in 1 of 4 runs (import: out of room)"]);
+    }
+
+    #[test]
+    fn variants_without_runs_prevent_a_decision() {
+        let mut runs = totals("a", 300.0, &[1.0, 1.1, 0.9]);
+        let found = judged(&runs, &["a", "b"]);
+        assert_eq!(decided(&found), (Decision::NotDecided, Some(3), None));
+        assert_eq!(found.reason, "run 3 more rounds (--runs 6); `b` has no run beside one of `a` yet");
+        runs.extend((0..3).map(|round| failed("b", round, "out of room")));
+        let found = judged(&runs, &["a", "b"]);
+        assert_eq!(decided(&found), (Decision::Only, None, Some("a")));
+        assert_eq!(found.reason, "no other ran without a failure");
+        assert_eq!(judged(&runs, &["a"]).reason, "nothing else was compared");
+    }
+
+    #[test]
+    fn one_round_decides_nothing() {
+        let mut runs = vec![run("a", 0, 1.0, 1.0), run("b", 0, 4.0, 1.0)];
+        runs[1].import.as_mut().expect("an import").digest = "ff".into();
+        let found = judged(&runs, &["a", "b"]);
+        assert_eq!(decided(&found), (Decision::NotDecided, Some(2), None));
+        assert_eq!(
+            found.reason,
+            "run 2 more rounds (--runs 3); one round of `a` and `b` has no spread that shows anything"
+        );
+        assert_eq!(found.by_total.no_difference_to, ["b"]);
+        assert_eq!(found.caveats, ["`a` and `b` made different databases (content digests 00 and ff)"]);
+    }
+
+    #[test]
+    fn uneven_rounds_give_no_number() {
+        let mut runs = totals("a", 1.0, &[1.0, 9.0, 1.0]);
+        runs.extend(totals("b", 1.0, &[9.0, 1.0, 1.0]));
+        let found = judged(&runs, &["a", "b"]);
+        assert_eq!(decided(&found), (Decision::NotDecided, None, None));
+        assert!(
+            found.reason.starts_with("more than 100 more rounds would be needed at this spread"),
+            "{}",
+            found.reason
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! Blocks before their partitions are built: in the chunks of mapped files, copied to pieces of memory, or spilled.
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::load::car::blocks::Block;
+use crate::os::buffer::{Buffer, Slab};
+use crate::sort::entries::{BlockArena, Entry, Unsorted};
+use crate::sort::key::KeyLayout;
+use crate::sort::marks::{Mark, add_mark};
+use crate::sort::router::{Route, Router};
+use crate::sort::spill::{Spill, no_partition};
+use crate::source::car::chunk::{Chunk, ChunkBytes};
+
+/// The least bytes of a piece that blocks are copied to, a page; and the most full pieces that the memory is divided into. Each
+/// may be a map of its own, of which Linux gives a process 65,530 (`vm.max_map_count`).
+const LEAST_PIECE: u64 = 4 << 10;
+const MOST_PIECES: u64 = 1 << 15;
+
+/// The blocks of all workers.
+pub(super) enum StoredBlocks {
+    Memory {
+        /// Chunks of mapped files, which all partitions share.
+        arena: BlockArena,
+        /// For each partition, its blocks if they were copied. Their memory is freed when the partition is built.
+        copies: Vec<Mutex<Option<BlockArena>>>,
+        /// For each partition, the entries of each worker.
+        entries: Vec<Unsorted>,
+        /// For each partition, the verified records.
+        contents: Vec<Content>,
+    },
+    Spilled(Spill),
+}
+
+impl StoredBlocks {
+    /// Joins the blocks of the workers, but for partitions that are not wanted.
+    pub fn of_workers(
+        workers: impl IntoIterator<Item = WorkerBlocks>,
+        router: &Router,
+        layout: KeyLayout,
+        is_wanted: impl Fn(u32) -> bool,
+    ) -> Self {
+        let partitions = router.partitions();
+        let mut arena = BlockArena::new(layout);
+        let mut entries: Vec<Unsorted> = (0..partitions).map(|_| Unsorted::default()).collect();
+        let mut copies: Vec<Option<BlockArena>> = (0..partitions).map(|_| None).collect();
+        let mut contents = vec![Content::default(); partitions as usize];
+        for worker in workers {
+            contents.iter_mut().zip(&worker.contents).for_each(|(all, mine)| all.merge(*mine));
+            for HeldChunk { index, source, bytes } in worker.chunks {
+                arena.insert(index, bytes, vec![Mark { at: 0, source }]);
+            }
+            let (workers, number) = (worker.workers, worker.number);
+            let found = worker.entries.into_iter().zip(worker.copies);
+            let partitions = (0u32..).zip(entries.iter_mut().zip(&mut copies)).zip(found);
+            for ((_, (entries, copies)), (found, pieces)) in partitions.filter(|((index, _), _)| is_wanted(*index)) {
+                entries.add(found);
+                for (piece, nth) in pieces.into_iter().zip(0u32..) {
+                    let (bytes, marks) = piece.into_bytes();
+                    copies.get_or_insert_with(|| BlockArena::new(layout)).insert(nth * workers + number, bytes, marks);
+                }
+            }
+        }
+        Self::Memory { arena, copies: copies.into_iter().map(Mutex::new).collect(), entries, contents }
+    }
+}
+
+/// A chunk that stays where it is.
+struct HeldChunk {
+    index: u32,
+    source: u32,
+    bytes: ChunkBytes,
+}
+
+/// Blocks of one partition, copied out of the chunks that they came in.
+struct Piece {
+    buffer: Buffer,
+    len: usize,
+    marks: Vec<Mark>,
+}
+
+impl Piece {
+    fn free(&self) -> usize {
+        self.buffer.len() - self.len
+    }
+
+    /// Copies a section into the last of a partition's pieces, or into a new one of `room` bytes if it does not fit: then the
+    /// free bytes of the last one are added to `unused`. Returns the number of the piece, and the section's place in it.
+    fn copy(
+        pieces: &mut Vec<Self>,
+        slab: &mut Slab,
+        unused: &mut usize,
+        room: usize,
+        source: u32,
+        section: &[u8],
+    ) -> Result<(u32, u32)> {
+        if pieces.last().is_none_or(|piece| piece.free() < section.len()) {
+            *unused += pieces.last().map_or(0, Self::free);
+            let len = room.max(section.len()).next_multiple_of(LEAST_PIECE as usize);
+            // Many partitions of a short source have little more than their first piece.
+            let buffer = if pieces.is_empty() { Buffer::new(len)? } else { slab.cut(len)? };
+            pieces.push(Self { buffer, len: 0, marks: Vec::new() });
+        }
+        let nth = pieces.len() as u32 - 1;
+        let no_room = || Error::broken_invariant("a piece of memory has no room for its section");
+        let Some(Self { buffer, len, marks }) = pieces.last_mut() else { return Err(no_room()) };
+        let at = *len;
+        buffer.get_mut(at..at + section.len()).ok_or_else(no_room)?.copy_from_slice(section);
+        *len += section.len();
+        add_mark(marks, at as u64, source);
+        Ok((nth, at as u32))
+    }
+
+    fn into_bytes(self) -> (ChunkBytes, Vec<Mark>) {
+        let Self { buffer, len, marks } = self;
+        (ChunkBytes::Read { buffer, len }, marks)
+    }
+}
+
+/// The blocks in memory of one worker.
+pub(super) struct WorkerBlocks {
+    entries: Vec<Vec<Entry>>,
+    /// For each partition, the verified records.
+    contents: Vec<Content>,
+    chunks: Vec<HeldChunk>,
+    /// For each partition, the pieces that its blocks are copied to.
+    copies: Vec<Vec<Piece>>,
+    /// Pieces are cut from this.
+    slab: Slab,
+    /// Bytes that stay free in pieces before the last, since they were taken into account.
+    unused: usize,
+    /// The bytes of a piece, if blocks are copied.
+    room: Option<usize>,
+    number: u32,
+    workers: u32,
+}
+
+impl WorkerBlocks {
+    pub fn new(partitions: u32, (number, workers): (u32, u32), room: Option<usize>) -> Self {
+        Self {
+            entries: (0..partitions).map(|_| Vec::new()).collect(),
+            contents: vec![Content::default(); partitions as usize],
+            chunks: Vec::new(),
+            copies: (0..partitions).map(|_| Vec::new()).collect(),
+            slab: Slab::default(),
+            unused: 0,
+            room,
+            number,
+            workers,
+        }
+    }
+
+    /// Bytes of a piece of `memory`, no less than those of a piece for the disk.
+    pub fn room(memory: u64, for_disk: u64) -> usize {
+        for_disk.max(LEAST_PIECE).max(memory / MOST_PIECES) as usize
+    }
+
+    /// Adds a block with the digest of its record, and copies it if it cannot stay in its chunk.
+    pub fn add(&mut self, route: Route, chunk: &Chunk, block: &Block<'_>, digest: ContentDigest) -> Result<()> {
+        let partition = route.partition as usize;
+        let Self { entries, contents, copies, slab, unused, .. } = self;
+        let (Some(entries), Some(content), Some(copies)) =
+            (entries.get_mut(partition), contents.get_mut(partition), copies.get_mut(partition))
+        else {
+            return Err(no_partition(route.partition));
+        };
+        let (index, start) = match self.room {
+            Some(room) => {
+                let (nth, start) = Piece::copy(copies, slab, unused, room, chunk.source, block.whole())?;
+                (nth * self.workers + self.number, start)
+            }
+            None => (chunk.index, block.section.start as u32),
+        };
+        entries.push(Entry::new(route.prefix, index, start));
+        content.add(digest);
+        Ok(())
+    }
+
+    /// Takes the bytes that stay free in pieces since the last call. They are part of the budget like the blocks; the last
+    /// piece of each partition has its own share of the plan.
+    pub fn take_unused(&mut self) -> usize {
+        std::mem::take(&mut self.unused)
+    }
+
+    /// Keeps a chunk whose blocks were added and not copied.
+    pub fn keep(&mut self, chunk: Chunk) {
+        self.chunks.push(HeldChunk { index: chunk.index, source: chunk.source, bytes: chunk.bytes });
+    }
+
+    /// The verified records.
+    pub fn content(&self) -> Content {
+        self.contents.iter().copied().sum()
+    }
+
+    /// Takes the verified records and their sections, with the marks of their sources.
+    pub fn take(&mut self) -> (Content, impl Iterator<Item = (ChunkBytes, Vec<Mark>)> + use<>) {
+        let content = self.content();
+        let none = Self::new(0, (self.number, self.workers), self.room);
+        let Self { chunks, copies, .. } = std::mem::replace(self, none);
+        let chunks = chunks.into_iter().map(|held| (held.bytes, vec![Mark { at: 0, source: held.source }]));
+        (content, chunks.chain(copies.into_iter().flatten().map(Piece::into_bytes)))
+    }
+}

@@ -1,0 +1,274 @@
+//! The checkpoint of an existing database, and how an import restores the database from it.
+//!
+//! Before the import changes the database, `<db>.partial/checkpoint` gets all that RocksDB needs to open it: hard links to
+//! its SST and blob files, copies of the small files. The checkpoint is made while no process has the database open, because
+//! opening it for writing changes it: RocksDB replays its WAL, begins another MANIFEST and deletes what is replayed.
+//!
+//! ```text
+//! checkpoint.new/   incomplete
+//! checkpoint/       complete: nothing in the database is changed before it exists
+//! ```
+//!
+//! To restore the database, missing files are linked, the small ones are put in place by rename, CURRENT last, and later
+//! files are deleted. The journal has an entry before that begins and one when it is done, so the next run repeats it after a
+//! crash. It can be repeated any number of times.
+//!
+//! A run that is killed leaves a database that opens. The next run restores it, unless [`DatabaseState`] shows that another
+//! program has opened it since. Then the records of that program stay, and a new checkpoint is made. If it is not known which
+//! program was last, nothing is changed.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Result};
+use crate::failpoint;
+use crate::load::existing::Existing;
+use crate::load::existing::checkpoint_files::{
+    Kind, check_whole, copy, files, is_whole, link, newest_manifest, opens, put,
+};
+use crate::load::journal::{DatabaseState, Entry, Journal, ResumedState};
+use crate::load::target::{SUMS, Target};
+use crate::os::files::{is_same, sync_dir, write_synced};
+use crate::rocks::option_map::OptionMap;
+use crate::rocks::options_file::OptionsFile;
+use crate::rocks::{Meter, Store};
+
+/// The program that changed an existing database last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// An earlier run of this import.
+    Import,
+    /// Another program.
+    Other,
+    /// Unknown, with the reason.
+    Unknown(&'static str),
+}
+
+impl Existing<'_> {
+    /// Restores the database after an earlier run, unless another program has opened it since. Returns a warning for the
+    /// user.
+    pub fn resume(&self, journal: &Journal, before: &mut ResumedState) -> Result<Option<String>> {
+        let Target { db, partial, checkpoint, .. } = self.target;
+        let was_opened = before.opened.is_some() || before.restoring;
+        if before.complete || (!was_opened && !checkpoint.exists()) {
+            return Ok(None);
+        }
+        if !checkpoint.exists() {
+            return Err(Error::work_lacks(partial, checkpoint.display()));
+        }
+        match self.last_writer(before)? {
+            Writer::Import => {
+                self.restore_with(journal)?;
+                before.take(Entry::Undone);
+                return Ok(Some(self.describe_restored()));
+            }
+            Writer::Unknown(why) => return Err(self.unknown(why)),
+            Writer::Other => {}
+        }
+        journal.append(&Entry::Undone)?;
+        before.take(Entry::Undone);
+        self.target.remove_checkpoint()?;
+        Ok(was_opened.then(|| {
+            format!(
+                "{} has been opened by another program since the import stopped: what it has written stays, and the \
+                 import into the database starts over",
+                db.display()
+            )
+        }))
+    }
+
+    /// Restores the database before the work of an earlier run is deleted, unless another program has opened it since.
+    pub fn restore_before_restart(&self) -> Result<()> {
+        let known = Journal::peek(&self.target.partial);
+        let Target { db, checkpoint, .. } = self.target;
+        if known.complete
+            || !checkpoint.exists()
+            || self.last_writer(&known)? != Writer::Import
+            || (!is_whole(checkpoint) && opens(db)?)
+        {
+            return Ok(());
+        }
+        self.restore_with(&Journal::open(&self.target.partial)?.0)
+    }
+
+    /// Checks that it is known which program changed the database last.
+    pub fn check_last_writer(&self) -> Result<()> {
+        let known = Journal::peek(&self.target.partial);
+        if known.complete || !self.target.checkpoint.exists() {
+            return Ok(());
+        }
+        match self.last_writer(&known)? {
+            Writer::Unknown(why) => Err(self.unknown(why)),
+            Writer::Import | Writer::Other => Ok(()),
+        }
+    }
+
+    /// The program that changed the database last.
+    fn last_writer(&self, known: &ResumedState) -> Result<Writer> {
+        let Target { db, checkpoint, .. } = self.target;
+        let now = DatabaseState::of(db)?;
+        // A restore puts CURRENT of the checkpoint in place last.
+        let is_kept = DatabaseState::of(checkpoint)
+            .is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
+        if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) {
+            return Ok(Writer::Import);
+        }
+        if opens(db)? {
+            let is_unknown = known.is_damaged && known.opened.is_none() && !is_kept;
+            return Ok(if is_unknown { Writer::Unknown("the journal is damaged") } else { Writer::Other });
+        }
+        // A program that opens it begins another MANIFEST, even if CURRENT is damaged later.
+        let is_last = match &known.opened {
+            Some(opened) => newest_manifest(db)?.as_deref() == Some(opened.manifest.trim()),
+            None => is_kept && newest_manifest(checkpoint)? == newest_manifest(db)?,
+        };
+        Ok(if is_last { Writer::Import } else { Writer::Unknown("it does not open any more") })
+    }
+
+    /// The error if it is not known which program changed the database last.
+    fn unknown(&self, why: &str) -> Error {
+        let Target { db, partial, checkpoint, .. } = self.target;
+        Error::State {
+            path: partial.clone(),
+            reason: format!(
+                "nothing tells whether this import or another program changed {} last: {why}",
+                db.display()
+            ),
+            hint: format!(
+                "--restart starts over and keeps the database as it is now; to go back to what it was before the import, \
+                 put the files of {} in place of its own first",
+                checkpoint.display()
+            ),
+        }
+    }
+
+    /// Makes a checkpoint of the database, unless an earlier run has.
+    pub fn make_checkpoint(&self) -> Result<()> {
+        let Target { db, partial, checkpoint, .. } = self.target;
+        if checkpoint.exists() {
+            return Ok(());
+        }
+        self.check_own_wal(&OptionsFile::latest(db)?)?;
+        let making = checkpoint.with_extension("new");
+        self.target.remove_dir(&making)?;
+        std::fs::create_dir(&making).map_err(Error::io("create", &making))?;
+        let mut sums = String::new();
+        for (name, kind) in files(db)? {
+            let (from, to) = (db.join(&name), making.join(&name));
+            let sum = match kind {
+                Kind::Data => {
+                    link(&from, &to)?;
+                    to.metadata().map_err(Error::io("look at", &to))?.len()
+                }
+                Kind::Small => copy(&from, &to)?,
+                Kind::Scrap => continue,
+            };
+            sums.push_str(&format!("{sum:016x} {name}\n"));
+        }
+        write_synced(&making, SUMS, sums.as_bytes())?;
+        std::fs::rename(&making, checkpoint).map_err(Error::io("create", checkpoint))?;
+        sync_dir(partial)?;
+        failpoint::reach("checkpoint");
+        Ok(())
+    }
+
+    /// Refuses to replace a database with its WAL elsewhere: the WAL would stay, and the next program with the same options
+    /// would replay it into the new database.
+    pub fn check_replaceable_wal(&self) -> Result<()> {
+        // Options that cannot be read do not keep a damaged database from being replaced.
+        OptionsFile::latest(&self.target.db).map_or(Ok(()), |options| self.check_own_wal(&options))
+    }
+
+    /// Refuses a database with its WAL elsewhere, which could not be restored.
+    fn check_own_wal(&self, options: &OptionsFile) -> Result<()> {
+        let db = &self.target.db;
+        let elsewhere = options.db.iter().find(|line| line.name == "wal_dir").map(|line| Path::new(&line.value));
+        let elsewhere = elsewhere.filter(|dir| !dir.as_os_str().is_empty() && dir.exists() && !is_same(dir, db));
+        elsewhere.map_or(Ok(()), |dir| {
+            Err(Error::State {
+                path: db.clone(),
+                reason: format!("keeps its WAL in another directory, {}", dir.display()),
+                hint: "let the node open it once with the WAL in the database, or import into a new database".into(),
+            })
+        })
+    }
+
+    /// Makes the checkpoint, opens the database for writing, and notes its state in the journal.
+    pub fn open(&self, loading: &OptionMap, family: &str, journal: &Journal, meter: Option<&Meter>) -> Result<Store> {
+        self.make_checkpoint()?;
+        self.opened.store(true, Ordering::Relaxed);
+        let db = &self.target.db;
+        let store = Store::open(db, loading, family, meter)?;
+        failpoint::reach("opening");
+        journal.append(&Entry::Opened { state: DatabaseState::of(db)? })?;
+        failpoint::reach("opened");
+        Ok(store)
+    }
+
+    /// Restores the database after a failure, if this run has opened it. Returns true if it did. After an error the next run
+    /// tries again.
+    pub fn restore(&self) -> Result<bool> {
+        if !self.opened.load(Ordering::Relaxed) || !self.target.checkpoint.exists() {
+            return Ok(false);
+        }
+        // The journal of this run may be what has failed.
+        let (journal, known) = Journal::open(&self.target.partial)?;
+        if known.complete {
+            return Ok(false);
+        }
+        self.restore_with(&journal)?;
+        Ok(true)
+    }
+
+    /// The message about a restored database.
+    pub fn describe_restored(&self) -> String {
+        format!("{} is again as it was before the import", self.target.db.display())
+    }
+
+    fn restore_with(&self, journal: &Journal) -> Result<()> {
+        self.lock_again()?;
+        // A damaged checkpoint must not replace the database.
+        check_whole(&self.target.checkpoint)?;
+        // From now on the database counts as having no records of this import.
+        journal.append(&Entry::Restoring)?;
+        failpoint::reach("restoring");
+        self.restore_files()?;
+        journal.append(&Entry::Undone)
+    }
+
+    fn restore_files(&self) -> Result<()> {
+        let Target { db, checkpoint, .. } = self.target;
+        let kept = files(checkpoint)?;
+        for (name, kind) in &kept {
+            let (from, to) = (checkpoint.join(name), db.join(name));
+            match kind {
+                Kind::Data if to.exists() => {}
+                Kind::Data => link(&from, &to)?,
+                _ if name == "CURRENT" => {}
+                _ => put(&from, &to)?,
+            }
+        }
+        failpoint::reach("restore");
+        let names: BTreeSet<&str> = kept.iter().map(|(name, _)| name.as_str()).collect();
+        let later: Vec<_> = files(db)?.into_iter().filter(|(name, _)| !names.contains(name.as_str())).collect();
+        // RocksDB would replay a later WAL.
+        let (wal, rest): (Vec<_>, Vec<_>) = later.into_iter().partition(|(name, _)| name.ends_with(".log"));
+        let delete = |(name, _): &(String, Kind)| {
+            let path = db.join(name);
+            match std::fs::remove_file(&path) {
+                // A temporary file of a run that died: this restore has renamed one of the same name.
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                outcome => outcome.map_err(Error::io("delete", &path)),
+            }
+        };
+        wal.iter().try_for_each(delete)?;
+        sync_dir(db)?;
+        put(&checkpoint.join("CURRENT"), &db.join("CURRENT"))?;
+        sync_dir(db)?;
+        failpoint::reach("restored");
+        rest.iter().try_for_each(delete)?;
+        sync_dir(db)
+    }
+}

@@ -1,0 +1,167 @@
+//! The entries of the journal. Each is written only after what it names is on the disk.
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::digest_key::DigestKey;
+use crate::load::built::{FamilyDone, RangeDone, SstFile};
+use crate::load::identity::Identity;
+use crate::load::journal::DatabaseState;
+use crate::load::source_identity::Inode;
+use crate::sort::marks::Mark;
+use crate::sort::router::{ClassCounts, Router};
+use crate::sort::spill::Extent;
+use crate::source::car::chunks::Chunks;
+use crate::source::car::sources::SourceRead;
+use crate::source::input::Restart;
+
+/// The version of the form of all entries, [`Identity`] among them.
+pub(super) const VERSION: u32 = 8;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+pub(in crate::load) enum Entry {
+    /// The first line. An import that may read its source twice has a key of digests.
+    Start { version: u32, identity: Box<Identity>, digest_key: Option<DigestKey> },
+    /// The router of keys. Later entries count in its partitions.
+    Routed {
+        router: Router,
+        /// True if partitions refer to the source.
+        #[serde(default)]
+        by_reference: bool,
+    },
+    /// The hash functions of at least all blocks of later entries. Only if keys do not name their function.
+    Hashed { functions: Vec<u64> },
+    /// All blocks before `checkpoint` are in the partitions, which are at least as long as `extents`.
+    Read {
+        checkpoint: Checkpoint,
+        extents: Vec<(u32, Extent)>,
+        #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
+        delta: SourceDelta,
+    },
+    /// The source has been read to its end, into memory or through memtables. A later run reads it again or compares it.
+    Held {
+        checkpoint: Checkpoint,
+        padding: u64,
+        #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
+        delta: SourceDelta,
+    },
+    /// The source has been read to its end into partitions.
+    ReadDone {
+        checkpoint: Checkpoint,
+        extents: Vec<(u32, Extent)>,
+        padding: u64,
+        #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
+        delta: SourceDelta,
+    },
+    /// The partitions from `first` to before `end` are in finished files; their own files may be gone.
+    Built {
+        first: u32,
+        end: u32,
+        #[serde(flatten)]
+        built: FamilyDone,
+    },
+    /// A file of a bundle is here and verified. While it has this inode and ctime, its bytes are the same.
+    Fetched { number: u32, file: SstFile, inode: Inode },
+    /// A finished file is published at `place`.
+    Published { place: String, file: SstFile },
+    /// Consecutive blocks of a log are in finished files.
+    Range(Box<RangeDone>),
+    /// RocksDB begins to ingest the files; from now on they may move one by one.
+    Ingesting,
+    /// RocksDB has all files.
+    Ingested,
+    /// An existing database has been opened for writing, and has this state until it is opened again.
+    Opened { state: DatabaseState },
+    /// The existing database is restored from its checkpoint.
+    Restoring,
+    /// The existing database has no records of this import that count.
+    Undone,
+    /// The database is complete, but for its name.
+    Complete,
+    /// From now on the names of the complete database and of the one that it replaces may be exchanged. Only the new one
+    /// has a `BEDLOAD.json` with this checksum.
+    Exchanging { record: String },
+}
+
+/// News about the sources of CARs since the last entry.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::load) struct SourceDelta {
+    /// Each source that was read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceRead>,
+    /// Marks of partitions, each where another source begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<(u32, Mark)>,
+}
+
+/// How far the source has been read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::load) struct Checkpoint {
+    /// The number of the source that is read, counted from 0. Those before it have been read to their ends.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub source: u32,
+    /// Offset of the next section in the decompressed source.
+    pub offset: u64,
+    /// Bytes of the compressed sources that were taken.
+    pub consumed: u64,
+    /// XXH3-64 of the decompressed source between its header and `offset`, if the source cannot be sought.
+    pub checksum: Option<u64>,
+    /// The place at or before `offset` from which the stream can be unpacked; `None` for its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
+    /// Blocks before `offset`, and the bytes of their values.
+    pub blocks: u64,
+    pub payload: u64,
+    /// Digest of all verified records, duplicates included. Keyed, if the import has partitions.
+    pub digest: ContentDigest,
+    /// All blocks before `offset`, those of other shards included, by class; none if they were not routed.
+    #[serde(default)]
+    pub framed: ClassCounts,
+}
+
+impl Entry {
+    /// The first line of a journal in the current form.
+    pub fn start(identity: Identity, digest_key: Option<DigestKey>) -> Self {
+        Self::Start { version: VERSION, identity: Box::new(identity), digest_key }
+    }
+}
+
+impl SourceDelta {
+    fn is_empty(&self) -> bool {
+        self.sources.is_empty() && self.marks.is_empty()
+    }
+}
+
+fn is_first(source: &u32) -> bool {
+    *source == 0
+}
+
+impl Checkpoint {
+    /// The checkpoint at the position of `chunks`, before which there are so many verified records.
+    pub fn at(chunks: &Chunks, verified: Content, payload: u64, framed: ClassCounts) -> Self {
+        Self {
+            source: chunks.source(),
+            offset: chunks.position(),
+            consumed: chunks.consumed(),
+            checksum: chunks.checksum(),
+            restart: chunks.restart(),
+            blocks: verified.records,
+            payload,
+            digest: verified.digest,
+            framed,
+        }
+    }
+
+    /// The records of all blocks before it.
+    pub fn content(&self) -> Content {
+        Content { records: self.blocks, digest: self.digest }
+    }
+
+    /// True if both have the same blocks.
+    pub fn is_same(&self, other: &Self) -> bool {
+        // How far a decoder has read ahead, and where it could begin again, do not count.
+        Self { consumed: 0, restart: None, ..*self } == Self { consumed: 0, restart: None, ..*other }
+    }
+}

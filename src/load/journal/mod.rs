@@ -1,0 +1,15 @@
+//! The journal of what is done and durable: the file `journal` in `<db>.partial`.
+
+mod database_state;
+mod entry;
+mod file;
+mod resumed;
+
+pub(in crate::load) use database_state::DatabaseState;
+pub(in crate::load) use entry::{Checkpoint, Entry, SourceDelta};
+pub(in crate::load) use file::Journal;
+#[cfg(feature = "testing")]
+pub(crate) use file::JournalBench;
+#[cfg(test)]
+pub(in crate::load) use resumed::ResumedCar;
+pub(in crate::load) use resumed::ResumedState;

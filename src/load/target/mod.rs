@@ -1,0 +1,10 @@
+//! The places an import writes to: `<db>.partial` beside the database, and a directory in the work directory.
+
+mod checks;
+mod exchange;
+mod lock;
+mod paths;
+mod work_files;
+
+pub(in crate::load) use lock::{Lock, owner_of};
+pub(in crate::load) use paths::{SUMS, Target};

@@ -1,0 +1,90 @@
+//! The end of a CAR: null padding, a CARv2 index, one more CAR, or the end of the source.
+
+use super::{NextRead, OpenCar};
+use crate::error::{Error, Result};
+use crate::source::car::bytes::Bytes;
+use crate::source::car::header::{Begins, begins_header};
+use crate::source::car::{CarProblem, NullPadding};
+
+/// Bytes that are read at once.
+const PIECE: usize = 64 << 10;
+
+impl OpenCar {
+    /// Reads null padding to the end of the blocks. Only zeros may follow, if the caller accepts padding at all.
+    pub(super) fn take_padding(&mut self, rest: &[u8], at: u64) -> Result<()> {
+        if self.modes.limits.null_padding == NullPadding::Error {
+            return Err(Error::bad_input(&self.name, at, CarProblem::NullPadding));
+        }
+        let mut offset = at;
+        let mut check = |bytes: &[u8]| match bytes.iter().position(|&byte| byte != 0) {
+            Some(found) => Err(Error::bad_input(&self.name, offset + found as u64, CarProblem::DataAfterPadding)),
+            None => {
+                offset += bytes.len() as u64;
+                Ok(())
+            }
+        };
+        check(rest)?;
+        let mut scratch = vec![0; PIECE];
+        loop {
+            let want = scratch.len().min(self.window(at + self.padding + rest.len() as u64));
+            let filled = self.bytes.fill(&mut scratch[..want], &self.name)?;
+            check(&scratch[..filled])?;
+            self.padding += filled as u64;
+            if filled < scratch.len() {
+                break;
+            }
+        }
+        self.padding += rest.len() as u64;
+        let found = at + self.padding;
+        if self.data.end.is_some_and(|end| found < end) {
+            let inside = "the data that its CARv2 header promises";
+            return Err(Error::bad_input(&self.name, found, CarProblem::Truncated { inside }));
+        }
+        Ok(())
+    }
+
+    /// Notes that the header of one more CAR begins at `at`.
+    pub(super) fn expect_part(&mut self, at: u64) -> Result<()> {
+        if !self.modes.concatenated {
+            return Err(Error::bad_input(&self.name, at, CarProblem::Concatenated));
+        }
+        self.next = NextRead::Header;
+        Ok(())
+    }
+
+    /// Ends the CAR whose blocks end at `at`. The bytes after it, such as the index of a CARv2, are read only if they prove
+    /// that the compression is complete, or are one more CAR.
+    pub(super) fn finish(&mut self, at: u64) -> Result<()> {
+        if let Some(end) = self.data.end {
+            let mut following = std::mem::take(&mut self.data.after);
+            if following.len() < PIECE {
+                let have = following.len();
+                following.resize(PIECE, 0);
+                self.bytes.seek(end + have as u64);
+                let filled = self.bytes.fill(&mut following[have..], &self.name)?;
+                following.truncate(have + filled);
+            }
+            if begins_header(&following) == Begins::Header && (at == end || !self.modes.concatenated) {
+                self.expect_part(end)?;
+                self.bytes.seek(end + following.len() as u64);
+                self.carry = following;
+                return Ok(());
+            }
+            if self.modes.concatenated && !self.modes.index_is_last && !following.is_empty() {
+                return Err(Error::bad_input(&self.name, end, CarProblem::IndexInConcatenation));
+            }
+            // The header may be damaged, so bytes that are neither padding nor index are reported.
+            let index_at = self.data.index_at.map_or(usize::MAX, |at| at.saturating_sub(end) as usize);
+            if let Some(found) = following.iter().take(index_at).position(|&byte| byte != 0) {
+                self.data.undeclared.get_or_insert(end + found as u64);
+            }
+        }
+        self.next = NextRead::End;
+        self.carry = Vec::new();
+        if let Bytes::Stream(stream) = &mut self.bytes {
+            let mut scratch = vec![0; PIECE];
+            while stream.fill(&mut scratch)? > 0 {}
+        }
+        Ok(())
+    }
+}

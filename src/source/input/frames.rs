@@ -1,0 +1,82 @@
+//! Formats of consecutive frames, each decoded by a decoder of its own.
+
+use std::io::{Error as IoError, Read};
+
+use super::Compression;
+use super::ahead::{Decompressor, thread_died};
+use super::source::Source;
+use crate::error::Result;
+
+/// A decoder of one frame. A read of zero bytes is the end of the frame.
+pub(super) trait FrameReader: Read + Sized + Send + 'static {
+    const COMPRESSION: Compression;
+
+    /// Moves to the next frame. False at the clean end of the input.
+    fn find(source: &mut Source) -> Result<bool>;
+    /// Begins the frame at the front of `source`.
+    fn begin(source: Source) -> Result<Self>;
+    fn source(&self) -> &Source;
+    /// Ends the frame that began at `start`, and returns the source.
+    fn end(self, start: u64) -> Result<Source>;
+
+    /// Returns the decoder's error in words.
+    fn in_words(error: IoError) -> IoError {
+        error
+    }
+}
+
+enum State<F> {
+    Between(Source),
+    Frame(F),
+    Failed,
+}
+
+/// Decompresses all frames of a source.
+pub(super) struct Frames<F> {
+    state: State<F>,
+    /// Start of the current frame.
+    start: u64,
+    consumed: u64,
+}
+
+impl<F> Frames<F> {
+    pub fn new(source: Source) -> Self {
+        Self { state: State::Between(source), start: 0, consumed: 0 }
+    }
+}
+
+impl<F: FrameReader> Decompressor for Frames<F> {
+    fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Failed) {
+                State::Between(mut source) => {
+                    let has_next = F::find(&mut source)?;
+                    self.consumed = source.offset();
+                    if !has_next {
+                        self.state = State::Between(source);
+                        return Ok(0);
+                    }
+                    self.start = source.offset();
+                    self.state = State::Frame(F::begin(source)?);
+                }
+                State::Frame(mut frame) => match frame.read(out) {
+                    Ok(0) => self.state = State::Between(frame.end(self.start)?),
+                    Ok(count) => {
+                        self.consumed = frame.source().offset();
+                        self.state = State::Frame(frame);
+                        return Ok(count);
+                    }
+                    Err(error) => {
+                        return Err(frame.source().decoder_failed(F::COMPRESSION, self.start, F::in_words(error)));
+                    }
+                },
+                // Never called again after an error.
+                State::Failed => return Err(thread_died("-".as_ref())),
+            }
+        }
+    }
+
+    fn consumed(&self) -> u64 {
+        self.consumed
+    }
+}
