@@ -119,51 +119,40 @@ fn doctor_measures_and_imports_generated_blocks() {
     assert_eq!(report.number("/forecast/prediction/peak_disk_bytes"), needed);
 }
 
+/// Signals end doctor while it measures the disk, and while it imports the sample, which comes last.
 #[test]
-fn what_is_written_is_gone_however_it_ends() {
-    let place = Place::new();
-    let data = dir(&place, "data");
-    let mut chance = Chance::new();
-    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
-        for round in 0..rounds(1, 30) {
-            let child = doctor(&place, &data, &[]).spawn().expect("it starts");
-            // The handlers are there after some milliseconds; it measures for more than a second.
-            std::thread::sleep(Duration::from_millis(200 + chance.below(700)));
-            kill_process(Pid::from_child(&child), signal).expect("it lives");
-            let ended = ended(child);
-            if signal == Signal::KILL {
-                assert_eq!(ended.signal, Some(9), "{ended:?}");
-            } else {
-                assert_eq!(ended.code, Some(130), "{signal:?}, round {round}: {ended:?}");
-                assert!(ended.took < Duration::from_millis(2500), "{:?}", ended.took);
-                ended.says(&["error: interrupted\n", "hint: nothing is left over; run the same command again\n"]);
-            }
-            is_empty(&data);
-        }
-    }
-}
-
-#[test]
-fn a_sample_is_gone_when_it_is_interrupted_and_what_a_kill_leaves_goes_with_the_next_run() {
+fn interrupted_doctor_leaves_no_files() {
     let place = Place::new();
     let data = dir(&place, "data");
     let source = plain().file.to_str().expect("text");
     let mut chance = Chance::new();
-    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+    for (signal, sample) in
+        [Signal::INT, Signal::TERM, Signal::KILL].into_iter().flat_map(|it| [(it, false), (it, true)])
+    {
         for round in 0..rounds(1, 30) {
-            let child = doctor(&place, &data, &[source]).spawn().expect("it starts");
-            // The sample is imported last.
+            let child = doctor(&place, &data, &[source][..usize::from(sample)]).spawn().expect("it starts");
             let started = std::time::Instant::now();
-            let is_there = || data.read_dir().expect("listed").next().is_some();
-            while !is_there() && started.elapsed() < Duration::from_secs(60) {
+            let has_files = || data.read_dir().expect("listed").next().is_some();
+            while sample && !has_files() && started.elapsed() < Duration::from_secs(60) {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            std::thread::sleep(Duration::from_millis(chance.below(50)));
-            // It may have ended by itself.
-            let _ = kill_process(Pid::from_child(&child), signal);
+            // The handlers are there after some milliseconds; it measures for more than a second.
+            let wait = if sample { chance.below(50) } else { 200 + chance.below(700) };
+            std::thread::sleep(Duration::from_millis(wait));
+            let is_alive = kill_process(Pid::from_child(&child), signal).is_ok();
             let ended = ended(child);
-            if signal != Signal::KILL {
-                assert!(matches!(ended.code, Some(0 | 130)), "{signal:?}, round {round}: {ended:?}");
+            if sample {
+                // It may have ended by itself. What a kill leaves goes with the next run.
+                let is_expected = signal == Signal::KILL || matches!(ended.code, Some(0 | 130));
+                assert!(is_expected, "{signal:?}, round {round}: {ended:?}");
+            } else if signal == Signal::KILL {
+                assert!(is_alive && ended.signal == Some(9), "{ended:?}");
+            } else {
+                assert_eq!((is_alive, ended.code), (true, Some(130)), "{signal:?}, round {round}: {ended:?}");
+                assert!(ended.took < Duration::from_millis(2500), "{:?}", ended.took);
+                ended.says(&["error: interrupted\n", "hint: nothing is left over; run the same command again\n"]);
+            }
+            if !(sample && signal == Signal::KILL) {
                 is_empty(&data);
             }
         }

@@ -38,6 +38,12 @@ impl Snapshot {
         Self { name, file, bytes, blocks: Vec::new(), digest, read, records }
     }
 
+    /// A plain CAR of these blocks.
+    fn plain(name: &'static str, blocks: impl IntoIterator<Item = Block>) -> Self {
+        let blocks: Vec<Block> = blocks.into_iter().collect();
+        Self::of_blocks(name, rooted(&blocks), &blocks)
+    }
+
     /// A CAR of these blocks.
     pub fn of_blocks(name: &'static str, bytes: Vec<u8>, blocks: &[Block]) -> Self {
         Self { blocks: blocks.to_vec(), ..Self::new(name, bytes, &Model::new(blocks, Key::Cid)) }
@@ -59,7 +65,7 @@ pub fn plain() -> &'static Snapshot {
             let again = (i % 20 == 19).then(|| blocks[(i / 2) as usize].clone());
             blocks.push(again.unwrap_or_else(|| block(&noise(i, 200 + (i * 7919 % 1600) as usize))));
         }
-        Snapshot::of_blocks("plain.car", rooted(&blocks), &blocks)
+        Snapshot::plain("plain.car", blocks)
     })
 }
 
@@ -67,19 +73,15 @@ pub fn plain() -> &'static Snapshot {
 pub fn older() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
-        let mut blocks: Vec<Block> = plain().blocks.iter().step_by(50).cloned().collect();
-        blocks.extend((0..1000u64).map(|i| block(&noise(i + 300_000, 500))));
-        Snapshot::of_blocks("older.car", rooted(&blocks), &blocks)
+        let more = (0..1000u64).map(|i| block(&noise(i + 300_000, 500)));
+        Snapshot::plain("older.car", plain().blocks.iter().step_by(50).cloned().chain(more))
     })
 }
 
 /// A few of the blocks of [`plain`].
 pub fn small() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| {
-        let blocks: Vec<Block> = plain().blocks[..400].to_vec();
-        Snapshot::of_blocks("small.car", rooted(&blocks), &blocks)
-    })
+    SNAPSHOT.get_or_init(|| Snapshot::plain("small.car", plain().blocks[..400].to_vec()))
 }
 
 /// Many frames with an index after them, as Forest exports.
@@ -112,18 +114,14 @@ pub fn mixed() -> &'static Snapshot {
                 _ => block(&data),
             }
         };
-        let blocks: Vec<Block> = (0..6000).map(make).collect();
-        Snapshot::of_blocks("mixed.car", rooted(&blocks), &blocks)
+        Snapshot::plain("mixed.car", (0..6000).map(make))
     })
 }
 
 /// Those of [`mixed`] whose CIDs have digests.
 pub fn hashed() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| {
-        let blocks = with_digests(&mixed().blocks);
-        Snapshot::of_blocks("hashed.car", rooted(&blocks), &blocks)
-    })
+    SNAPSHOT.get_or_init(|| Snapshot::plain("hashed.car", with_digests(&mixed().blocks)))
 }
 
 /// The blocks of [`plain`] in several CARs that overlap; [`several`] has them in other forms.

@@ -7,7 +7,7 @@ use std::path::Path;
 use ripemd::Ripemd160;
 use sha2::{Digest, Sha224, Sha256};
 
-use super::car::noise;
+use super::car::{noise, varint};
 use super::model::Model;
 
 /// A block of a chain.
@@ -18,25 +18,31 @@ pub struct LogBlock {
     pub bytes: Vec<u8>,
 }
 
-/// Blocks `first` to `last` of a chain; `seed` makes another one. The first one follows zeros if it is block 1.
-pub fn steem(first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
-    let mut previous = vec![0; 20];
+/// Blocks `first` to `last` of a chain whose ids have so many bytes. The first one follows zeros if it is block 1.
+fn chain(first: u32, last: u32, seed: u64, id: usize, block: impl Fn(u32, &[u8]) -> LogBlock) -> Vec<LogBlock> {
+    let mut previous = vec![0; id];
     if first > 1 {
         previous[..4].copy_from_slice(&(first - 1).to_be_bytes());
-        previous[4..].copy_from_slice(&noise(seed + 77, 16));
+        previous[4..].copy_from_slice(&noise(seed + 77, id - 4));
     }
-    (first..=last)
-        .map(|number| {
-            let len = (u64::from(number) * 7919 + seed) % 900;
-            let transaction = (len >= 300).then(|| custom(&noise(seed + 1_000_000 + u64::from(number), len as usize)));
-            let root = |bytes: &Vec<u8>| <[u8; 20]>::from(Ripemd160::digest(Sha256::digest(bytes)));
-            let root = transaction.as_ref().map(root).unwrap_or_default();
-            let body = [&[transaction.is_some().into()], &transaction.unwrap_or_default()[..]].concat();
-            let block = steem_block(number, &previous, &root, &body, seed);
-            previous.clone_from(&block.id);
-            block
-        })
-        .collect()
+    let next = |number| {
+        let block = block(number, &previous);
+        previous.clone_from(&block.id);
+        block
+    };
+    (first..=last).map(next).collect()
+}
+
+/// Blocks of a chain of Steem; `seed` makes another one.
+pub fn steem(first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
+    chain(first, last, seed, 20, |number, previous| {
+        let len = (u64::from(number) * 7919 + seed) % 900;
+        let transaction = (len >= 300).then(|| custom(&noise(seed + 1_000_000 + u64::from(number), len as usize)));
+        let root = |bytes: &Vec<u8>| <[u8; 20]>::from(Ripemd160::digest(Sha256::digest(bytes)));
+        let root = transaction.as_ref().map(root).unwrap_or_default();
+        let body = [&[transaction.is_some().into()], &transaction.unwrap_or_default()[..]].concat();
+        steem_block(number, previous, &root, &body, seed)
+    })
 }
 
 /// The block of Steem with this merkle root in its header, and `body` after it.
@@ -55,19 +61,9 @@ pub fn steem_block(number: u32, previous: &[u8], root: &[u8], body: &[u8], seed:
 
 /// A transaction of Steem without signatures that carries `data` in a custom operation.
 fn custom(data: &[u8]) -> Vec<u8> {
-    let mut bytes = noise(data.len() as u64, 10);
     // One operation, without accounts.
-    bytes.extend([1, 15, 0, 7, 0]);
-    length(data.len(), &mut bytes);
-    bytes.extend(data);
-    bytes.extend([0, 0]);
-    bytes
-}
-
-/// A length in base 128.
-fn length(len: usize, bytes: &mut Vec<u8>) {
-    let mut buffer = unsigned_varint::encode::usize_buffer();
-    bytes.extend(unsigned_varint::encode::usize(len, &mut buffer));
+    let operation = [1, 15, 0, 7, 0];
+    [&noise(data.len() as u64, 10)[..], &operation, &varint(data.len() as u64), data, &[0, 0]].concat()
 }
 
 /// The genesis state of the Antelope chains.
@@ -79,9 +75,7 @@ pub fn genesis() -> Vec<u8> {
 /// root. Version 4 has its own format.
 fn receipt(version: u32, data: &[u8]) -> (Vec<u8>, [u8; 32]) {
     let usage = [0, 9, 0, 0, 0, 7];
-    let mut with_length = Vec::new();
-    length(data.len(), &mut with_length);
-    with_length.extend(data);
+    let with_length = [&varint(data.len() as u64), data].concat();
     let mut bytes = if version == 4 { vec![0, 1] } else { vec![1] };
     bytes.extend(usage);
     // Compression and the absence of signatures and context-free data; in version 4 also that nothing is pruned.
@@ -114,24 +108,15 @@ pub fn antelope_block(number: u32, previous: &[u8], root: &[u8], body: &[u8], se
 
 /// Blocks of an Antelope chain, as in a log of this version.
 pub fn antelope(version: u32, first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
-    let mut previous = vec![0; 32];
-    if first > 1 {
-        previous[..4].copy_from_slice(&(first - 1).to_be_bytes());
-        previous[4..].copy_from_slice(&noise(seed + 77, 28));
-    }
-    (first..=last)
-        .map(|number| {
-            let len = (u64::from(number) * 104_729 + seed) % 700;
-            let (body, root) = if len < 60 {
-                (vec![0; if version == 4 { 3 } else { 2 }], [0; 32])
-            } else {
-                receipt(version, &noise(seed + 2_000_000 + u64::from(number), len as usize))
-            };
-            let block = antelope_block(number, &previous, &root, &body, seed);
-            previous.clone_from(&block.id);
-            block
-        })
-        .collect()
+    chain(first, last, seed, 32, |number, previous| {
+        let len = (u64::from(number) * 104_729 + seed) % 700;
+        let (body, root) = if len < 60 {
+            (vec![0; if version == 4 { 3 } else { 2 }], [0; 32])
+        } else {
+            receipt(version, &noise(seed + 2_000_000 + u64::from(number), len as usize))
+        };
+        antelope_block(number, previous, &root, &body, seed)
+    })
 }
 
 /// The compression of a Hive block in the log.

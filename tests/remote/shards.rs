@@ -36,33 +36,52 @@ pub fn published_shards(
     to
 }
 
-/// All shards of a source are joined: their bundle, seeded.
+/// The shards of a source are joined, and the seeded bundle is that of one import. Returns the place of the bundle.
 #[track_caller]
-fn joined(place: &Place, snapshot: &Snapshot, of: u32, args: &[&str]) -> PathBuf {
+fn joined(place: &Place, snapshot: &Snapshot, key: Key, of: u32, args: &[&str]) -> PathBuf {
+    let args = &[&["--key", key.name()], args].concat();
     let to = published_shards(place, &snapshot.file, of, 0..of, args);
     assert!(!to.join("latest").exists(), "a part is no bundle");
     let done = join(&to).succeeds();
-    assert_eq!(done.number("/joined"), u64::from(of));
-    assert_eq!(done.text("/id"), latest(&to));
+    assert_eq!((done.number("/joined"), done.text("/id")), (of.into(), &*latest(&to)));
     names_only_what_is_there(&to);
     let y = place.path("y");
     assert_eq!(seed(&to, &y).succeeds().json["shard"], Value::Null);
+    let what = format!("{} in {of} shards, {args:?}", snapshot.name);
+    assert!(records(&y) == Model::new(&snapshot.blocks, key).records, "{what}: other records than the model");
     is_valid(&y);
+    let (alone, found) = (Place::new(), described(&to)["record"].clone());
+    let whole = import(&alone, &snapshot.file).args(&["--key", key.name()]).args(&SMALL_FILES).run();
+    bundle(&whole.db, alone.path("bundles")).succeeds();
+    let whole = described(&alone.path("bundles"))["record"].clone();
+    for field in [
+        "blocks",
+        "digest",
+        "payload_bytes",
+        "head",
+        "missing_roots",
+        "source",
+        "sources",
+        "key",
+        "hash_functions",
+        "options",
+        "versions",
+        "preset",
+    ] {
+        assert_eq!(found[field], whole[field], "{what}: {field}");
+    }
+    let fields = |it: &Value| -> Vec<String> { it.as_object().expect("fields").keys().cloned().collect() };
+    assert_eq!(fields(&found), fields(&whole), "{what}");
+    let same_files = content(&to)["files"] == content(&alone.path("bundles"))["files"];
+    assert!(same_files || args.len() > 2, "{what}: other files than those of one import");
     to
-}
-
-/// The files of a bundle without their names.
-fn contents(to: &Path) -> Value {
-    content(to)["files"].clone()
 }
 
 #[test]
 fn sixteen_shards_equal_one_import() {
     let place = Place::new();
-    let to = joined(&place, plain(), 16, &[]);
-    holds(&place.path("y"), plain());
-    let (one_after_another, first) = (described(&to), contents(&to));
-
+    let to = joined(&place, plain(), Key::Cid, 16, &[]);
+    assert!(files(&to).len() >= 16);
     // Four at once, into another place.
     let beside = Place::new();
     let numbers: Vec<u32> = (0..16).collect();
@@ -73,62 +92,28 @@ fn sixteen_shards_equal_one_import() {
         }
     });
     join(beside.path("bundles")).succeeds();
-    assert!(contents(&beside.path("bundles")) == first, "other files than one after another");
-
-    // One import.
-    let (_alone, alone, _) = bundled(plain());
-    let whole = described(&alone);
-    for field in
-        ["blocks", "digest", "payload_bytes", "head", "missing_roots", "source", "key", "options", "versions", "preset"]
-    {
-        assert_eq!(one_after_another["record"][field], whole["record"][field], "{field}");
-    }
-    let fields = |it: &Value| -> Vec<String> { it["record"].as_object().expect("fields").keys().cloned().collect() };
-    assert_eq!(fields(&one_after_another), fields(&whole));
-    assert!(first == contents(&alone), "other files than those of one import");
-    assert!(files(&to).len() >= 16);
+    assert!(content(&beside.path("bundles"))["files"] == content(&to)["files"], "other files than one after another");
 }
 
 #[test]
-fn every_source_format_is_sharded() {
+fn shards_of_any_source_equal_one_import() {
     for snapshot in [mixed(), forest(), several()] {
-        let place = Place::new();
-        joined(&place, snapshot, 5, &[]);
-        let model = Model::new(&snapshot.blocks, Key::Cid);
-        assert!(records(&place.path("y")) == model.records, "{}: other records than the model", snapshot.name);
-        let (_alone, whole, _) = bundled(snapshot);
-        let (whole, found) = (described(&whole), described(&place.path("bundles")));
-        for field in ["blocks", "sources", "source", "digest", "missing_roots"] {
-            assert_eq!(found["record"][field], whole["record"][field], "{}: {field}", snapshot.name);
-        }
+        joined(&Place::new(), snapshot, Key::Cid, 5, &[]);
+    }
+    for key in [Key::Multihash, Key::Digest] {
+        joined(&Place::new(), hashed(), key, 7, &[]);
     }
 }
 
 #[test]
-fn every_key_layout_is_sharded() {
-    for (name, key) in [("multihash", Key::Multihash), ("digest", Key::Digest)] {
-        let place = Place::new();
-        joined(&place, hashed(), 7, &["--key", name]);
-        let model = Model::new(&hashed().blocks, key);
-        assert!(records(&place.path("y")) == model.records, "{name}: other records than the model");
-        let alone = Place::new();
-        let whole = import(&alone, &hashed().file).args(&["--key", name]).run();
-        let found = described(&place.path("bundles"));
-        assert_eq!(found["record"]["hash_functions"], whole.json["hash_functions"], "{name}");
-    }
-}
-
-#[test]
-fn shards_of_any_number_hold_all_records() {
+fn shards_of_any_number_equal_one_import() {
     for (of, args) in [
         (1, &["--memory", "64M"][..]),
         (2, &["--memory", "16M", "--plan", "spill"]),
         (3, &["--memory", "16M", "--plan", "source"]),
         (40, &["--memory", "16M", "--plan", "memory"]),
     ] {
-        let place = Place::new();
-        joined(&place, plain(), of, args);
-        holds(&place.path("y"), plain());
+        joined(&Place::new(), plain(), Key::Cid, of, args);
     }
 }
 
@@ -213,11 +198,11 @@ fn join_counts_roots_missing_from_all_shards() {
 #[test]
 fn repeated_shard_changes_nothing() {
     let place = Place::new();
-    let to = joined(&place, small(), 4, &[]);
-    let before = (latest(&to), contents(&to));
+    let to = joined(&place, small(), Key::Cid, 4, &[]);
+    let before = (latest(&to), content(&to));
     published_shards(&place, &small().file, 4, [2], &["--memory", "40M"]);
     join(&to).succeeds();
-    assert!(contents(&to) == before.1 && latest(&to) == before.0, "another bundle");
+    assert!(content(&to) == before.1 && latest(&to) == before.0, "another bundle");
     // The bundle is there, so its files are used.
     let db = imported_shard(&place, &small().file, "2/4", &[]);
     assert_eq!(bundle(&db, &to).succeeds().number("/uploaded_files"), 0);
@@ -259,7 +244,7 @@ fn shard_is_published_during_its_import() {
     assert_eq!(work.read_dir().expect("a folder").count(), 0, "something is left");
     join(&to).succeeds();
     let (_alone, alone, _) = bundled(plain());
-    assert!(contents(&to) == contents(&alone), "other files than those of one import");
+    assert!(content(&to)["files"] == content(&alone)["files"], "other files than those of one import");
     seed(&to, &place.path("y")).holds(plain());
 }
 

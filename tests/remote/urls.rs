@@ -106,10 +106,3 @@ fn verify_and_doctor_read_a_url() {
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["forecast"]["source"].as_str(), Some(url.as_str()), "{report}");
 }
-
-#[test]
-fn network_options_are_refused_for_files() {
-    let place = Place::new();
-    let done = import(&place, place.file("a.car", &plain().bytes)).args(&["--connections", "3"]).run();
-    done.refused(2, None, "--connections and --endpoint have no effect");
-}
