@@ -13,7 +13,7 @@ use crate::{Error, Exit};
 use crate::cli::command_line::command_line;
 use crate::cli::globals::{Globals, ProgressStyle};
 use crate::cli::log::{self, Level};
-use crate::cli::progress::monitor;
+use crate::cli::progress::{bar, monitor};
 use crate::cli::render::screen;
 
 /// The name of standard output.
@@ -69,10 +69,7 @@ impl ReportFile {
                 let (exit, hint) = exit_and_hint(&error);
                 if let Err(failed) = self.write(&error_document(&format!("{error:#}"), &hint, exit)) {
                     // The error of the work is the one to end with.
-                    match log::is_json() {
-                        true => log::write(Level::Warning, &format!("{failed:#}"), serde_json::Value::Null),
-                        false => screen::print_to_stderr(&format!("warning: {failed:#}")),
-                    }
+                    bar::print_warning(&format!("{failed:#}"));
                 }
                 Err(error)
             }

@@ -62,13 +62,13 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let stop = CancellationToken::default();
     signals::cancel_on_signals(&stop, "run the same command again; what is there already is not written again")?;
-    let observer = progress::renderer(globals);
+    let observer = progress::Display::new(globals);
     let report = match &args.join {
-        Some(_) => join(&JoinOptions { place, set: args.set.clone(), signer, network, stop }, observer.as_ref()),
+        Some(_) => join(&JoinOptions { place, set: args.set.clone(), signer, network, stop }, &observer),
         None => {
             let db = args.database.clone().or_else(|| args.db.clone()).unwrap_or_default();
             let threads = args.threads.map(usize::from);
-            bundle(&BundleOptions { db, to: place, threads, network, signer, stop }, observer.as_ref())
+            bundle(&BundleOptions { db, to: place, threads, network, signer, stop }, &observer)
         }
     };
     observer.finish();

@@ -64,8 +64,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.import.preset.clone_from(&args.preset);
     options.import.overrides = Overrides { set: args.set.clone(), ..Overrides::from_environment() };
     signals::cancel_on_signals(&options.stop, "nothing is left over; run the same command again")?;
-    let observer = progress::renderer(globals);
-    let outcome = diagnose(&options, observer.as_ref());
+    let observer = progress::Display::new(globals);
+    let outcome = diagnose(&options, &observer);
     observer.finish();
     let report = outcome?;
     if globals.json {

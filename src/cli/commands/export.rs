@@ -120,12 +120,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut others = vec![("export", file), ("database", db)];
     others.extend(args.cids.as_deref().map(|list| ("list", list)));
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
-    let observer = progress::renderer(globals);
-    let outcome = if to_stdout {
-        export_to(&options, &mut io::stdout(), observer.as_ref())
-    } else {
-        export(&options, file, observer.as_ref())
-    };
+    let observer = progress::Display::new(globals);
+    let outcome =
+        if to_stdout { export_to(&options, &mut io::stdout(), &observer) } else { export(&options, file, &observer) };
     observer.finish();
     let (report, report_file) = report_file.or_error(outcome)?;
     let done = match report.committed {

@@ -196,13 +196,13 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let interrupted = options.db.clone();
     signals::cancel_with_hint(&options.stop, move || load::hint_after_interruption(&interrupted))?;
-    let observer = progress::renderer(globals);
+    let observer = progress::Display::new(globals);
     let outcome = match &args.bundle {
         Some(to) if !options.dry_run => {
             let options = PublishedImport { import: options, to: to.clone(), signer };
-            bundle::import(&options, observer.as_ref())
+            bundle::import(&options, &observer)
         }
-        _ => crate::import(&options, observer.as_ref()),
+        _ => crate::import(&options, &observer),
     };
     observer.finish();
     let (outcome, report_file) = report_file.or_error(outcome.map_err(|error| names.explain(error)))?;

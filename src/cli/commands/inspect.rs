@@ -86,8 +86,8 @@ fn inspect_one(options: &InspectOptions, args: &Args, globals: &Globals) -> anyh
         return Ok(());
     }
     let report = if args.full {
-        let observer = progress::renderer(globals);
-        let report = inspect(options, observer.as_ref());
+        let observer = progress::Display::new(globals);
+        let report = inspect(options, &observer);
         observer.finish();
         report?
     } else {

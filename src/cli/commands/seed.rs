@@ -79,8 +79,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let (options, report_file) = report_file.or_error(options(args, places))?;
     let interrupted = options.import.db.clone();
     signals::cancel_with_hint(&options.import.stop, move || load::hint_after_interruption(&interrupted))?;
-    let observer = progress::renderer(globals);
-    let outcome = seed(&options, observer.as_ref());
+    let observer = progress::Display::new(globals);
+    let outcome = seed(&options, &observer);
     observer.finish();
     let (report, report_file) = report_file.or_error(outcome)?;
     let on_stdout = report_file.is_stdout();

@@ -27,8 +27,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.resources.threads = args.threads.map(usize::from);
     signals::cancel_on_signals(&options.resources.stop, "run the same command again; it starts over")?;
     let report = if args.digest {
-        let observer = progress::renderer(globals);
-        let report = stat(&options, observer.as_ref());
+        let observer = progress::Display::new(globals);
+        let report = stat(&options, &observer);
         observer.finish();
         report?
     } else {

@@ -59,8 +59,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.network = args.network.options(args.against.as_deref())?;
     options.resources = args.resources.resources()?;
     options.location = args.location.location();
-    let observer = progress::renderer(globals);
-    let outcome = crate::verify(&options, observer.as_ref());
+    let observer = progress::Display::new(globals);
+    let outcome = crate::verify(&options, &observer);
     observer.finish();
     let report = outcome?;
     if globals.json {

@@ -47,8 +47,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.allow_missing_below = args.allow_missing_below;
     options.resources = args.resources.resources()?;
     options.location = args.location.location();
-    let observer = progress::renderer(globals);
-    let outcome = walk(&options, observer.as_ref());
+    let observer = progress::Display::new(globals);
+    let outcome = walk(&options, &observer);
     observer.finish();
     let report = outcome?;
     if globals.json {

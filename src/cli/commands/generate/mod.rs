@@ -31,8 +31,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let started = Instant::now();
     signals::cancel_on_signals(&args.stop, NOTHING_LEFT)?;
     let stopped = |error| if args.stop.is_cancelled() { interrupted() } else { error };
-    let observer = progress::renderer(globals);
-    let progress = Progress::new(observer.as_ref());
+    let observer = progress::Display::new(globals);
+    let progress = Progress::new(&observer);
     // Refused options and a failure leave no line of a phase that did nothing.
     let done = |failed: bool| {
         if !failed {
