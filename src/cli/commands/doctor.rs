@@ -1,4 +1,4 @@
-//! `bedload doctor`: what this machine can do, before an import finds out.
+//! `bedload doctor`: measures the machine and forecasts an import.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::preset::Overrides;
 
 use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
-use crate::cli::render::{self, screen};
+use crate::cli::render;
 use crate::cli::{output, progress, signals, values};
 
 /// Measure disk, cores and limits, forecast an import, and suggest improvements
@@ -64,13 +64,6 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.import.preset.clone_from(&args.preset);
     options.import.overrides = Overrides { set: args.set.clone(), ..Overrides::from_environment() };
     signals::cancel_on_signals(&options.stop, "nothing is left over; run the same command again")?;
-    let observer = progress::Display::new(globals);
-    let outcome = diagnose(&options, &observer);
-    observer.finish();
-    let report = outcome?;
-    if globals.json {
-        return output::print_json(&report);
-    }
-    screen::print(&render::doctor::text(&report), 10)?;
-    Ok(())
+    let report = progress::show(globals, |observer| diagnose(&options, observer))?;
+    output::print(&report, &render::doctor::text(&report), 10, globals)
 }

@@ -1,4 +1,4 @@
-//! `bedload import`: a snapshot becomes a database.
+//! `bedload import`: loads a snapshot into a database.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,6 @@ use crate::blocks::chain::Id;
 use crate::bundle::{self, PublishedImport, Signer};
 use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions, PlanChoice};
 use crate::preset::Overrides;
-use crate::report::DryRun;
 use crate::sort::key::KeyLayout;
 use crate::sort::shard::Shard;
 use crate::source::block_log::TornTail;
@@ -17,8 +16,9 @@ use crate::{Error, ImportOptions, Outcome};
 use super::bundle::password;
 use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
+use crate::cli::output::Document;
 use crate::cli::places::{Places, places};
-use crate::cli::render::{self, screen};
+use crate::cli::render;
 use crate::cli::source_list::{self, Names};
 use crate::cli::values::{self, Checkpoints};
 use crate::cli::{output, progress, shard, signals};
@@ -196,26 +196,18 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let interrupted = options.db.clone();
     signals::cancel_with_hint(&options.stop, move || load::hint_after_interruption(&interrupted))?;
-    let observer = progress::Display::new(globals);
-    let outcome = match &args.bundle {
+    let outcome = progress::show(globals, |observer| match &args.bundle {
         Some(to) if !options.dry_run => {
-            let options = PublishedImport { import: options, to: to.clone(), signer };
-            bundle::import(&options, &observer)
+            bundle::import(&PublishedImport { import: options, to: to.clone(), signer }, observer)
         }
-        _ => crate::import(&options, &observer),
-    };
-    observer.finish();
+        _ => crate::import(&options, observer),
+    });
     let (outcome, report_file) = report_file.or_error(outcome.map_err(|error| names.explain(error)))?;
-    let on_stdout = report_file.is_stdout();
     match outcome {
         Outcome::Planned(dry_run) => {
-            let document = plan_document(&dry_run)?;
-            report_file.write(&document)?;
-            match globals.json {
-                true => output::print_json(&document)?,
-                false if on_stdout => {}
-                false => screen::print(&format!("{}\n", dry_run.describe()), 2)?,
-            }
+            let document = Document { schema: "bedload-plan-2", content: &dry_run };
+            let text = format!("{}\n", dry_run.describe());
+            report_file.write(&document, || output::print(&document, &text, 2, globals))?;
             Ok(dry_run.plan.check_space()?)
         }
         Outcome::Imported(report) => {
@@ -226,28 +218,10 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
                     (done, "use the database as it is: its BEDLOAD.json has the same report")
                 }
             };
-            output::report_done(done, use_it, || {
-                report_file.write(&report)?;
-                if globals.json {
-                    return output::print_json(&report);
-                }
-                if !on_stdout {
-                    screen::print(&render::import::text(&report), 10)?;
-                }
-                Ok(())
-            })
+            let print = || output::print(&report, &render::import::text(&report), 10, globals);
+            output::report_done(done, use_it, || report_file.write(&report, print))
         }
     }
-}
-
-/// The result of a dry run with its schema.
-fn plan_document(dry_run: &DryRun) -> anyhow::Result<serde_json::Value> {
-    let mut document = serde_json::json!({ "schema": "bedload-plan-2" });
-    if let (Some(fields), serde_json::Value::Object(plan)) = (document.as_object_mut(), serde_json::to_value(dry_run)?)
-    {
-        fields.extend(plan);
-    }
-    Ok(document)
 }
 
 /// Name of the unfinished work when no database remains: the place and the shard.

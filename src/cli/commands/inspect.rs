@@ -1,4 +1,4 @@
-//! `bedload inspect`: what is in a snapshot.
+//! `bedload inspect`: shows the contents of a snapshot.
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::source::remote::{is_remote, shown_path as shown};
 
 use crate::cli::args::{NetworkArgs, ResourceArgs};
 use crate::cli::globals::Globals;
-use crate::cli::render::{self, numbers::counted, screen};
+use crate::cli::render::{self, numbers::counted};
 use crate::cli::{output, progress, values};
 
 /// Show what is in a snapshot without loading it
@@ -79,43 +79,25 @@ fn sources(source: &Path) -> crate::Result<Vec<PathBuf>> {
 }
 
 fn inspect_one(options: &InspectOptions, args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    // What is said of it below has no secrets.
+    // Messages below must not contain secrets.
     let source = shown(&options.source);
     if args.list {
-        list(options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?;
-        return Ok(());
+        return Ok(list(options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?);
     }
-    let report = if args.full {
-        let observer = progress::Display::new(globals);
-        let report = inspect(options, &observer);
-        observer.finish();
-        report?
-    } else {
-        inspect(options, &crate::progress::Silent)?
+    let report = match args.full {
+        true => progress::show(globals, |observer| inspect(options, observer))?,
+        false => inspect(options, &crate::progress::Silent)?,
     };
-    if globals.json {
-        output::print_json(&report)?;
-    } else {
-        screen::print(&render::inspect::text(&report), 10)?;
-    }
+    output::print(&report, &render::inspect::text(&report), 10, globals)?;
     if report.valid {
         return Ok(());
     }
-    if let Some(log) = &report.log {
-        let last = log.last.as_ref().map_or(0, |last| last.number);
-        return Err(Error::VerificationFailed {
-            action: "inspect",
-            path: source.clone(),
-            problems: "a torn tail".into(),
-            hint: trim_hint(&source, last),
-        }
-        .into());
-    }
-    Err(Error::VerificationFailed {
-        action: "inspect",
-        path: source.clone(),
-        problems: counted(report.bad_blocks.unwrap_or(0), "bad block", "bad blocks"),
-        hint: "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
-    }
-    .into())
+    let (problems, hint) = match &report.log {
+        Some(log) => ("a torn tail".into(), trim_hint(&source, log.last.as_ref().map_or(0, |last| last.number))),
+        None => (
+            counted(report.bad_blocks.unwrap_or(0), "bad block", "bad blocks"),
+            "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
+        ),
+    };
+    Err(Error::VerificationFailed { action: "inspect", path: source, problems, hint }.into())
 }

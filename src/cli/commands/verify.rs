@@ -59,10 +59,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.network = args.network.options(args.against.as_deref())?;
     options.resources = args.resources.resources()?;
     options.location = args.location.location();
-    let observer = progress::Display::new(globals);
-    let outcome = crate::verify(&options, &observer);
-    observer.finish();
-    let report = outcome?;
+    let report = progress::show(globals, |observer| crate::verify(&options, observer))?;
     if globals.json {
         output::print_json(&report)?;
     } else {

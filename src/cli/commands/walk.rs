@@ -8,7 +8,7 @@ use crate::source::car::RawCid;
 
 use crate::cli::args::{DatabaseArgs, LocationArgs, ResourceArgs};
 use crate::cli::globals::Globals;
-use crate::cli::render::{self, numbers::counted, screen};
+use crate::cli::render::{self, numbers::counted};
 use crate::cli::{output, progress};
 
 /// Follow links from the roots, as a node scans, and report which blocks are missing or unreachable
@@ -47,15 +47,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.allow_missing_below = args.allow_missing_below;
     options.resources = args.resources.resources()?;
     options.location = args.location.location();
-    let observer = progress::Display::new(globals);
-    let outcome = walk(&options, &observer);
-    observer.finish();
-    let report = outcome?;
-    if globals.json {
-        output::print_json(&report)?;
-    } else {
-        screen::print(&render::walk::text(&report), 12)?;
-    }
+    let report = progress::show(globals, |observer| walk(&options, observer))?;
+    output::print(&report, &render::walk::text(&report), 12, globals)?;
     if report.complete {
         return Ok(());
     }

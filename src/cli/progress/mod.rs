@@ -21,24 +21,20 @@ use status::{Rate, Status};
 const LINE_EVERY: f64 = 5.0;
 
 /// Shows the progress of a command, and passes it on to the monitor.
-pub struct Display {
+struct Display {
     style: ProgressStyle,
     color: bool,
     /// The current rate, and the time of the last line.
     state: Mutex<(Rate, f64)>,
 }
 
-impl Display {
-    /// Begins to show progress: the command has accepted its options.
-    pub fn new(globals: &Globals) -> Self {
-        monitor::ready();
-        Self { style: style(globals), color: globals.color_on_stderr(), state: Mutex::default() }
-    }
-
-    /// Removes the bar.
-    pub fn finish(&self) {
-        bar::clear();
-    }
+/// Runs `work` and shows its progress. The command has accepted its options.
+pub fn show<T>(globals: &Globals, work: impl FnOnce(&dyn Observer) -> T) -> T {
+    monitor::ready();
+    let state = Mutex::default();
+    let result = work(&Display { style: style(globals), color: globals.color_on_stderr(), state });
+    bar::clear();
+    result
 }
 
 impl Observer for Display {
