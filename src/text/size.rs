@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn text_without_number_is_rejected() {
         for text in ["", " ", "M", "-1", "+1", ".5G", "1.", "1.G", "1.2.3G", "x64M"] {
             let error = parse(text).expect_err(text);
             assert_eq!(
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_unit_is_refused() {
+    fn unknown_unit_is_rejected() {
         for (text, unit) in
             [("1P", "P"), ("1Mi", "Mi"), ("1MiBs", "MiBs"), ("1e9", "e9"), ("1 000", "000"), ("1ü", "ü")]
         {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_byte_is_refused() {
+    fn part_of_a_byte_is_rejected() {
         assert_eq!(parse("1.5").expect_err("a fraction").to_string(), "`1.5` is not a whole number of bytes");
         assert_eq!(parse("1.5B"), Err(SizeError::PartOfByte { text: "1.5B".into() }));
         let fine = parse("1.0000000000001G").expect_err("13 digits");
