@@ -82,10 +82,7 @@ fn only_rocks_uses_rocksdb_crates() {
 
 #[test]
 fn only_cli_uses_terminal_crates() {
-    only(
-        "cli/",
-        &["clap", "clap_complete", "clap_mangen", "anyhow", "comfy_table", "console", "signal_hook", "textwrap"],
-    );
+    only("cli/", &["clap_complete", "clap_mangen", "anyhow", "comfy_table", "console", "signal_hook", "textwrap"]);
     only("cli/", &["stdout", "stderr", "IsTerminal"]);
 }
 

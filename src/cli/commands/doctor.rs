@@ -36,11 +36,11 @@ pub struct Args {
     /// Threads of the import; the default is the preset's, or the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// Where the import would put partitions; the default is beside the database
+    /// Directory of partitions; the default is beside the database
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
-    /// Whether blocks go through memory or through files; auto takes what fits the budget
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = values::plan_choice(), hide_short_help = true)]
+    /// Place of blocks: memory, or files; auto takes what fits the budget
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_short_help = true)]
     pub plan: PlanChoice,
     /// Preset of the import: a name (`bedload presets list`) or a file
     #[arg(long, value_name = "NAME|FILE", hide_possible_values = true, value_parser = values::preset())]

@@ -2,19 +2,19 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use crate::Error;
 use crate::read::export::{ExportOptions, Format, Selection, export, export_to};
+use crate::read::{Location, Resources};
 use crate::report::{ExportReport, shown, shown_json};
 use crate::source::car::RawCid;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::cli::args::{LocationArgs, ResourceArgs};
+use crate::cli::args::RESTARTS;
 use crate::cli::command_line::command_line;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
-use crate::cli::{output, progress};
+use crate::cli::{output, progress, signals};
 
 /// Write the blocks of a database into a snapshot
 ///
@@ -39,7 +39,7 @@ pub struct Args {
     pub second: Option<PathBuf>,
 
     /// Root to begin at, may be repeated; the default is in BEDLOAD.json
-    #[arg(long, value_name = "CID", value_parser = RawCid::from_str, help_heading = "Blocks")]
+    #[arg(long, value_name = "CID", help_heading = "Blocks")]
     pub root: Vec<RawCid>,
     /// Every record, in the order of keys
     #[arg(long, conflicts_with = "cids", help_heading = "Blocks")]
@@ -72,9 +72,9 @@ pub struct Args {
     pub report: Option<PathBuf>,
 
     #[command(flatten)]
-    pub resources: ResourceArgs,
+    pub resources: Resources,
     #[command(flatten)]
-    pub location: LocationArgs,
+    pub location: Location,
 }
 
 fn format_parser() -> impl TypedValueParser<Value = Format> {
@@ -158,8 +158,9 @@ fn options(args: &Args, db: &Path) -> anyhow::Result<ExportOptions> {
     options.replace = args.force;
     options.allow_missing = args.allow_missing;
     options.allow_missing_below = args.allow_missing_below;
-    options.location = args.location.location();
-    options.resources = args.resources.resources()?;
+    options.location.clone_from(&args.location);
+    options.resources.clone_from(&args.resources);
+    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
     Ok(options)
 }
 

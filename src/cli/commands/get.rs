@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::progress::CancellationToken;
+use crate::read::Location;
 use crate::read::block::{BlockLookup, FoundBlock};
 use crate::read::get::{Found, Lookup, header_with_names, to_json_with_names};
 use crate::report::shown_json;
@@ -13,7 +14,6 @@ use crate::text::size::grouped;
 use clap::ValueEnum;
 use data_encoding::HEXLOWER;
 
-use crate::cli::args::LocationArgs;
 use crate::cli::globals::Globals;
 use crate::cli::log::{self, Level};
 use crate::cli::output;
@@ -53,7 +53,7 @@ pub struct Args {
     pub raw: bool,
 
     #[command(flatten)]
-    pub location: LocationArgs,
+    pub location: Location,
 }
 
 /// How to print a block.
@@ -164,7 +164,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     {
         return of_log(args, globals, &lookup, &stop);
     }
-    let lookup = Lookup::open(db, &args.location.location())?;
+    let lookup = Lookup::open(db, &args.location)?;
     let mut printer = Printer::new(args, globals);
     if let Some(epoch) = args.epoch {
         for (cid, found) in lookup.tipset(epoch, &stop)? {

@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Memory", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
     /// Place of blocks: auto, memory, spill (files) or source
-    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice(),
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = clap::value_parser!(PlanChoice),
           help_heading = "Memory", hide_short_help = true)]
     pub plan: PlanChoice,
 
@@ -74,7 +74,7 @@ pub struct Args {
     pub options_file: Option<PathBuf>,
 
     /// Format of the source: auto, car or block-log
-    #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(),
+    #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = clap::value_parser!(Format),
           help_heading = "Source", hide_short_help = true)]
     pub format: Format,
     /// Check hash, links (a log's links alone) or none
@@ -86,22 +86,22 @@ pub struct Args {
     pub checksum: Option<String>,
 
     /// If blocks are missing: ignore, roots, check or require
-    #[arg(long, value_name = "HOW", default_value = "ignore", hide_possible_values = true, value_parser = values::links(),
+    #[arg(long, value_name = "HOW", default_value = "ignore", hide_possible_values = true, value_parser = clap::value_parser!(Links),
           help_heading = "CARs")]
     pub links: Links,
     /// Store blocks under their cid, multihash or digest [default: cid]
-    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = values::key_layout(),
+    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = clap::value_parser!(KeyLayout),
           help_heading = "CARs", hide_short_help = true)]
     pub key: Option<KeyLayout>,
     /// The column family of the blocks [default: default]
     #[arg(long, value_name = "NAME", help_heading = "CARs", hide_short_help = true)]
     pub column_family: Option<String>,
     /// F3 data: store or skip
-    #[arg(long, value_name = "WHAT", default_value = "store", hide_possible_values = true, value_parser = values::f3(),
+    #[arg(long, value_name = "WHAT", default_value = "store", hide_possible_values = true, value_parser = clap::value_parser!(F3Data),
           help_heading = "CARs", hide_short_help = true)]
     pub f3: F3Data,
     /// Null padding is an error or the end (eof)
-    #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(),
+    #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = clap::value_parser!(NullPadding),
           help_heading = "CARs", hide = true)]
     pub null_padding: NullPadding,
     /// Accept a file that holds several CARs, one after the other
@@ -133,7 +133,7 @@ pub struct Args {
     #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Block logs", hide_short_help = true)]
     pub checkpoint: Vec<Checkpoints>,
     /// If a log ends inside a block: error or trim
-    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = values::tail(),
+    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = clap::value_parser!(TornTail),
           help_heading = "Block logs", hide = true)]
     pub tail: TornTail,
     /// Unknown operations: error or skip

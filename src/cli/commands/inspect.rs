@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::load::{Format, snapshots_in};
+use crate::read::Resources;
 use crate::read::inspect::{InspectOptions, inspect, list, trim_hint};
 use crate::source::car::NullPadding;
 use crate::source::remote::{is_remote, shown_path as shown};
 
-use crate::cli::args::{NetworkArgs, ResourceArgs};
+use crate::cli::args::{NetworkArgs, RESTARTS};
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted};
-use crate::cli::{output, progress, values};
+use crate::cli::{output, progress, signals};
 
 /// Show what is in a snapshot without loading it
 ///
@@ -30,7 +31,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "full")]
     pub list: bool,
     /// Meaning of null padding after the blocks: error, or eof for their end
-    #[arg(long, value_name = "MEANING", default_value = "error", value_parser = values::null_padding())]
+    #[arg(long, value_name = "MEANING", default_value = "error")]
     pub null_padding: NullPadding,
 
     /// Directory of Hive's dictionaries, for a block log that needs them
@@ -38,7 +39,7 @@ pub struct Args {
     pub dictionaries: Option<PathBuf>,
 
     #[command(flatten)]
-    pub resources: ResourceArgs,
+    pub resources: Resources,
     #[command(flatten)]
     pub network: NetworkArgs,
 }
@@ -55,7 +56,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = InspectOptions::new(&args.source);
     options.full = args.full;
     options.null_padding = args.null_padding;
-    options.resources = args.resources.resources()?;
+    options.resources.clone_from(&args.resources);
+    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
     options.dictionaries.clone_from(&args.dictionaries);
     options.network = args.network.options(Some(&args.source))?;
     // Each CAR of a directory is inspected, and the first damage reported at the end.

@@ -46,35 +46,41 @@ const MAX_PIECE: u64 = 1 << 30;
 const MIN_MEMORY: u64 = 8 << 20;
 
 /// Options of a walk.
-#[derive(Debug, Clone, Setters)]
+#[derive(Debug, Clone, Default, Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct WalkOptions {
     /// The database.
+    #[cfg_attr(feature = "cli", arg(skip))]
     pub(crate) db: PathBuf,
-    /// Roots to begin at. Defaults to the roots of the import.
+    /// Root to begin at, may be repeated; the default is in BEDLOAD.json
+    #[cfg_attr(feature = "cli", arg(long = "root", value_name = "CID"))]
     pub(crate) roots: Vec<RawCid>,
-    /// Number of tipsets to follow. Defaults to the whole chain.
+    /// Follow the chain of headers over N tipsets only
+    #[cfg_attr(feature = "cli", arg(long = "depth", value_name = "tipsets=N", value_parser = parse_depth))]
     pub(crate) tipsets: Option<u32>,
-    /// Blocks named by headers below this epoch may be missing. Defaults to none.
+    /// Blocks named by Filecoin headers below this epoch may be missing
+    #[cfg_attr(feature = "cli", arg(long, value_name = "EPOCH"))]
     pub(crate) allow_missing_below: Option<u64>,
     /// Resources of the walk.
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub(crate) resources: Resources,
     /// Location of the blocks.
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub(crate) location: Location,
+}
+
+#[cfg(feature = "cli")]
+fn parse_depth(text: &str) -> std::result::Result<u32, String> {
+    let count = text.strip_prefix("tipsets=").and_then(|count| count.parse().ok());
+    count.filter(|&count| count > 0).ok_or_else(|| "write it as tipsets=2000".to_owned())
 }
 
 impl WalkOptions {
     /// Creates a walk over everything in `db` that its roots link to.
     pub fn new(db: impl Into<PathBuf>) -> Self {
-        Self {
-            db: db.into(),
-            roots: Vec::new(),
-            tipsets: None,
-            allow_missing_below: None,
-            resources: Resources::default(),
-            location: Location::default(),
-        }
+        Self { db: db.into(), ..Self::default() }
     }
 }
 
