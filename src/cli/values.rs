@@ -9,13 +9,9 @@ use crate::os::files::read_regular;
 use crate::preset::Preset;
 use crate::preset::registry::{ROWS, Scope};
 use crate::rocks::options;
-use crate::text::size;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 
-/// A size such as `64M` or `1.5GiB`, in bytes.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    size::parse(text).map_err(|error| error.to_string())
-}
+pub use crate::text::size::parse as bytes;
 
 /// A percentage such as `5`, `2.5` or `5%` of more than 0 and at most 100, as a share.
 pub fn percent(text: &str) -> Result<f64, String> {

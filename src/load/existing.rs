@@ -38,7 +38,7 @@ use crate::load::options::ImportOptions;
 use crate::load::target::SUMS;
 use crate::load::target::Target;
 use crate::os::files::{UNFINISHED, count_descriptors, is_same, open_regular, sync_dir, unfinished_name, write_synced};
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Reader, ReaderOptions, Store, is_database_file};
@@ -110,7 +110,7 @@ impl Kind {
 pub(super) fn with_layout(mut options: ImportOptions) -> Result<ImportOptions> {
     // Target::new refuses both.
     let is_added_to = options.into_existing && !options.replace;
-    let record = if is_added_to { ImportRecord::load(&options.db)? } else { None };
+    let record = if is_added_to { ImportReport::load(&options.db)? } else { None };
     if let Some(record) = record.filter(|record| record.log.is_none()) {
         (options.key, options.column_family) = (record.key, record.column_family);
         if options.given_column_family.is_none() {
@@ -131,7 +131,7 @@ pub(super) fn with_layout(mut options: ImportOptions) -> Result<ImportOptions> {
 /// # Errors
 /// [`Error::State`]: it would not; [`Error::Io`]: the record cannot be read.
 pub(super) fn check_layout(options: &ImportOptions) -> Result<()> {
-    let Some(record) = ImportRecord::load(&options.db)? else { return Ok(()) };
+    let Some(record) = ImportReport::load(&options.db)? else { return Ok(()) };
     let (key, family) = (options.key.name(), &options.column_family);
     let (recorded_key, recorded_family) = (record.key.name(), &record.column_family);
     if record.log.is_some() || record.key == KeyLayout::Number {

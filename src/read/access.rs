@@ -8,8 +8,7 @@ use super::read_multihash;
 use crate::error::{Error, Result};
 use crate::os::resources;
 use crate::progress::CancellationToken;
-use crate::report::KeyFrom;
-use crate::report::record::ImportRecord;
+use crate::report::{ImportReport, KeyFrom};
 use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
@@ -89,7 +88,7 @@ impl Location {
     pub(super) fn find(
         &self,
         db: &Path,
-        record: Option<&ImportRecord>,
+        record: Option<&ImportReport>,
         reader: Option<&Reader>,
     ) -> Result<BlockLocation> {
         let conflict = |reason: String, hint: &str| Error::State { path: db.to_owned(), reason, hint: hint.into() };

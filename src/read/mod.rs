@@ -23,7 +23,6 @@ pub(crate) use crate::blocks::dag::{header, links};
 
 pub use access::{Location, Resources};
 
-pub use crate::report::record::ImportRecord;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 

@@ -29,7 +29,7 @@ use crate::read::links::{codec, links};
 use crate::read::missing::MissingBlocks;
 use crate::read::queue::{MAX_LINK, Queue, Step};
 use crate::read::visited::Visited;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
@@ -93,7 +93,7 @@ impl<'a> DepthFirst<'a> {
             stack: Stack::new(part(16), resources.scratch_parent()),
             ahead: Ahead { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
             missing: MissingBlocks {
-                left_out: export.record.map(ImportRecord::left_out).unwrap_or_default(),
+                left_out: export.record.map(ImportReport::left_out).unwrap_or_default(),
                 ..MissingBlocks::default()
             },
             malformed: 0,

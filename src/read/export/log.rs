@@ -20,8 +20,7 @@ use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::progress::{Phase, Progress};
-use crate::report::record::ImportRecord;
-use crate::report::{BlockRef, EXPORT_SCHEMA, ExportReport, ExportedLog, LogReport};
+use crate::report::{BlockRef, EXPORT_SCHEMA, ExportReport, ExportedLog, ImportReport, LogReport};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
 
@@ -31,7 +30,7 @@ const BATCH: u64 = 1024;
 /// A validated export of a block log.
 pub(super) struct LogExport<'a> {
     options: &'a ExportOptions,
-    record: &'a ImportRecord,
+    record: &'a ImportReport,
     log: &'a LogReport,
     reader: Reader,
     family: Family,
@@ -54,7 +53,7 @@ struct Sum {
 
 impl<'a> LogExport<'a> {
     /// Validates the options and opens the database, before anything is written.
-    pub fn open(options: &'a ExportOptions, record: &'a ImportRecord, log: &'a LogReport) -> Result<Self> {
+    pub fn open(options: &'a ExportOptions, record: &'a ImportReport, log: &'a LogReport) -> Result<Self> {
         refuse_what_cars_have(options)?;
         let (from, to) = (options.from.unwrap_or(log.first.number), options.to.unwrap_or(log.last.number));
         for wanted in [from, to] {

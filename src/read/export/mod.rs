@@ -34,8 +34,7 @@ use crate::hash::content_digest::ContentDigest;
 use crate::os::files::Output;
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
-use crate::report::record::ImportRecord;
-use crate::report::{EXPORT_SCHEMA, ExportReport};
+use crate::report::{EXPORT_SCHEMA, ExportReport, ImportReport};
 
 /// Exports to a file, which gets its name when it is complete. Missing blocks are no error: the report counts them and says if
 /// the file was committed.
@@ -63,7 +62,7 @@ use crate::report::{EXPORT_SCHEMA, ExportReport};
 pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> Result<ExportReport> {
     let dir = WatchedDir::open(&options.db);
     dir.guard(|| {
-        let record = ImportRecord::load(&options.db)?;
+        let record = ImportReport::load(&options.db)?;
         let work = Work::open(options, record.as_ref(), &dir)?;
         let format = options.format.map_or_else(|| Format::of_name(file, work.is_log()), Ok)?;
         let mut output = Output::create(file, options.replace)?;
@@ -92,7 +91,7 @@ pub fn export_to<W: Write + Send>(
 ) -> Result<ExportReport> {
     let dir = WatchedDir::open(&options.db);
     dir.guard(|| {
-        let record = ImportRecord::load(&options.db)?;
+        let record = ImportReport::load(&options.db)?;
         let work = Work::open(options, record.as_ref(), &dir)?;
         let format = options.format.unwrap_or_else(|| Format::of_stream(work.is_log()));
         let mut report = work.run(format, Path::new("-"), out, observer)?;
@@ -112,7 +111,7 @@ enum Work<'a> {
 
 impl<'a> Work<'a> {
     /// Validates the options and opens the database, before anything is written.
-    fn open(options: &'a ExportOptions, record: Option<&'a ImportRecord>, dir: &WatchedDir) -> Result<Self> {
+    fn open(options: &'a ExportOptions, record: Option<&'a ImportReport>, dir: &WatchedDir) -> Result<Self> {
         if let Some((record, log)) = record.and_then(|record| Some((record, record.log.as_ref()?))) {
             let log = LogExport::open(options, record, log)?;
             dir.check()?;

@@ -3,8 +3,8 @@
 use crate::error::{Error, Result};
 use crate::read::access::BlockLocation;
 use crate::read::export::options::{ExportOptions, MIN_MEMORY, Selection};
-use crate::report::KeyFrom;
-use crate::report::record::{ImportRecord, roots};
+use crate::report::record::roots;
+use crate::report::{ImportReport, KeyFrom};
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
@@ -12,7 +12,7 @@ use crate::source::car::RawCid;
 /// A validated export of a CAR.
 pub(super) struct Export<'a> {
     pub options: &'a ExportOptions,
-    pub record: Option<&'a ImportRecord>,
+    pub record: Option<&'a ImportReport>,
     pub reader: Reader,
     pub family: String,
     pub layout: KeyLayout,
@@ -22,7 +22,7 @@ pub(super) struct Export<'a> {
 
 impl<'a> Export<'a> {
     /// Validates the options and opens the database, before anything is written.
-    pub fn open(options: &'a ExportOptions, record: Option<&'a ImportRecord>) -> Result<Self> {
+    pub fn open(options: &'a ExportOptions, record: Option<&'a ImportReport>) -> Result<Self> {
         if let Some(record) = record
             && record.source.format != "car"
         {

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use super::problems::Collector;
 use crate::os::files::read_regular;
-use crate::report::record::{ImportRecord, checksum};
-use crate::report::{ProblemKind, RecordedFile};
+use crate::report::record::checksum;
+use crate::report::{ImportReport, ProblemKind, RecordedFile};
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::schema::TRANSACTIONS;
 
 /// Compares the small files of the database in `db` with the record and adds `notes`. True if a node may have opened the database
 /// since: RocksDB writes a newer OPTIONS file then.
-pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, notes: &mut Vec<String>) -> bool {
+pub(super) fn check(db: &Path, record: &ImportReport, problems: &Collector<'_>, notes: &mut Vec<String>) -> bool {
     let mut opened = record.small_files.is_empty();
     let newest = OptionsFile::latest_path(db).ok();
     for RecordedFile { name, checksum: known } in &record.small_files {
@@ -44,7 +44,7 @@ pub(super) fn check(db: &Path, record: &ImportRecord, problems: &Collector<'_>, 
 }
 
 /// Checks that the record's counts add up: read blocks are written blocks and duplicates.
-pub(super) fn check_tally(record: &ImportRecord, problems: &Collector<'_>) {
+pub(super) fn check_tally(record: &ImportReport, problems: &Collector<'_>) {
     let blocks = &record.blocks;
     let mut claims = vec![(String::new(), "blocks", blocks.read, blocks.written, blocks.duplicate)];
     for family in record.log.iter().flat_map(|log| &log.families) {

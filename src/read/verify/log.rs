@@ -13,8 +13,7 @@ use crate::blocks::chain::{self, Header, TransactionOptions};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::progress::Phase;
-use crate::report::record::ImportRecord;
-use crate::report::{LogVerified, ProblemKind, VerifiedLog};
+use crate::report::{ImportReport, LogVerified, ProblemKind, VerifiedLog};
 use crate::rocks::key_ranges::KeyRange;
 use crate::rocks::{DataFile, FamilyScan};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
@@ -65,7 +64,7 @@ struct RangeFindings {
 pub(super) fn everything(
     job: &VerifyJob<'_>,
     files: &[DataFile],
-    record: &ImportRecord,
+    record: &ImportReport,
 ) -> Result<(Totals, Option<VerifiedLog>)> {
     let lookup = lookup(record);
     // Blocks of a log follow each other: what is not between the first and the last of the import was written since.
@@ -203,7 +202,7 @@ fn verify_range(
 /// Checks that the other families match the record and the blocks.
 fn check_families(
     job: &VerifyJob<'_>,
-    record: &ImportRecord,
+    record: &ImportReport,
     lookup: &Lookup,
     ids: &Ids,
     all_known: bool,
@@ -251,7 +250,7 @@ fn check_families(
 
 /// How the transactions of the database are read. After an import that checked them all, an operation of an unknown
 /// kind is damage.
-fn lookup(record: &ImportRecord) -> Lookup {
+fn lookup(record: &ImportReport) -> Lookup {
     let (family, version) = record.chain();
     let checked_all =
         record.log.as_ref().is_some_and(|log| log.verified == LogVerified::Hash && log.unknown_operations == 0);

@@ -10,8 +10,7 @@ use super::job;
 use super::problems::Collector;
 use super::scan::Totals;
 use crate::error::{Error, Result};
-use crate::report::record::ImportRecord;
-use crate::report::{Against, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
+use crate::report::{Against, ImportReport, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Reader};
 use crate::text::size::{counted, grouped};
@@ -113,7 +112,7 @@ fn records(count: u64) -> String {
 pub(super) fn files_are_untouched(
     reader: &Reader,
     files: &[DataFile],
-    record: &ImportRecord,
+    record: &ImportReport,
     records: u64,
 ) -> Result<bool> {
     let imported =

@@ -8,8 +8,7 @@ use crate::progress::{Phase, PhaseWeights};
 use crate::read::verify::against::{Source, SourceIndex};
 use crate::read::verify::job::{VerifyJob, ranges_of};
 use crate::read::verify::scan::{Totals, for_each};
-use crate::report::Against;
-use crate::report::record::ImportRecord;
+use crate::report::{Against, ImportReport};
 use crate::rocks::DataFile;
 use crate::rocks::key_ranges::{KeyRange, Window};
 use crate::source::car::NullPadding;
@@ -21,7 +20,7 @@ const PICKS: usize = 256;
 pub(super) fn everything(
     job: &VerifyJob<'_>,
     files: &[DataFile],
-    record: Option<&ImportRecord>,
+    record: Option<&ImportReport>,
 ) -> Result<(Totals, Option<Against>)> {
     let own = ranges_of(files, job.family);
     let index = match &job.options.against {
@@ -63,7 +62,7 @@ fn read_source(
     job: &VerifyJob<'_>,
     path: &Path,
     ranges: &[KeyRange],
-    record: Option<&ImportRecord>,
+    record: Option<&ImportReport>,
 ) -> Result<SourceIndex> {
     let padded = record.is_some_and(|record| record.source.null_padding > 0);
     let resources = &job.options.resources;
@@ -71,7 +70,7 @@ fn read_source(
         path,
         layout: job.keys.layout,
         null_padding: job.options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error }),
-        left_out: record.map(ImportRecord::left_out).unwrap_or_default(),
+        left_out: record.map(ImportReport::left_out).unwrap_or_default(),
         memory: resources.memory_budget()?,
         threads: resources.thread_count(),
         network: &job.options.network,

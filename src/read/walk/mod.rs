@@ -27,8 +27,8 @@ use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
-use crate::report::record::{ImportRecord, roots};
-use crate::report::{WALK_SCHEMA, WalkReport};
+use crate::report::record::roots;
+use crate::report::{ImportReport, WALK_SCHEMA, WalkReport};
 use crate::rocks::{FamilyScan, Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
@@ -112,7 +112,7 @@ pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport
 }
 
 fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
-    let record = ImportRecord::load(&options.db)?;
+    let record = ImportReport::load(&options.db)?;
     let memory = options.resources.memory_budget()?.max(MIN_MEMORY);
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
@@ -134,7 +134,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         layout,
         visited: Visited::new(memory * 3 / 8, work_dir.clone()),
         missing: Mutex::new(MissingBlocks {
-            left_out: record.as_ref().map(ImportRecord::left_out).unwrap_or_default(),
+            left_out: record.as_ref().map(ImportReport::left_out).unwrap_or_default(),
             ..MissingBlocks::default()
         }),
         progress,
