@@ -18,7 +18,6 @@ use crate::os::watched_dir::WatchedDir;
 use crate::parallel;
 use crate::preset::Loader;
 use crate::progress::{CancellationToken, Observer, Phase, Progress};
-use crate::report::record::ImportRecord;
 use crate::report::{BundleReport, ImportReport, Plan};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, no_database};
@@ -85,7 +84,7 @@ fn map_all<I: Sync, T: Send>(threads: usize, items: &[I], work: impl Fn(&I) -> R
 fn record(db: &Path) -> Result<ImportReport> {
     let refused =
         |reason: &str, hint: &str| Err(Error::State { path: db.to_owned(), reason: reason.into(), hint: hint.into() });
-    let Some((report, is_sealed)) = ImportRecord::load_sealed(db)? else {
+    let Some((report, is_sealed)) = ImportReport::load_sealed(db)? else {
         if !db.join("CURRENT").exists() {
             return Err(no_database(db));
         }

@@ -12,7 +12,7 @@ use super::links::{codec, links};
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::CancellationToken;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
@@ -81,7 +81,7 @@ impl Lookup {
     pub fn open(db: &Path, location: &Location) -> Result<Self> {
         let dir = WatchedDir::open(db);
         let how = ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false };
-        let (record, reader) = dir.guard(|| Ok((ImportRecord::load(db)?, Reader::open(db, &how)?)))?;
+        let (record, reader) = dir.guard(|| Ok((ImportReport::load(db)?, Reader::open(db, &how)?)))?;
         let BlockLocation { family, layout, .. } = location.find(db, record.as_ref(), Some(&reader))?;
         // The record and the files belong to the same database.
         dir.check()?;

@@ -43,5 +43,3 @@ pub(crate) use crate::blocks::dag::{header, links};
 
 pub use access::{Location, Resources};
 pub(crate) use keys::read_multihash;
-
-pub use crate::report::record::ImportRecord;

@@ -9,8 +9,7 @@ use derive_setters::Setters;
 use crate::error::Result;
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
-use crate::report::record::ImportRecord;
-use crate::report::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
+use crate::report::{FamilyStat, ImportReport, OptionStat, STAT_SCHEMA, StatReport};
 use crate::rocks::option_map::says_default;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, FamilyScan, FileTotals, Reader, ReaderOptions, levels_of, options};
@@ -75,7 +74,7 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
     let mut warnings = advice::on_database(&reader, &options.db)?;
     let unreadable = column_families.iter().filter(|family| family.files > 0 && family.entries == 0);
     warnings.extend(unreadable.map(|family| advice::on_unreadable_files(&options.db, &family.name)));
-    let import = ImportRecord::load_as(&options.db)?.map(|(record, _)| record);
+    let import = ImportReport::load_as(&options.db)?.map(|(record, _)| record);
     Ok(StatReport {
         schema: STAT_SCHEMA.into(),
         db: options.db.display().to_string(),

@@ -24,7 +24,7 @@ use crate::read::links::{codec, links};
 use crate::read::missing::MissingBlocks;
 use crate::read::steps::{MAX_LINK, Queue, Stack, Step, steps};
 use crate::read::visited::Visited;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
 /// Blocks per prefetch.
@@ -67,7 +67,7 @@ impl<'a> DepthFirst<'a> {
         let part = |share: u64| usize::try_from(export.memory / share).unwrap_or(usize::MAX);
         let resources = &export.options.resources;
         let dir = resources.scratch_parent();
-        let left_out = export.record.map(ImportRecord::left_out).unwrap_or_default();
+        let left_out = export.record.map(ImportReport::left_out).unwrap_or_default();
         Ok(Self {
             export,
             pool: parallel::pool(resources.thread_count())?,

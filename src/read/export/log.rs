@@ -19,7 +19,7 @@ use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::progress::{Phase, Progress};
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::report::{BlockRef, ExportReport, ExportedLog, LogReport};
 use crate::rocks::Reader;
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
@@ -29,7 +29,7 @@ const V4_AROUND: usize = 4 + 1 + 8;
 
 pub(super) struct LogExport<'a> {
     options: &'a ExportOptions,
-    record: &'a ImportRecord,
+    record: &'a ImportReport,
     log: &'a LogReport,
     reader: Reader,
     family: Family,
@@ -50,7 +50,7 @@ struct Sum {
 
 impl<'a> LogExport<'a> {
     /// Opens the database, before anything is written.
-    pub fn open(options: &'a ExportOptions, record: &'a ImportRecord, log: &'a LogReport) -> Result<Self> {
+    pub fn open(options: &'a ExportOptions, record: &'a ImportReport, log: &'a LogReport) -> Result<Self> {
         let (first, last) = (options.from.unwrap_or(log.first.number), options.to.unwrap_or(log.last.number));
         let wrong = |reason: String, hint: &str| Err(Error::Usage { reason, hint: hint.into() });
         let known = log.first.number..=log.last.number;

@@ -30,7 +30,7 @@ use crate::os::files::Output;
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::ExportReport;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 
 /// Exports to a file, which gets its name when it is complete. Missing blocks are no error: the report counts them and says if
 /// the file was committed.
@@ -85,7 +85,7 @@ enum Kind<'a> {
 fn with_work(options: &ExportOptions, run: impl FnOnce(Work<'_>) -> Result<ExportReport>) -> Result<ExportReport> {
     let dir = &WatchedDir::open(&options.db);
     dir.guard(|| {
-        let record = ImportRecord::load(&options.db)?;
+        let record = ImportReport::load(&options.db)?;
         let log = record.as_ref().and_then(|record| Some((record, record.log.as_ref()?)));
         options.check(log.is_some())?;
         let kind = match log {

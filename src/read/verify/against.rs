@@ -18,7 +18,7 @@ use super::job::VerifyJob;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::read::snapshot::{CHUNK, Snapshot};
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::rocks::key_ranges::{KeyRange, range_of};
 use crate::sort::key::Record;
 use crate::source::car::NullPadding;
@@ -46,7 +46,7 @@ struct Part {
 
 impl SourceIndex {
     /// Reads the snapshot at `path`.
-    pub fn read(job: &VerifyJob<'_>, path: &Path, ranges: &[KeyRange], record: Option<&ImportRecord>) -> Result<Self> {
+    pub fn read(job: &VerifyJob<'_>, path: &Path, ranges: &[KeyRange], record: Option<&ImportReport>) -> Result<Self> {
         let VerifyJob { options, progress, .. } = job;
         let (threads, memory) = (options.resources.thread_count(), options.resources.memory_budget()?);
         let padded = record.is_some_and(|record| record.source.null_padding > 0);
@@ -64,7 +64,7 @@ impl SourceIndex {
             blocks: AtomicU64::new(0),
         };
         // CIDs of the blocks that the import omitted.
-        let left_out = record.map(ImportRecord::left_out).unwrap_or_default();
+        let left_out = record.map(ImportReport::left_out).unwrap_or_default();
         let take = |(): &mut (), chunk: &Chunk| index.take(path, chunk, job, &left_out, ranges);
         snapshot.read_rest(&mut vec![(); threads], &options.resources.stop, progress, take)?;
         Ok(index)

@@ -12,8 +12,7 @@ use crate::blocks::chain::{self, Header, TransactionOptions};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::progress::Phase;
-use crate::report::record::ImportRecord;
-use crate::report::{LogVerified, ProblemKind, VerifiedLog};
+use crate::report::{ImportReport, LogVerified, ProblemKind, VerifiedLog};
 use crate::rocks::key_ranges::KeyRange;
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::Lookup;
@@ -60,7 +59,7 @@ struct Findings {
     broken: bool,
 }
 
-pub(super) fn everything(job: &VerifyJob<'_>, record: &ImportRecord) -> Result<(Totals, Option<VerifiedLog>)> {
+pub(super) fn everything(job: &VerifyJob<'_>, record: &ImportReport) -> Result<(Totals, Option<VerifiedLog>)> {
     let lookup = lookup(record);
     // Blocks of a log follow each other: what is not between the first and the last of the import was written since.
     let own = record.log.as_ref().map_or(0..=u32::MAX, |log| log.first.number..=log.last.number);
@@ -174,7 +173,7 @@ impl Findings {
 }
 
 /// Checks that the other families match the record and the blocks.
-fn check_families(job: &VerifyJob<'_>, record: &ImportRecord, lookup: &Lookup, found: &Findings) -> Result<()> {
+fn check_families(job: &VerifyJob<'_>, record: &ImportReport, lookup: &Lookup, found: &Findings) -> Result<()> {
     let all_known = found.unknown_operations == 0;
     let index_problem = |message: String| job.problems.add(ProblemKind::Index, None, message);
     for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != job.family) {
@@ -215,7 +214,7 @@ fn check_families(job: &VerifyJob<'_>, record: &ImportRecord, lookup: &Lookup, f
 }
 
 /// Returns how to read transactions. After an import that checked them all, an operation of an unknown kind is damage.
-fn lookup(record: &ImportRecord) -> Lookup {
+fn lookup(record: &ImportReport) -> Lookup {
     let (family, version) = record.chain();
     let checked_all =
         record.log.as_ref().is_some_and(|log| log.verified == LogVerified::Hash && log.unknown_operations == 0);

@@ -24,7 +24,7 @@ use super::advice;
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Progress};
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::report::{ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
 use crate::rocks::{DataFile, Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
@@ -56,7 +56,7 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
 }
 
 fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport> {
-    let (record, bad_record) = match ImportRecord::load_sealed(&options.db) {
+    let (record, bad_record) = match ImportReport::load_sealed(&options.db) {
         Ok(Some((record, false))) => {
             (Some(record), Some("was changed after the import: it does not match its checksum".to_owned()))
         }

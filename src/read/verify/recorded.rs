@@ -8,7 +8,7 @@ use super::problems::Collector;
 use super::scan::Totals;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::report::{Against, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Reader};
@@ -117,7 +117,7 @@ fn records(count: u64) -> String {
 pub(super) fn files_are_untouched(
     reader: &Reader,
     files: &[DataFile],
-    record: &ImportRecord,
+    record: &ImportReport,
     records: u64,
 ) -> Result<bool> {
     let imported =

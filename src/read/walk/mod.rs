@@ -25,8 +25,8 @@ use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
-use crate::report::record::{ImportRecord, roots};
-use crate::report::{WALK_SCHEMA, WalkReport};
+use crate::report::record::roots;
+use crate::report::{ImportReport, WALK_SCHEMA, WalkReport};
 use crate::rocks::{FamilyScan, Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
@@ -44,35 +44,41 @@ const MAX_PIECE: u64 = 1 << 30;
 const MIN_MEMORY: u64 = 8 << 20;
 
 /// Options of a walk.
-#[derive(Debug, Clone, Setters)]
+#[derive(Debug, Clone, Default, Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct WalkOptions {
     /// The database.
+    #[cfg_attr(feature = "cli", arg(skip))]
     pub(crate) db: PathBuf,
-    /// Roots to begin at. Defaults to the roots of the import.
+    /// Root to begin at, may be repeated; the default is in BEDLOAD.json
+    #[cfg_attr(feature = "cli", arg(long = "root", value_name = "CID"))]
     pub(crate) roots: Vec<RawCid>,
-    /// Number of tipsets to follow. Defaults to the whole chain.
+    /// Follow the chain of headers over N tipsets only
+    #[cfg_attr(feature = "cli", arg(long = "depth", value_name = "tipsets=N", value_parser = parse_depth))]
     pub(crate) tipsets: Option<u32>,
-    /// Blocks named by headers below this epoch may be missing. Defaults to none.
+    /// Blocks named by Filecoin headers below this epoch may be missing
+    #[cfg_attr(feature = "cli", arg(long, value_name = "EPOCH"))]
     pub(crate) allow_missing_below: Option<u64>,
     /// Resources of the walk.
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub(crate) resources: Resources,
     /// Location of the blocks.
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub(crate) location: Location,
+}
+
+#[cfg(feature = "cli")]
+fn parse_depth(text: &str) -> std::result::Result<u32, String> {
+    let count = text.strip_prefix("tipsets=").and_then(|count| count.parse().ok());
+    count.filter(|&count| count > 0).ok_or_else(|| "write it as tipsets=2000".to_owned())
 }
 
 impl WalkOptions {
     /// Creates a walk over everything in `db` that its roots link to.
     pub fn new(db: impl Into<PathBuf>) -> Self {
-        Self {
-            db: db.into(),
-            roots: Vec::new(),
-            tipsets: None,
-            allow_missing_below: None,
-            resources: Resources::default(),
-            location: Location::default(),
-        }
+        Self { db: db.into(), ..Self::default() }
     }
 }
 
@@ -89,7 +95,7 @@ pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport
 }
 
 fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
-    let record = ImportRecord::load(&options.db)?;
+    let record = ImportReport::load(&options.db)?;
     let memory = options.resources.memory_budget()?.max(MIN_MEMORY);
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
@@ -111,7 +117,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         layout,
         visited: Visited::new(memory * 3 / 8, work_dir.clone()),
         missing: Mutex::new(MissingBlocks {
-            left_out: record.as_ref().map(ImportRecord::left_out).unwrap_or_default(),
+            left_out: record.as_ref().map(ImportReport::left_out).unwrap_or_default(),
             ..MissingBlocks::default()
         }),
         progress,

@@ -48,6 +48,7 @@ pub const HIGHEST_MAX_BLOCK: u64 = 3 << 30;
 
 /// The meaning of a section of length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum NullPadding {
     /// Damage. The default, as in go-car.
