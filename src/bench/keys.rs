@@ -11,7 +11,7 @@ use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 
 use crate::error::{Error, Result};
 use crate::generate::Noise;
-use crate::read::ImportRecord;
+use crate::report::ImportReport;
 use crate::rocks::{Reader, ReaderOptions};
 
 /// The most keys that are drawn.
@@ -95,7 +95,7 @@ pub(super) fn missing_key(key: &[u8]) -> Vec<u8> {
 
 /// Returns the column family of the import's record, or `default`.
 pub fn family_of(db: &Path) -> Result<String> {
-    Ok(ImportRecord::load(db)?.map_or_else(|| "default".to_owned(), |record| record.column_family))
+    Ok(ImportReport::load(db)?.map_or_else(|| "default".to_owned(), |record| record.column_family))
 }
 
 #[cfg(test)]

@@ -22,9 +22,7 @@ use crate::rocks::releases::Release;
 use crate::rocks::{options, options_of};
 use crate::sort::shard::Shard;
 
-/// Directory of the parts.
 pub(super) const PARTS: &str = "parts";
-/// The pointer to the set that was written to last.
 pub(super) const LATEST_SET: &str = "parts/latest";
 
 /// Describes files that exist, as a bundle or as the part of a shard. `db` is the database of the files.
@@ -47,7 +45,6 @@ pub(super) fn write_description(
     Ok(BundleReport { part: shard.map(|shard| shard.number), ..report(target, id, &bundle) })
 }
 
-/// The report of a bundle, without uploads and seconds.
 pub(super) fn report(target: &BundleTarget, id: String, bundle: &Bundle) -> BundleReport {
     BundleReport {
         schema: BUNDLED_SCHEMA.into(),
@@ -100,7 +97,6 @@ fn write_part(target: &BundleTarget, part: &Bundle, shard: &ShardReport) -> Resu
     Ok(set)
 }
 
-/// Parses a part.
 pub(super) fn read_part(bytes: &[u8]) -> Result<(Bundle, ShardReport), BundleProblem> {
     let form = |reason: String| BundleProblem::Form { reason };
     let bytes = unsealed(bytes).ok_or_else(|| form("it does not match its checksum".into()))?;

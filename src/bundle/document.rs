@@ -79,7 +79,6 @@ impl BundleFile {
             == (&other.column_family, &other.first, &other.last, other.content())
     }
 
-    /// First and last key.
     pub(super) fn keys(&self) -> Result<(Vec<u8>, Vec<u8>), String> {
         let key = |text: &str| match data_encoding::HEXLOWER.decode(text.as_bytes()) {
             Ok(key) if key.len() <= MAX_KEY => Ok(key),
@@ -89,7 +88,6 @@ impl BundleFile {
     }
 }
 
-/// File name for a BLAKE3.
 pub(super) fn file_name(blake3: &str) -> String {
     format!("{blake3}.sst")
 }
@@ -101,16 +99,10 @@ pub(crate) fn is_sum(text: &str) -> bool {
 
 /// Records of each column family, according to the import's report.
 pub(super) fn families(record: &ImportReport) -> Vec<(String, Content)> {
+    let row = |name: &str, records, digest| (name.to_owned(), Content { records, digest });
     match &record.log {
-        None => {
-            let content = Content { records: record.blocks.written, digest: record.digest };
-            vec![(record.column_family.clone(), content)]
-        }
-        Some(log) => {
-            let content =
-                |family: &crate::report::FamilyReport| Content { records: family.records, digest: family.digest };
-            log.families.iter().map(|family| (family.name.clone(), content(family))).collect()
-        }
+        None => vec![row(&record.column_family, record.blocks.written, record.digest)],
+        Some(log) => log.families.iter().map(|family| row(&family.name, family.records, family.digest)).collect(),
     }
 }
 
@@ -129,10 +121,7 @@ impl Bundle {
     /// Checks that `bytes` have this id.
     pub fn compare(bytes: &[u8], id: &str) -> Result<(), BundleProblem> {
         let found = blake3::hash(bytes).to_hex().to_string();
-        match found == id {
-            true => Ok(()),
-            false => Err(BundleProblem::Bytes { found, expected: id.to_owned() }),
-        }
+        if found == id { Ok(()) } else { Err(BundleProblem::Bytes { found, expected: id.to_owned() }) }
     }
 
     /// Reads the description with this id. Unknown fields are errors, because they could change the meaning of the files.

@@ -39,7 +39,6 @@ pub(super) fn copy(
     Ok((bytes, hasher.finalize()))
 }
 
-/// Hashes a file without copying it.
 pub(super) fn hash(file: &File, path: &Path, most: u64, stop: &CancellationToken) -> Result<(u64, blake3::Hash)> {
     copy((file, path), (std::io::sink(), path), most, stop, &|_| ())
 }

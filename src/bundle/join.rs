@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::description::{LATEST_SET, PARTS, part_name, read_part, report, set_of, without_shard_data, write_bundle};
 use super::document::{Bundle, BundleFile, MAX_BYTES, SCHEMA, is_sum};
-use super::place::{BundlePlace, file};
+use super::place::{BundlePlace, MAX_LATEST, file};
 use super::problem::BundleProblem;
 use super::signature::Signer;
 use super::target::BundleTarget;
@@ -18,10 +18,7 @@ use crate::sort::router::Count;
 use crate::sort::shard::Shard;
 use crate::source::remote::NetworkOptions;
 
-/// Longest content of `parts/latest`, in bytes.
-const MAX_LATEST: u64 = 256;
-
-/// Concurrent requests for the sizes of files.
+/// Concurrent requests.
 const LOOKED_UP: usize = 8;
 /// Missing parts named in the message.
 const NAMED: usize = 40;
@@ -37,7 +34,6 @@ pub(crate) struct JoinOptions {
     pub stop: CancellationToken,
 }
 
-/// Builds a bundle from the parts of all shards of a source.
 pub(crate) fn join(options: &JoinOptions, observer: &dyn Observer) -> Result<BundleReport> {
     let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
     Ok(BundleReport { seconds, ..report })
@@ -110,7 +106,6 @@ fn find_set(place: &BundlePlace, options: &JoinOptions) -> Result<(String, u32)>
     known(String::from_utf8_lossy(&bytes).trim_end()).ok_or_else(bad)
 }
 
-/// The error for missing parts.
 fn missing_parts(place: &BundlePlace, of: u32, missing: &[u32]) -> Error {
     let mut named: Vec<String> = missing.iter().take(NAMED).map(ToString::to_string).collect();
     if missing.len() > NAMED {
@@ -138,7 +133,6 @@ fn difference(one: &Value, other: &Value) -> Option<String> {
     }
 }
 
-/// Parts that match.
 struct Joined {
     bundle: Bundle,
     shard: ShardReport,
@@ -158,7 +152,6 @@ fn comparable(part: &Bundle) -> Value {
     value
 }
 
-/// Takes the files of a part, with its shard.
 fn take_files(part: &mut Bundle, shard: u32) -> impl Iterator<Item = (BundleFile, u32)> {
     std::mem::take(&mut part.files).into_iter().map(move |file| (file, shard))
 }

@@ -6,9 +6,7 @@
 //! <place>/files/<blake3>.sst   the files of all bundles, each under the BLAKE3 of its bytes
 //! ```
 //!
-//! Each shard of an import publishes a part; `join` makes a bundle of all parts.
-//!
-//! Only `latest` ever changes. The write order is: files, then `bundle.json`, then `latest`.
+//! Only `latest` ever changes; it is written last. Each shard of an import publishes a part; `join` makes a bundle of all parts.
 
 mod description;
 mod document;

@@ -18,8 +18,8 @@ pub(super) const DESCRIPTION: &str = "bundle.json";
 /// Directory of the files of all bundles.
 pub(super) const FILES: &str = "files";
 
-/// Longest content of `latest`, in bytes.
-const MAX_LATEST: u64 = 256;
+/// Longest content of a file `latest`, in bytes.
+pub(super) const MAX_LATEST: u64 = 256;
 
 /// Read-ahead for a description, in bytes.
 const AHEAD: u64 = 4 << 20;
@@ -28,11 +28,6 @@ pub(super) struct BundlePlace {
     /// A path, or the URL without its secrets.
     pub root: PathBuf,
     pub network: NetworkOptions,
-}
-
-pub(super) struct FoundBundle {
-    pub id: String,
-    pub bundle: Bundle,
 }
 
 impl BundlePlace {
@@ -110,22 +105,21 @@ impl BundlePlace {
     }
 
     /// Finds the bundle with this id, or the newest one.
-    pub fn find(&self, id: Option<&str>, trusted: &[TrustedKey]) -> Result<FoundBundle> {
+    pub fn find(&self, id: Option<&str>, trusted: &[TrustedKey]) -> Result<(String, Bundle)> {
         let none = || Error::bad_input(&self.root, None, BundleProblem::NoBundle);
         let id = match id {
             Some(id) => id.to_owned(),
             None => self.latest()?.ok_or_else(none)?,
         };
-        Ok(FoundBundle { bundle: self.describe(&id, trusted)?, id })
+        let bundle = self.describe(&id, trusted)?;
+        Ok((id, bundle))
     }
 }
 
-/// Name of a bundle's description.
 pub(super) fn description(id: &str) -> String {
     format!("{id}/{DESCRIPTION}")
 }
 
-/// Name of a bundle's signature.
 pub(super) fn signature_of(id: &str) -> String {
     description(id) + SUFFIX
 }
@@ -147,7 +141,6 @@ pub(super) fn open(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Name of a file in `files`.
 pub(super) fn file(name: &str) -> String {
     format!("{FILES}/{name}")
 }

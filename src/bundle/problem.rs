@@ -7,25 +7,18 @@ use crate::error::Problem;
 pub(crate) enum BundleProblem {
     #[error("there is no bundle here: the file latest is missing")]
     NoBundle,
-    /// `latest` does not contain an id.
     #[error("the file latest names no bundle: it must contain 64 hex digits and at most one line feed")]
     Latest,
-    /// A named file does not exist.
     #[error("the bundle names it, but it does not exist")]
     Missing,
-    /// The length does not match the description.
     #[error("it is {found} bytes long, but the bundle declares {expected}")]
     Length { found: u64, expected: u64 },
-    /// A small file exceeds its limit.
     #[error("it exceeds the limit of {most} bytes")]
     TooLong { most: u64 },
-    /// A named file is not a regular file.
     #[error("it is not a regular file: {what}")]
     NoFile { what: String },
-    /// The BLAKE3 does not match the description.
     #[error("its BLAKE3 is {found}, but the bundle declares {expected}")]
     Bytes { found: String, expected: String },
-    /// A file changed while it was fetched.
     #[error("it changed while it was fetched: {what}")]
     Changed { what: String },
     #[error("its schema is `{schema}`, but this program reads `{known}`")]
@@ -33,15 +26,12 @@ pub(crate) enum BundleProblem {
     /// The description is invalid or contradicts itself.
     #[error("it is not a valid description: {reason}")]
     Form { reason: String },
-    /// The records do not match the description.
     #[error("it does not match its description: {what}")]
     Content { what: String },
     #[error("its signature bundle.json.minisig is not valid: {reason}")]
     Signature { reason: String },
-    /// The parts of the shards do not match.
     #[error("the parts do not match: {reason}")]
     Mismatch { reason: String },
-    /// The database does not match its import's report.
     #[error("it does not match the report of its import: {what}")]
     NotAsImported { what: String },
 }

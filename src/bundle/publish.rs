@@ -1,6 +1,7 @@
 //! Publishing a finished database, file by file.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use super::description::write_description;
 use super::document::{BundleFile, families, file_name};
@@ -17,7 +18,6 @@ use crate::os::watched_dir::WatchedDir;
 use crate::parallel;
 use crate::preset::Loader;
 use crate::progress::{CancellationToken, Observer, Phase, Progress};
-use crate::report::record::ImportRecord;
 use crate::report::{BundleReport, ImportReport, Plan};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, no_database};
@@ -37,8 +37,7 @@ pub(crate) struct BundleOptions {
 /// A file of the database, with its path and BLAKE3.
 type VerifiedFile = (BundleFile, PathBuf, blake3::Hash);
 
-/// Publishes an imported database: verifies it against its report, then writes the missing files, the description and
-/// the pointer.
+/// Verifies an imported database against its report, then writes the missing files, the description and the pointer.
 pub(crate) fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result<BundleReport> {
     let dir = WatchedDir::open(&options.db);
     let (report, seconds) = Progress::timed(observer, |progress| dir.guard(|| run(options, progress)))?;
@@ -52,8 +51,8 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     let files = verify(options, &record, progress)?;
     let record = strip_machine_data(record);
     let signer = options.signer.as_ref();
-    let (newest, written) = Default::default();
-    let uploader = Uploader { target, signer, discards: false, progress, stop, newest, written };
+    let (newest, written, start) = (Default::default(), Default::default(), Instant::now());
+    let uploader = Uploader { target, signer, discards: false, progress, stop, newest, written, start };
     uploader.read_newest(&record.options)?;
     progress.begin(Phase::Export, Some(files.iter().map(|(file, ..)| file.bytes).sum()));
     let at_once = target.at_once(files.iter().map(|(file, ..)| file.bytes).max());
@@ -61,7 +60,7 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
         if stop.is_cancelled() {
             return Err(Error::interrupted());
         }
-        let published = uploader.publish(own.clone(), path, *blake3)?;
+        let published = uploader.upload(own.clone(), path, *blake3)?;
         progress.add(own.bytes, own.records);
         Ok(published)
     })?;
@@ -85,7 +84,7 @@ fn map_all<I: Sync, T: Send>(threads: usize, items: &[I], work: impl Fn(&I) -> R
 fn record(db: &Path) -> Result<ImportReport> {
     let refused =
         |reason: &str, hint: &str| Err(Error::State { path: db.to_owned(), reason: reason.into(), hint: hint.into() });
-    let Some((report, is_sealed)) = ImportRecord::load_sealed(db)? else {
+    let Some((report, is_sealed)) = ImportReport::load_sealed(db)? else {
         if !db.join("CURRENT").exists() {
             return Err(no_database(db));
         }
@@ -170,7 +169,6 @@ pub(super) fn check_untouched(db: &Path, record: &ImportReport, files: &[DataFil
     Ok(())
 }
 
-/// Hashes and scans one file.
 fn read_file(
     options: &BundleOptions,
     reader: &Reader,

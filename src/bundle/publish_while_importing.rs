@@ -20,7 +20,6 @@ use crate::os::files::open_regular;
 use crate::progress::{Observer, Progress};
 use crate::report::{BundleReport, ImportReport, OptionRow};
 
-/// An import that publishes its files.
 pub(crate) struct PublishedImport {
     pub import: ImportOptions,
     /// A directory, or a URL of an object store.
@@ -28,7 +27,6 @@ pub(crate) struct PublishedImport {
     pub signer: Option<Signer>,
 }
 
-/// Imports, and publishes each file while the next one is built.
 pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Result<Outcome> {
     let PublishedImport { import, to, signer } = options;
     let uploader = Uploader {
@@ -39,51 +37,49 @@ pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Resu
         stop: &import.stop,
         newest: Default::default(),
         written: Default::default(),
+        start: Instant::now(),
     };
-    load::import_and_publish(import, &Publisher { uploader, start: Instant::now() }, observer)
+    load::import_and_publish(import, &uploader, observer)
 }
 
-struct Publisher<'a> {
-    uploader: Uploader<'a>,
-    start: Instant,
-}
-
-impl Publish for Publisher<'_> {
+impl Publish for Uploader<'_> {
     fn place(&self) -> String {
-        let root = self.uploader.target.place.root.display();
+        let root = self.target.place.root.display();
         // Reused files belong to bundles of one key: another key starts over after a kill.
-        self.uploader.signer.map_or_else(|| root.to_string(), |signer| format!("{root} {}", signer.text()))
+        self.signer.map_or_else(|| root.to_string(), |signer| format!("{root} {}", signer.text))
     }
 
     fn at_once(&self) -> usize {
-        self.uploader.target.at_once(None)
+        self.target.at_once(None)
     }
 
     fn begin(&self, options: &[OptionRow]) -> Result<()> {
-        self.uploader.read_newest(options)
+        self.read_newest(options)
     }
 
     fn is_there(&self, file: &SstFile) -> Result<bool> {
-        self.uploader.target.has(&to_bundle_file(file.clone()), self.uploader.stop)
+        self.target.has(&to_bundle_file(file.clone()), self.stop)
     }
 
     fn publish(&self, built: &SstFile, path: &Path) -> Result<(u64, String)> {
         let opened = match open_regular(path) {
             // The file was published and then ingested.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(self.lost(&to_bundle_file(built.clone()))),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(lost(self.target, &to_bundle_file(built.clone())));
+            }
             opened => opened.map_err(Error::io("read", path))?,
         };
-        let (bytes, blake3) = hashing::hash(&opened, path, built.bytes, self.uploader.stop)?;
+        let (bytes, blake3) = hashing::hash(&opened, path, built.bytes, self.stop)?;
         if bytes != built.bytes {
             return Err(Error::damaged_work(path, format!("has {bytes} bytes, {} were written", built.bytes)));
         }
         let own = to_bundle_file(SstFile { bytes, blake3: blake3.to_hex().to_string(), ..built.clone() });
-        let published = self.uploader.publish(own, path, blake3)?;
+        let published = self.upload(own, path, blake3)?;
         Ok((published.bytes, published.blake3))
     }
 
     fn finish(&self, report: &ImportReport, files: &[SstFile], dir: &Path) -> Result<BundleReport> {
-        let Uploader { target, signer, .. } = &self.uploader;
+        let Self { target, signer, .. } = self;
         let mut files: Vec<BundleFile> = files.iter().cloned().map(to_bundle_file).collect();
         let families: HashMap<String, usize> =
             families(report).into_iter().zip(0..).map(|((family, _), at)| (family, at)).collect();
@@ -91,27 +87,24 @@ impl Publish for Publisher<'_> {
         // Hours may have passed since the first file was published.
         for one in &files {
             if target.size_of(&file(&one.name))? != Some(one.bytes) {
-                return Err(self.lost(one));
+                return Err(lost(self.target, one));
             }
         }
         failpoint::reach("bundle-files");
         let report = write_description(target, strip_machine_data(report.clone()), files, dir, *signer)?;
-        Ok(BundleReport { seconds: self.start.elapsed().as_secs_f64(), ..self.uploader.complete(report) })
+        Ok(self.complete(report))
     }
 }
 
-impl Publisher<'_> {
-    /// The error for a published file that is gone and cannot be sent again.
-    fn lost(&self, lost: &BundleFile) -> Error {
-        Error::State {
-            path: self.uploader.target.place.at(&file(&lost.name)).0,
-            reason: "was published, but has been removed or changed since".into(),
-            hint: "run the same command again with --restart; files must not change while they are published".into(),
-        }
+/// The error for a published file that is gone and cannot be sent again.
+fn lost(target: &BundleTarget, lost: &BundleFile) -> Error {
+    Error::State {
+        path: target.place.at(&file(&lost.name)).0,
+        reason: "was published, but has been removed or changed since".into(),
+        hint: "run the same command again with --restart; files must not change while they are published".into(),
     }
 }
 
-/// Converts a finished file to its description.
 fn to_bundle_file(file: SstFile) -> BundleFile {
     BundleFile {
         name: file_name(&file.blake3),

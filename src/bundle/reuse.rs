@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use super::document::{BundleFile, families};
 use super::publish::check_untouched;
 use crate::error::{Error, Result, errno_of};
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::rocks::{Reader, ReaderOptions};
 
-/// Finds the files of `db` whose column family, keys, records and size match those of a bundle, by number in `wanted`. The caller
-/// compares the bytes.
+/// Finds files of `db` with the column family, keys, records and size of `wanted`, by number. The caller compares the bytes.
 pub(super) fn find_reusable_files(db: &Path, wanted: &[BundleFile]) -> Result<HashMap<usize, PathBuf>> {
     let hint = "an update would lose what was written to it: pass --replace to make a new database and remove this one";
     let changed = |reason: String| Error::State { path: db.to_owned(), reason, hint: hint.into() };
@@ -18,7 +17,7 @@ pub(super) fn find_reusable_files(db: &Path, wanted: &[BundleFile]) -> Result<Ha
         Error::Rocks { message, .. } if errno_of(&message).is_none() => changed(format!("cannot be read: {message}")),
         error => error,
     };
-    let Some((record, true)) = ImportRecord::load_sealed(db)? else {
+    let Some((record, true)) = ImportReport::load_sealed(db)? else {
         return Err(changed("has no valid BEDLOAD.json of an import".into()));
     };
     if record.into_existing {

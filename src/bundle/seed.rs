@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, linkat};
 
 use super::document::{Bundle, BundleFile, families};
-use super::place::{BundlePlace, FoundBundle, changed, file, open};
+use super::place::{BundlePlace, changed, file, open};
 use super::problem::BundleProblem;
 use super::signature::TrustedKey;
 use super::{hashing, reuse};
@@ -42,7 +42,7 @@ pub(crate) struct SeedOptions {
     pub bundle: Option<String>,
     /// Column families to seed; all if empty.
     pub families: Vec<String>,
-    /// Trusted keys, one of which must have signed the bundle; signatures are not checked if empty.
+    /// Keys, one of which must have signed the bundle; if empty, signatures are not checked.
     pub trusted: Vec<TrustedKey>,
     /// True if an existing database is updated and its matching files are reused.
     pub update: bool,
@@ -66,7 +66,7 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
         Err(error) if !matches!(error, Error::Interrupted { .. }) => find(place).map_err(|_| error),
         found => found,
     });
-    let FoundBundle { id, bundle } = found?;
+    let (id, bundle) = found?;
     let bundle = select_families(&options.families, &id, bundle)?;
     let record = &bundle.record;
     import.sources = vec![first.root.clone()];
@@ -255,12 +255,10 @@ impl Fetch for Fetcher<'_> {
 }
 
 impl Fetcher<'_> {
-    /// File of the updated database that matches this number.
     fn own(&self, number: usize) -> Option<PathBuf> {
         self.own.lock().get(&number).cloned()
     }
 
-    /// Downloads a file and computes its BLAKE3.
     fn download(
         &self,
         place: &BundlePlace,
@@ -321,7 +319,6 @@ impl Fetcher<'_> {
     }
 }
 
-/// Compares length and BLAKE3 with the description.
 fn compare(path: &Path, wanted: &BundleFile, (bytes, blake3): (u64, blake3::Hash)) -> Result<()> {
     let (found, expected) = (blake3.to_hex().to_string(), wanted.bytes);
     // At most one byte beyond the expected length was read.

@@ -10,7 +10,6 @@ use super::problem::BundleProblem;
 use crate::error::{Error, Result};
 use crate::os::files::read_regular;
 
-/// Suffix of a signature's file.
 pub(super) const SUFFIX: &str = ".minisig";
 
 /// Longest signature, in bytes: minisign's two comments of 8 KiB and both signatures.
@@ -54,12 +53,12 @@ pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKe
     if is_signed { Ok(()) } else { refused("it is not by a trusted key over these bytes") }
 }
 
-/// A secret key that signs descriptions.
 pub(crate) struct Signer {
     /// Public key as base64.
-    text: String,
+    pub(super) text: String,
     key: SecretKey,
-    own: TrustedKey,
+    /// The key that verifies the signatures.
+    pub(super) own: TrustedKey,
 }
 
 impl Signer {
@@ -92,17 +91,6 @@ impl Signer {
         Ok(Self { key, text: public.to_base64(), own: TrustedKey(own) })
     }
 
-    /// The public key as base64.
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The key that verifies the signatures.
-    pub(super) fn own(&self) -> TrustedKey {
-        self.own.clone()
-    }
-
-    /// True if this key has signed `bytes`.
     pub(super) fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
         check(bytes, Some(signature), std::slice::from_ref(&self.own)).is_ok()
     }

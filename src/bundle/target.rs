@@ -14,7 +14,7 @@ use crate::os::{private, resources};
 use crate::progress::CancellationToken;
 use crate::source::remote::{NetworkOptions, RemoteStore};
 
-/// Concurrent uploads, at most.
+/// Most concurrent uploads.
 const UPLOADS: u64 = 4;
 
 /// Assumed size of a large file until it is known.
@@ -68,8 +68,7 @@ impl BundleTarget {
         (memory / RemoteStore::memory_of(largest.unwrap_or(LARGE)).max(1)).clamp(1, UPLOADS) as usize
     }
 
-    /// True if the file exists. A directory's file is compared byte by byte. A store has only complete objects, and each was
-    /// verified before it was sent under the name of its BLAKE3.
+    /// True if the file exists. A directory's file is hashed. Objects of a store are complete, and were hashed when they were sent.
     pub fn has(&self, wanted: &BundleFile, stop: &CancellationToken) -> Result<bool> {
         let name = file(&wanted.name);
         if let Some(store) = &self.store {
@@ -86,7 +85,6 @@ impl BundleTarget {
         }
     }
 
-    /// Returns the size of a file, if it exists.
     pub fn size_of(&self, name: &str) -> Result<Option<u64>> {
         if let Some(store) = &self.store {
             return store.size_of(name);
@@ -99,8 +97,7 @@ impl BundleTarget {
         }
     }
 
-    /// Hard-links a synced file, to save a copy when no database remains that would share its damage. False if the file must be
-    /// written.
+    /// Hard-links a synced file, if no database remains that would share its damage. False if the file must be written.
     pub fn link_file(&self, own: &BundleFile, from: &Path) -> Result<bool> {
         if self.store.is_some() {
             return Ok(false);
@@ -186,8 +183,7 @@ fn create_parent(path: &Path) -> Result<&Path> {
     Ok(folder)
 }
 
-/// Copies a file of a database, as a reflink if possible. A hard link would share damage. False if length or BLAKE3 is not
-/// `expected`.
+/// Copies a file, as a reflink if possible: a hard link would share damage. False if length or BLAKE3 is not `expected`.
 fn copy_file(from: &Path, to: &Path, expected: (u64, blake3::Hash), stop: &CancellationToken) -> Result<bool> {
     let source = open_regular(from).map_err(Error::io("read", from))?;
     let mut output = create_file(to)?;

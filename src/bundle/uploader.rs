@@ -1,10 +1,10 @@
-//! Publishes files. SST files have random identities, so a file of the newest bundle with the same records and options replaces
-//! the new file.
+//! Publishes files. SST files have random identities, so a published file with the same records and options replaces the new one.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::document::BundleFile;
 use super::place::file;
@@ -32,14 +32,14 @@ pub(super) struct Uploader<'a> {
     pub newest: OnceLock<HashMap<(String, String), BundleFile>>,
     /// Number and bytes of the files that were written.
     pub written: (AtomicU64, AtomicU64),
+    pub start: Instant,
 }
 
 impl Uploader<'_> {
-    /// Reads the newest bundle, whose files are reused if it can be read. With a signer, only a bundle signed by the same key is
-    /// used, so that the key signs only files that it has described itself.
+    /// Reads the newest bundle. With a signer it must have the same signer: a key signs only files that it has described itself.
     pub fn read_newest(&self, options: &[OptionRow]) -> Result<()> {
         let place = &self.target.place;
-        let own: Vec<_> = self.signer.map(Signer::own).into_iter().collect();
+        let own: Vec<_> = self.signer.map(|signer| signer.own.clone()).into_iter().collect();
         let found = match place.latest().and_then(|id| id.map(|id| place.describe(&id, &own)).transpose()) {
             Err(error @ Error::BadInput { .. }) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -58,9 +58,8 @@ impl Uploader<'_> {
         Ok(())
     }
 
-    /// Publishes a file at `path` unless the target has it. Returns the file to describe: this one, or a published one with the
-    /// same records.
-    pub fn publish(&self, own: BundleFile, path: &Path, blake3: blake3::Hash) -> Result<BundleFile> {
+    /// Publishes a file unless the target has it. Returns the file to describe: this one, or one with the same records.
+    pub fn upload(&self, own: BundleFile, path: &Path, blake3: blake3::Hash) -> Result<BundleFile> {
         let Self { target, stop, .. } = self;
         let newest = self.newest.get().and_then(|newest| newest.get(&(own.column_family.clone(), own.first.clone())));
         if let Some(known) = newest.filter(|known| known.has_same_records(&own) && known.name != own.name) {
@@ -84,10 +83,10 @@ impl Uploader<'_> {
         Ok(own)
     }
 
-    /// Adds the files that were written to the report.
+    /// Adds the written files and the time to the report.
     pub fn complete(&self, report: BundleReport) -> BundleReport {
         let [uploaded_files, uploaded_bytes] =
             [&self.written.0, &self.written.1].map(|written| written.load(Ordering::Relaxed));
-        BundleReport { uploaded_files, uploaded_bytes, ..report }
+        BundleReport { uploaded_files, uploaded_bytes, seconds: self.start.elapsed().as_secs_f64(), ..report }
     }
 }

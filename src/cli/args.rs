@@ -4,40 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::preset::Overrides;
-use crate::progress::CancellationToken;
-use crate::read::{Location, Resources};
-use crate::sort::key::KeyLayout;
 use crate::source::remote::{NetworkOptions, is_remote};
 
-use crate::cli::{signals, values};
+use crate::cli::values;
 
-/// Resources of a command.
-#[derive(Debug, Clone, clap::Args)]
-pub struct ResourceArgs {
-    /// Threads to use; the default is the number of cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Resources")]
-    pub threads: Option<u16>,
-    /// Memory to use; the default is a quarter of what the machine has
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Resources")]
-    pub memory: Option<u64>,
-    /// Directory for spilled data; the default is a temporary directory
-    #[arg(long, value_name = "DIR", help_heading = "Resources", hide_short_help = true)]
-    pub work_dir: Option<PathBuf>,
-}
-
-impl ResourceArgs {
-    /// Returns the library's resources; the first signal cancels the work.
-    pub fn resources(&self) -> anyhow::Result<Resources> {
-        let stop = CancellationToken::default();
-        signals::cancel_on_signals(&stop, "run the same command again; it starts over")?;
-        Ok(Resources {
-            threads: self.threads.map(usize::from),
-            memory: self.memory,
-            work_dir: self.work_dir.clone(),
-            stop,
-        })
-    }
-}
+/// Hint after an interruption of a command that changes nothing.
+pub const RESTARTS: &str = "run the same command again; it starts over";
 
 /// Options for reading from the network.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -80,23 +52,6 @@ pub struct DatabaseArgs {
 impl DatabaseArgs {
     pub fn path(&self) -> &Path {
         self.database.as_deref().or(self.db.as_deref()).unwrap_or(Path::new(""))
-    }
-}
-
-/// Location of the blocks in a database.
-#[derive(Debug, Clone, clap::Args)]
-pub struct LocationArgs {
-    /// How blocks are stored: by cid, multihash or digest; see BEDLOAD.json
-    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = values::key_layout(), help_heading = "Database", hide_short_help = true)]
-    pub key: Option<KeyLayout>,
-    /// The column family that holds them; see BEDLOAD.json
-    #[arg(long, value_name = "NAME", help_heading = "Database", hide_short_help = true)]
-    pub column_family: Option<String>,
-}
-
-impl LocationArgs {
-    pub fn location(&self) -> Location {
-        Location { key: self.key, column_family: self.column_family.clone() }
     }
 }
 

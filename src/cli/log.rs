@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::Exit;
 use crate::progress::{Event, Sample};
@@ -21,7 +21,8 @@ const SCHEMA: &str = "bedload-log-1";
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Severity of a line.
-#[derive(Clone, Copy)]
+#[derive(serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     Info,
     Warning,
@@ -50,20 +51,12 @@ pub fn write(level: Level, message: &str, fields: Value) {
 }
 
 fn line(now: SystemTime, level: Level, message: &str, fields: Value) -> String {
-    let level = match level {
-        Level::Info => "info",
-        Level::Warning => "warning",
-        Level::Error => "error",
-    };
-    let mut document = Map::new();
-    document.insert("schema".into(), SCHEMA.into());
-    document.insert("time".into(), humantime::format_rfc3339_millis(now).to_string().into());
-    document.insert("level".into(), level.into());
-    document.insert("message".into(), message.trim().into());
-    if let Value::Object(fields) = fields {
+    let time = humantime::format_rfc3339_millis(now).to_string();
+    let mut document = json!({ "schema": SCHEMA, "time": time, "level": level, "message": message.trim() });
+    if let (Some(document), Value::Object(fields)) = (document.as_object_mut(), fields) {
         document.extend(fields);
     }
-    format!("{}\n", shown_json(&Value::Object(document).to_string()))
+    format!("{}\n", shown_json(&document.to_string()))
 }
 
 /// Writes the line of an event; `message` is its text without the words `warning:`.

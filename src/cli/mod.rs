@@ -1,4 +1,4 @@
-//! The command line: the only place that knows a terminal.
+//! The command line: the only room that uses the terminal.
 //!
 //! `commands` reads the options of each command and calls the library, `render` makes the text of its report, `progress`
 //! shows the work while it runs.
@@ -67,13 +67,13 @@ enum Command {
 }
 
 impl Cli {
-    /// Runs the command, prints its error if it fails, and returns the exit code.
-    pub fn run(&self) -> ExitCode {
+    /// Runs the command `name`, prints its error if it fails, and returns the exit code.
+    fn run(&self, name: &str) -> ExitCode {
         let globals = &self.globals;
         log::set(globals.log_format);
-        let watched = progress::monitor::begin(self.command.name(), globals.metrics.as_deref());
+        let watched = progress::monitor::begin(name, globals.metrics.as_deref());
         let outcome = watched.map_err(Into::into).and_then(|()| self.work(globals));
-        output::exit_code(outcome, self.command.name(), globals)
+        output::exit_code(outcome, name, globals)
     }
 
     fn work(&self, globals: &Globals) -> anyhow::Result<()> {
@@ -102,32 +102,6 @@ impl Cli {
             Command::Help(args) => shell::help(args, command()),
             Command::Completions(args) => shell::completions(args, command()),
             Command::Man(args) => shell::man(args, command()),
-        }
-    }
-}
-
-impl Command {
-    /// Its name on the command line.
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Import(_) => "import",
-            Self::Inspect(_) => "inspect",
-            Self::Verify(_) => "verify",
-            Self::Walk(_) => "walk",
-            Self::Get(_) => "get",
-            Self::Stat(_) => "stat",
-            Self::Export(_) => "export",
-            Self::Bundle(_) => "bundle",
-            Self::Seed(_) => "seed",
-            Self::Clean(_) => "clean",
-            Self::Generate(_) => "generate",
-            Self::Presets(_) => "presets",
-            Self::Bench(_) => "bench",
-            Self::BenchRead(_) => "bench-read",
-            Self::Doctor(_) => "doctor",
-            Self::Help(_) => "help",
-            Self::Completions(_) => "completions",
-            Self::Man(_) => "man",
         }
     }
 }
@@ -161,22 +135,20 @@ fn long_text_last(command: clap::Command) -> clap::Command {
 pub fn main() -> ExitCode {
     last_resort::install();
     log::install();
-    parse().run()
-}
-
-/// Parses the command line; a wrong one ends the program with exit code 2.
-fn parse() -> Cli {
     // `--help` has the layout of `-h` and lists more.
     let is_long = std::env::args_os().any(|arg| arg == "--help");
     let command = if is_long { command() } else { short_command() };
-    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
-    parsed.unwrap_or_else(|error| usage::end(&error, &self::command()))
+    let parsed = command.try_get_matches().and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    match parsed {
+        Ok((cli, matches)) => cli.run(matches.subcommand_name().unwrap_or_default()),
+        Err(error) => usage::end(&error, &self::command()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         super::command().debug_assert();
     }
 

@@ -13,7 +13,7 @@ use crate::{Error, Exit};
 use crate::cli::command_line::command_line;
 use crate::cli::globals::{Globals, ProgressStyle};
 use crate::cli::log::{self, Level};
-use crate::cli::progress::monitor;
+use crate::cli::progress::{bar, monitor};
 use crate::cli::render::screen;
 
 /// The name of standard output.
@@ -56,39 +56,38 @@ impl ReportFile {
         Ok(Self(Report::File(path.to_owned(), Output::create(path, true)?)))
     }
 
-    /// True if the report goes to standard output, which then has nothing else.
-    pub fn is_stdout(&self) -> bool {
-        matches!(self.0, Report::Stdout)
-    }
-
     /// Returns the result of the work; the error of work that failed goes to the file first, as a document.
     pub fn or_error<T>(self, outcome: Result<T, impl Into<anyhow::Error>>) -> anyhow::Result<(T, Self)> {
         match outcome.map_err(Into::into) {
             Ok(result) => Ok((result, self)),
             Err(error) => {
                 let (exit, hint) = exit_and_hint(&error);
-                if let Err(failed) = self.write(&error_document(&format!("{error:#}"), &hint, exit)) {
+                if let Err(failed) = self.write(&error_document(&format!("{error:#}"), &hint, exit), || Ok(())) {
                     // The error of the work is the one to end with.
-                    match log::is_json() {
-                        true => log::write(Level::Warning, &format!("{failed:#}"), serde_json::Value::Null),
-                        false => screen::print_to_stderr(&format!("warning: {failed:#}")),
-                    }
+                    bar::print_warning(&format!("{failed:#}"));
                 }
                 Err(error)
             }
         }
     }
 
-    /// Writes the report, if there is a file for it.
-    pub fn write(self, report: &impl serde::Serialize) -> anyhow::Result<()> {
-        let (path, mut output) = match self.0 {
-            Report::None => return Ok(()),
+    /// Writes the report to its file, if there is one, and then prints it with `print`. A report on standard output is
+    /// alone there.
+    pub fn write(
+        self,
+        report: &impl serde::Serialize,
+        print: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        match self.0 {
             Report::Stdout => return print_json(report),
-            Report::File(path, output) => (path, output),
-        };
-        let text = serde_json::to_vec_pretty(report)?;
-        output.file().write_all(&text).map_err(Error::io("write", path))?;
-        Ok(output.commit()?)
+            Report::None => {}
+            Report::File(path, mut output) => {
+                let text = serde_json::to_vec_pretty(report)?;
+                output.file().write_all(&text).map_err(Error::io("write", path))?;
+                output.commit()?;
+            }
+        }
+        print()
     }
 }
 
@@ -165,6 +164,19 @@ pub fn report_done(done: String, hint: &str, report: impl FnOnce() -> anyhow::Re
 pub fn refuse_terminal(what: &str) -> anyhow::Error {
     let reason = format!("{what} cannot go to a terminal");
     Error::Usage { reason, hint: "redirect the output to a file (> FILE), or pipe it into a command".into() }.into()
+}
+
+/// A document that begins with its schema.
+#[derive(serde::Serialize)]
+pub struct Document<'a, T> {
+    pub schema: &'static str,
+    #[serde(flatten)]
+    pub content: &'a T,
+}
+
+/// Prints a report: as JSON, or as text whose values begin at the column `indent`.
+pub fn print(report: &impl serde::Serialize, text: &str, indent: usize, globals: &Globals) -> anyhow::Result<()> {
+    if globals.json { print_json(report) } else { Ok(screen::print(text, indent)?) }
 }
 
 /// Prints a result: one JSON document on standard output.

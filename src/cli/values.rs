@@ -4,21 +4,14 @@ use std::time::Duration;
 
 use crate::bench::ARGUMENTS;
 use crate::blocks::chain::Id;
-use crate::load::{F3Data, Format, Indexes, Links, PlanChoice};
+use crate::load::Indexes;
 use crate::os::files::read_regular;
 use crate::preset::Preset;
 use crate::preset::registry::{ROWS, Scope};
 use crate::rocks::options;
-use crate::sort::key::KeyLayout;
-use crate::source::block_log::TornTail;
-use crate::source::car::NullPadding;
-use crate::text::size;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 
-/// A size such as `64M` or `1.5GiB`, in bytes.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    size::parse(text).map_err(|error| error.to_string())
-}
+pub use crate::text::size::parse as bytes;
 
 /// A percentage such as `5`, `2.5` or `5%` of more than 0 and at most 100, as a share.
 pub fn percent(text: &str) -> Result<f64, String> {
@@ -97,41 +90,6 @@ fn option_names() -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// `--plan`
-pub fn plan_choice() -> impl TypedValueParser<Value = PlanChoice> {
-    one_of(&[
-        ("auto", PlanChoice::Auto),
-        ("memory", PlanChoice::Memory),
-        ("spill", PlanChoice::Spill),
-        ("source", PlanChoice::Source),
-    ])
-}
-
-/// `--key`
-pub fn key_layout() -> impl TypedValueParser<Value = KeyLayout> {
-    one_of(&[("cid", KeyLayout::Cid), ("multihash", KeyLayout::Multihash), ("digest", KeyLayout::Digest)])
-}
-
-/// `--null-padding`
-pub fn null_padding() -> impl TypedValueParser<Value = NullPadding> {
-    one_of(&[("error", NullPadding::Error), ("eof", NullPadding::Eof)])
-}
-
-/// `--format` of an import
-pub fn source_format() -> impl TypedValueParser<Value = Format> {
-    one_of(&[("auto", Format::Auto), ("car", Format::Car), ("block-log", Format::BlockLog)])
-}
-
-/// `--f3`
-pub fn f3() -> impl TypedValueParser<Value = F3Data> {
-    one_of(&[("store", F3Data::Store), ("skip", F3Data::Skip)])
-}
-
-/// `--links`
-pub fn links() -> impl TypedValueParser<Value = Links> {
-    one_of(&[("ignore", Links::Ignore), ("roots", Links::Roots), ("check", Links::Check), ("require", Links::Require)])
-}
-
 /// Parses `--indexes`: a list of `ids` and `transactions`, or `none`.
 pub fn indexes(text: &str) -> Result<Indexes, String> {
     let mut indexes = Indexes::NONE;
@@ -143,11 +101,6 @@ pub fn indexes(text: &str) -> Result<Indexes, String> {
         }
     }
     Ok(indexes)
-}
-
-/// `--tail`
-pub fn tail() -> impl TypedValueParser<Value = TornTail> {
-    one_of(&[("error", TornTail::Error), ("trim", TornTail::Trim)])
 }
 
 /// The most bytes of a file of checkpoints.

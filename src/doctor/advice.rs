@@ -3,16 +3,16 @@
 use crate::report::{Advice, DiskSpeed, FileSystemInfo, Forecast, MachineInfo};
 use crate::text::size::human;
 
-/// A sync that takes longer slows everything that syncs often, in microseconds.
+/// Median of a slow sync, in microseconds.
 const SLOW_SYNC: f64 = 20_000.0;
 
-/// A disk that writes less in a second holds every import back, in bytes.
+/// Bytes per second of a slow disk.
 const SLOW_WRITE: f64 = 100.0 * 1024.0 * 1024.0;
 
-/// Random reads in a second that no rotating disk reaches.
+/// Random reads per second that no rotating disk reaches.
 const TURNING_READS: f64 = 1000.0;
 
-/// Fewer descriptors than this and presets with small SST files, and nodes, run out of them.
+/// Open files that presets with small SST files, and nodes, need.
 const FEW_FILES: u64 = 4096;
 
 /// The facts that advice is derived from.
@@ -31,11 +31,12 @@ pub(super) struct Known<'a> {
 /// All advice, the most important first.
 pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
     let mut all = Vec::new();
-    let mut say = |id: &str, finding: String, remedy: String| all.push(Advice { id: id.into(), finding, remedy });
+    let mut say =
+        |id: &str, finding: String, remedy: &str| all.push(Advice { id: id.into(), finding, remedy: remedy.into() });
     let Known { dir, file_system, disk, machine, budget, forecast, is_remote } = known;
 
     if disk.is_none() {
-        say("unwritable", format!("{dir} cannot be written to"), format!("check who may: ls -ld {dir}; df -h {dir}"));
+        say("unwritable", format!("{dir} cannot be written to"), &format!("check who may: ls -ld {dir}; df -h {dir}"));
     }
     for space in forecast.iter().flat_map(|forecast| &forecast.plan.space) {
         if let Some(needed) = space.needed_bytes.filter(|&needed| needed > space.free_bytes) {
@@ -52,7 +53,7 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
                 // Partitions beside the database go while it grows, so they hardly add to it.
                 "make room, choose another --db, or a preset that compresses more (bedload presets list)"
             };
-            say("space", finding, remedy.into());
+            say("space", finding, remedy);
         }
     }
     if let Some(hard) = machine.open_files_hard {
@@ -61,7 +62,7 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
             say(
                 "descriptors",
                 format!("a process may have {hard} open files; {needed} are better"),
-                format!("ulimit -Hn {needed}, LimitNOFILE={needed} in a systemd unit, or --ulimit nofile={needed}"),
+                &format!("ulimit -Hn {needed}, LimitNOFILE={needed} in a systemd unit, or --ulimit nofile={needed}"),
             );
         }
     }
@@ -69,14 +70,14 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
         say(
             "in-memory",
             format!("{dir} lies in memory ({}): it is gone with the next start, and takes memory", file_system.kind),
-            "choose a --db on a disk".into(),
+            "choose a --db on a disk",
         );
     }
     if let Some(available) = machine.available_bytes.filter(|&available| available < *budget) {
         say(
             "memory",
             format!("an import would take {}, and {} can be had without swapping", human(*budget), human(available)),
-            format!("give --memory {}", rounded_down(available)),
+            &format!("give --memory {}", rounded_down(available)),
         );
     }
     if let Some(used @ 1..) = machine.swap_used_bytes {
@@ -84,25 +85,24 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
             "swap",
             format!("{} of swap are in use", human(used)),
             "close what takes the memory, or give less --memory: an import that is swapped out is slower than one that \
-             spills"
-                .into(),
+             spills",
         );
     }
     match file_system.kind.as_str() {
         "nfs" | "smb" | "ceph" | "9p" => say(
             "remote",
             format!("{dir} is on another machine ({})", file_system.kind),
-            "import to a local disk and move the database afterwards".into(),
+            "import to a local disk and move the database afterwards",
         ),
         "overlay" => say(
             "overlay",
             format!("{dir} is in the layers of a container: slower, and gone with the container"),
-            "choose a --db on a volume".into(),
+            "choose a --db on a volume",
         ),
         "btrfs" => say(
             "btrfs",
             format!("{dir} is on btrfs, which copies what is overwritten"),
-            "chattr +C an empty directory for the database, or choose another file system".into(),
+            "chattr +C an empty directory for the database, or choose another file system",
         ),
         _ => {}
     }
@@ -112,7 +112,7 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
         say(
             "rotational",
             format!("the disk below {dir} turns: a node that reads at random is slow on it"),
-            "choose an SSD for --db; partitions of --work-dir may stay on a disk that turns".into(),
+            "choose an SSD for --db; partitions of --work-dir may stay on a disk that turns",
         );
     }
     let sync = disk.and_then(|disk| disk.sync_write.or(disk.fsync));
@@ -120,14 +120,14 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
         say(
             "slow-sync",
             format!("a synced write of 4 KiB takes {:.0} ms at {dir}", sync.median_us / 1000.0),
-            "choose a local SSD; on a virtual machine, a volume with more guaranteed operations".into(),
+            "choose a local SSD; on a virtual machine, a volume with more guaranteed operations",
         );
     }
     if let Some(rate) = disk.and_then(|disk| disk.synced_write_bytes_per_second).filter(|&rate| rate < SLOW_WRITE) {
         say(
             "slow-write",
             format!("{dir} takes {} a second", human(rate as u64)),
-            "every import waits for it: choose a faster disk, or a preset that compresses".into(),
+            "every import waits for it: choose a faster disk, or a preset that compresses",
         );
     }
     if let Some(forecast) = forecast.filter(|forecast| forecast.plan.spills_blocks())
@@ -140,7 +140,7 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
         say(
             "spills",
             format!("{} go through files with {} of memory", human(bytes), human(forecast.plan.memory)),
-            format!("--memory {} keeps them in memory", rounded_down(in_memory(bytes))),
+            &format!("--memory {} keeps them in memory", rounded_down(in_memory(bytes))),
         );
     }
     all
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_machine_needs_no_advice() {
+    fn good_machine_needs_no_advice() {
         assert_eq!(Scene::good().ids(), Vec::<String>::new());
         let mut scene = Scene::good();
         scene.file_system.rotational = Some(true);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_lacks_room_or_spills_without_need_is_reported() {
+    fn lack_of_space_and_needless_spill_are_found() {
         let mut plan = planner::choose(PlanChoice::Spill, Some(4 * GIB), true, GIB, 2, 1024, 256 << 20);
         plan.space = vec![Space {
             path: "/data".into(),

@@ -1,7 +1,7 @@
-//! Measures a file system: the numbers that decide how long an import waits for it.
+//! Measures the speed of a file system.
 //!
-//! Each measurement ends after its time or its amount, whichever comes first, so that a slow disk does not take longer
-//! than a fast one.
+//! Each measurement ends after its time or its amount, whichever comes first, so that a slow disk takes no longer than a
+//! fast one.
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
@@ -16,25 +16,26 @@ use rustix::io::{ReadWriteFlags, pwritev2};
 use super::scratch;
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
+use crate::os::direct;
 use crate::progress::CancellationToken;
 use crate::report::statistics::{median, quantile};
 use crate::report::{DiskSpeed, Latency};
 
-/// Bytes of a small write or read, and what direct I/O must be aligned to.
+/// Bytes of a small write or read, and the alignment of direct I/O.
 const SMALL: usize = 4 << 10;
 
 /// Bytes of a large write or read.
 const LARGE: usize = 4 << 20;
 
-/// Small writes that are enough for a 99th percentile, and random reads that are enough for a rate.
+/// Most small writes, enough for a 99th percentile, and most random reads.
 const ENOUGH: usize = 500;
 const ENOUGH_READS: usize = 4000;
 
-/// How large the file gets at most, and which share of the free space it may take.
+/// The largest size of the file, and the share of the free space that it may take.
 const FILE: u64 = 256 << 20;
 const FREE_SHARE: u64 = 4;
 
-/// Rounds of the synced write, of which the median counts: a disk that others use too is uneven.
+/// Rounds of the synced write. The median counts, because a shared disk is uneven.
 const ROUNDS: usize = 3;
 
 /// The limits of a measurement.
@@ -53,13 +54,10 @@ impl Limits {
     }
 }
 
-/// How many measurements there are; each round of the synced write is one.
+/// Number of measurements; each round of the synced write is one.
 pub(super) const STEPS: u64 = 5 + ROUNDS as u64;
 
-/// Measures the file system that `dir` is on, and calls `step` after each of [`STEPS`] measurements.
-///
-/// # Errors
-/// [`Error::Io`]: nothing can be written there, or the disk fails; [`Error::Interrupted`]: the caller cancels it.
+/// Measures the file system of `dir`, and calls `step` after each of [`STEPS`] measurements.
 pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken, step: &dyn Fn()) -> Result<DiskSpeed> {
     let file = scratch::nameless(dir)?;
     let mut bench = Bench { file: &file, dir, limits, stop, buffer: Buffer::new(LARGE)? };
@@ -75,14 +73,14 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken, step
     })?;
     step();
     let synced = bench.synced_writes(step)?;
-    let direct = scratch::pass_the_cache(&file, true) && bench.takes_direct();
-    scratch::pass_the_cache(&file, direct);
+    let is_direct = direct::set(&file, true) && bench.can_read_direct();
+    direct::set(&file, is_direct);
     let write = bench.sequential(|bench, at| bench.file.write_all_at(&bench.buffer, at))?;
     step();
     file.sync_data().map_err(Error::io("sync a file in", dir))?;
     let file_bytes = file.metadata().map_err(Error::io("look at a file in", dir))?.len();
-    if !direct {
-        // Advice only: where it does nothing the numbers are those of the page cache, and say so.
+    if !is_direct {
+        // Only advice: if it has no effect, the numbers are those of the page cache.
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
     }
     let end = file_bytes - file_bytes % LARGE as u64;
@@ -93,7 +91,7 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken, step
         bench.file.read_exact_at(&mut bench.buffer, at)
     })?;
     step();
-    if !direct {
+    if !is_direct {
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
         let _ = fadvise(&file, 0, None, Advice::Random);
     }
@@ -102,12 +100,12 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken, step
     Ok(DiskSpeed {
         sync_write,
         fsync,
-        // Into the page cache is not past it.
-        write_bytes_per_second: write.filter(|_| direct).or(synced),
+        // A write into the page cache does not bypass it.
+        write_bytes_per_second: write.filter(|_| is_direct).or(synced),
         synced_write_bytes_per_second: synced,
         read_bytes_per_second: read,
         random_reads_per_second: random,
-        past_the_cache: if direct { "direct" } else { "dropped" }.into(),
+        past_the_cache: if is_direct { "direct" } else { "dropped" }.into(),
         file_bytes,
     })
 }
@@ -126,16 +124,13 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Bytes that no file system packs.
+    /// Fills the buffer with bytes that no file system compresses.
     fn fill(&mut self) {
         fastrand::Rng::with_seed(0).fill(&mut self.buffer);
     }
 
-    fn may_go_on(&self) -> Result<()> {
-        if self.stop.is_cancelled() {
-            return Err(interrupted());
-        }
-        Ok(())
+    fn check_cancelled(&self) -> Result<()> {
+        if self.stop.is_cancelled() { Err(interrupted()) } else { Ok(()) }
     }
 
     fn failed(&self) -> impl FnOnce(std::io::Error) -> Error {
@@ -147,7 +142,7 @@ impl Bench<'_> {
         let started = Instant::now();
         let mut times = Vec::with_capacity(ENOUGH);
         while times.len() < ENOUGH && started.elapsed() < self.limits.time {
-            self.may_go_on()?;
+            self.check_cancelled()?;
             let at = (times.len() * SMALL) as u64;
             let begun = Instant::now();
             write(self, at).map_err(self.failed())?;
@@ -156,7 +151,7 @@ impl Bench<'_> {
         Ok(latency(times))
     }
 
-    /// Bytes a second through the page cache, the sync at the end included; the median of [`ROUNDS`].
+    /// Bytes per second through the page cache with a sync at the end; the median of [`ROUNDS`].
     fn synced_writes(&mut self, step: &dyn Fn()) -> Result<Option<f64>> {
         let mut rates = Vec::new();
         for _ in 0..ROUNDS {
@@ -164,10 +159,10 @@ impl Bench<'_> {
             let started = Instant::now();
             let mut at = 0;
             while at + LARGE as u64 <= self.limits.bytes && started.elapsed() < self.limits.time {
-                self.may_go_on()?;
+                self.check_cancelled()?;
                 self.file.write_all_at(&self.buffer, at).map_err(self.failed())?;
                 at += LARGE as u64;
-                // As RocksDB does: the disk begins at once, and a slow one is not left with all of it.
+                // As RocksDB does: the disk begins at once.
                 start_writing(self.file, at - LARGE as u64);
             }
             self.file.sync_data().map_err(self.failed())?;
@@ -179,12 +174,12 @@ impl Bench<'_> {
         Ok(median(&rates))
     }
 
-    /// Bytes a second of `step` after `step`, each of [`LARGE`] bytes, until the file or the time is over.
+    /// Bytes per second of repeated `step`s of [`LARGE`] bytes, until the end of the file or the time.
     fn sequential(&mut self, step: impl Fn(&mut Self, u64) -> std::io::Result<()>) -> Result<Option<f64>> {
         let started = Instant::now();
         let mut at = 0;
         while at + LARGE as u64 <= self.limits.bytes && started.elapsed() < self.limits.time {
-            self.may_go_on()?;
+            self.check_cancelled()?;
             match step(self, at) {
                 Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => break,
                 outcome => outcome.map_err(self.failed())?,
@@ -202,7 +197,7 @@ impl Bench<'_> {
         let started = Instant::now();
         let (mut count, mut random) = (0, fastrand::Rng::with_seed(1));
         while count < ENOUGH_READS && started.elapsed() < self.limits.time {
-            self.may_go_on()?;
+            self.check_cancelled()?;
             let at = random.u64(..places) * SMALL as u64;
             self.file.read_exact_at(&mut self.buffer[..SMALL], at).map_err(self.failed())?;
             count += 1;
@@ -210,8 +205,8 @@ impl Bench<'_> {
         Ok(Some(count as f64 / started.elapsed().as_secs_f64()))
     }
 
-    /// Some file systems take the flag and refuse to read with it.
-    fn takes_direct(&mut self) -> bool {
+    /// True if a direct read succeeds: some file systems accept the flag and refuse to read with it.
+    fn can_read_direct(&mut self) -> bool {
         let file = self.file.as_fd();
         let mut piece = [IoSliceMut::new(&mut self.buffer[..SMALL])];
         rustix::io::preadv(file, &mut piece, 0).is_ok()
@@ -238,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_is_measured_and_nothing_is_left() {
+    fn disk_is_measured_without_leftovers() {
         let dir = tempfile::tempdir().expect("a directory");
         let limits = Limits { bytes: 16 << 20, time: Duration::from_millis(200) };
         let found = measure(dir.path(), limits, &CancellationToken::default(), &|| {}).expect("a disk");
@@ -256,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_leaves_out_what_needs_room() {
+    fn full_disk_has_no_throughput() {
         let dir = tempfile::tempdir().expect("a directory");
         let found =
             measure(dir.path(), Limits::for_free(0), &CancellationToken::default(), &|| {}).expect("some bytes fit");
@@ -266,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_hundred_times_one_is_beyond_the_99th_percentile() {
+    fn latency_has_median_and_99th_percentile() {
         let times = (1..=100).rev().map(Duration::from_millis).collect();
         let found = latency(times).expect("some");
         assert_eq!((found.median_us, found.p99_us, found.count), (50_000.0, 99_000.0, 100));
@@ -274,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_is_heard() {
+    fn measurement_is_cancellable() {
         let dir = tempfile::tempdir().expect("a directory");
         let stop = CancellationToken::default();
         stop.cancel();

@@ -1,7 +1,6 @@
-//! What decides how long an import takes on this machine, measured before it starts: the disk, the cores, the limits;
-//! the plan that would be chosen, what it would take, and what could be better.
+//! Measures disk, cores and limits of this machine, forecasts an import, and gives advice.
 //!
-//! [`diagnose`] measures for some seconds. It writes one file without a name, and imports a small generated snapshot into a
+//! [`diagnose`] takes some seconds. It writes one file without a name, and imports a small generated snapshot into a
 //! directory that it removes before it returns. The directory of a killed process is removed by the next one.
 
 mod advice;
@@ -29,33 +28,33 @@ use crate::source::remote::is_remote;
 use snapshot::Generated;
 pub use snapshot::{Form, SizedForm};
 
-/// Blocks whose hashes are checked to see how fast that is, and bytes of each: the mean of mainnet.
+/// Blocks that are hashed, and bytes of each: the mean of mainnet.
 const BLOCKS: usize = 16 << 10;
 const BLOCK: usize = 1100;
 const BLAKE2B_256: u64 = 0xb220;
 
-/// Rounds of which the best counts: other processes only ever make it slower.
+/// Rounds of hashing. The best counts, because other processes only make it slower.
 const ROUNDS: usize = 5;
 
-/// What to diagnose.
+/// Options of `doctor`.
 #[derive(Debug, Clone)]
 pub struct DoctorOptions {
     /// The directory of a database, or for one. Defaults to the current directory.
     pub dir: PathBuf,
-    /// The import that is meant; its `db` does not count. Without a source there is no forecast.
+    /// The import to forecast; its `db` does not count. Without a source there is no forecast.
     pub import: ImportOptions,
     /// True if `import` has a source.
     pub has_source: bool,
     /// The snapshot to forecast if `import` has no source.
     pub assumed: Option<SizedForm>,
-    /// Cancelled by the caller to end it.
+    /// Token that the caller cancels.
     pub stop: CancellationToken,
-    /// The limits of open files as they were when these options were made: the program may raise them afterwards.
+    /// The limits of open files when these options were made: the program may raise them afterwards.
     open_files: (Option<u64>, Option<u64>),
 }
 
 impl DoctorOptions {
-    /// The defaults, for a directory and perhaps a snapshot.
+    /// Default options for a directory and an optional snapshot.
     pub fn new(dir: impl Into<PathBuf>, source: Option<PathBuf>) -> Self {
         let dir = dir.into();
         let has_source = source.is_some();
@@ -88,10 +87,10 @@ pub fn diagnose(options: &DoctorOptions, observer: &dyn Observer) -> Result<Doct
     report
 }
 
-/// Seconds that measuring takes at most, a second for each measurement; and a sample, on a slow machine.
+/// Limits of the phases in seconds: one per measurement, and a sample on a slow machine.
 const SECONDS: [(Phase, f64); 2] = [(Phase::Measure, (disk::STEPS + HASHING) as f64), (Phase::Sample, 4.0)];
 
-/// Measurements of hashing, beside those of the disk.
+/// Measurements of hashing.
 const HASHING: u64 = 2;
 
 fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorReport> {
@@ -106,7 +105,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     let plan = if has_source { Some(planned(&import)?) } else { None };
     if plan.is_none() {
         // Without an import to be planned, the preset is validated all the same.
-        let preset = import.overrides.preset_or(import.preset.as_deref(), preset::DEFAULT)?;
+        let preset = import.overrides.preset(import.preset.as_deref())?;
         preset::resolve(&preset, &import.overrides)?;
         if let Some(memory) = import.memory.filter(|memory| *memory < MIN_MEMORY) {
             return Err(Error::memory_too_small(memory, MIN_MEMORY));
@@ -122,7 +121,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     let disk = match disk::measure(&place.path, disk::Limits::for_free(place.free), &options.stop, &step) {
         Ok(disk) => Some(disk),
         Err(error @ Error::Interrupted { .. }) => return Err(error),
-        // What is wrong with it is a finding, and the rest is worth knowing all the same.
+        // A failure is a finding; the rest is reported.
         Err(_) => None,
     };
     let hash = hash_rate(&options.stop, &step)?;
@@ -135,7 +134,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
             Ok(found) => prediction = found,
             Err(Error::Interrupted { .. }) => return Err(disk::interrupted()),
             Err(error) => {
-                // The user does not know the path of a sample in memory.
+                // The path of a sample in memory means nothing to the user.
                 let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
                 no_sample = Some(Advice {
                     id: "sample".into(),
@@ -193,7 +192,7 @@ fn planned(import: &ImportOptions) -> Result<Plan> {
     }
 }
 
-/// Bytes of blocks whose hashes are checked in a second, by one thread and by as many as there are cores.
+/// Bytes hashed per second by one thread and by all cores.
 fn hash_rate(stop: &CancellationToken, step: &dyn Fn()) -> Result<Rate> {
     let bytes: Vec<u8> = (0..BLOCKS * BLOCK).map(|at| (at % 251) as u8).collect();
     let blocks = bytes.chunks(BLOCK).map(|data| (Function::Blake2b(32).digest(data), data));

@@ -9,7 +9,7 @@
 //! Every block of a snapshot has another tag. Keys, tails and parts of the numbers are random, codes come from a short
 //! list, and the rest is structure. So zstd and lz4 halve a snapshot as they halve real state.
 
-use super::cbor::{self, LINK_LEN, Name, head_len};
+use super::cbor::{self, BlockName, LINK_LEN, head_len};
 use super::random::Noise;
 
 pub(super) const SMALLEST: usize = smallest_with(0);
@@ -53,7 +53,7 @@ impl Filler {
     pub(super) fn new(seed: u64) -> Self {
         let mut noise = Noise::new(seed, u64::MAX);
         let codes = std::array::from_fn(|_| {
-            let mut code = Name { codec: cbor::RAW, digest: [0; 32] };
+            let mut code = BlockName { codec: cbor::RAW, digest: [0; 32] };
             noise.fill(&mut code.digest);
             code.bytes()
         });
@@ -71,7 +71,7 @@ impl Filler {
     }
 
     /// Appends a DAG-CBOR body of `len` bytes, at least [`smallest_with`] its links.
-    pub(super) fn dag_cbor(&self, out: &mut Vec<u8>, len: usize, tag: u64, links: &[Name], noise: &mut Noise) {
+    pub(super) fn dag_cbor(&self, out: &mut Vec<u8>, len: usize, tag: u64, links: &[BlockName], noise: &mut Noise) {
         let base = smallest_with(links.len()) - 2;
         let left = len - base;
         let mut entries = (left - 2) / ENTRY_LEN;
@@ -131,7 +131,7 @@ mod tests {
         fn block_has_size_links_and_shortest_encoding(
             extra in prop_oneof![0usize..600, 600usize..70_000], count in 0usize..40, seed: u64,
         ) {
-            let links: Vec<Name> = (0..count).map(|n| Name { codec: cbor::RAW, digest: [n as u8; 32] }).collect();
+            let links: Vec<BlockName> = (0..count).map(|n| BlockName { codec: cbor::RAW, digest: [n as u8; 32] }).collect();
             let len = smallest_with(count) + extra;
             let mut body = Vec::new();
             Filler::new(seed).dag_cbor(&mut body, len, seed, &links, &mut Noise::new(seed, 1));
@@ -140,7 +140,7 @@ mod tests {
             prop_assert_eq!(&serde_ipld_dagcbor::to_vec(&decoded).expect("encode it again"), &body);
             let mut found = Vec::new();
             decoded.references(&mut found);
-            prop_assert_eq!(found, links.iter().map(Name::cid).collect::<Vec<_>>());
+            prop_assert_eq!(found, links.iter().map(BlockName::cid).collect::<Vec<_>>());
         }
 
         #[test]

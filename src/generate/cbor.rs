@@ -27,12 +27,12 @@ pub(super) const LINK_LEN: usize = 5 + CID_LEN;
 
 /// The variable parts of a generated CID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct BlockName {
     pub(super) codec: u8,
     pub(super) digest: [u8; 32],
 }
 
-impl Name {
+impl BlockName {
     /// A placeholder.
     pub(super) const BLANK: Self = Self { codec: DAG_CBOR, digest: [0; 32] };
 
@@ -60,7 +60,7 @@ pub(super) const fn head_len(value: u64) -> usize {
     }
 }
 
-pub(super) fn link(out: &mut Vec<u8>, name: &Name) {
+pub(super) fn link(out: &mut Vec<u8>, name: &BlockName) {
     out.extend_from_slice(&[0xd8, 0x2a, 0x58, 0x27, 0x00]);
     out.extend_from_slice(&name.bytes());
 }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn link_matches_the_reference_encoder() {
-        let name = Name { codec: RAW, digest: [9; 32] };
+        let name = BlockName { codec: RAW, digest: [9; 32] };
         let mut ours = Vec::new();
         link(&mut ours, &name);
         assert_eq!(ours.len(), LINK_LEN);

@@ -4,8 +4,8 @@ use blake2b_simd::Params;
 use blake2b_simd::many::{HashManyJob, hash_many};
 
 use super::block::Filler;
-use super::cbor::{self, CID_LEN, CID_PREFIX, Name};
-use super::plan::{FANOUT, Plan, levels};
+use super::cbor::{self, BlockName, CID_LEN, CID_PREFIX};
+use super::plan::{ChunkPlan, FANOUT, levels};
 use super::random::{Noise, mix};
 
 /// Room for the number of a block within its chunk.
@@ -21,24 +21,24 @@ pub(super) struct Maker {
 
 /// Sections of a CAR, and their ends.
 #[derive(Debug, Default)]
-pub(super) struct Chunk {
+pub(super) struct GeneratedChunk {
     pub(super) bytes: Vec<u8>,
-    pub(super) sections: Vec<Section>,
+    pub(super) sections: Vec<GeneratedSection>,
     /// Sections that repeat an earlier one.
     pub(super) repeats: u64,
 }
 
-/// One section of a [`Chunk`].
+/// One section of a [`GeneratedChunk`].
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Section {
+pub(super) struct GeneratedSection {
     /// Start of the block in the chunk's bytes, after its CID.
     body: usize,
     /// End of the section.
     pub(super) end: usize,
-    pub(super) name: Name,
+    pub(super) name: BlockName,
 }
 
-impl Section {
+impl GeneratedSection {
     pub(super) fn body_len(&self) -> usize {
         self.end - self.body
     }
@@ -52,7 +52,7 @@ impl Maker {
     }
 
     /// Makes a chunk after its plan, in the memory of `out`. Returns the name of the tree's root.
-    pub(super) fn make(&self, plan: &Plan, out: &mut Chunk) -> Name {
+    pub(super) fn make(&self, plan: &ChunkPlan, out: &mut GeneratedChunk) -> BlockName {
         out.clear();
         out.repeats = plan.repeats.len() as u64;
         for (leaf, &size) in plan.leaves.iter().enumerate() {
@@ -67,7 +67,8 @@ impl Maker {
         }
 
         let mut nodes = plan.nodes.iter().enumerate();
-        let mut children: Vec<Name> = out.sections[..plan.leaves.len()].iter().map(|section| section.name).collect();
+        let mut children: Vec<BlockName> =
+            out.sections[..plan.leaves.len()].iter().map(|section| section.name).collect();
         for _ in levels(plan.leaves.len()).skip(1) {
             let level = out.sections.len();
             for (links, (node, &size)) in children.chunks(FANOUT).zip(&mut nodes) {
@@ -82,14 +83,14 @@ impl Maker {
     }
 
     /// Appends a block that is already encoded.
-    pub(super) fn push(&self, out: &mut Chunk, body: &[u8]) -> Name {
+    pub(super) fn push(&self, out: &mut GeneratedChunk, body: &[u8]) -> BlockName {
         let at = out.sections.len();
         out.section(cbor::DAG_CBOR, body.len(), |bytes| bytes.extend_from_slice(body));
         out.name_all(&self.params, at);
         out.sections[at].name
     }
 
-    fn leaf(&self, out: &mut Chunk, chunk: u64, leaf: usize, size: usize, raw: bool) {
+    fn leaf(&self, out: &mut GeneratedChunk, chunk: u64, leaf: usize, size: usize, raw: bool) {
         let (tag, mut noise) = self.identity(chunk, leaf);
         if raw {
             out.section(cbor::RAW, size, |bytes| self.filler.raw(bytes, size, tag, &mut noise));
@@ -106,7 +107,7 @@ impl Maker {
     }
 }
 
-impl Chunk {
+impl GeneratedChunk {
     fn clear(&mut self) {
         self.bytes.clear();
         self.sections.clear();
@@ -117,19 +118,19 @@ impl Chunk {
     fn section(&mut self, codec: u8, size: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let mut buffer = unsigned_varint::encode::usize_buffer();
         self.bytes.extend_from_slice(unsigned_varint::encode::usize(CID_LEN + size, &mut buffer));
-        let name = Name { codec, digest: [0; 32] };
+        let name = BlockName { codec, digest: [0; 32] };
         self.bytes.extend_from_slice(&name.bytes());
         let body = self.bytes.len();
         write(&mut self.bytes);
-        self.sections.push(Section { body, end: self.bytes.len(), name });
+        self.sections.push(GeneratedSection { body, end: self.bytes.len(), name });
     }
 
     fn repeat(&mut self, leaf: usize) {
         let start = leaf.checked_sub(1).map_or(0, |before| self.sections[before].end);
-        let Section { body, end, name } = self.sections[leaf];
+        let GeneratedSection { body, end, name } = self.sections[leaf];
         let shift = self.bytes.len() - start;
         self.bytes.extend_from_within(start..end);
-        self.sections.push(Section { body: body + shift, end: end + shift, name });
+        self.sections.push(GeneratedSection { body: body + shift, end: end + shift, name });
     }
 
     /// Fills in the CIDs of all sections from number `from` on, several blocks at once by vector instructions.

@@ -15,19 +15,19 @@ use crate::source::car::header_bytes;
 use crate::source::forest::stored_frame;
 
 use super::Format;
-use super::cbor::Name;
+use super::cbor::BlockName;
 
 const PRAGMA: [u8; 11] = *b"\x0a\xa1\x67version\x02";
 const V2_LEN: usize = PRAGMA.len() + 16 + 3 * 8;
 
 /// The header of a CARv1.
-pub(super) fn car_header(roots: &[Name]) -> Vec<u8> {
-    let roots: Vec<_> = roots.iter().map(Name::bytes).collect();
+pub(super) fn car_header(roots: &[BlockName]) -> Vec<u8> {
+    let roots: Vec<_> = roots.iter().map(BlockName::bytes).collect();
     header_bytes(roots.iter().map(|root| root.as_slice()))
 }
 
 /// Everything before the first section; `car_bytes` is the length of the whole CARv1.
-pub(super) fn prelude(format: Format, roots: &[Name], car_bytes: u64) -> Vec<u8> {
+pub(super) fn prelude(format: Format, roots: &[BlockName], car_bytes: u64) -> Vec<u8> {
     let header = car_header(roots);
     match format {
         Format::Car => header,

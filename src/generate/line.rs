@@ -16,17 +16,17 @@ use zstd::zstd_safe::CParameter;
 use crate::progress::Progress;
 use crate::source::forest::{Frame, Index, LEVEL, Packer, slot_hash};
 
-use super::cbor::{BLAKE2B_256, Name};
-use super::chunk::{Chunk, Maker};
+use super::cbor::{BLAKE2B_256, BlockName};
+use super::chunk::{GeneratedChunk, Maker};
 use super::pipeline;
-use super::plan::Plan;
+use super::plan::ChunkPlan;
 use super::spine::Spine;
 use super::{Format, Spec};
 
 /// The output of the line.
 #[derive(Debug, Default)]
 pub(super) struct Made {
-    pub(super) roots: Vec<Name>,
+    pub(super) roots: Vec<BlockName>,
     pub(super) blocks: u64,
     pub(super) duplicates: u64,
     pub(super) payload_bytes: u64,
@@ -37,15 +37,15 @@ pub(super) struct Made {
 }
 
 struct Piece {
-    chunk: Chunk,
-    state: Name,
+    chunk: GeneratedChunk,
+    state: BlockName,
     packed: Vec<u8>,
     frames: Vec<Frame>,
 }
 
 impl Piece {
     fn new() -> Self {
-        Self { chunk: Chunk::default(), state: Name::BLANK, packed: Vec::new(), frames: Vec::new() }
+        Self { chunk: GeneratedChunk::default(), state: BlockName::BLANK, packed: Vec::new(), frames: Vec::new() }
     }
 }
 
@@ -82,13 +82,13 @@ pub(super) fn run<W: Write + Send>(
 
 fn make(spec: &Spec, spine: &Spine, maker: &Maker, first: u64, pieces: &mut [Piece]) {
     pieces.par_iter_mut().enumerate().for_each(|(n, piece)| {
-        let plan = Plan::new(spec, first + n as u64, |chunk| spine.budget(chunk));
+        let plan = ChunkPlan::new(spec, first + n as u64, |chunk| spine.budget(chunk));
         piece.state = maker.make(&plan, &mut piece.chunk);
     });
 }
 
 /// Adds the headers. `tip` has those of the chunk before, and of the last chunk at the end.
-fn chain(spine: &Spine, maker: &Maker, first: u64, tip: &mut Vec<Name>, pieces: &mut [Piece]) {
+fn chain(spine: &Spine, maker: &Maker, first: u64, tip: &mut Vec<BlockName>, pieces: &mut [Piece]) {
     for (piece, number) in pieces.iter_mut().zip(first..) {
         let headers = spine.headers(number, tip.first().copied(), piece.state);
         tip.clear();
@@ -138,7 +138,7 @@ fn emit<W: Write>(
             let (mut start, mut before) = (0, 0);
             for frame in frames {
                 for section in sections.by_ref().take(frame.sections - before) {
-                    let Name { codec, digest } = &section.name;
+                    let BlockName { codec, digest } = &section.name;
                     index.add_hash(slot_hash(u64::from(*codec), BLAKE2B_256, digest), base + start)?;
                 }
                 (start, before) = (frame.end as u64, frame.sections);

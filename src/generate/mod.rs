@@ -49,7 +49,7 @@ use crate::progress::{Phase, PhaseWeights, Progress};
 pub use profile::Profile;
 pub(crate) use random::Noise;
 
-use cbor::Name;
+use cbor::BlockName;
 use spine::Spine;
 
 /// The largest share of repeated sections, in percent.
@@ -176,7 +176,7 @@ pub(crate) fn write_with<W: Write + Seek + Send>(
     progress.begin(Phase::Generate, Some(spec.size));
     let spine = Spine::new(spec);
     let start = out.stream_position()?;
-    let blank = envelope::prelude(spec.format, &vec![Name::BLANK; spine.roots], 0);
+    let blank = envelope::prelude(spec.format, &vec![BlockName::BLANK; spine.roots], 0);
     out.write_all(&blank)?;
     let made = line::run(spec, &spine, out, blank.len() as u64, progress)?;
     let prelude = envelope::prelude(spec.format, &made.roots, car_bytes(&made));
@@ -224,6 +224,6 @@ fn summary(made: &line::Made, prelude: usize) -> Summary {
         blocks: made.blocks,
         duplicates: made.duplicates,
         payload_bytes: made.payload_bytes,
-        roots: made.roots.iter().map(Name::cid).collect(),
+        roots: made.roots.iter().map(BlockName::cid).collect(),
     }
 }

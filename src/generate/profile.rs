@@ -87,41 +87,33 @@ impl Profile {
 mod tests {
     use super::*;
 
-    fn census(profile: Profile) -> (f64, impl Fn(u64) -> f64, u64) {
-        let mut noise = Noise::new(7, 7);
-        let sizes: Vec<u64> = (0..500_000).map(|_| profile.draw(&mut noise)).collect();
-        let count = sizes.len() as f64;
-        let mean = sizes.iter().sum::<u64>() as f64 / count;
-        let largest = sizes.iter().copied().max().unwrap_or(0);
-        (mean, move |upto| sizes.iter().filter(|&&size| size <= upto).count() as f64 / count, largest)
-    }
-
     #[test]
-    fn mainnet_sizes_follow_the_census() {
-        let (mean, upto, largest) = census(Profile::Mainnet);
-        assert!((1000.0..1030.0).contains(&mean), "mean {mean}");
-        assert!((upto(256) - 0.057).abs() < 0.002, "<= 256 B: {}", upto(256));
-        assert!((upto(1024) - 0.36).abs() < 0.004, "<= 1 KiB: {}", upto(1024));
-        assert!((upto(2048) - 0.9986).abs() < 0.0004, "<= 2 KiB: {}", upto(2048));
-        assert!((32_768..=65_536).contains(&largest), "largest {largest}");
-    }
-
-    #[test]
-    fn calibnet_sizes_match_the_documentation() {
-        let (mean, upto, largest) = census(Profile::Calibnet);
-        assert!((820.0..850.0).contains(&mean), "mean {mean}");
-        assert!((upto(256) - 0.25).abs() < 0.005, "<= 256 B: {}", upto(256));
-        assert!((upto(1024) - 0.62).abs() < 0.005, "<= 1 KiB: {}", upto(1024));
-        assert!((upto(2048) - 0.99).abs() < 0.002, "<= 2 KiB: {}", upto(2048));
-        assert!((32_768..=65_536).contains(&largest), "largest {largest}");
-    }
-
-    #[test]
-    fn small_sizes_are_what_the_documentation_says() {
-        let (mean, upto, largest) = census(Profile::Small);
-        assert!((430.0..445.0).contains(&mean), "mean {mean}");
-        assert!((upto(128) - 0.32).abs() < 0.005, "<= 128 B: {}", upto(128));
-        assert!((upto(512) - 0.713).abs() < 0.005, "<= 512 B: {}", upto(512));
-        assert!((1024..=2048).contains(&largest), "largest {largest}");
+    fn sizes_follow_the_documentation() {
+        for (profile, means, shares, largest) in [
+            (
+                Profile::Mainnet,
+                1000.0..1030.0,
+                [(256, 0.057, 0.002), (1024, 0.36, 0.004), (2048, 0.9986, 0.0004)],
+                32_768..=65_536,
+            ),
+            (
+                Profile::Calibnet,
+                820.0..850.0,
+                [(256, 0.25, 0.005), (1024, 0.62, 0.005), (2048, 0.99, 0.002)],
+                32_768..=65_536,
+            ),
+            (Profile::Small, 430.0..445.0, [(128, 0.32, 0.005), (512, 0.713, 0.005), (2048, 1.0, 0.0)], 1024..=2048),
+        ] {
+            let mut noise = Noise::new(7, 7);
+            let sizes: Vec<u64> = (0..500_000).map(|_| profile.draw(&mut noise)).collect();
+            let count = sizes.len() as f64;
+            let mean = sizes.iter().sum::<u64>() as f64 / count;
+            assert!(means.contains(&mean), "{profile:?}: mean {mean}");
+            assert!(largest.contains(sizes.iter().max().expect("a size")), "{profile:?}");
+            for (size, share, tolerance) in shares {
+                let found = sizes.iter().filter(|&&found| found <= size).count() as f64 / count;
+                assert!((found - share).abs() <= tolerance, "{profile:?}, <= {size} B: {found}");
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! of the CAR.
 
 use super::Spec;
-use super::cbor::{self, Name};
+use super::cbor::{self, BlockName};
 use super::plan::{CHUNK_BYTES, section_len};
 use super::random::Noise;
 use super::{block, envelope};
@@ -37,7 +37,7 @@ pub(super) struct Spine {
 impl Spine {
     pub(super) fn new(spec: &Spec) -> Self {
         let roots = if spec.size < TIPSET_FROM { 1 } else { TIPSET };
-        let header = envelope::car_header(&vec![Name::BLANK; roots]).len() as u64;
+        let header = envelope::car_header(&vec![BlockName::BLANK; roots]).len() as u64;
         let chunks = (spec.size.saturating_add(CHUNK_BYTES / 2) / CHUNK_BYTES).max(1);
         Self { seed: spec.seed, chunks, roots, body: spec.size.saturating_sub(header) }
     }
@@ -45,19 +45,19 @@ impl Spine {
     /// Bytes of the tree of a chunk: its share, less its headers.
     pub(super) fn budget(&self, chunk: u64) -> u64 {
         let upto = |n: u64| (u128::from(self.body) * u128::from(n) / u128::from(self.chunks)) as u64;
-        let headers = self.headers(chunk, Some(Name::BLANK), Name::BLANK);
+        let headers = self.headers(chunk, Some(BlockName::BLANK), BlockName::BLANK);
         let headers: u64 = headers.iter().map(|header| section_len(header.len())).sum();
         (upto(chunk + 1) - upto(chunk)).saturating_sub(headers).max(section_len(block::SMALLEST))
     }
 
     /// The headers of a chunk: one, or the head tipset. `parent` is ignored for the first.
-    pub(super) fn headers(&self, chunk: u64, parent: Option<Name>, state: Name) -> Vec<Vec<u8>> {
+    pub(super) fn headers(&self, chunk: u64, parent: Option<BlockName>, state: BlockName) -> Vec<Vec<u8>> {
         let parent = parent.filter(|_| chunk > 0);
         let miners = if chunk + 1 == self.chunks { self.roots } else { 1 };
         (0..miners as u64).map(|miner| self.header(chunk, miner, parent, &state)).collect()
     }
 
-    fn header(&self, height: u64, miner: u64, parent: Option<Name>, state: &Name) -> Vec<u8> {
+    fn header(&self, height: u64, miner: u64, parent: Option<BlockName>, state: &BlockName) -> Vec<u8> {
         let mut noise = Noise::new(self.seed, HEADERS | height);
         let mut out = Vec::with_capacity(1024);
         let bytes = |out: &mut Vec<u8>, content: &[u8]| {

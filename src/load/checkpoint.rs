@@ -9,8 +9,8 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::journal::{Checkpoint, Entry, Journal, SourceDelta};
-use crate::sort::spill::{Extent, Spill};
+use crate::load::journal::{Entry, Journal, PartitionCheckpoint};
+use crate::sort::spill::Spill;
 
 /// Bytes of the source between two checkpoints: the least, those for each partition's file that may have to be synced, and the
 /// most. Thus the disk works steadily from the start, and the last tenth of a snapshot is read as fast as the first.
@@ -30,13 +30,6 @@ const EVERY: Duration = Duration::from_secs(10);
 fn every_bytes(files: Option<u32>) -> u64 {
     let rule = |files| (u64::from(files) * EVERY_BYTES_PER_FILE).clamp(EVERY_BYTES_LEAST, EVERY_BYTES_MOST);
     failpoint::durable_bytes().unwrap_or_else(|| files.map_or(u64::MAX, rule))
-}
-
-/// A checkpoint to be made durable.
-pub(in crate::load) struct PendingCheckpoint {
-    pub checkpoint: Checkpoint,
-    pub extents: Vec<(u32, Extent)>,
-    pub delta: SourceDelta,
 }
 
 /// When the next checkpoint is due.
@@ -81,7 +74,7 @@ impl Clock {
 /// Makes checkpoints durable until the sender is dropped. After a failure, which goes to `fail`, checkpoints are dropped: no
 /// thread may wait for a full disk.
 pub(in crate::load) fn keep(
-    checkpoints: &Receiver<PendingCheckpoint>,
+    checkpoints: &Receiver<PartitionCheckpoint>,
     spill: &Spill,
     journal: &Journal,
     fail: impl Fn(Error),
@@ -98,17 +91,16 @@ pub(in crate::load) fn keep(
     }
 }
 
-fn make_durable(checkpoint: PendingCheckpoint, spill: &Spill, journal: &Journal) -> Result<()> {
-    let PendingCheckpoint { checkpoint, extents, delta } = checkpoint;
-    spill.sync(&extents)?;
+fn make_durable(checkpoint: PartitionCheckpoint, spill: &Spill, journal: &Journal) -> Result<()> {
+    spill.sync(&checkpoint.extents)?;
     failpoint::reach("read-synced");
-    journal.append(&Entry::Read { checkpoint, extents, delta })?;
+    journal.append(&Entry::Read(checkpoint))?;
     failpoint::reach("read");
     Ok(())
 }
 
 /// A channel with room for one checkpoint: a reader that is faster than the disk waits here.
-pub(in crate::load) fn channel() -> (Sender<PendingCheckpoint>, Receiver<PendingCheckpoint>) {
+pub(in crate::load) fn channel() -> (Sender<PartitionCheckpoint>, Receiver<PartitionCheckpoint>) {
     crossbeam_channel::bounded(1)
 }
 

@@ -16,7 +16,7 @@ use crate::load::target::Target;
 use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
-use crate::report::record::{ImportRecord, checksum, sealed};
+use crate::report::record::{checksum, sealed};
 use crate::report::{
     Blocks, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, ShardReport,
     SourceInfo, Versions, rfc3339,
@@ -80,7 +80,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         (sort.spill, sort.may_spill) = (loaded.spilled, sort.may_spill && loaded.spilled);
     }
     let head = complete.head.or_else(|| loaded.log.as_ref().map(Head::of_log));
-    let before = if options.into_existing { ImportRecord::load(target.working())? } else { None };
+    let before = if options.into_existing { ImportReport::load(target.working())? } else { None };
     let newest = before.as_ref().and_then(|record| record.newest_after(&source.roots, head.as_ref()));
     // The functions of older records are not known.
     let knows_functions = options.key == KeyLayout::Digest && !options.into_existing;

@@ -220,7 +220,7 @@ impl Import<'_> {
         Ok((opened, preset))
     }
 
-    /// The preset, with `default` where the caller names none.
+    /// The preset, or `default` if the caller chose none.
     pub(super) fn preset(&self, default: &str) -> Result<Resolved> {
         let Self { options, .. } = self;
         let (preset, choice) = options.overrides.choose(options.preset.as_deref(), default)?;
@@ -240,14 +240,14 @@ impl Import<'_> {
     ) -> Result<Planned> {
         let mut planned = planner::plan(self.options, preset, opened)?;
         self.warn(std::mem::take(&mut planned.warnings));
-        // How much of the source is not stored shows only when it is read.
+        // Skipped F3 data are known only when they are read.
         let stores_all = self.options.f3 == F3Data::Store;
         if finished || !stores_all {
             planned.least_bytes = 0;
         }
         planned.plan.space =
             disk_space::of(&planned.plan, sources.are_plain() && stores_all, planned.least_bytes, target)?;
-        // Of a dry run it is the result.
+        // The plan is the result of a dry run.
         if !self.options.dry_run {
             let dry_run = dry_run(sources, preset, planned.plan.clone());
             self.progress.report(&Event::Planned { plan: dry_run.describe() });
@@ -274,6 +274,8 @@ impl Import<'_> {
         resumed.touched = known.map_or_else(Vec::new, |known| prepared.identity.touched_since(known));
         let job = self.job((prepared, &prepared.planned.plan), target, None, &journal, &resumed, None);
         let report = finish_earlier(&job, &prepared.identity, || compare(&job))?;
+        // On FUSE and NFS the directory cannot be removed while the journal is open.
+        drop(journal);
         first.release();
         // The cleaning removed the locked file.
         report.map_or_else(|| lock().map(ControlFlow::Continue), |report| Ok(ControlFlow::Break(Box::new(report))))
@@ -414,7 +416,7 @@ impl Prepared {
     }
 }
 
-/// Checks that an import may write here, before it has the lock.
+/// Checks that an import may write to the target, before it is locked.
 pub(super) fn check_target(target: &Target) -> Result<()> {
     let Err(error) = target.check() else { return Ok(()) };
     // A complete import may have died before it removed its last file.

@@ -24,7 +24,7 @@ pub(super) fn ingest(
     let staging = &job.target.staging;
     if !job.resumed.ingesting {
         // An earlier run may have died while it created the database, which has no file yet.
-        job.target.remove_staging()?;
+        job.target.remove_dir(staging)?;
     }
     let open = || Store::create(staging, &families.loading(), None);
     let is_there = |file: &SstFile| job.target.sst.join(&file.name).exists();
@@ -34,7 +34,7 @@ pub(super) fn ingest(
         Err(Error::Rocks { .. })
             if job.resumed.ingesting && built.iter().flat_map(|(_, family)| &family.files).all(is_there) =>
         {
-            job.target.remove_staging()?;
+            job.target.remove_dir(staging)?;
             open()
         }
         opened => opened,

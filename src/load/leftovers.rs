@@ -130,7 +130,7 @@ fn describe(partial: &Path) -> Result<Option<Leftover>> {
     let work = target.spill_elsewhere();
     leftover.bytes += work.as_deref().map_or(0, size);
     leftover.work = work.iter().map(|dir| dir.display().to_string()).collect();
-    leftover.kept = target.owner()?.map(|owner| format!("an import is working on it ({owner})"));
+    leftover.kept = owner_of(&target.partial)?.map(|owner| format!("an import is working on it ({owner})"));
     if leftover.kept.is_none() {
         leftover.kept = kept(&target, &known);
     }

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::external_sort::Sorter;
 use crate::hash::IDENTITY;
 use crate::hash::fingerprint::fingerprint;
+use crate::report::LinkReport;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
@@ -50,18 +51,9 @@ pub(super) struct Gathered {
     malformed: u64,
 }
 
-/// The links without a block.
+/// The entries of some links without a block.
 #[derive(Debug, Default)]
-pub(super) struct Missing {
-    /// Distinct blocks that are linked to.
-    pub linked: u64,
-    /// How many of these are missing.
-    pub missing: u64,
-    /// Blocks that do not decode by their codec, and links that are no CID.
-    pub malformed: u64,
-    /// The entries of some missing links.
-    wanted: HashSet<u128>,
-}
+pub(super) struct MissingLinks(HashSet<u128>);
 
 impl LinkList {
     /// A list within `memory` bytes, and files in `dir`.
@@ -97,12 +89,13 @@ impl LinkList {
         entries.try_for_each(|entry| list.sorter.push(entry)).map_err(Error::io("sort links in", &self.dir))
     }
 
-    /// Compares all links with all blocks. The list is empty then.
-    pub fn compare(&self) -> Result<Missing> {
+    /// Compares all links with all blocks. The list is empty then, and the report names no links yet.
+    pub fn compare(&self) -> Result<(LinkReport, MissingLinks)> {
         let empty = List { sorter: Sorter::new(&self.dir, 0, 0), malformed: 0 };
         let List { sorter, malformed } = std::mem::replace(&mut *self.list.lock(), empty);
         let failed = |error| Error::io("sort links in", &self.dir)(error);
-        let mut found = Missing { malformed, ..Missing::default() };
+        let mut found = LinkReport { linked: 0, missing: 0, malformed, first_missing: Vec::new() };
+        let mut wanted = HashSet::new();
         let mut last = None;
         for entry in sorter.sorted().map_err(failed)?.iter().map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -113,23 +106,23 @@ impl LinkList {
             found.linked += 1;
             if before != Some(entry & !LINK) {
                 found.missing += 1;
-                if found.wanted.len() < WANTED {
-                    found.wanted.insert(entry);
+                if wanted.len() < WANTED {
+                    wanted.insert(entry);
                 }
             }
         }
-        Ok(found)
+        Ok((found, MissingLinks(wanted)))
     }
 }
 
-impl Missing {
+impl MissingLinks {
     /// Adds the missing links in `block` to `found`, up to `most`. The codec of a record is not always known. With a wrong one
     /// nothing is found, because a found link must be one of those that are missing.
     pub fn name_links(&self, layout: KeyLayout, block: &[u8], most: usize, found: &mut Vec<String>) {
         for codec in [codec::DAG_CBOR, codec::DAG_PB] {
             let mut take = |cid: &[u8], span: CidSpan| {
                 let is_wanted =
-                    || key_of(layout, cid, &span).is_some_and(|key| self.wanted.contains(&(key_hash(key) | LINK)));
+                    || key_of(layout, cid, &span).is_some_and(|key| self.0.contains(&(key_hash(key) | LINK)));
                 if found.len() < most
                     && is_wanted()
                     && let Ok(cid) = RawCid::from_bytes(cid)
@@ -190,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    fn missing(entries: &[u128], memory: u64) -> Missing {
+    fn missing(entries: &[u128], memory: u64) -> (LinkReport, MissingLinks) {
         let dir = tempfile::tempdir().expect("a directory");
         let list = LinkList::new(KeyLayout::Cid, dir.path(), memory);
         for entries in entries.chunks(7) {
@@ -205,9 +198,9 @@ mod tests {
             let all: HashSet<u128> = entries.iter().copied().collect();
             let linked: Vec<u128> = all.iter().copied().filter(|entry| entry & LINK == 1).collect();
             let wanted: HashSet<u128> = linked.iter().copied().filter(|entry| !all.contains(&(entry & !LINK))).collect();
-            let found = missing(&entries, 0);
+            let (found, missing) = missing(&entries, 0);
             prop_assert_eq!((found.linked, found.missing), (linked.len() as u64, wanted.len() as u64));
-            prop_assert_eq!(found.wanted, wanted);
+            prop_assert_eq!(missing.0, wanted);
             prop_assert_eq!(found.malformed, entries.len().div_ceil(7) as u64);
         }
     }
@@ -216,7 +209,7 @@ mod tests {
     fn a_list_beyond_memory_is_compared_as_well() {
         // Every number is a block and a link, but for each hundredth, which has no block; more runs than may wait.
         let entries: Vec<u128> = (0..400_000u128).rev().filter(|entry| entry % 200 != 0).collect();
-        let found = missing(&entries, 16 << 10);
+        let (found, _) = missing(&entries, 16 << 10);
         assert_eq!((found.linked, found.missing), (200_000, 2000));
     }
 }

@@ -98,6 +98,7 @@ pub struct ImportOptions {
 /// Storing of the F3 data of a Filecoin snapshot of version 2 (FRC-0108), one raw block of any size. They are always read and
 /// verified. Each source has its own, which its first block names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum F3Data {
     /// Stored as a record, which needs four times their size as memory.
@@ -109,6 +110,7 @@ pub enum F3Data {
 
 /// The format of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Format {
@@ -151,6 +153,7 @@ pub struct LogOptions {
 
 /// How strictly an import checks the roots and links of a CAR. Missing roots are always reported.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Links {
     /// Links are not followed.
@@ -218,6 +221,7 @@ impl LogOptions {
 
 /// The way of blocks: memory or files.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum PlanChoice {

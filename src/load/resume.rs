@@ -12,7 +12,6 @@ use crate::load::target::Target;
 use crate::os::random_bytes;
 use crate::progress::{Event, Progress};
 use crate::report::ImportReport;
-use crate::report::record::ImportRecord;
 
 /// Resumes what an earlier run has left, or starts a journal, with a key of digests if the import reads its source twice.
 /// An import that `starts_over` deletes what an earlier run has left.
@@ -125,7 +124,7 @@ pub(super) fn finish_earlier(
     if !opens(&target.db)? {
         return Err(does_not_open(target));
     }
-    let report = ImportRecord::load(&target.db)?;
+    let report = ImportReport::load(&target.db)?;
     target.remove_leftovers()?;
     if !has_it {
         return Err(Error::State {

@@ -17,12 +17,11 @@ pub(crate) const BLOCK: usize = 4096;
 /// Bytes that are copied to aligned memory at once.
 const COPY: usize = 1 << 20;
 
-/// Switches the bypass of the page cache for a file on, if its file system supports it, or off.
-pub(crate) fn set(file: &File, direct: bool) {
-    let Ok(flags) = fcntl_getfl(file) else { return };
-    if flags.contains(OFlags::DIRECT) != direct {
-        let _ = fcntl_setfl(file, if direct { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT });
-    }
+/// Switches the bypass of the page cache for a file on or off. False if the file system does not support it.
+pub(crate) fn set(file: &File, direct: bool) -> bool {
+    let Ok(flags) = fcntl_getfl(file) else { return false };
+    let wanted = if direct { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT };
+    wanted == flags || fcntl_setfl(file, wanted).is_ok()
 }
 
 /// Rounds up to whole blocks.

@@ -179,28 +179,18 @@ impl Output {
 
     /// With `unnamed`, the file has no name until it is complete, if the file system supports that.
     fn create_in(path: &Path, replace: bool, unnamed: bool) -> Result<Self> {
+        let refuse = |reason: &str, hint: &str| {
+            Err(Error::State { path: path.to_owned(), reason: reason.into(), hint: hint.into() })
+        };
         match std::fs::metadata(path) {
             Ok(there) if !there.is_file() && !there.is_dir() => {
                 let stream = File::options().write(true).open(path).map_err(Error::io("open", path))?;
                 return Ok(Self::Stream(stream));
             }
-            Ok(there) if there.is_dir() || !replace => {
-                return Err(Error::State {
-                    path: path.to_owned(),
-                    reason: "it exists".into(),
-                    hint: if there.is_dir() {
-                        "name a file in it".into()
-                    } else {
-                        "choose another name, or replace it with --force".into()
-                    },
-                });
-            }
+            Ok(there) if there.is_dir() => return refuse("it exists", "name a file in it"),
+            Ok(_) if !replace => return refuse("it exists", "choose another name, or replace it with --force"),
             Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
-                return Err(Error::State {
-                    path: path.to_owned(),
-                    reason: "it is a link to a file that is not there".into(),
-                    hint: "remove the link, or name the file itself".into(),
-                });
+                return refuse("it is a link to a file that is not there", "remove the link, or name the file itself");
             }
             _ => {}
         }
@@ -208,11 +198,10 @@ impl Output {
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if folder.join(CURRENT).symlink_metadata().is_ok() {
-            return Err(Error::State {
-                path: path.to_owned(),
-                reason: "would be a file of the RocksDB database in the same directory".into(),
-                hint: "name a file outside of databases".into(),
-            });
+            return refuse(
+                "would be a file of the RocksDB database in the same directory",
+                "name a file outside of databases",
+            );
         }
         let open = || OpenOptions::new().read(true).write(true).mode(MODE).custom_flags(libc::O_TMPFILE).open(folder);
         let (file, named) = match unnamed.then(open) {

@@ -27,14 +27,14 @@ pub struct Explanation {
     /// The oldest RocksDB that is known to read the database.
     pub oldest_rocksdb: Release,
     /// One row for each option that differs from its default.
-    pub options: Vec<Row>,
+    pub options: Vec<ExplainedOption>,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 /// One option of a preset.
 #[derive(Debug, Clone, serde::Serialize)]
-pub struct Row {
+pub struct ExplainedOption {
     /// Its full name.
     pub option: Key,
     /// Its effective value.
@@ -85,7 +85,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for ExplainedOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = {}", self.option, shown_in_line(&self.value))?;
         if let Some(written) = &self.written {
@@ -115,7 +115,7 @@ pub(super) fn default_value(resolved: &Resolved, key: &Key) -> (String, &'static
     (default.unwrap_or_default().to_owned(), "RocksDB")
 }
 
-fn row(resolved: &Resolved, setting: &Setting) -> Option<Row> {
+fn row(resolved: &Resolved, setting: &Setting) -> Option<ExplainedOption> {
     let (default, owner) = default_value(resolved, &setting.key);
     let node = Key { stage: Stage::Node, ..setting.key.clone() };
     // A default value in `load` is a change if `node` has another value.
@@ -124,7 +124,7 @@ fn row(resolved: &Resolved, setting: &Setting) -> Option<Row> {
         return None;
     }
     let (effect, cost) = effect_and_cost(resolved.loader, &setting.key);
-    Some(Row {
+    Some(ExplainedOption {
         option: setting.key.clone(),
         value: setting.value.clone(),
         written: (setting.written != setting.value && setting.via.is_none()).then(|| setting.written.clone()),

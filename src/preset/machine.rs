@@ -1,6 +1,6 @@
 //! Values of presets that depend on the machine: `cores` and `open_files`.
 
-use rustix::process::{Resource, getrlimit};
+use crate::os::resources::open_files;
 
 /// Descriptors that stay free for other files: logs, the snapshot, spills, sockets of a node.
 const RESERVED_FILES: u64 = 256;
@@ -20,7 +20,7 @@ impl Machine {
     /// This machine. The program raises the soft limit of descriptors to the hard one before a load.
     pub fn here() -> Self {
         let cores = crate::parallel::cores() as u64;
-        let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(MANY_FILES).min(MANY_FILES);
+        let limit = open_files().1.unwrap_or(MANY_FILES).min(MANY_FILES);
         Self { cores, open_files: Self::files_within(limit) }
     }
 

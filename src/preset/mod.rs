@@ -196,14 +196,9 @@ impl Preset {
     /// Finds the base of the preset in `file`. A relative path begins at the folder of `file`.
     fn base(word: &str, at: &Origin, file: &Path, files: &mut Vec<PathBuf>) -> Result<Self> {
         let Some(path) = file_of(word) else {
-            return Self::builtin(word).map_err(|error| {
+            return Self::builtin(word).map_err(|_| {
                 let nearest = problem::nearest_of(word, Self::builtin_names()).map(str::to_owned);
-                match error {
-                    Error::Preset(_) => {
-                        PresetProblem::Unknown { at: at.clone(), what: "preset", name: word.into(), nearest }.into()
-                    }
-                    other => other,
-                }
+                PresetProblem::Unknown { at: at.clone(), what: "preset", name: word.into(), nearest }.into()
             });
         };
         let path = file.parent().unwrap_or(Path::new("")).join(path);

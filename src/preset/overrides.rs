@@ -85,12 +85,7 @@ impl Overrides {
 
     /// Chooses a preset: the named one, `BEDLOAD_PRESET`, the user's, or `ingest`.
     pub(crate) fn preset(&self, named: Option<&str>) -> Result<Preset> {
-        self.preset_or(named, DEFAULT)
-    }
-
-    /// Chooses a preset, or `default` if the user names none.
-    pub(crate) fn preset_or(&self, named: Option<&str>, default: &str) -> Result<Preset> {
-        self.choose(named, default).map(|(preset, _)| preset)
+        self.choose(named, DEFAULT).map(|(preset, _)| preset)
     }
 
     /// Chooses a preset. Returns it with the place that names it.

@@ -8,7 +8,7 @@ use crate::text::size;
 /// Reads a whole number with an optional sign and binary unit.
 pub(crate) fn whole(text: &str) -> Result<i128, String> {
     let (sign, number) = text.strip_prefix('-').map_or((1, text), |number| (-1, number));
-    size::parse(number).map(|number| sign * i128::from(number)).map_err(|error| error.to_string())
+    size::parse(number).map(|number| sign * i128::from(number))
 }
 
 #[cfg(test)]

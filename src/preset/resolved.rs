@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
 use super::overrides::Choice;
-use super::registry::{self, Kind};
+use super::registry::{self, ValueKind};
 use super::validate::{Setting, default_of};
-use crate::rocks::option_map::{Group, OptionMap, fields_of};
+use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
 use crate::rocks::releases::Release;
 use crate::rocks::settings::{CompactionSettings, IngestSettings, WriteSettings};
 
@@ -173,11 +173,11 @@ impl Resolved {
 
     /// Fills a structure of RocksDB with the options of a scope.
     fn typed<T: serde::de::DeserializeOwned>(&self, scope: Scope) -> T {
-        let value = |row: &registry::Row| match row.kind {
-            Kind::Bool => self.flag(scope, row.name).into(),
-            Kind::Choice(_) => self.text(scope, row.name).into(),
-            Kind::Count(..0) => self.text(scope, row.name).parse().unwrap_or(-1).into(),
-            Kind::Size | Kind::Count(_) => self.number(scope, row.name).into(),
+        let value = |row: &registry::OptionRow| match row.kind {
+            ValueKind::Bool => self.flag(scope, row.name).into(),
+            ValueKind::Choice(_) => self.text(scope, row.name).into(),
+            ValueKind::Count(..0) => self.text(scope, row.name).parse().unwrap_or(-1).into(),
+            ValueKind::Size | ValueKind::Count(_) => self.number(scope, row.name).into(),
         };
         let rows = registry::ROWS.iter().filter(|row| row.scope == scope);
         let fields: serde_json::Map<String, serde_json::Value> =
@@ -212,9 +212,7 @@ pub(super) fn agrees(asked: &str, kept: &str) -> bool {
         return (asked - kept).abs() <= 1e-6;
     }
     let id = |text: &str| {
-        let id = fields_of(text)
-            .and_then(|fields| fields.into_iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned()));
-        let id = id.unwrap_or_else(|| text.to_owned()).replace('_', "").to_ascii_lowercase();
+        let id = field_of(text, "id").unwrap_or(text).replace('_', "").to_ascii_lowercase();
         let id = id.strip_suffix("factory").unwrap_or(&id);
         id.strip_suffix("rep").unwrap_or(id).to_owned()
     };

@@ -7,10 +7,10 @@ use super::names;
 use super::parse::Assignment;
 use super::problem::{PresetProblem, nearest_of};
 use super::quantity;
-use super::registry::{self, Kind, Owner, Row};
+use super::registry::{self, OptionRow, Owner, ValueKind};
 use super::shorthand;
 use crate::error::Result;
-use crate::rocks::option_map::{Group, OptionMap, fields_of};
+use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
 use crate::rocks::options::{self, Refusal};
 
 /// An option with its plain value.
@@ -62,8 +62,7 @@ pub(super) const USUAL_BITS: &str = "10";
 
 /// The filter that a value names without the bits of a key: `bloom` or `ribbon`. RocksDB builds no filter from such a value.
 pub(super) fn filter_without_bits(value: &str) -> Option<&'static str> {
-    let id = fields_of(value).and_then(|fields| fields.into_iter().find(|(name, _)| *name == "id").map(|(_, id)| id));
-    match id.unwrap_or(value) {
+    match field_of(value, "id").unwrap_or(value) {
         name if BLOOM_NAMES.contains(&name) => Some("bloom"),
         name if RIBBON_NAMES.contains(&name) => Some("ribbon"),
         _ => None,
@@ -125,13 +124,16 @@ impl Validator<'_> {
                 && setting.via.is_none()
                 && let Some(reason) = catalogue::why_ineffective(*scope, name)
             {
-                return Err(self.no_effect(setting.key.clone(), setting.origin.clone(), reason).into());
+                return Err(self.no_effect(&setting.key, &setting.origin, reason).into());
             }
             if let Some(reason) = catalogue::refusal(&setting.key, &setting.value) {
                 return Err(setting.unusable(reason).into());
             }
-            if let Some(group) = setting.key.scope.group() {
-                self.try_on_rocksdb(group, setting)?;
+            if let Some(group) = scope.group() {
+                let mut map = OptionMap::default();
+                map.set(group, name, &setting.value);
+                options::check(&map)
+                    .map_err(|Refusal(message)| setting.refused(setting.value.clone(), message, self.defaults))?;
             }
         }
         Ok(settings)
@@ -157,7 +159,8 @@ impl Validator<'_> {
         let is_structure = fields_of(default).is_some();
         if is_structure && !assignment.value.contains("id=") {
             let Some(fields) = fields_of(&assignment.value) else {
-                let reason = format!("it is a structure: name its fields, as in {name}.{}", first_field(default));
+                let first = fields_of(default).and_then(|fields| fields.first().map(|(field, _)| *field));
+                let reason = format!("it is a structure: name its fields, as in {name}.{}", first.unwrap_or_default());
                 return Err(bad_value(assignment, reason).into());
             };
             let mut settings = Vec::new();
@@ -176,7 +179,7 @@ impl Validator<'_> {
         Ok(vec![setting(assignment, assignment.key.clone(), value, None)])
     }
 
-    fn of_registry(&self, assignment: &Assignment, row: &'static Row) -> Result<Vec<Setting>> {
+    fn of_registry(&self, assignment: &Assignment, row: &'static OptionRow) -> Result<Vec<Setting>> {
         let Key { stage, scope, name } = &assignment.key;
         if *stage == Stage::Node && !row.in_node {
             return Err(PresetProblem::Unknown {
@@ -189,15 +192,14 @@ impl Validator<'_> {
         }
         let bad = |reason: String| bad_value(assignment, reason);
         let value = match row.kind {
-            Kind::Bool => self.plain("false", &assignment.value).map_err(bad)?,
-            Kind::Choice(words) if words.contains(&assignment.value.as_str()) => assignment.value.clone(),
-            Kind::Choice(words) => return Err(bad(format!("it is one of {}", words.join(", "))).into()),
-            Kind::Size | Kind::Count(_) => {
-                let least = if let Kind::Count(least) = row.kind { i128::from(least) } else { 0 };
-                let most = if row.kind == Kind::Size { i128::from(u64::MAX) } else { i128::from(i32::MAX) };
+            ValueKind::Bool => self.plain("false", &assignment.value).map_err(bad)?,
+            ValueKind::Choice(words) if words.contains(&assignment.value.as_str()) => assignment.value.clone(),
+            ValueKind::Choice(words) => return Err(bad(format!("it is one of {}", words.join(", "))).into()),
+            ValueKind::Size | ValueKind::Count(_) => {
+                let least = if let ValueKind::Count(least) = row.kind { i128::from(least) } else { 0 };
+                let most = if row.kind == ValueKind::Size { i128::from(u64::MAX) } else { i128::from(i32::MAX) };
                 let value = self.plain("0", &assignment.value).map_err(bad)?;
-                let number: i128 = value.parse().map_err(|_| bad("a whole number is needed".into()))?;
-                if !(least..=most).contains(&number) {
+                if !value.parse().is_ok_and(|number: i128| (least..=most).contains(&number)) {
                     return Err(bad(format!("it is at least {least} and at most {most}")).into());
                 }
                 value
@@ -208,7 +210,7 @@ impl Validator<'_> {
                 Some(Loader::Ingest) => "no SST file is built outside of the database",
                 _ => "records do not pass through memtables, and nothing is compacted",
             };
-            return Err(self.no_effect(assignment.key.clone(), assignment.origin.clone(), reason).into());
+            return Err(self.no_effect(&assignment.key, &assignment.origin, reason).into());
         }
         if row.owner != Owner::Shorthand {
             return Ok(vec![setting(assignment, assignment.key.clone(), value, None)]);
@@ -249,15 +251,8 @@ impl Validator<'_> {
         Ok(value.into())
     }
 
-    fn try_on_rocksdb(&self, group: Group, setting: &Setting) -> Result<()> {
-        let mut map = OptionMap::default();
-        map.set(group, &setting.key.name, &setting.value);
-        options::check(&map)
-            .map_err(|Refusal(message)| setting.refused(setting.value.clone(), message, self.defaults).into())
-    }
-
-    fn no_effect(&self, key: Key, at: Origin, reason: &'static str) -> PresetProblem {
-        PresetProblem::NoEffect { at, key, loader: self.loader, reason }
+    fn no_effect(&self, key: &Key, at: &Origin, reason: &'static str) -> PresetProblem {
+        PresetProblem::NoEffect { at: at.clone(), key: key.clone(), loader: self.loader, reason }
     }
 
     fn unknown(&self, assignment: &Assignment) -> PresetProblem {
@@ -303,16 +298,10 @@ fn bad_value(assignment: &Assignment, reason: String) -> PresetProblem {
     }
 }
 
-fn first_field(structure: &str) -> &str {
-    fields_of(structure).and_then(|fields| fields.first().map(|(name, _)| *name)).unwrap_or_default()
-}
-
 /// The value of an option, or of a field of a structure, in a map with whole structures.
 pub(super) fn default_of<'a>(map: &'a OptionMap, group: Group, name: &str) -> Option<&'a str> {
     match name.split_once('.') {
         None => map.get(group, name),
-        Some((option, field)) => {
-            fields_of(map.get(group, option)?)?.into_iter().find(|(name, _)| *name == field).map(|(_, value)| value)
-        }
+        Some((option, field)) => field_of(map.get(group, option)?, field),
     }
 }

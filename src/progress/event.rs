@@ -36,24 +36,16 @@ pub enum Phase {
     Sample,
 }
 
+/// The names of the phases, in the order of the variants.
+const PHASES: [&str; 13] = [
+    "plan", "read", "build", "ingest", "compact", "check", "commit", "verify", "walk", "export", "generate", "measure",
+    "sample",
+];
+
 impl Phase {
     /// Its name in output and reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::Read => "read",
-            Self::Build => "build",
-            Self::Ingest => "ingest",
-            Self::Compact => "compact",
-            Self::Check => "check",
-            Self::Commit => "commit",
-            Self::Verify => "verify",
-            Self::Walk => "walk",
-            Self::Export => "export",
-            Self::Generate => "generate",
-            Self::Measure => "measure",
-            Self::Sample => "sample",
-        }
+        PHASES[self as usize]
     }
 }
 
@@ -225,3 +217,16 @@ pub trait Observer: Sync {
 pub struct Silent;
 
 impl Observer for Silent {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phase_names_match_their_json() {
+        for name in PHASES {
+            let phase: Phase = serde_json::from_value(name.into()).expect(name);
+            assert_eq!(phase.name(), name);
+        }
+    }
+}

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn resumed_blocks_do_not_count_for_the_rate() {
+    fn resumed_blocks_do_not_count() {
         let mut rate = IntervalRate::default();
         rate.begin(5_030_000, 0.5);
         rate.reach(5_030_000, 5_110_000, 1.0);

@@ -8,8 +8,7 @@ use super::keys::read_multihash;
 use crate::error::{Error, Result};
 use crate::os::resources;
 use crate::progress::CancellationToken;
-use crate::report::KeyFrom;
-use crate::report::record::ImportRecord;
+use crate::report::{ImportReport, KeyFrom};
 use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
@@ -25,16 +24,21 @@ const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
 
 /// The resources of a command. The defaults depend on the machine.
 #[derive(Debug, Clone, Default, Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Resources"))]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct Resources {
-    /// Number of threads. Defaults to the number of cores.
+    /// Threads to use; the default is the number of cores
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = clap::builder::RangedI64ValueParser::<usize>::new().range(1..=1024)))]
     pub(crate) threads: Option<usize>,
-    /// Memory in bytes. Defaults to a quarter of the machine's or cgroup's memory.
+    /// Memory to use; the default is a quarter of what the machine has
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE", value_parser = crate::text::size::parse))]
     pub(crate) memory: Option<u64>,
-    /// Directory for data beyond the memory budget. Defaults to the system's directory for temporary files.
+    /// Directory for spilled data; the default is a temporary directory
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", hide_short_help = true))]
     pub(crate) work_dir: Option<PathBuf>,
     /// Token that the caller cancels to end the command.
+    #[cfg_attr(feature = "cli", arg(skip))]
     pub(crate) stop: CancellationToken,
 }
 
@@ -62,12 +66,15 @@ impl Resources {
 
 /// Location of the blocks. Defaults to the record in `BEDLOAD.json`; without that file, CID keys in the column family `default`.
 #[derive(Debug, Clone, Default, Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Database"))]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct Location {
-    /// Key layout of the blocks.
+    /// How blocks are stored: by cid, multihash or digest; see BEDLOAD.json
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LAYOUT", hide_possible_values = true, hide_short_help = true))]
     pub(crate) key: Option<KeyLayout>,
-    /// Column family of the blocks.
+    /// The column family that holds them; see BEDLOAD.json
+    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME", hide_short_help = true))]
     pub(crate) column_family: Option<String>,
 }
 
@@ -80,12 +87,11 @@ pub(super) struct BlockLocation {
 }
 
 impl Location {
-    /// Finds the blocks of the database in `db`. Without a record the first and the last key must fit the layout; `reader` reads
-    /// them.
+    /// Finds the blocks of the database in `db`. Without a record, the first and the last key in `reader` must fit the layout.
     pub(super) fn find(
         &self,
         db: &Path,
-        record: Option<&ImportRecord>,
+        record: Option<&ImportReport>,
         reader: Option<&Reader>,
     ) -> Result<BlockLocation> {
         let conflict = |reason: String, hint: &str| Error::State { path: db.to_owned(), reason, hint: hint.into() };
@@ -117,7 +123,6 @@ impl Location {
     }
 }
 
-/// Name of a layout's keys for messages.
 fn plural(layout: KeyLayout) -> &'static str {
     match layout {
         KeyLayout::Cid => "CIDs",
@@ -127,7 +132,6 @@ fn plural(layout: KeyLayout) -> &'static str {
     }
 }
 
-/// Reads the first and the last key of a column family.
 fn end_keys(reader: &Reader, family: &str) -> Result<Vec<Vec<u8>>> {
     let mut scan = reader.pick(family)?;
     scan.seek(&[]);

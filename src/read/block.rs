@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::blocks::chain::{self, ChainProblem, Family, Header, Id};
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::rocks::{Reader, ReaderOptions};
 use crate::schema::{BLOCK_IDS, NUMBER, TRANSACTIONS};
 use crate::sort::key::KeyLayout;
@@ -47,7 +47,7 @@ impl BlockLookup {
     /// be opened; [`Error::Replaced`].
     pub fn open(db: &Path) -> Result<Option<Self>> {
         let dir = WatchedDir::open(db);
-        let Some(record) = dir.guard(|| ImportRecord::load(db))?.filter(|record| record.key == KeyLayout::Number)
+        let Some(record) = dir.guard(|| ImportReport::load(db))?.filter(|record| record.key == KeyLayout::Number)
         else {
             return Ok(None);
         };
@@ -115,12 +115,10 @@ impl BlockLookup {
         })
     }
 
-    /// True if block ids are indexed.
     pub(crate) fn finds_block_ids(&self) -> bool {
         self.has(BLOCK_IDS)
     }
 
-    /// True if transaction ids are indexed.
     pub(crate) fn finds_transactions(&self) -> bool {
         self.has(TRANSACTIONS)
     }

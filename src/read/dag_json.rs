@@ -1,7 +1,5 @@
-//! Blocks as JSON, in the form of dag-json: links as `{"/": "CID"}`, bytes as `{"/": {"bytes": "base64"}}`.
-//!
-//! Written directly from the block, in its own order. Early chain data has text that is not UTF-8; replacement characters are
-//! shown for it. Specification: <https://ipld.io/specs/codecs/dag-json/spec/>.
+//! Blocks as [dag-json](https://ipld.io/specs/codecs/dag-json/spec/), in their own order. Early chain data has text that is not
+//! UTF-8; replacement characters are shown for it.
 
 use std::fmt::Write;
 
@@ -28,30 +26,14 @@ pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<String, Malformed> {
 }
 
 /// Field names of a Filecoin header, as in the JSON of nodes.
-const NAMES: [&str; 16] = [
-    "Miner",
-    "Ticket",
-    "ElectionProof",
-    "BeaconEntries",
-    "WinPoStProof",
-    "Parents",
-    "ParentWeight",
-    "Height",
-    "ParentStateRoot",
-    "ParentMessageReceipts",
-    "Messages",
-    "BLSAggregate",
-    "Timestamp",
-    "BlockSig",
-    "ForkSignaling",
-    "ParentBaseFee",
-];
+const NAMES: &str = "Miner Ticket ElectionProof BeaconEntries WinPoStProof Parents ParentWeight Height ParentStateRoot \
+                     ParentMessageReceipts Messages BLSAggregate Timestamp BlockSig ForkSignaling ParentBaseFee";
 
 /// Converts a header to JSON with field names; `None` if the block is not a header.
 pub(crate) fn header_json(block: &[u8]) -> Option<String> {
     chain_header(block)?;
     let values: Vec<serde_json::Value> = serde_json::from_str(&dag_json(codec::DAG_CBOR, block).ok()?).ok()?;
-    let fields: serde_json::Map<_, _> = NAMES.iter().map(|name| (*name).to_owned()).zip(values).collect();
+    let fields: serde_json::Map<_, _> = NAMES.split(' ').map(str::to_owned).zip(values).collect();
     Some(serde_json::Value::Object(fields).to_string())
 }
 

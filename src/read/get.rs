@@ -12,7 +12,7 @@ use super::links::{codec, links};
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::CancellationToken;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
@@ -50,16 +50,13 @@ pub struct Lookup {
 /// A key to find: one text may be read as more than one key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    /// Possible keys; the first one that exists is used.
+    /// The first key that exists is used.
     readings: Vec<Reading>,
 }
 
-/// A possible meaning of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Reading {
-    /// The key in the database.
     key: Vec<u8>,
-    /// Multicodec of the content, if the text or the key names it.
     codec: Option<u64>,
     /// The block itself, for an identity CID.
     inside: Option<Vec<u8>>,
@@ -84,7 +81,7 @@ impl Lookup {
     pub fn open(db: &Path, location: &Location) -> Result<Self> {
         let dir = WatchedDir::open(db);
         let how = ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false };
-        let (record, reader) = dir.guard(|| Ok((ImportRecord::load(db)?, Reader::open(db, &how)?)))?;
+        let (record, reader) = dir.guard(|| Ok((ImportReport::load(db)?, Reader::open(db, &how)?)))?;
         let BlockLocation { family, layout, .. } = location.find(db, record.as_ref(), Some(&reader))?;
         // The record and the files belong to the same database.
         dir.check()?;
@@ -174,14 +171,12 @@ impl Lookup {
         }
     }
 
-    /// Returns the blocks that are headers.
     fn headers(&self, cids: &[RawCid]) -> Result<Vec<(RawCid, Found)>> {
         let found = cids.iter().cloned().zip(self.get(&self.wanted_cids(cids))?);
         let found = found.filter_map(|(cid, found)| Some((cid, found?)));
         Ok(found.filter(|(_, found)| chain_header(&found.block).is_some()).collect())
     }
 
-    /// Returns the links of blocks.
     fn linked(&self, cids: &[RawCid]) -> Result<Vec<RawCid>> {
         let mut linked = Vec::new();
         for Found { block, codec } in self.get(&self.wanted_cids(cids))?.into_iter().flatten() {

@@ -9,13 +9,11 @@ use crate::report::MissingBlock;
 /// Number of listed blocks.
 pub(super) const LISTED: usize = 10;
 
-/// Missing blocks.
 #[derive(Debug, Default)]
 pub(super) struct MissingBlocks {
     /// CIDs of the blocks that the import omitted on purpose.
     pub left_out: HashSet<Vec<u8>>,
     pub total: u64,
-    /// Number of missing blocks that are allowed.
     pub allowed: u64,
     pub first: Vec<MissingBlock>,
 }

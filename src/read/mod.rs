@@ -1,6 +1,26 @@
 //! Commands that read a finished database.
 //!
 //! Databases are opened read-only. `BEDLOAD.json`, written by the import, names the key layout.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+//! # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
+//! # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+//! # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
+//! use bedload::{ExportOptions, InspectOptions, StatOptions, VerifyOptions, WalkOptions, progress::Silent};
+//!
+//! let inspected = bedload::inspect(&InspectOptions::new(&snapshot).full(true), &Silent)?;
+//! assert_eq!((inspected.bad_blocks, inspected.duplicates), (Some(0), Some(0)));
+//! let verified = bedload::verify(&VerifyOptions::new(&db).against(snapshot), &Silent)?;
+//! assert_eq!(verified.against.map(|against| against.same), Some(verified.records));
+//! let walked = bedload::walk(&WalkOptions::new(&db), &Silent)?;
+//! assert_eq!((walked.missing, walked.unreachable), (0, Some(0)));
+//! let exported = bedload::export(&ExportOptions::new(&db), &dir.path().join("back.forest.car.zst"), &Silent)?;
+//! assert_eq!(exported.all_records, Some(true));
+//! assert_eq!(bedload::stat(&StatOptions::new(&db), &Silent)?.column_families[0].entries, exported.blocks);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod access;
 pub(crate) mod advice;
@@ -23,5 +43,3 @@ pub(crate) use crate::blocks::dag::{header, links};
 
 pub use access::{Location, Resources};
 pub(crate) use keys::read_multihash;
-
-pub use crate::report::record::ImportRecord;

@@ -17,7 +17,7 @@ pub(super) const REMOTE_CHUNK: usize = 64 << 10;
 
 /// A snapshot whose header has been read.
 pub(super) struct Snapshot<'a> {
-    path: &'a Path,
+    pub path: &'a Path,
     chunks: Chunks,
     pub header: Header,
     pub compression: Compression,
@@ -25,7 +25,6 @@ pub(super) struct Snapshot<'a> {
     pub size: Option<u64>,
     /// Number of blocks according to the index.
     pub indexed: Option<u64>,
-    /// True if the snapshot is remote.
     pub is_remote: bool,
 }
 
@@ -58,8 +57,7 @@ impl<'a> Snapshot<'a> {
         Ok(Self { path, chunks, header, compression, size, indexed, is_remote })
     }
 
-    /// Accepts a file of several concatenated CARs. Blocks after an index are not found; the caller notices that they are
-    /// missing.
+    /// Accepts several concatenated CARs. Blocks after an index are not found; the caller notices that they are missing.
     pub fn accept_concatenated(&mut self) {
         self.chunks.accept_concatenated(true);
     }
@@ -121,9 +119,5 @@ impl<'a> Snapshot<'a> {
             count += 1;
         }
         Ok(count)
-    }
-
-    pub fn path(&self) -> &'a Path {
-        self.path
     }
 }

@@ -9,13 +9,11 @@ use derive_setters::Setters;
 use crate::error::Result;
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
-use crate::report::record::ImportRecord;
-use crate::report::{FamilyStat, OptionStat, STAT_SCHEMA, StatReport};
+use crate::report::{FamilyStat, ImportReport, OptionStat, STAT_SCHEMA, StatReport};
 use crate::rocks::option_map::says_default;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, FamilyScan, FileTotals, Reader, ReaderOptions, levels_of, options};
 
-/// Block cache, in bytes.
 const CACHE: usize = 8 << 20;
 
 /// Options of `stat`.
@@ -40,25 +38,8 @@ impl StatOptions {
 
 /// Collects the statistics of a database.
 ///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
-/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
-/// use bedload::progress::Silent;
-/// use bedload::{StatOptions, stat};
-///
-/// let report = stat(&StatOptions::new(&db), &Silent)?;
-/// let family = &report.column_families[0];
-/// assert!(family.levels.iter().all(|level| level.level > 0), "nothing is left to compact");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
-/// [`Error::State`](crate::Error::State): there is no database, or its record is damaged;
-/// [`Error::Rocks`](crate::Error::Rocks) or [`Error::Io`](crate::Error::Io): it cannot be read;
-/// [`Error::Replaced`](crate::Error::Replaced); [`Error::Interrupted`](crate::Error::Interrupted).
+/// Those of [`walk`](super::walk::walk), except for roots.
 pub fn stat(options: &StatOptions, observer: &dyn Observer) -> Result<StatReport> {
     let dir = WatchedDir::open(&options.db);
     Progress::timed(observer, |progress| dir.guard(|| run(options, progress))).map(|(report, _)| report)
@@ -93,7 +74,7 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
     let mut warnings = advice::on_database(&reader, &options.db)?;
     let unreadable = column_families.iter().filter(|family| family.files > 0 && family.entries == 0);
     warnings.extend(unreadable.map(|family| advice::on_unreadable_files(&options.db, &family.name)));
-    let import = ImportRecord::load_as(&options.db)?.map(|(record, _)| record);
+    let import = ImportReport::load_as(&options.db)?.map(|(record, _)| record);
     Ok(StatReport {
         schema: STAT_SCHEMA.into(),
         db: options.db.display().to_string(),

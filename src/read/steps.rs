@@ -37,7 +37,6 @@ pub(super) struct Step<B = Vec<u8>> {
     pub epoch: Option<u64>,
 }
 
-/// A step that borrows its CIDs.
 pub(super) type StepRef<'a> = Step<&'a [u8]>;
 
 impl<B: AsRef<[u8]>> Step<B> {
@@ -104,7 +103,6 @@ impl Queue {
         Self { held: Vec::new(), budget, file: None, written: 0, read: 0, dir: dir.to_owned(), len: 0 }
     }
 
-    /// Number of steps.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -121,7 +119,6 @@ impl Queue {
         if self.held.len() > self.budget { self.spill() } else { Ok(()) }
     }
 
-    /// Length of the steps as bytes.
     pub fn bytes(&self) -> u64 {
         self.written - self.read + self.held.len() as u64
     }
@@ -175,7 +172,6 @@ fn bytes_of(step: &Step) -> usize {
 }
 
 impl Stack {
-    /// Creates an empty stack with about `budget` bytes of memory and a file in `dir`.
     pub fn new(budget: usize, dir: PathBuf) -> Self {
         Self { held: Vec::new(), bytes: 0, budget, dir, file: None, parts: Vec::new() }
     }
@@ -186,7 +182,6 @@ impl Stack {
         if self.bytes > self.budget && self.held.len() > 1 { self.spill() } else { Ok(()) }
     }
 
-    /// Pops the top step.
     pub fn pop(&mut self) -> Result<Option<Step>> {
         if self.held.is_empty() {
             self.refill()?;
@@ -196,7 +191,7 @@ impl Stack {
         Ok(step)
     }
 
-    /// Returns the next steps that are in memory.
+    /// Returns the steps in memory, the top first.
     pub fn upper(&self) -> impl Iterator<Item = &Step> {
         self.held.iter().rev()
     }
@@ -213,7 +208,6 @@ impl Stack {
         write_at(&mut self.file, &self.dir, &bytes, from)
     }
 
-    /// Reads the uppermost part back from the file.
     fn refill(&mut self) -> Result<()> {
         let Some(end) = self.parts.pop() else { return Ok(()) };
         let from = self.parts.last().copied().unwrap_or(0);

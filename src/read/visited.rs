@@ -1,8 +1,5 @@
-//! The set of visited keys, within a fixed memory budget.
-//!
-//! The set stores a [fingerprint](crate::hash::fingerprint) of each key in shards of a hash set. When the budget is used, the
-//! shards are written to disk as one sorted run; many runs are merged into one. Memory holds the first fingerprint of each page
-//! of a run, so a lookup reads at most one page per run.
+//! The set of visited keys, within a fixed memory budget: [fingerprints](crate::hash::fingerprint) in shards of a hash set, which
+//! are written to disk as one sorted run when the budget is used. A lookup reads at most one page per run.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -29,7 +26,7 @@ const MAX_RUNS: usize = 6;
 /// Memory for reading merged runs, in bytes.
 const MERGING: usize = MAX_RUNS * (256 << 10);
 
-/// A hash that uses the fingerprint's own bits.
+/// Fingerprints are hashes already.
 #[derive(Default)]
 struct OwnBits(u64);
 
@@ -38,18 +35,12 @@ impl Hasher for OwnBits {
         self.0
     }
     fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-    fn write_u128(&mut self, value: u128) {
-        self.0 = value as u64;
+        self.0 = bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
     }
 }
 
 type Shard = HashSet<u128, BuildHasherDefault<OwnBits>>;
 
-/// A set of fingerprints.
 pub(super) struct Visited {
     shards: Vec<Mutex<Shard>>,
     /// Capacity of a shard in fingerprints.
@@ -88,7 +79,6 @@ impl Visited {
         Ok(true)
     }
 
-    /// True if a fingerprint has been added.
     pub fn contains(&self, fingerprint: u128) -> Result<bool> {
         let Some(shard) = self.shard(fingerprint) else { return Ok(false) };
         let shard = shard.lock();
@@ -135,7 +125,6 @@ impl Visited {
     }
 }
 
-/// A sorted run on disk.
 struct Pages {
     run: Run<u128>,
     /// First fingerprint of each page.

@@ -86,7 +86,7 @@ pub enum Method {
 }
 
 /// The sort of the blocks of a CAR.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SortPlan {
     /// True if blocks are spilled to files from the first block on.
     pub spill: bool,
@@ -107,7 +107,7 @@ pub struct SortPlan {
 }
 
 /// The partitions of records, which are sorted one by one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionPlan {
     /// Bits of the digest that choose the partition.
     pub bits: u32,
@@ -118,7 +118,7 @@ pub struct PartitionPlan {
 }
 
 /// Reading of a block log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogPlan {
     /// Bytes of the log per range; one thread builds the files of a range.
     pub range_bytes: u64,
@@ -173,17 +173,8 @@ impl Plan {
     /// A plan without facts of the machine, for bundles.
     pub(crate) fn published(is_log: bool) -> Self {
         let method = match is_log {
-            true => Method::BlockLogSst { log: LogPlan { range_bytes: 0, families: Vec::new(), transactions: None } },
-            false => Method::CarSst {
-                sort: SortPlan {
-                    spill: false,
-                    may_spill: false,
-                    cached: false,
-                    by_reference: false,
-                    hold_bytes: 0,
-                    partitions: PartitionPlan { bits: 0, piece_bytes: 0, sort_bytes: 0 },
-                },
-            },
+            true => Method::BlockLogSst { log: LogPlan::default() },
+            false => Method::CarSst { sort: SortPlan::default() },
         };
         Self {
             memory: 0,

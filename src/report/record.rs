@@ -28,9 +28,6 @@ use crate::source::car::RawCid;
 /// The largest record that is read, in bytes; real ones have a few hundred KiB at most.
 const MAX_RECORD: u64 = 64 << 20;
 
-/// The report as `BEDLOAD.json` stores it.
-pub use super::ImportReport as ImportRecord;
-
 impl ImportReport {
     /// The roots of the newest snapshot.
     pub fn roots(&self) -> Vec<RawCid> {
@@ -142,11 +139,11 @@ pub(crate) fn checksum(bytes: &[u8]) -> String {
 }
 
 /// The roots that were given, or those that the import recorded. `action` and `hint` are for the error if there are none.
-pub(crate) fn roots(given: &[RawCid], record: Option<&ImportRecord>, action: &str, hint: &str) -> Result<Vec<RawCid>> {
+pub(crate) fn roots(given: &[RawCid], record: Option<&ImportReport>, action: &str, hint: &str) -> Result<Vec<RawCid>> {
     if !given.is_empty() {
         return Ok(given.to_vec());
     }
-    let roots = record.map(ImportRecord::roots).unwrap_or_default();
+    let roots = record.map(ImportReport::roots).unwrap_or_default();
     if roots.is_empty() {
         return Err(Error::Usage {
             reason: match record {

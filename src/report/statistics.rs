@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_students() {
+    fn interval_is_students() {
         // Logarithms 0.1, 0.2, 0.3: mean 0.2, deviation 0.1, standard error 0.057735, times 4.303 is 0.24843.
         let pairs: Vec<_> = [0.1_f64, 0.2, 0.3].iter().map(|log| (log.exp() * 7.0, 7.0)).collect();
         let found = ratio(&pairs).expect("three pairs");

@@ -23,11 +23,11 @@ pub struct VerifyReport {
     pub valid: bool,
     /// The conclusion.
     pub(crate) verdict: VerifyVerdict,
-    /// Why nothing confirms that every record of the import is there; `null` unless `verdict` is `intact`.
+    /// The reason why the import is not confirmed; `null` unless `verdict` is `intact`.
     pub(crate) not_confirmed: Option<String>,
     /// The column family that holds the blocks.
     pub column_family: String,
-    /// The kind of key of a block.
+    /// The key of a block.
     pub key: KeyLayout,
     /// The source of that knowledge.
     pub key_from: KeyFrom,
@@ -35,7 +35,7 @@ pub struct VerifyReport {
     pub files: u64,
     /// Their size in bytes.
     pub file_bytes: u64,
-    /// How many records were to be picked; `null` when every record was verified.
+    /// Number of records to pick; `null` if every record was verified.
     pub sample: Option<u64>,
     /// Records verified: each value was hashed against its key.
     pub records: u64,
@@ -52,7 +52,7 @@ pub struct VerifyReport {
     /// Facts of a database made from a block log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<VerifiedLog>,
-    /// The problem.
+    /// The problems.
     pub problems: Problems,
     /// Warnings about the database, with advice.
     pub warnings: Vec<Advice>,
@@ -93,18 +93,17 @@ pub enum KeyFrom {
 pub struct Recorded {
     /// The source's path as the user gave it then.
     pub source: String,
-    /// True if that is all the database holds; `false` after an import into an existing database.
+    /// False after an import into an existing database, which has other records as well.
     pub whole: bool,
     /// Number of records.
     pub records: u64,
     /// Their content digest.
     pub digest: ContentDigest,
-    /// Records beyond the recorded count, where a node has opened the database since and nothing is damaged: so many
-    /// were written since the import, or more where some of the import are gone, which `confirmed` rules out.
+    /// Records beyond the recorded count, if a node has opened the database since and nothing is damaged. More were
+    /// written if some of the import are gone, which `confirmed` rules out.
     pub more_than_recorded: u64,
-    /// True if all records of the import are shown to be there as it wrote them: by their count and digest, or, beside
-    /// records that were written since, by the comparison with the snapshot, or because its files are all in use and
-    /// nothing that was written hides a record in them. `false` where nothing shows that.
+    /// True if all records of the import are confirmed: by count and digest; or, if others were written since, by
+    /// comparison with the snapshot, or because all files of the import are in use and nothing written hides a record.
     pub confirmed: bool,
 }
 
@@ -120,9 +119,9 @@ pub struct Against {
     pub distinct: u64,
     /// The content digest of these.
     pub digest: ContentDigest,
-    /// True if that is the digest of what the database was imported from; `null` when nothing is recorded of the whole.
+    /// True if the database was imported from a source with this digest; `null` if unknown.
     pub imported: Option<bool>,
-    /// Records that are the same in both.
+    /// Records that both have.
     pub same: u64,
     /// Records of the database that the source does not have.
     pub extra: u64,
@@ -136,7 +135,7 @@ pub struct Against {
 pub struct VerifiedLog {
     /// The checks of the import.
     pub import_verified: LogVerified,
-    /// Parts that the import could not check: damage of the log there is in the database and is not found.
+    /// Parts that the import could not check. Damage there is in the database and is not found.
     pub not_covered: Vec<String>,
     /// Blocks whose merkle root was computed from their transactions and compared.
     pub roots: u64,
@@ -158,24 +157,25 @@ pub struct Problems {
 
 /// Kinds of problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ProblemKind {
     /// RocksDB does not open the database.
     Open,
-    /// A file is missing, has another size than the database says, or is another than the import left.
+    /// A file is missing, or its size or checksum does not match.
     File,
     /// `BEDLOAD.json` cannot be read, or was changed after the import.
     Record,
-    /// The counts in `BEDLOAD.json` do not add up: what was read is not what was written and what was a duplicate.
+    /// The counts in `BEDLOAD.json` do not add up: blocks read are not blocks written plus duplicates.
     Tally,
     /// There are more or fewer records than recorded.
     Count,
-    /// The content digest is another than recorded.
+    /// The content digest does not match the recorded one.
     Digest,
     /// A block of a file does not match its checksum, or cannot be read.
     Checksum,
-    /// A key is not what the layout says.
+    /// A key does not match the layout.
     Key,
     /// A value does not match the hash in its key.
     Hash,
@@ -183,55 +183,56 @@ pub enum ProblemKind {
     Link,
     /// A block's transactions do not match the merkle root in its header, or cannot be read.
     Root,
-    /// A family of ids does not hold what the blocks say.
+    /// A column family of ids does not match the blocks.
     Index,
-    /// A value cannot be checked: its key names a hash function that is not known here.
+    /// A value cannot be verified: its key names an unknown hash function.
     Function,
     /// A block of the source is not in the database.
     Missing,
     /// A record is not in the source.
     Extra,
-    /// A block is another in the source than in the database.
+    /// A block differs between the source and the database.
     Differs,
-    /// The database was imported from another source than it is compared with.
+    /// The database was imported from another source.
     Source,
 }
+
+/// The names of the kinds, in the order of the variants.
+const KINDS: [&str; 17] = [
+    "open", "file", "record", "tally", "count", "digest", "checksum", "key", "hash", "link", "root", "index",
+    "function", "missing", "extra", "differs", "source",
+];
 
 impl ProblemKind {
     /// Its name in output and reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::File => "file",
-            Self::Record => "record",
-            Self::Tally => "tally",
-            Self::Count => "count",
-            Self::Digest => "digest",
-            Self::Checksum => "checksum",
-            Self::Key => "key",
-            Self::Hash => "hash",
-            Self::Link => "link",
-            Self::Root => "root",
-            Self::Index => "index",
-            Self::Function => "function",
-            Self::Missing => "missing",
-            Self::Extra => "extra",
-            Self::Differs => "differs",
-            Self::Source => "source",
-        }
+        KINDS[self as usize]
     }
 }
 
-/// Something that is wrong.
+/// A problem.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Which kind.
+    /// Its kind.
     pub kind: ProblemKind,
-    /// The key it is about: a CID in its usual text form where keys are CIDs, else hex.
+    /// The key: a CID in its usual text form if keys are CIDs, else hex.
     pub key: Option<String>,
-    /// The file it is in.
+    /// The file.
     pub file: Option<String>,
     /// The description.
     pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problem_names_match_their_json() {
+        for name in KINDS {
+            let kind: ProblemKind = serde_json::from_value(name.into()).expect(name);
+            assert_eq!(kind.name(), name);
+        }
+    }
 }

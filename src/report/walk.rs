@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub const WALK_SCHEMA: &str = "bedload-walk-1";
 
 /// The result of a walk.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WalkReport {
     /// Name and version of this document.

@@ -99,7 +99,7 @@ pub(super) fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, 
     // A file system in memory would allocate 4 MiB for each MANIFEST.
     options.set_allow_fallocate(false);
     let open = |dir: &Path| parallel::without_handler(|| DB::open(&options, dir).map(drop));
-    let file = scratch::try_in_places(|dir| match open(dir) {
+    let file = scratch::try_in_places(&scratch::places(), |dir| match open(dir) {
         Err(error) => Tried::Answered(Err(ProbeError::Failed(error))),
         Ok(Ok(())) => {
             failpoint::reach("probed");

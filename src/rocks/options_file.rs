@@ -59,22 +59,12 @@ pub struct Line {
     pub line: usize,
 }
 
-enum Section {
-    Version,
-    Db,
-    Cf,
-    Table,
-    Other,
-}
-
 impl OptionsFile {
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = match read_regular(path, MAX_FILE) {
-            Err(error) if error.kind() == ErrorKind::InvalidData => {
-                return Err(not_an_options_file(path, &error.to_string()));
-            }
-            read => read.map_err(Error::io("read", path))?,
-        };
+        let bytes = read_regular(path, MAX_FILE).map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => not_an_options_file(path, &error.to_string()),
+            _ => Error::io("read", path)(error),
+        })?;
         let text = String::from_utf8(bytes).map_err(|error| not_an_options_file(path, &error.to_string()))?;
         Self::parse(&text).map_err(|(line, why)| not_an_options_file(path, &format!("line {line}: {why}")))
     }
@@ -98,11 +88,7 @@ impl OptionsFile {
         let mut newest: Option<(u64, PathBuf)> = None;
         for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {
             let path = entry.map_err(Error::io("read", dir))?.path();
-            if let Some(number) = Self::number(&path)
-                && newest.as_ref().is_none_or(|(of, _)| number > *of)
-            {
-                newest = Some((number, path));
-            }
+            newest = newest.max(Self::number(&path).map(|number| (number, path)));
         }
         newest.map(|(_, path)| path).ok_or_else(|| Error::State {
             path: dir.to_owned(),
@@ -119,23 +105,23 @@ impl OptionsFile {
     /// Parses a text. An error has the number of a line.
     pub(crate) fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut file = Self::default();
-        let mut section = Section::Other;
+        let mut group = None;
         for (at, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line.trim())) {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             if let Some(title) = line.strip_prefix('[') {
                 let title = title.strip_suffix(']').ok_or_else(|| (at, "a section title without `]`".to_owned()))?;
-                section = file.open_section(title);
+                group = file.open_section(title);
                 continue;
             }
             let (name, value) = line.split_once('=').ok_or_else(|| (at, format!("`{line}` is not `name=value`")))?;
             let entry = Line { name: name.trim().into(), value: value.trim().into(), line: at };
-            match (&section, file.families.last_mut()) {
-                (Section::Version, _) if entry.name == "rocksdb_version" => file.rocksdb_version = Some(entry.value),
-                (Section::Db, _) => file.db.push(entry),
-                (Section::Cf, Some(family)) => family.cf.push(entry),
-                (Section::Table, Some(family)) => family.table.push(entry),
+            match (group, file.families.last_mut()) {
+                (None, _) if entry.name == "rocksdb_version" => file.rocksdb_version = Some(entry.value),
+                (Some(Group::Db), _) => file.db.push(entry),
+                (Some(Group::Cf), Some(family)) => family.cf.push(entry),
+                (Some(Group::Table), Some(family)) => family.table.push(entry),
                 _ => {}
             }
         }
@@ -147,31 +133,25 @@ impl OptionsFile {
 
     /// The group of options in the section with this title.
     pub(super) fn group_of(title: &str) -> Option<Group> {
-        match Self::default().open_section(title) {
-            Section::Db => Some(Group::Db),
-            Section::Cf => Some(Group::Cf),
-            Section::Table => Some(Group::Table),
-            Section::Version | Section::Other => None,
-        }
+        Self::default().open_section(title)
     }
 
-    fn open_section(&mut self, title: &str) -> Section {
+    fn open_section(&mut self, title: &str) -> Option<Group> {
         let (kind, argument) = title.split_once(' ').unwrap_or((title, ""));
         let argument = argument.trim().trim_matches('"');
         match kind.split_once('/').unwrap_or((kind, "")) {
-            ("Version", _) => Section::Version,
-            ("DBOptions", _) => Section::Db,
+            ("DBOptions", _) => Some(Group::Db),
             ("CFOptions", _) => {
                 self.families.push(Family { name: argument.into(), ..Family::default() });
-                Section::Cf
+                Some(Group::Cf)
             }
             ("TableOptions", format) => {
                 if let Some(family) = self.families.last_mut() {
                     family.table_format = Some(format.into());
                 }
-                Section::Table
+                Some(Group::Table)
             }
-            _ => Section::Other,
+            _ => None,
         }
     }
 

@@ -30,7 +30,7 @@ pub enum Way {
 
 /// Imports some records with the options of `loading`, and reads them back with those of `node`.
 pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), ProbeError> {
-    let answer = scratch::try_in_places(|dir| match import(dir, loading, node, way) {
+    let answer = scratch::try_in_places(&scratch::places(), |dir| match import(dir, loading, node, way) {
         Ok(()) => Tried::Answered(Ok(())),
         Err(Error::Rocks { message, .. }) if message.starts_with("IO error") || errno_of(&message).is_some() => {
             Tried::Failed(Error::of_rocks("try the options in", dir.parent().unwrap_or(dir), message))

@@ -23,7 +23,7 @@ pub(super) enum Tried<T> {
 }
 
 /// The places, best first.
-fn places() -> Vec<PathBuf> {
+pub(super) fn places() -> Vec<PathBuf> {
     let mut places = vec![PathBuf::from("/dev/shm")];
     places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
     places.push(std::env::temp_dir());
@@ -33,11 +33,7 @@ fn places() -> Vec<PathBuf> {
 }
 
 /// Makes an attempt in a new directory, place after place.
-pub(super) fn try_in_places<T>(attempt: impl FnMut(&Path) -> Tried<T>) -> Result<T> {
-    try_in(&places(), attempt)
-}
-
-fn try_in<T>(places: &[PathBuf], mut attempt: impl FnMut(&Path) -> Tried<T>) -> Result<T> {
+pub(super) fn try_in_places<T>(places: &[PathBuf], mut attempt: impl FnMut(&Path) -> Tried<T>) -> Result<T> {
     let (mut unsupported, mut failed, mut unusable) = (None, None, None);
     for place in places {
         match ScratchDir::create(place, PREFIX) {
@@ -76,9 +72,9 @@ mod tests {
     fn unusable_place_is_skipped() {
         let good = tempfile::tempdir().expect("a directory");
         let places = [PathBuf::from("/proc/self"), "/nonexistent".into(), good.path().to_owned()];
-        let found = try_in(&places, |dir| Tried::Answered(dir.to_owned())).expect("there is one");
+        let found = try_in_places(&places, |dir| Tried::Answered(dir.to_owned())).expect("there is one");
         assert!(found.starts_with(good.path()) && !found.exists(), "{}", found.display());
-        let error = try_in(&places[..2], |_| Tried::Answered(())).expect_err("there is none");
+        let error = try_in_places(&places[..2], |_| Tried::Answered(())).expect_err("there is none");
         assert_eq!(error.to_string(), "create a directory in /nonexistent");
     }
 
@@ -87,7 +83,7 @@ mod tests {
         let (one, two) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let places = [one.path().to_owned(), two.path().to_owned(), "/nonexistent".into()];
         let mut tries = 0;
-        let answer = try_in(&places, |_| {
+        let answer = try_in_places(&places, |_| {
             tries += 1;
             Tried::Unsupported(tries)
         });
@@ -98,7 +94,7 @@ mod tests {
     fn failure_is_reported_before_unsupported() {
         let (one, two) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         for full in [one.path(), two.path()] {
-            let answer = try_in(&[one.path().to_owned(), two.path().to_owned()], |dir| {
+            let answer = try_in_places(&[one.path().to_owned(), two.path().to_owned()], |dir| {
                 if dir.starts_with(full) {
                     Tried::Failed(Error::io("try", full)(Errno::NOSPC.into()))
                 } else {
@@ -128,11 +124,11 @@ mod tests {
         let others = others.map(|name| left(place.path(), name));
         let (elsewhere, link) = (left(place.path(), "elsewhere"), place.path().join("bedload-options-a1B2c5"));
         std::os::unix::fs::symlink(&elsewhere, &link).expect("linked");
-        try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
+        try_in_places(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
         assert!(!dead.exists() && used.join("CURRENT").exists() && link.is_symlink());
         assert!(others.iter().chain([&elsewhere]).all(|dir| dir.join("CURRENT").exists()));
         drop(lock);
-        try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
+        try_in_places(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
         assert!(!used.exists(), "it is not used any more");
     }
 
@@ -144,15 +140,15 @@ mod tests {
             crate::skipped::skipped("only root can make a directory of another user");
             return;
         }
-        try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
+        try_in_places(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
         assert!(dir.join("CURRENT").exists());
     }
 
     #[test]
     fn used_directory_is_private_and_not_swept() {
         let place = tempfile::tempdir().expect("a directory");
-        let mode = try_in(&[place.path().to_owned()], |dir| {
-            try_in(&[place.path().to_owned()], |_| Tried::Answered(())).expect("another one beside it");
+        let mode = try_in_places(&[place.path().to_owned()], |dir| {
+            try_in_places(&[place.path().to_owned()], |_| Tried::Answered(())).expect("another one beside it");
             Tried::Answered(dir.metadata().expect("still there").mode() & 0o777)
         });
         assert_eq!(mode.expect("a place"), 0o700);

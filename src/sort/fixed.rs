@@ -22,8 +22,8 @@ impl Spill {
         mut take: impl FnMut(T) -> Result<()>,
     ) -> Result<()> {
         let extent = self.extent(partition);
-        let failed = || Error::io("sort a partition in", self.dir());
-        let mut sorter = Sorter::new(self.dir(), memory, usize::try_from(extent.blocks).unwrap_or(usize::MAX));
+        let failed = || Error::io("sort a partition in", &self.dir);
+        let mut sorter = Sorter::new(&self.dir, memory, usize::try_from(extent.blocks).unwrap_or(usize::MAX));
         let mut content = Content::default();
         let mut piece = vec![T::new_zeroed(); READ / size_of::<T>()];
         let (mut at, records) = (0, extent.bytes / size_of::<T>() as u64);

@@ -6,6 +6,7 @@ use crate::source::car::{CidSpan, Section};
 
 /// The key that a block is stored under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum KeyLayout {
     /// The CID's bytes, as Forest had them when it used RocksDB. The default.
@@ -16,6 +17,7 @@ pub enum KeyLayout {
     /// The bare digest.
     Digest,
     /// The block's number, 4 bytes big-endian: only for the blocks of a block log.
+    #[cfg_attr(feature = "cli", value(skip))]
     Number,
 }
 

@@ -80,7 +80,7 @@ impl Piece {
     fn append(&mut self, spill: &Spill, partition: u32, in_flight: &mut InFlight) -> Result<()> {
         let (len, content) = (self.sections().len(), std::mem::take(&mut self.content));
         let slot = spill.reserve(partition, len as u64, content, &self.marks)?;
-        if let Some(threads) = spill.direct() {
+        if let Some(threads) = &spill.direct {
             self.bytes.resize(self.skipped + direct::whole_blocks(len as u64) as usize, 0);
             let spare = if in_flight.0.len() < IN_FLIGHT { Vec::new() } else { in_flight.next()? };
             let (bytes, skipped) = (std::mem::replace(&mut self.bytes, spare), self.skipped);

@@ -64,7 +64,7 @@ impl Runs<'_> {
     }
 
     fn run_path(&self, run: usize) -> PathBuf {
-        self.spill.dir().join(format!("{:05}.run{run:05}", self.partition))
+        self.spill.dir.join(format!("{:05}.run{run:05}", self.partition))
     }
 
     /// Cuts the partition into runs that fit the memory, each sorted.

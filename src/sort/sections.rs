@@ -33,7 +33,7 @@ impl Spill {
         if extent.bytes > rest {
             return Ok(None);
         }
-        let Some(sources) = self.referenced() else {
+        let Some(sources) = &self.referenced else {
             return Ok(Some((self.read_all(partition, spare)?, self.marks(partition))));
         };
         let mut references = self.references(sources, partition, 0, extent.blocks)?;
@@ -80,9 +80,9 @@ impl Spill {
     /// Copies the sections that a partition refers to, of at most `max_section` bytes each, to a file of their own.
     /// `None` if the partition file holds sections.
     pub fn with_sections(&self, partition: u32, max_section: u64) -> Result<Option<Self>> {
-        let Some(sources) = self.referenced() else { return Ok(None) };
+        let Some(sources) = &self.referenced else { return Ok(None) };
         let extent = self.extent(partition);
-        let whole = Self::new(self.dir().to_owned(), self.partitions());
+        let whole = Self::new(self.dir.clone(), self.partitions());
         let mut pieces = PartitionBuffers::new(self.partitions(), PIECE);
         let (mut section, mut open) = (Vec::new(), None);
         for first in (0..extent.blocks).step_by(PIECE / size_of::<Reference>()) {

@@ -11,7 +11,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -79,14 +79,14 @@ impl PieceSlot {
 
 /// The partition files of an import.
 pub(crate) struct Spill {
-    dir: PathBuf,
+    pub dir: PathBuf,
     partitions: Vec<Partition>,
     /// The sources that partition files refer to.
-    referenced: Option<ReferencedSources>,
+    pub referenced: Option<ReferencedSources>,
     /// The threads that write pieces past the page cache.
-    direct: Option<IoThreads>,
-    /// The memory of this run in bytes, and the divisor that gives the largest section.
-    budget: Option<(u64, u64)>,
+    pub(super) direct: Option<IoThreads>,
+    /// The memory of this run in bytes, and its share, as its reciprocal, that is the limit of a section.
+    pub budget: Option<(u64, u64)>,
 }
 
 /// The size and contents of one partition file.
@@ -125,16 +125,6 @@ impl Spill {
         Self { dir, partitions, referenced: None, direct: None, budget: None }
     }
 
-    /// Makes the partition files refer to sources, if some are given.
-    pub fn refer_to(self, referenced: Option<ReferencedSources>) -> Self {
-        Self { referenced, ..self }
-    }
-
-    /// Limits a section to `memory / share` bytes.
-    pub fn within(self, memory: u64, share: u64) -> Self {
-        Self { budget: Some((memory, share)), ..self }
-    }
-
     /// Checks that a section that a run with more memory accepted fits the memory of this run.
     pub fn check_room(&self, section: u64) -> Result<()> {
         match self.budget {
@@ -162,19 +152,9 @@ impl Spill {
         Ok(Self { direct, ..self })
     }
 
-    /// The threads that write pieces past the page cache.
-    pub(super) fn direct(&self) -> Option<&IoThreads> {
-        self.direct.as_ref()
-    }
-
     /// True if pieces bypass the page cache.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()
-    }
-
-    /// The sources that partition files refer to.
-    pub fn referenced(&self) -> Option<&ReferencedSources> {
-        self.referenced.as_ref()
     }
 
     /// Reopens the partition files of an earlier run, cuts off the bytes beyond `extents` and removes files without an
@@ -286,16 +266,9 @@ impl Spill {
         self.dir.join(format!("{partition:05}.{}", if self.referenced.is_some() { "refs" } else { "part" }))
     }
 
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// The records of all partitions.
     pub fn content(&self) -> Content {
-        self.partitions.iter().fold(Content::default(), |mut all, slot| {
-            all.merge(*slot.content());
-            all
-        })
+        self.partitions.iter().map(|slot| *slot.content()).sum()
     }
 
     /// Returns the error for a partition whose records do not match those that were written.

@@ -1,4 +1,4 @@
-//! Recognises files of other kinds by their first bytes, for the error message of a source that is no CAR.
+//! Recognises files of other kinds by their first bytes, for error messages.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use crate::os::files::open_regular;
 use crate::source::input::is_compressed;
 
-/// The name and the link of a file in a tar archive.
+/// Offset and value of the magic of a tar archive.
 const TAR: (usize, &[u8]) = (257, b"ustar");
 
-/// Kinds by their first bytes, each with what it is and what to do.
+/// Kinds by their first bytes, with name and hint.
 const KINDS: [(&[u8], &str, &str); 10] = [
     (b"PK\x03\x04", "a zip archive", "unpack it first: unzip -p {file} | bedload import - --db DIR"),
     (b"BZh", "bzip2 data", "unpack it first: bzip2 -dc {file} | bedload import - --db DIR"),
@@ -23,10 +23,10 @@ const KINDS: [(&[u8], &str, &str); 10] = [
     (b"\x7fELF", "a program", "give the snapshot itself"),
 ];
 
-/// How RocksDB's tables end.
+/// The end of RocksDB's tables.
 const SST: [u8; 8] = 0x88e2_41b7_85f4_cff7_u64.to_le_bytes();
 
-/// Beginnings of text of the web, in lower case.
+/// Beginnings of web pages and answers, in lower case.
 const WEB: [&[u8]; 4] = [b"<!doctype", b"<html", b"<?xml", b"{"];
 
 /// Returns the kind of a file that begins with `head` and ends with the eight bytes of `tail`, and a hint. `tail` is called only
@@ -57,7 +57,7 @@ pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'sta
         .then_some(("a table of RocksDB", "`bedload stat --db {dir}` shows the database that it is a part of"))
 }
 
-/// Whether the file at `path` begins as a CAR or as compressed data: enough for a message.
+/// True if the file at `path` begins like a CAR or compressed data.
 pub(crate) fn is_snapshot(path: &Path) -> bool {
     let mut head = [0; 64];
     let got = open_regular(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
@@ -71,7 +71,7 @@ pub(crate) fn has_header_fields(head: &[u8]) -> bool {
     has(b"\x65roots") || has(b"\x67version")
 }
 
-/// Whether these are places of blocks in a log, each 8 bytes: the first block is at the start of a log of Steem and Hive.
+/// True for the index of a log of Steem or Hive: ascending positions of 8 bytes, the first of which is 0.
 fn is_log_index(head: &[u8]) -> bool {
     let places: Vec<u64> = head.as_chunks().0.iter().take(8).map(|bytes| u64::from_le_bytes(*bytes)).collect();
     places.len() >= 2 && places[0] == 0 && places.is_sorted_by(|a, b| a < b && b - a < 1 << 27)
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_other_kinds_are_known() {
+    fn foreign_files_are_recognised() {
         let mut tar = vec![b'a'; 512];
         tar[257..262].copy_from_slice(b"ustar");
         let index: Vec<u8> = [0u64, 200, 450, 800].iter().flat_map(|place| place.to_le_bytes()).collect();

@@ -1,4 +1,4 @@
-//! What bedload reads: inputs (files, pipes, compression) and the formats inside them.
+//! Sources: inputs (files, pipes, compression, the network) and the formats inside them.
 
 pub mod block_log;
 pub mod car;

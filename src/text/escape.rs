@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_document_stays_the_same() {
+    fn json_document_keeps_its_value() {
         let value = serde_json::json!({ "a\u{9b}": ["\u{1b}\n\u{7f}", "\u{202e}\u{e0041}😀"] });
         let text = serde_json::to_string_pretty(&value).expect("JSON");
         let shown = shown_json(&text);

@@ -48,7 +48,7 @@ fn only_rocks_uses_rocksdb_crates() {
 
 #[test]
 fn only_cli_uses_terminal_crates() {
-    let crates = "clap clap_complete clap_mangen anyhow comfy_table console indicatif signal_hook textwrap";
+    let crates = "clap_complete clap_mangen anyhow comfy_table console indicatif signal_hook textwrap";
     only("cli/", &crates.split(' ').collect::<Vec<_>>());
     only("cli/", &["stdout", "stderr", "IsTerminal"]);
 }

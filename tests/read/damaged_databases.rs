@@ -1,6 +1,5 @@
-//! A flipped bit in a database's MANIFEST, CURRENT, WAL or OPTIONS ends every command, in time and with the file's name:
-//! RocksDB itself spins when the type of a record becomes one of a file that is used again, and dies by a null pointer when
-//! OPTIONS name a table format that it does not know.
+//! A flipped bit in a database's MANIFEST, CURRENT, WAL or OPTIONS ends every command in time with the file's name. RocksDB
+//! itself spins on a record of the type of a recycled log, and dies by a null pointer on an unknown table format.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -125,7 +124,7 @@ fn flipped_bits_never_hang_a_command() {
     let [manifest, wal] = logs(&db);
     for file in [manifest, wal, db.join("CURRENT")] {
         let valid = std::fs::read(&file).expect("read");
-        for at in (0..valid.len()).step_by(crate::common::crash::rounds(4, 1)) {
+        for at in (0..valid.len()).step_by(4) {
             let mut bytes = valid.clone();
             bytes[at] ^= 1 << (at % 8);
             let code = run(&["stat"], &db, &file, &bytes, &[]).status.code();
@@ -165,20 +164,6 @@ fn incomplete_manifest_or_wal_is_read() {
 }
 
 #[test]
-fn pipe_instead_of_a_manifest_is_refused() {
-    let place = Place::in_memory();
-    let (db, _) = with_wal(&place);
-    for file in logs(&db) {
-        std::fs::remove_file(&file).expect("removed");
-        assert!(std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo").success());
-        let output = bedload().args(["stat", "--db"]).arg(&db).timeout(PATIENCE).output().expect("it runs");
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains("it is no regular file"), "{}", said(&output));
-        std::fs::remove_file(&file).expect("removed");
-    }
-}
-
-#[test]
 fn damaged_staging_manifest_suggests_restart() {
     let place = Place::in_memory();
     let case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
@@ -199,10 +184,28 @@ fn damaged_staging_manifest_suggests_restart() {
     case.finishes_or_says_why("a damaged MANIFEST");
 }
 
+fn replace_by(file: &Path, kind: &str) {
+    std::fs::remove_file(file).expect("removed");
+    match kind {
+        "pipe" => rustix::fs::mkfifoat(rustix::fs::CWD, file, 0o600.into()).expect("a pipe"),
+        "device" => std::os::unix::fs::symlink("/dev/zero", file).expect("a link"),
+        _ => std::fs::create_dir(file).expect("a folder"),
+    }
+}
+
 #[test]
 fn special_file_instead_of_metadata_is_refused() {
     let place = Place::in_memory();
     let (db, root) = with_wal(&place);
+    for file in logs(&db) {
+        let valid = std::fs::read(&file).expect("read");
+        replace_by(&file, "pipe");
+        let output = bedload().args(["stat", "--db"]).arg(&db).timeout(PATIENCE).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("it is no regular file"), "{}", said(&output));
+        std::fs::remove_file(&file).expect("removed");
+        std::fs::write(&file, valid).expect("restored");
+    }
     let newest = files(&db, "OPTIONS-", "").into_iter().max().expect("an OPTIONS file");
     let walk = ["--root", root.as_str()];
     let commands: [(&[&str], &[&str]); 4] =
@@ -210,12 +213,7 @@ fn special_file_instead_of_metadata_is_refused() {
     for file in [db.join("BEDLOAD.json"), db.join("IDENTITY"), newest] {
         let valid = std::fs::read(&file).expect("read");
         for kind in ["pipe", "device", "folder"] {
-            std::fs::remove_file(&file).expect("removed");
-            match kind {
-                "pipe" => assert!(std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo").success()),
-                "device" => std::os::unix::fs::symlink("/dev/zero", &file).expect("a link"),
-                _ => std::fs::create_dir(&file).expect("a folder"),
-            }
+            replace_by(&file, kind);
             for (command, more) in commands {
                 let what = format!("{command:?}, {kind} as {}", file.display());
                 let output = bedload().args(command).arg("--db").arg(&db).args(more).timeout(PATIENCE).output();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::made;
 use crate::common::car::sections;
 use crate::common::database::{bedload, generate, import, open, some_keys};
 use crate::common::export::{digest, export, index_finds_every_block, is_in_node_order};
@@ -25,9 +26,7 @@ fn forest_index_finds_every_block() {
 #[test]
 fn bare_keys_are_exported_only_through_links() {
     for key in ["multihash", "digest"] {
-        let dir = tempfile::tempdir().expect("a directory");
-        let car = generate(dir.path(), "2MiB");
-        let db = import(dir.path(), &car, &["--key", key]);
+        let (dir, car, db) = made("2MiB", &["--key", key]);
         let to = dir.path().join("out.car");
         bedload().args(["export", "--all", "--db"]).arg(&db).arg(&to).assert().code(2).stderr(format!(
             "error: not every record can be exported: blocks are stored by {key} (its record says), which does not name \
@@ -42,9 +41,7 @@ fn bare_keys_are_exported_only_through_links() {
 
 #[test]
 fn export_needs_permission_to_omit_blocks() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "2MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (dir, _car, db) = made("2MiB", &[]);
     let lost = some_keys(&db, 2).pop().expect("a key");
     open(&db).delete(&lost).expect("delete");
     let to = dir.path().join("out.car");
@@ -102,8 +99,7 @@ fn export_follows_the_list_without_duplicates() {
 
 #[test]
 fn malformed_list_is_refused_with_its_line() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let (dir, _car, db) = made("1MiB", &[]);
     let (to, mut command) = listed(dir.path(), &db, "\n\nnonsense\n", &[]);
     command.assert().code(2).stderr(contains("error: line 3 of - is no CID: ").and(contains("one CID a line")));
     assert!(!to.exists());
@@ -114,8 +110,7 @@ fn malformed_list_is_refused_with_its_line() {
 
 #[test]
 fn unknown_extension_needs_a_format() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let (dir, _car, db) = made("1MiB", &[]);
     for name in ["out.car.gz", "out.tar", "out.zst", "out"] {
         let to = dir.path().join(name);
         bedload().arg("export").arg(&db).arg(&to).assert().code(2).stderr(format!(
@@ -133,9 +128,7 @@ fn unknown_extension_needs_a_format() {
 
 #[test]
 fn export_explains_a_missing_root_or_file() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &["--key", "multihash"]);
+    let (dir, car, db) = made("1MiB", &["--key", "multihash"]);
     std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
     let to = dir.path().join("out.car");
     bedload().arg("export").arg(&db).arg(&to).args(["--key", "multihash"]).assert().code(2).stderr(
@@ -164,8 +157,7 @@ fn export_explains_a_missing_root_or_file() {
 
 #[test]
 fn export_replaces_a_file_only_with_force() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let (dir, _car, db) = made("1MiB", &[]);
     let to = dir.path().join("out.car");
     std::fs::write(&to, "mine").expect("write");
     bedload()
@@ -182,8 +174,7 @@ fn export_replaces_a_file_only_with_force() {
 
 #[test]
 fn export_writes_only_the_snapshot_to_stdout() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "3MiB"), &[]);
+    let (dir, _car, db) = made("3MiB", &[]);
     let to = dir.path().join("out.car");
     let report_file = dir.path().join("report.json");
     export(&db, &to, &["--report", report_file.to_str().expect("text")], 0);

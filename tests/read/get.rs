@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::{made, made_log};
 use crate::common::car;
 use crate::common::database::{bedload, generate, import, open, some_keys};
 use cid::Cid;
@@ -52,9 +53,7 @@ fn get_raw_prints_only_the_block() {
 
 #[test]
 fn get_reads_keys_from_stdin() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     let keys = some_keys(&db, 300);
     let store = open(&db);
     let blocks: Vec<String> =
@@ -96,9 +95,7 @@ fn get_json_reports_found_and_missing_keys() {
 
 #[test]
 fn get_decodes_an_identity_cid() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     get(&db, &["--as", "json", "0171000180"]).success().stdout("[]\n");
 }
 
@@ -135,9 +132,7 @@ fn exact_key_wins_over_other_readings() {
         ("multihash", [&[1, 4][..], &[0, 2, 9, 9]].concat()),
         ("cid", [&[1, 0x55, 0x12, 32][..], &[7; 32]].concat()),
     ] {
-        let dir = tempfile::tempdir().expect("a directory");
-        let car = generate(dir.path(), "1MiB");
-        let db = import(dir.path(), &car, &["--key", layout]);
+        let (_dir, _car, db) = made("1MiB", &["--key", layout]);
         let store = open(&db);
         store.put(&key, b"exact").expect("put");
         store.put([7; 32], b"otherwise").expect("put");
@@ -152,10 +147,7 @@ fn exact_key_wins_over_other_readings() {
 
 #[test]
 fn get_reads_log_blocks_by_range() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let log = dir.path().join("log");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "200K"]).assert().success();
-    let db = import(dir.path(), &log, &[]);
+    let (_dir, _log, db) = made_log("200K", &[]);
     let numbers = |keys: &[&str]| -> Vec<u64> {
         let output = get(&db, keys).success().get_output().stdout.clone();
         let lines = String::from_utf8(output).expect("text");
@@ -202,9 +194,7 @@ fn get_reads_log_blocks_by_range() {
 
 #[test]
 fn get_decodes_headers_and_finds_epochs() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "3MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("3MiB", &[]);
     let lines = |more: &[&str]| -> Vec<serde_json::Value> {
         let output = get(&db, more).success().get_output().stdout.clone();
         let text = String::from_utf8(output).expect("text");

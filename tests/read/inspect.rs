@@ -1,11 +1,8 @@
 //! `bedload inspect`: a quick look, a full one, and the list of blocks.
 
-use std::collections::BTreeMap;
-
+use crate::common::car::{Block, RAW, blake, block, rooted};
 use crate::common::database::{bedload, flip, generate, inspect};
-use bedload::testing::hash::Function;
 use cid::Cid;
-use cid::multihash::Multihash;
 use ipld_core::ipld::Ipld;
 use predicates::str::contains;
 use serde_json::Value;
@@ -71,82 +68,39 @@ fn inspect_reports_where_a_snapshot_is_truncated() {
     }
 }
 
-fn block(codec: u64, data: Vec<u8>) -> (Cid, Vec<u8>) {
-    let digest = Function::Blake2b(32).digest(&data);
-    (Cid::new_v1(codec, Multihash::wrap(0xb220, &digest).expect("short")), data)
-}
-
-fn section(parts: &[&[u8]]) -> Vec<u8> {
-    let len: usize = parts.iter().map(|part| part.len()).sum();
-    let mut buffer = unsigned_varint::encode::usize_buffer();
-    [unsigned_varint::encode::usize(len, &mut buffer), &parts.concat()].concat()
-}
-
-fn map(fields: &[(&str, Ipld)]) -> Ipld {
-    Ipld::Map(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<BTreeMap<_, _>>())
-}
-
 #[test]
 fn inspect_shows_frc_0108_metadata() {
-    let bytes = Ipld::Bytes(vec![0, 1]);
-    let link = Ipld::Link(block(0x71, vec![0x80]).0);
+    let link = |block: &Block| Ipld::Link(Cid::try_from(&block.0[..]).expect("a CID"));
+    let text = |block: &Block| Cid::try_from(&block.0[..]).expect("a CID").to_string();
+    let encoded = |ipld: &Ipld| block(&serde_ipld_dagcbor::to_vec(ipld).expect("encode"));
+    let (bytes, list, parent) = (|| Ipld::Bytes(vec![0, 1]), Ipld::List, link(&block(&[0x80])));
     let header = |ticket: u8| {
-        Ipld::List(vec![
-            bytes.clone(),
-            Ipld::List(vec![Ipld::Bytes(vec![ticket])]),
-            Ipld::List(vec![]),
-            Ipld::List(vec![]),
-            Ipld::List(vec![]),
-            Ipld::List(vec![link.clone()]),
-            bytes.clone(),
-            Ipld::Integer(5_100_000),
-            link.clone(),
-            link.clone(),
-            link.clone(),
-            Ipld::Null,
-            Ipld::Integer(1_751_310_000),
-            bytes.clone(),
-            Ipld::Integer(0),
-            bytes.clone(),
-        ])
+        let ticket = list(vec![Ipld::Bytes(vec![ticket])]);
+        let before =
+            vec![bytes(), ticket, list(vec![]), list(vec![]), list(vec![]), list(vec![parent.clone()]), bytes()];
+        let links = vec![Ipld::Integer(5_100_000), parent.clone(), parent.clone(), parent.clone(), Ipld::Null];
+        let after = vec![Ipld::Integer(1_751_310_000), bytes(), Ipld::Integer(0), bytes()];
+        encoded(&list([before, links, after].concat()))
     };
-    let encode = |ipld: &Ipld| serde_ipld_dagcbor::to_vec(ipld).expect("encode");
-    let heads = [1, 2].map(|ticket| block(0x71, encode(&header(ticket))));
+    let heads = [1, 2].map(header);
     // Longer than what is read at once.
-    let f3 = block(0x55, vec![7; 3 << 20]);
-    let metadata = block(
-        0x71,
-        encode(&map(&[
-            ("F3Data", Ipld::Link(f3.0)),
-            ("Version", Ipld::Integer(2)),
-            ("HeadTipsetKey", Ipld::List(heads.iter().map(|head| Ipld::Link(head.0)).collect())),
-        ])),
-    );
-    let roots = map(&[("roots", Ipld::List(vec![Ipld::Link(metadata.0)])), ("version", Ipld::Integer(1))]);
-    let mut car = section(&[&encode(&roots)]);
-    for (cid, data) in [&metadata, &f3, &heads[0], &heads[1]] {
-        car.extend(section(&[&cid.to_bytes(), data]));
-    }
+    let f3 = blake(RAW, &vec![7; 3 << 20]);
+    let head_tipset = list(heads.iter().map(link).collect());
+    let fields = [("F3Data", link(&f3)), ("Version", Ipld::Integer(2)), ("HeadTipsetKey", head_tipset)];
+    let metadata = encoded(&Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()));
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("v2.car");
-    std::fs::write(&path, car).expect("write");
+    std::fs::write(&path, rooted(&[&[metadata, f3.clone()][..], &heads].concat())).expect("write");
     for more in [&[][..], &["--full"]] {
         let report = inspect(&path, more, 0);
         let found = &report["metadata"];
-        assert_eq!(found["version"], 2, "{more:?}");
-        assert_eq!(found["f3"], f3.0.to_string());
-        assert_eq!(found["f3_bytes"], 3 << 20);
-        assert_eq!(
-            found["head_tipset"],
-            serde_json::json!(heads.iter().map(|it| it.0.to_string()).collect::<Vec<_>>())
-        );
+        assert_eq!((&found["version"], &found["f3_bytes"]), (&2.into(), &(3 << 20).into()), "{more:?}");
+        assert_eq!(found["f3"], text(&f3));
+        assert_eq!(found["head_tipset"], serde_json::json!(heads.each_ref().map(text)));
         assert_eq!(report["head"], serde_json::json!({"epoch": 5_100_000, "timestamp": 1_751_310_000, "headers": 2}));
     }
-    bedload()
-        .arg("inspect")
-        .arg(&path)
-        .assert()
-        .success()
+    let shown = bedload().arg("inspect").arg(&path).assert().success();
+    shown
         .stdout(contains("metadata  FRC-0108 version 2, 3.0 MiB of F3 data\n"))
         .stdout(contains("chain     Filecoin, epoch 5,100,000, 2025-06-30 19:00:00 UTC, 2 headers at the head\n"));
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::{made, made_log, on};
 use crate::common::database::{bedload, generate, import};
 use predicates::str::contains;
 
@@ -32,36 +33,31 @@ fn wrong_key_layout_is_refused() {
             }
         }
         assert!(!Path::new(to).exists());
-        bedload().args(["verify", "--key", made]).arg(&db).assert().success();
+        on(&db, &["verify", "--key", made]).success();
         // Without a record the keys themselves tell.
         std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
         refused(&["verify"], &db, &["--key", others[1]], &words, &format!("give --key {made}"));
         refused(&["get", CID], &db, &["--key", others[1]], &words, &format!("give --key {made}"));
-        bedload().args(["verify", "--key", made]).arg(&db).assert().success();
+        on(&db, &["verify", "--key", made]).success();
         std::fs::remove_dir_all(&db).expect("removed");
     }
 }
 
 #[test]
 fn wrong_column_family_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "256KiB");
-    let db = import(dir.path(), &car, &["--column-family", "chain"]);
+    let (dir, _car, db) = made("256KiB", &["--column-family", "chain"]);
     let words = "the blocks of this database are in the column family chain, not in default";
     let to = dir.path().join("out.car");
     for command in [&["verify"][..], &["walk"], &["get", CID], &["export", to.to_str().expect("text")]] {
         let hint = "leave --column-family out: BEDLOAD.json names it";
         refused(command, &db, &["--column-family", "default"], words, hint);
     }
-    bedload().args(["verify", "--column-family", "chain"]).arg(&db).assert().success();
+    on(&db, &["verify", "--column-family", "chain"]).success();
 }
 
 #[test]
 fn key_layout_of_a_log_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let log = dir.path().join("block_log");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "256KiB", "--quiet"]).assert().success();
-    let db = import(dir.path(), &log, &[]);
+    let (_dir, _log, db) = made_log("256KiB", &[]);
     for command in [&["verify"][..], &["walk"], &["get", "1"]] {
         let words = "the keys of this database are block numbers";
         refused(command, &db, &["--key", "cid"], words, "leave --key out: BEDLOAD.json says what the keys are");

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use super::{made, made_log, on, other};
 use crate::common::car::noise;
-use crate::common::database::{bedload, generate, import, json, open, some_keys};
+use crate::common::database::{bedload, import, json, open, some_keys};
 use crate::common::log::{LogBlock, antelope_block, antelope_log};
-use predicates::str::contains;
+use predicates::str::{contains, ends_with};
 use rust_rocksdb::{BottommostLevelCompaction, CompactOptions, DB, IteratorMode, Options};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -32,9 +33,7 @@ fn kinds(report: &Value) -> Vec<&str> {
 
 #[test]
 fn records_added_by_a_node_are_valid() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, car, db) = made("1MiB", &[]);
     let car = car.to_str().expect("text");
     let report = verify(&db, &[], 0);
     assert_eq!(
@@ -46,7 +45,7 @@ fn records_added_by_a_node_are_valid() {
     assert_eq!(report["recorded"]["more_than_recorded"], 3);
     // The three are in the WAL only, the import's files are as they were.
     assert_eq!(report["recorded"]["confirmed"], true);
-    bedload().args(["verify", "--db"]).arg(&db).assert().success().stdout(contains(
+    on(&db, &["verify"]).success().stdout(contains(
         "since     written to since the import: 3 records more than recorded; every record of the import is there: its \
          files are in use, and nothing hides a record in them\n",
     ));
@@ -61,7 +60,7 @@ fn records_added_by_a_node_are_valid() {
         (&report["recorded"]["more_than_recorded"], &report["recorded"]["confirmed"]),
         (&json!(3), &json!(false))
     );
-    bedload().args(["verify", "--allow-extra", "--db"]).arg(&db).assert().success().stdout(contains(
+    on(&db, &["verify", "--allow-extra"]).success().stdout(contains(
         "since     written to since the import: 3 records more than recorded; each matches its key; that none of the \
          import is missing is not confirmed: --against SNAPSHOT --allow-extra confirms it\n",
     ));
@@ -69,9 +68,7 @@ fn records_added_by_a_node_are_valid() {
     let report = verify(&db, &["--against", car], 3);
     assert_eq!(kinds(&report), ["extra"]);
     assert_eq!(report["against"]["extra"], 3);
-    let mut command = bedload();
-    command.args(["verify", "--against", car, "--db"]).arg(&db);
-    command.assert().code(3).stderr(contains(
+    on(&db, &["verify", "--against", car]).code(3).stderr(contains(
         "3 problems found\nhint: a node that has used the database may have written these: --allow-extra accepts them\n",
     ));
 
@@ -80,19 +77,13 @@ fn records_added_by_a_node_are_valid() {
     assert_eq!(report["against"]["imported"], true);
     assert_eq!(report["against"]["digest"], report["recorded"]["digest"]);
     assert_eq!(report["recorded"]["confirmed"], true);
-    let mut command = bedload();
-    command.args(["verify", "--allow-extra", "--against", car, "--db"]).arg(&db);
-    command
-        .assert()
-        .success()
-        .stdout(contains("3 records more than recorded; every record of the import is there, by comparison"));
+    let compared = "3 records more than recorded; every record of the import is there, by comparison";
+    on(&db, &["verify", "--allow-extra", "--against", car]).success().stdout(contains(compared));
 }
 
 #[test]
 fn lost_record_among_added_ones_is_unconfirmed() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, car, db) = made("1MiB", &[]);
     let lost = some_keys(&db, 3).pop().expect("a key");
     open(&db).delete(lost).expect("deleted");
     assert_eq!(kinds(&verify(&db, &[], 3)), ["count", "digest"]);
@@ -122,8 +113,7 @@ fn lost_record_among_added_ones_is_unconfirmed() {
 
 #[test]
 fn unexplained_extra_records_are_damage() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     let options = |db: &Path| -> Vec<std::path::PathBuf> {
         let files = db.read_dir().expect("list").map(|entry| entry.expect("entry").path());
         let mut files: Vec<_> = files.filter(|file| file.to_string_lossy().contains("/OPTIONS-")).collect();
@@ -147,11 +137,8 @@ fn unexplained_extra_records_are_damage() {
 
 #[test]
 fn verify_names_a_wrong_snapshot() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
-    let other = dir.path().join("other.car");
-    bedload().arg("generate").arg(&other).args(["--size", "1MiB", "--seed", "9", "--quiet"]).assert().success();
+    let (dir, car, db) = made("1MiB", &[]);
+    let other = other(&dir, "1MiB");
     let digest = verify(&db, &[], 0)["digest"].as_str().expect("a digest").to_owned();
     let report = verify(&db, &["--against", other.to_str().expect("text"), "--allow-extra"], 3);
     assert_eq!(kinds(&report), ["missing", "source"]);
@@ -164,12 +151,15 @@ fn verify_names_a_wrong_snapshot() {
             other.display()
         )
     );
-    let mut command = bedload();
-    command.args(["verify", "--against"]).arg(&other).arg("--db").arg(&db);
-    command.assert().code(3).stderr(contains(format!(
-        "hint: give --against the snapshot that the database was imported from: {}\n",
-        car.display()
-    )));
+    on(&db, &["verify", "--against", other.to_str().expect("text")])
+        .code(3)
+        .stdout(ends_with(
+            "verdict   intact but not confirmed: it was compared with another snapshot than that of its import\n",
+        ))
+        .stderr(contains(format!(
+            "hint: give --against the snapshot that the database was imported from: {}\n",
+            car.display()
+        )));
 }
 
 /// The column families of a block log's database, as a node opens them.
@@ -180,23 +170,10 @@ fn open_all(db: &Path) -> (DB, Vec<String>) {
 
 #[test]
 fn blocks_added_to_a_log_are_counted() {
+    let indexes = ["--indexes", "ids,transactions"];
+    let (_dir, log, whole) = made_log("1MiB", &indexes);
     let dir = tempfile::tempdir().expect("a directory");
-    let log = dir.path().join("log");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
-    let make = |name: &str, more: &[&str]| {
-        let db = dir.path().join(name);
-        let mut command = bedload();
-        command
-            .arg("import")
-            .arg(&log)
-            .arg("--db")
-            .arg(&db)
-            .args(["--indexes", "ids,transactions", "--quiet"])
-            .args(more);
-        command.assert().success();
-        db
-    };
-    let (whole, part) = (make("whole", &[]), make("part", &["--to", "50"]));
+    let part = import(dir.path(), &log, &[&indexes[..], &["--to", "50"]].concat());
     let (from, families) = open_all(&whole);
     let (node, _) = open_all(&part);
     for name in families {
@@ -248,10 +225,7 @@ fn repeated_transaction_in_added_block_is_valid() {
     let log = dir.path().join("blocks.log");
     std::fs::write(&log, antelope_log(2, &blocks[..imported as usize])).expect("written");
     for overwrites in [false, true] {
-        let db = dir.path().join(format!("db-{overwrites}"));
-        let mut command = bedload();
-        command.arg("import").arg(&log).arg("--db").arg(&db).args(["--indexes", "ids,transactions", "--quiet"]);
-        command.assert().success();
+        let db = import(dir.path(), &log, &["--indexes", "ids,transactions"]);
         let (node, _) = open_all(&db);
         let (ids, transactions) =
             (node.cf_handle("block_ids").expect("ids"), node.cf_handle("transactions").expect("transactions"));
@@ -268,17 +242,22 @@ fn repeated_transaction_in_added_block_is_valid() {
         assert_eq!(report["recorded"]["more_than_recorded"], all - imported, "{overwrites}");
         assert_eq!(report["recorded"]["confirmed"], true, "{overwrites}");
         // A place where no block names it; then no place at all.
-        let (node, _) = open_all(&db);
-        let transactions = node.cf_handle("transactions").expect("transactions");
-        let right = node.get_cf(transactions, id(7)).expect("read").expect("there");
-        node.put_cf(transactions, id(7), [8u32.to_be_bytes(), [0; 4]].concat()).expect("put");
-        drop(node);
+        let edit = |edit: &dyn Fn(&DB, &rust_rocksdb::ColumnFamily)| {
+            let (node, _) = open_all(&db);
+            edit(&node, node.cf_handle("transactions").expect("transactions"));
+        };
+        let place_of = |id: u32| [id.to_be_bytes(), [0; 4]].concat();
+        let right = std::cell::RefCell::new(Vec::new());
+        edit(&|node, family| {
+            right.replace(node.get_cf(family, id(7)).expect("read").expect("there"));
+            node.put_cf(family, id(7), place_of(8)).expect("put");
+        });
         assert_eq!(kinds(&verify(&db, &[], 3)), ["index"], "{overwrites}");
-        let (node, _) = open_all(&db);
-        let transactions = node.cf_handle("transactions").expect("transactions");
-        node.put_cf(transactions, id(7), right).expect("put");
-        node.delete_cf(transactions, id(9)).expect("deleted");
-        drop(node);
+        edit(&|node, family| {
+            node.put_cf(family, id(7), right.take()).expect("put");
+            node.delete_cf(family, id(9)).expect("deleted");
+        });
         assert_eq!(kinds(&verify(&db, &[], 3)), ["index"], "{overwrites}");
+        std::fs::remove_dir_all(&db).expect("removed");
     }
 }

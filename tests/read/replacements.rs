@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::common::database::{bedload, generate, import};
+use crate::common::database::bedload;
 use bedload::progress::{Event, Observer};
 use bedload::{Error, ExportOptions, Location, Lookup, StatOptions, VerifyOptions, WalkOptions};
 use parking_lot::Mutex;
@@ -31,13 +31,9 @@ struct Case {
 
 impl Case {
     fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
         // More files than a command that reads keeps open: those that it opens later are of the other database.
-        let many = ["--set", "load.ingest.sst_size=32K"];
-        let db = import(dir.path(), &generate(dir.path(), "8MiB"), &many);
-        let other = dir.path().join("other.car");
-        let mut command = bedload();
-        command.arg("generate").arg(&other).args(["--size", "8MiB", "--seed", "9", "--quiet"]).assert().success();
+        let (dir, _, db) = super::made("8MiB", &["--set", "load.ingest.sst_size=32K"]);
+        let other = super::other(&dir, "8MiB");
         Self { dir, db, other }
     }
 
@@ -60,24 +56,20 @@ fn is_replaced<T: std::fmt::Debug>(result: Result<T, Error>) {
     assert_eq!((error.exit() as i32, error.hint().contains("run the same command again")), (1, true));
 }
 
-/// It reported damage, and advised to look at the disk.
+/// `verify` reported damage, and advised to look at the disk.
 #[test]
-fn verify_names_a_replaced_database() {
-    let case = Case::new();
-    is_replaced(bedload::verify(&VerifyOptions::new(&case.db), &case.replacer()));
-    assert!(bedload::verify(&VerifyOptions::new(&case.db), &bedload::progress::Silent).expect("read").valid);
-}
-
-#[test]
-fn walk_names_a_replaced_database() {
-    let case = Case::new();
-    is_replaced(bedload::walk(&WalkOptions::new(&case.db), &case.replacer()));
-}
-
-#[test]
-fn stat_names_a_replaced_database() {
-    let case = Case::new();
-    is_replaced(bedload::stat(&StatOptions::new(&case.db).digest(true), &case.replacer()));
+fn readers_name_a_replaced_database() {
+    type Reader = fn(&Case) -> Result<(), Error>;
+    let readers: [Reader; 3] = [
+        |case| bedload::verify(&VerifyOptions::new(&case.db), &case.replacer()).map(drop),
+        |case| bedload::walk(&WalkOptions::new(&case.db), &case.replacer()).map(drop),
+        |case| bedload::stat(&StatOptions::new(&case.db).digest(true), &case.replacer()).map(drop),
+    ];
+    for read in readers {
+        let case = Case::new();
+        is_replaced(read(&case));
+        assert!(bedload::verify(&VerifyOptions::new(&case.db), &bedload::progress::Silent).expect("read").valid);
+    }
 }
 
 #[test]

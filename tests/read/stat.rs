@@ -1,14 +1,13 @@
 //! `bedload stat`: levels, sizes, options, the import's record.
 
-use crate::common::database::{bedload, generate, import, json, open};
+use super::{made, on};
+use crate::common::database::{json, open, ssts};
 use predicates::str::contains;
 use serde_json::Value;
 
 #[test]
 fn stat_agrees_with_the_import_record() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "3MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("3MiB", &[]);
     let report = json(&["stat"], &db, &[], 0);
     assert_eq!(report["schema"], "bedload-stat-1");
     let family = &report["column_families"][0];
@@ -22,32 +21,10 @@ fn stat_agrees_with_the_import_record() {
     assert!((entries..2 * entries).contains(&filter), "ten bits a key: {filter} for {entries}");
     assert!(family["index_bytes"].as_u64() > Some(0));
     assert_eq!((&family["records"], &family["digest"]), (&Value::Null, &Value::Null), "not measured is null");
-}
-
-/// The bug: it had 0 entries, and no warning.
-#[test]
-fn stat_warns_of_a_missing_file() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "3MiB"), &[]);
-    let files = db.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
-    let file = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "sst")).expect("a file");
-    std::fs::remove_file(file).expect("removed");
-    let report = json(&["stat"], &db, &[], 0);
-    assert_eq!(report["warnings"][0]["id"], "unreadable-files", "{report}");
-    let remedy = format!("bedload verify {} names them", db.display());
-    assert_eq!(report["warnings"][0]["remedy"], remedy);
-}
-
-#[test]
-fn stat_computes_the_digest_from_records() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "3MiB");
-    let db = import(dir.path(), &car, &[]);
     let report = json(&["stat"], &db, &["--digest"], 0);
-    let (family, import) = (&report["column_families"][0], &report["import"]);
-    assert_eq!(family["digest"], import["digest"]);
+    let family = &report["column_families"][0];
+    assert_eq!((&family["digest"], &family["payload_bytes"]), (&import["digest"], &import["payload_bytes"]));
     assert_eq!(family["records"], import["blocks"]["written"]);
-    assert_eq!(family["payload_bytes"], import["payload_bytes"]);
     open(&db).put(b"one more", b"record").expect("put");
     let report = json(&["stat"], &db, &["--digest"], 0);
     let more = &report["column_families"][0];
@@ -55,20 +32,26 @@ fn stat_computes_the_digest_from_records() {
     assert_eq!(more["records"].as_u64(), import["blocks"]["written"].as_u64().map(|count| count + 1));
 }
 
+/// The bug: it had 0 entries, and no warning.
+#[test]
+fn stat_warns_of_a_missing_file() {
+    let (_dir, _car, db) = made("3MiB", &[]);
+    std::fs::remove_file(&ssts(&db)[0]).expect("removed");
+    let report = json(&["stat"], &db, &[], 0);
+    assert_eq!(report["warnings"][0]["id"], "unreadable-files", "{report}");
+    let remedy = format!("bedload verify {} names them", db.display());
+    assert_eq!(report["warnings"][0]["remedy"], remedy);
+}
+
 #[test]
 fn stat_shows_options_other_than_defaults() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     let report = json(&["stat"], &db, &[], 0);
     let options = report["column_families"][0]["options"].as_array().expect("options").clone();
     let block_size = options.iter().find(|option| option["option"] == "table.block_size").expect("block size");
     assert_eq!((&block_size["value"], &block_size["default"]), (&"16384".into(), &"4096".into()));
     assert!(options.iter().all(|option| option["value"] != option["default"]));
-    bedload()
-        .args(["stat", "--db"])
-        .arg(&db)
-        .assert()
+    on(&db, &["stat"])
         .success()
         .stdout(contains("column family default\n  entries   "))
         .stdout(contains("table.block_size = 16384 (default 4096)\n"));

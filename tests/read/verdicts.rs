@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::common::database::{bedload, flip, generate, import, json, open, some_keys, ssts};
+use super::made;
+use crate::common::database::{bedload, flip, json, open, some_keys, ssts};
 use rust_rocksdb::{BottommostLevelCompaction, CompactOptions};
 
 /// Runs `verify`: its last line, its document, and what it says on standard error.
@@ -26,8 +27,7 @@ fn compact(db: &Path) {
 
 #[test]
 fn finished_import_is_confirmed() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     let (line, report, _) = verdict(&db, &[], 0);
     assert_eq!((&*line, &report["verdict"]), ("verdict   confirmed", &"confirmed".into()));
     assert!(report["not_confirmed"].is_null());
@@ -46,9 +46,7 @@ fn finished_import_is_confirmed() {
 /// It said so in the middle of the report and ended with exit code 0.
 #[test]
 fn possible_loss_of_records_fails() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, car, db) = made("1MiB", &[]);
     let lost = some_keys(&db, 9);
     let node = open(&db);
     lost.iter().for_each(|key| node.delete(key).expect("deleted"));
@@ -71,25 +69,11 @@ fn possible_loss_of_records_fails() {
 
 #[test]
 fn damaged_database_gets_the_damaged_verdict() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     flip(&ssts(&db)[0], 5000, 0x10);
     let (line, report, _) = verdict(&db, &[], 3);
     assert!(line.starts_with("verdict   damaged: ") && line.contains("problem"), "{line}");
     assert_eq!(report["verdict"], "damaged");
     let red = bedload().args(["--color", "always", "verify"]).arg(&db).output().expect("run");
     assert!(String::from_utf8_lossy(&red.stdout).contains("\x1b[1;31mverdict   damaged: "), "{red:?}");
-}
-
-#[test]
-fn wrong_snapshot_is_not_reported_as_damage() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
-    let other = dir.path().join("other.car");
-    bedload().arg("generate").arg(&other).args(["--size", "1MiB", "--seed", "9", "--quiet"]).assert().success();
-    let (line, ..) = verdict(&db, &["--against", other.to_str().expect("text")], 3);
-    assert_eq!(
-        line,
-        "verdict   intact but not confirmed: it was compared with another snapshot than that of its import"
-    );
 }

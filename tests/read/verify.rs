@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use super::{made, made_log, on, other};
 use crate::common::database::{bedload, flip, generate, import, json, open, some_keys, ssts};
 use cid::Cid;
-use predicates::str::contains;
+use predicates::str::{contains, starts_with};
 use serde_json::Value;
 
 fn verify(db: &Path, more: &[&str], code: i32) -> Value {
@@ -30,9 +31,7 @@ fn text(cid: &[u8]) -> String {
 #[test]
 fn valid_database_passes_in_every_layout() {
     for key in ["cid", "multihash", "digest"] {
-        let dir = tempfile::tempdir().expect("a directory");
-        let car = generate(dir.path(), "3MiB");
-        let db = import(dir.path(), &car, &["--key", key]);
+        let (_dir, car, db) = made("3MiB", &["--key", key]);
         let report = verify(&db, &["--against", car.to_str().expect("text")], 0);
         assert_eq!(report["key"], key);
         assert_eq!(report["key_from"], "record");
@@ -65,9 +64,7 @@ fn small_budget_decodes_large_zstd_windows() {
 
 #[test]
 fn flipped_bit_in_a_file_is_found() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "2MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("2MiB", &[]);
     let total = verify(&db, &[], 0)["records"].as_u64().expect("records");
     let file = ssts(&db).pop().expect("a file");
     let size = file.metadata().expect("metadata").len();
@@ -78,13 +75,9 @@ fn flipped_bit_in_a_file_is_found() {
         flip(&file, at as usize, 0x10);
         let report = verify(&db, &[], 3);
         assert!(count(&report, "checksum") > 0 || count(&report, "open") > 0, "byte {at} of {size}: {report:#}");
-        let first = &report["problems"]["first"];
-        let named = first
-            .as_array()
-            .expect("a list")
-            .iter()
-            .any(|problem| problem["file"].as_str().is_some_and(|it| it == file.to_str().expect("text")));
-        assert!(named, "byte {at} of {size}: {first:#}");
+        let first = report["problems"]["first"].as_array().expect("a list");
+        let is_named = first.iter().any(|problem| problem["file"] == file.to_str().expect("text"));
+        assert!(is_named, "byte {at} of {size}: {first:?}");
         std::fs::write(&file, &good).expect("restore");
     }
     assert_eq!(verify(&db, &[], 0)["records"], total);
@@ -92,9 +85,7 @@ fn flipped_bit_in_a_file_is_found() {
 
 #[test]
 fn bad_block_hides_only_its_own_records() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "4MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, car, db) = made("4MiB", &[]);
     let total = verify(&db, &[], 0)["records"].as_u64().expect("records");
     for (number, file) in ssts(&db).iter().enumerate().take(3) {
         flip(file, 40_000 * (number + 1), 0x10);
@@ -114,9 +105,7 @@ fn bad_block_hides_only_its_own_records() {
 
 #[test]
 fn missing_or_truncated_file_is_named() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "2MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("2MiB", &[]);
     let file = ssts(&db).pop().expect("a file");
     let good = std::fs::read(&file).expect("read");
     std::fs::write(&file, &good[..good.len() - 1000]).expect("cut");
@@ -134,9 +123,7 @@ fn missing_or_truncated_file_is_named() {
 #[test]
 fn wrong_values_are_listed_with_their_keys() {
     for key in ["cid", "multihash", "digest"] {
-        let dir = tempfile::tempdir().expect("a directory");
-        let car = generate(dir.path(), "2MiB");
-        let db = import(dir.path(), &car, &["--key", key]);
+        let (_dir, car, db) = made("2MiB", &["--key", key]);
         let keys = some_keys(&db, 25);
         let store = open(&db);
         for key in &keys {
@@ -166,9 +153,7 @@ fn wrong_values_are_listed_with_their_keys() {
 
 #[test]
 fn missing_and_extra_records_are_distinguished() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "2MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, car, db) = made("2MiB", &[]);
     let gone = some_keys(&db, 3).pop().expect("a key");
     // dag-cbor, identity, an empty list: a valid record that the source does not have.
     let extra = [1, 0x71, 0, 1, 0x80];
@@ -193,9 +178,7 @@ fn missing_and_extra_records_are_distinguished() {
 
 #[test]
 fn spilled_comparison_finds_the_same() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "8MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (dir, car, db) = made("8MiB", &[]);
     let work = dir.path().join("work");
     std::fs::create_dir(&work).expect("create");
     let more = ["--against", car.to_str().expect("text"), "--memory", "1M", "--work-dir", work.to_str().expect("text")];
@@ -206,38 +189,18 @@ fn spilled_comparison_finds_the_same() {
 
 #[test]
 fn keys_without_a_record_are_assumed_cids() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
     let report = verify(&db, &[], 0);
     assert_eq!(report["key_from"], "assumed");
     assert_eq!(report["recorded"], Value::Null);
-    bedload()
-        .args(["verify", "--db"])
-        .arg(&db)
-        .assert()
+    on(&db, &["verify"])
         .success()
         .stdout(contains("keys      cid (assumed: nothing says what they are)\n"))
         .stdout(contains("problems  none\n"));
     assert_eq!(verify(&db, &["--key", "cid"], 0)["key_from"], "caller");
     // It reported every record as damaged. The keys tell what they are.
-    bedload()
-        .args(["verify", "--key", "digest"])
-        .arg(&db)
-        .assert()
-        .code(4)
-        .stderr(contains("the keys of this database are CIDs"));
-}
-
-#[test]
-fn damaged_record_is_a_problem() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
-    std::fs::write(db.join("BEDLOAD.json"), "{").expect("write");
-    let report = verify(&db, &[], 3);
-    assert_eq!(kinds(&report), [("record".into(), 1)]);
+    on(&db, &["verify", "--key", "digest"]).code(4).stderr(contains("the keys of this database are CIDs"));
 }
 
 /// The bytes of a record with the checksum that belongs to them.
@@ -252,12 +215,12 @@ fn resealed(record: &Value) -> Vec<u8> {
 
 #[test]
 fn truncated_or_edited_record_is_found() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     let path = db.join("BEDLOAD.json");
     let good = std::fs::read(&path).expect("a record");
     verify(&db, &[], 0);
-    let mut spoiled: Vec<Vec<u8>> = vec![good[..good.len() - 1].to_vec(), [&good[..], b"\n"].concat(), Vec::new()];
+    let (cut, longer) = (good[..good.len() - 1].to_vec(), [&good[..], b"\n"].concat());
+    let mut spoiled: Vec<Vec<u8>> = vec![cut, longer, b"{".to_vec(), Vec::new()];
     let ends = (0..60).step_by(7).map(|back| good.len() - 1 - back);
     for at in (0..good.len()).step_by(good.len() / 12).chain(ends) {
         let mut changed = good.clone();
@@ -273,7 +236,7 @@ fn truncated_or_edited_record_is_found() {
     for bytes in spoiled {
         std::fs::write(&path, &bytes).expect("write");
         let report = verify(&db, &[], 3);
-        assert_eq!(count(&report, "record"), 1, "{}\n{report:#}", String::from_utf8_lossy(&bytes));
+        assert_eq!(kinds(&report), [("record".into(), 1)], "{}\n{report:#}", String::from_utf8_lossy(&bytes));
     }
     record["checksum"] = "".into();
     std::fs::write(&path, resealed(&record)).expect("write");
@@ -282,14 +245,8 @@ fn truncated_or_edited_record_is_found() {
 
 #[test]
 fn contradictory_counts_are_a_problem() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
-    let log = dir.path().join("log");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
-    let of_log = dir.path().join("of_log");
-    let mut command = bedload();
-    command.arg("import").arg(&log).arg("--db").arg(&of_log).args(["--indexes", "ids,transactions", "--quiet"]);
-    command.assert().success();
+    let (_dir, _car, db) = made("1MiB", &[]);
+    let (_log_dir, _log, of_log) = made_log("1MiB", &["--indexes", "ids,transactions"]);
     for (db, places) in [
         (&db, &["/blocks/read", "/blocks/duplicate"][..]),
         (&of_log, &["/log/families/1/duplicates", "/log/families/2/duplicates", "/log/transactions"]),
@@ -314,8 +271,7 @@ fn contradictory_counts_are_a_problem() {
 
 #[test]
 fn missing_or_changed_metadata_file_is_named() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     assert_eq!(verify(&db, &[], 0)["notes"], serde_json::json!([]));
     let list = || std::fs::read_dir(&db).expect("list").map(|entry| entry.expect("entry").path());
     let options = list().find(|path| path.to_string_lossy().contains("/OPTIONS-")).expect("an OPTIONS file");
@@ -345,8 +301,7 @@ fn missing_or_changed_metadata_file_is_named() {
 
 #[test]
 fn newer_options_file_is_only_noted() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     for times in 1..4 {
         open(&db).put([&[1, 0x71, 0, 1][..], &[0x80]].concat(), [0x80]).expect("put");
         // Overwritten records in the WAL may stand for deleted ones.
@@ -362,14 +317,12 @@ fn newer_options_file_is_only_noted() {
 
 #[test]
 fn sample_checks_the_requested_count() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "2MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("2MiB", &[]);
     let report = verify(&db, &["--sample", "300"], 0);
     assert_eq!(report["records"], 300);
     assert_eq!(report["digest"], Value::Null);
     let store = open(&db);
-    for key in some_keys_of(&store) {
+    for key in all_keys(&store) {
         store.put(key, b"not what was here").expect("put");
     }
     drop(store);
@@ -377,79 +330,66 @@ fn sample_checks_the_requested_count() {
     assert_eq!(kinds(&report), [("hash".into(), 300)]);
 }
 
-fn some_keys_of(store: &rust_rocksdb::DB) -> Vec<Vec<u8>> {
-    store.iterator(rust_rocksdb::IteratorMode::Start).map(|item| item.expect("read").0.to_vec()).collect()
-}
-
 #[test]
 fn problems_exit_with_code_3_and_hint() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     let key = some_keys(&db, 1).pop().expect("a key");
     open(&db).put(key, b"wrong").expect("put");
-    bedload()
-        .args(["verify", "--db"])
-        .arg(&db)
-        .assert()
+    on(&db, &["verify"])
         .code(3)
         .stdout(contains("problems  2 (1 digest, 1 hash)\n"))
         .stderr(contains(format!("error: verify {}: 2 problems found\nhint: ", db.display())));
 }
 
 #[test]
-fn directory_without_a_database_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
-    bedload()
-        .args(["verify", "--db"])
-        .arg(dir.path())
-        .assert()
-        .code(4)
-        .stderr(contains("is no RocksDB database\nhint: name the directory that an import made"));
-}
-
-#[test]
-fn every_reader_refuses_a_snapshot() {
+fn every_reader_refuses_other_paths() {
     let dir = tempfile::tempdir().expect("a directory");
     let car = generate(dir.path(), "1MiB");
-    let packed = dir.path().join("packed.car.zst");
-    std::fs::write(&packed, crate::common::car::zstd(&std::fs::read(&car).expect("read"))).expect("written");
-    let (text, nothing, begun) = (dir.path().join("text"), dir.path().join("nothing"), dir.path().join("begun"));
-    std::fs::write(&text, "a text").expect("written");
-    std::fs::create_dir(dir.path().join("begun.partial")).expect("made");
-    let out = dir.path().join("out.car");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        path
+    };
+    let packed = file("packed.car.zst", &crate::common::car::zstd(&std::fs::read(&car).expect("read")));
+    let text = file("text", b"a text");
+    let folder = |name: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir(&path).expect("made");
+        path
+    };
+    let (empty, partial) = (folder("empty"), folder("begun.partial"));
+    std::fs::write(partial.join("journal"), "").expect("written");
+    let (nothing, begun, out) = (dir.path().join("nothing"), partial.with_extension(""), dir.path().join("out.car"));
     let takes = "`bedload inspect` looks into a snapshot, and `bedload import` makes a database of it";
-    for command in [&["verify"][..], &["stat"], &["walk"], &["export"], &["get"]] {
+    let resumes = "run the same `bedload import` command again: it resumes, and makes the database\n";
+    for command in ["verify", "stat", "walk", "export", "get", "bundle"] {
         for (path, words, hint) in [
             (&car, "is a snapshot, no database", takes),
             (&packed, "is a snapshot, no database", takes),
             (&text, "is a file, no database", takes),
+            (&empty, "is no RocksDB database", "name the directory that an import made"),
             (&nothing, "there is no such directory", "name the directory that an import made"),
             (&begun, "there is no such directory", "its import is not finished: run the same `bedload import` command"),
+            (&partial, "is an unfinished import, not a database", resumes),
         ] {
             let mut program = bedload();
-            program.args(command).arg("--db").arg(path);
-            match command[0] {
+            program.arg(command).arg("--db").arg(path);
+            match command {
                 "export" => program.arg(&out),
                 "get" => program.arg("bafkqaaa"),
+                "bundle" => program.arg("--to").arg(&out),
                 _ => &mut program,
             };
-            let said = program.assert().code(4).get_output().stderr.clone();
-            let said = String::from_utf8(said).expect("text");
-            let told = format!("error: {}: {words}\nhint: {hint}", path.display());
-            assert!(said.starts_with(&told), "{command:?}: {said}");
+            let refused = program.assert().code(4);
+            refused.stderr(starts_with(format!("error: {}: {words}\nhint: {hint}", path.display())));
         }
     }
 }
 
 #[test]
 fn foreign_column_families_are_verified() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let of_car = import(dir.path(), &generate(dir.path(), "1MiB"), &[]);
-    let log = dir.path().join("log");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
-    let of_log = dir.path().join("of_log");
-    bedload().arg("import").arg(&log).arg("--db").arg(&of_log).arg("--quiet").assert().success();
+    let (_car_dir, _car, of_car) = made("1MiB", &[]);
+    let (_log_dir, _log, of_log) = made_log("1MiB", &[]);
     for db in [of_car, of_log] {
         let before = ssts(&db);
         let options = rust_rocksdb::Options::default();
@@ -471,14 +411,11 @@ fn foreign_column_families_are_verified() {
 
 #[test]
 fn fewer_records_than_added_are_a_problem() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "40KiB"), &[]);
-    let more = dir.path().join("more.car");
-    bedload().arg("generate").arg(&more).args(["--size", "2MiB", "--seed", "7", "--quiet"]).assert().success();
-    bedload().arg("import").arg(&more).arg("--db").arg(&db).args(["--into-existing", "--quiet"]).assert().success();
+    let (dir, _car, db) = made("40KiB", &[]);
+    import(dir.path(), &other(&dir, "2MiB"), &["--into-existing"]);
     let added = verify(&db, &[], 0)["recorded"]["records"].as_u64().expect("a count");
     let node = open(&db);
-    let keys = some_keys_of(&node);
+    let keys = all_keys(&node);
     assert!(keys.len() as u64 > added && added > 1000, "{} keys, {added} of them added", keys.len());
     let excess = keys.len() - added as usize;
     keys.iter().take(excess).for_each(|key| node.delete(key).expect("deleted"));
@@ -506,8 +443,7 @@ impl bedload::progress::Observer for Looking<'_> {
 /// With mapped reads, a truncated file must not end the process by SIGBUS.
 #[test]
 fn truncated_mapped_file_is_a_problem() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let db = import(dir.path(), &generate(dir.path(), "1MiB"), &["--set", "node.db.allow_mmap_reads=true"]);
+    let (_dir, _car, db) = made("1MiB", &["--set", "node.db.allow_mmap_reads=true"]);
     let file = ssts(&db).pop().expect("a file");
     let name = file.to_str().expect("text").to_owned();
     let cut = Looking(Box::new(|| {
@@ -519,4 +455,8 @@ fn truncated_mapped_file_is_a_problem() {
     }));
     let report = bedload::verify(&bedload::VerifyOptions::new(&db), &cut).expect("a report");
     assert!(report.problems.kinds.contains_key(&bedload::report::ProblemKind::Checksum), "{report:?}");
+}
+
+fn all_keys(store: &rust_rocksdb::DB) -> Vec<Vec<u8>> {
+    store.iterator(rust_rocksdb::IteratorMode::Start).map(|item| item.expect("read").0.to_vec()).collect()
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use super::{made, made_log, on};
 use crate::common::car;
-use crate::common::database::{bedload, generate, import, json, open, some_keys};
+use crate::common::database::{bedload, import, json, open, some_keys};
 use cid::Cid;
 use serde_json::Value;
 
@@ -17,9 +18,7 @@ fn walk(db: &Path, more: &[&str], code: i32) -> Value {
 #[test]
 fn generated_snapshot_is_fully_reachable() {
     for key in ["cid", "multihash", "digest"] {
-        let dir = tempfile::tempdir().expect("a directory");
-        let car = generate(dir.path(), "5MiB");
-        let db = import(dir.path(), &car, &["--key", key]);
+        let (_dir, _car, db) = made("5MiB", &["--key", key]);
         let report = walk(&db, &[], 0);
         assert_eq!((&report["missing"], &report["unreachable"]), (&0.into(), &0.into()));
         assert!(report["reachable"].as_u64() > Some(3000), "{report:#}");
@@ -28,9 +27,7 @@ fn generated_snapshot_is_fully_reachable() {
 
 #[test]
 fn walk_lists_missing_and_unreachable_blocks() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "2MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("2MiB", &[]);
     let whole = walk(&db, &[], 0);
     let lost = some_keys(&db, 2).pop().expect("a key");
     let unlinked = [1, 0x71, 0, 1, 0x80];
@@ -56,14 +53,9 @@ fn walk_lists_missing_and_unreachable_blocks() {
 
 #[test]
 fn walk_without_a_root_gives_a_hint() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let db = import(dir.path(), &car, &[]);
+    let (_dir, _car, db) = made("1MiB", &[]);
     std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
-    bedload()
-        .args(["walk", "--db"])
-        .arg(&db)
-        .assert()
+    on(&db, &["walk"])
         .code(2)
         .stderr(
             "error: no root to walk from: the database has no BEDLOAD.json that names one\nhint: name one with --root CID\n",
@@ -72,10 +64,7 @@ fn walk_without_a_root_gives_a_hint() {
 
 #[test]
 fn walk_refuses_a_block_log() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let log = dir.path().join("log");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "200K"]).assert().success();
-    let db = import(dir.path(), &log, &[]);
+    let (_dir, _log, db) = made_log("200K", &[]);
     bedload().arg("walk").arg(&db).assert().code(4).stderr(format!(
         "error: {}: holds the blocks of a block log, which have no links to follow but the one to the block before\n\
          hint: bedload verify checks that each block follows the one before it\n",

@@ -41,11 +41,8 @@ impl Id {
 
     /// An id of these 20 or 32 bytes; `None` for other lengths.
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
-        match bytes.len() {
-            20 => bytes.try_into().ok().map(|bytes: [u8; 20]| bytes.into()),
-            32 => bytes.try_into().ok().map(|bytes: [u8; 32]| bytes.into()),
-            _ => None,
-        }
+        let short = bytes.try_into().ok().map(|bytes: [u8; 20]| bytes.into());
+        short.or_else(|| bytes.try_into().ok().map(|bytes: [u8; 32]| bytes.into()))
     }
 
     /// The block number in the first four bytes of a block's id.

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::ops::Deref;
 
 /// An account's name, up to [`Name::LONGEST`] characters.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name {
     /// ASCII, zeros from `len` on.
     bytes: [u8; Name::LONGEST],
@@ -52,12 +52,6 @@ impl Deref for Name {
 impl Display for Name {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.pad(self)
-    }
-}
-
-impl fmt::Debug for Name {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", &**self)
     }
 }
 

@@ -6,12 +6,12 @@ use super::ChainProblem;
 const VARINT_BYTES: usize = 5;
 
 #[derive(Debug, Clone)]
-pub(super) struct Reader<'a> {
+pub(super) struct BlockReader<'a> {
     block: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> BlockReader<'a> {
     /// Reads `block` from `at` on.
     pub(super) fn new(block: &'a [u8], at: usize) -> Self {
         Self { block, at }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn number_over_32_bits_is_reported() {
-        let read = |bytes: &[u8]| Reader::new(bytes, 0).varint("a count");
+        let read = |bytes: &[u8]| BlockReader::new(bytes, 0).varint("a count");
         assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Ok(u32::MAX));
         assert_eq!(read(&[0x80, 0x80, 0x80, 0x80, 0x00]), Ok(0));
         let too_long = Err(ChainProblem::VarintTooLong { offset: 0, what: "a count" });
@@ -124,9 +124,9 @@ mod tests {
 
     #[test]
     fn impossible_count_is_reported() {
-        let mut reader = Reader::new(&[3, 0, 0, 0, 0, 0], 0);
+        let mut reader = BlockReader::new(&[3, 0, 0, 0, 0, 0], 0);
         assert_eq!(reader.count("a list", 3, 2), Err(ChainProblem::Truncated { offset: 1, inside: "a list" }));
-        let mut reader = Reader::new(&[4, 0, 0, 0, 0, 0], 0);
+        let mut reader = BlockReader::new(&[4, 0, 0, 0, 0, 0], 0);
         let too_long = ChainProblem::TooLong { offset: 0, what: "a list", len: 4, max: 3 };
         assert_eq!(reader.count("a list", 3, 1), Err(too_long));
     }
@@ -138,7 +138,7 @@ mod tests {
             let mut bytes = unsigned_varint::encode::u32(value, &mut buffer).to_vec();
             let len = bytes.len();
             bytes.extend(rest);
-            let mut reader = Reader::new(&bytes, 0);
+            let mut reader = BlockReader::new(&bytes, 0);
             prop_assert_eq!(reader.varint("a number"), Ok(value));
             prop_assert_eq!(reader.at(), len);
         }

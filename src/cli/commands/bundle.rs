@@ -1,4 +1,4 @@
-//! `bedload bundle`: the files of a database, published for others.
+//! `bedload bundle`: publishes the files of a database.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +8,15 @@ use crate::progress::CancellationToken;
 
 use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
-use crate::cli::render::{self, screen};
+use crate::cli::render;
 use crate::cli::{output, progress, signals};
 use crate::{Error, Result};
 
-/// The variable that has the password of a secret key, and that which names a file that has it.
+/// The variables with the password of a secret key, and with the name of its file.
 const PASSWORD: &str = "BEDLOAD_SIGN_PASSWORD";
 const PASSWORD_FILE: &str = "BEDLOAD_SIGN_PASSWORD_FILE";
 
-/// The longest file of a password, in bytes.
+/// The largest password file, in bytes.
 const MAX_PASSWORD: u64 = 64 << 10;
 
 /// Publish a database that an import has made, for `bedload seed`
@@ -62,23 +62,16 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let stop = CancellationToken::default();
     signals::cancel_on_signals(&stop, "run the same command again; what is there already is not written again")?;
-    let observer = progress::renderer(globals);
-    let report = match &args.join {
-        Some(_) => join(&JoinOptions { place, set: args.set.clone(), signer, network, stop }, observer.as_ref()),
+    let report = progress::show(globals, |observer| match &args.join {
+        Some(_) => join(&JoinOptions { place, set: args.set.clone(), signer, network, stop }, observer),
         None => {
             let db = args.database.clone().or_else(|| args.db.clone()).unwrap_or_default();
             let threads = args.threads.map(usize::from);
-            bundle(&BundleOptions { db, to: place, threads, network, signer, stop }, observer.as_ref())
+            bundle(&BundleOptions { db, to: place, threads, network, signer, stop }, observer)
         }
-    };
-    observer.finish();
-    let report = report?;
+    })?;
     output::report_done(render::bundle::done(&report), "seed it as it is", || {
-        if globals.json {
-            return output::print_json(&report);
-        }
-        screen::print(&render::bundle::text(&report), 10)?;
-        Ok(())
+        output::print(&report, &render::bundle::text(&report), 10, globals)
     })
 }
 

@@ -1,4 +1,4 @@
-//! `bedload clean`: what unfinished imports have left goes.
+//! `bedload clean`: removes leftovers of unfinished imports.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -82,8 +82,5 @@ fn is_confirmed(report: &CleanReport, stop: &CancellationToken) -> anyhow::Resul
 }
 
 fn print(report: &CleanReport, globals: &Globals) -> anyhow::Result<()> {
-    match globals.json {
-        true => output::print_json(report),
-        false => Ok(screen::print(&render::clean::text(report), 2)?),
-    }
+    output::print(report, &render::clean::text(report), 2, globals)
 }

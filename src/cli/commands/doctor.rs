@@ -1,4 +1,4 @@
-//! `bedload doctor`: what this machine can do, before an import finds out.
+//! `bedload doctor`: measures the machine and forecasts an import.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::preset::Overrides;
 
 use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
-use crate::cli::render::{self, screen};
+use crate::cli::render;
 use crate::cli::{output, progress, signals, values};
 
 /// Measure disk, cores and limits, forecast an import, and suggest improvements
@@ -36,11 +36,11 @@ pub struct Args {
     /// Threads of the import; the default is the preset's, or the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// Where the import would put partitions; the default is beside the database
+    /// Directory of partitions; the default is beside the database
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
-    /// Whether blocks go through memory or through files; auto takes what fits the budget
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = values::plan_choice(), hide_short_help = true)]
+    /// Place of blocks: memory, or files; auto takes what fits the budget
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_short_help = true)]
     pub plan: PlanChoice,
     /// Preset of the import: a name (`bedload presets list`) or a file
     #[arg(long, value_name = "NAME|FILE", hide_possible_values = true, value_parser = values::preset())]
@@ -64,13 +64,6 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.import.preset.clone_from(&args.preset);
     options.import.overrides = Overrides { set: args.set.clone(), ..Overrides::from_environment() };
     signals::cancel_on_signals(&options.stop, "nothing is left over; run the same command again")?;
-    let observer = progress::renderer(globals);
-    let outcome = diagnose(&options, observer.as_ref());
-    observer.finish();
-    let report = outcome?;
-    if globals.json {
-        return output::print_json(&report);
-    }
-    screen::print(&render::doctor::text(&report), 10)?;
-    Ok(())
+    let report = progress::show(globals, |observer| diagnose(&options, observer))?;
+    output::print(&report, &render::doctor::text(&report), 10, globals)
 }

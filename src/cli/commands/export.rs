@@ -2,19 +2,19 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use crate::Error;
 use crate::read::export::{ExportOptions, Format, Selection, export, export_to};
+use crate::read::{Location, Resources};
 use crate::report::{ExportReport, shown, shown_json};
 use crate::source::car::RawCid;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::cli::args::{LocationArgs, ResourceArgs};
+use crate::cli::args::RESTARTS;
 use crate::cli::command_line::command_line;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
-use crate::cli::{output, progress};
+use crate::cli::{output, progress, signals};
 
 /// Write the blocks of a database into a snapshot
 ///
@@ -39,7 +39,7 @@ pub struct Args {
     pub second: Option<PathBuf>,
 
     /// Root to begin at, may be repeated; the default is in BEDLOAD.json
-    #[arg(long, value_name = "CID", value_parser = RawCid::from_str, help_heading = "Blocks")]
+    #[arg(long, value_name = "CID", help_heading = "Blocks")]
     pub root: Vec<RawCid>,
     /// Every record, in the order of keys
     #[arg(long, conflicts_with = "cids", help_heading = "Blocks")]
@@ -72,9 +72,9 @@ pub struct Args {
     pub report: Option<PathBuf>,
 
     #[command(flatten)]
-    pub resources: ResourceArgs,
+    pub resources: Resources,
     #[command(flatten)]
-    pub location: LocationArgs,
+    pub location: Location,
 }
 
 fn format_parser() -> impl TypedValueParser<Value = Format> {
@@ -120,22 +120,17 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut others = vec![("export", file), ("database", db)];
     others.extend(args.cids.as_deref().map(|list| ("list", list)));
     let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
-    let observer = progress::renderer(globals);
-    let outcome = if to_stdout {
-        export_to(&options, &mut io::stdout(), observer.as_ref())
-    } else {
-        export(&options, file, observer.as_ref())
-    };
-    observer.finish();
+    let outcome = progress::show(globals, |observer| match to_stdout {
+        true => export_to(&options, &mut io::stdout(), observer),
+        false => export(&options, file, observer),
+    });
     let (report, report_file) = report_file.or_error(outcome)?;
     let done = match report.committed {
         true => format!("the snapshot {} is complete", report.file),
         false => format!("{} is read to its end", report.db),
     };
     output::report_done(done, "use the snapshot as it is; `bedload inspect` shows what is in it", || {
-        let on_stdout = report_file.is_stdout();
-        report_file.write(&report)?;
-        if on_stdout { Ok(()) } else { print(&report, to_stdout, globals) }
+        report_file.write(&report, || print(&report, to_stdout, globals))
     })?;
     if report.complete || args.allow_missing {
         return Ok(());
@@ -163,23 +158,22 @@ fn options(args: &Args, db: &Path) -> anyhow::Result<ExportOptions> {
     options.replace = args.force;
     options.allow_missing = args.allow_missing;
     options.allow_missing_below = args.allow_missing_below;
-    options.location = args.location.location();
-    options.resources = args.resources.resources()?;
+    options.location.clone_from(&args.location);
+    options.resources.clone_from(&args.resources);
+    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
     Ok(options)
 }
 
-/// Prints the report on standard error where standard output has the snapshot.
+/// Prints the report, on standard error if standard output has the snapshot.
 fn print(report: &ExportReport, to_stdout: bool, globals: &Globals) -> anyhow::Result<()> {
-    let mut out: Box<dyn Write> = if to_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
-    if to_stdout && globals.quiet && report.complete {
-        return Ok(());
+    let text = render::export::text(report);
+    if !to_stdout {
+        return output::print(report, &text, 10, globals);
     }
-    if globals.json {
-        writeln!(out, "{}", shown_json(&serde_json::to_string_pretty(report)?))?;
-    } else if !(to_stdout && globals.quiet && report.complete) {
-        // Beside a snapshot on standard output the report is narration.
-        let columns = if to_stdout { screen::stderr_columns() } else { screen::stdout_columns() };
-        write!(out, "{}", screen::fit(&shown(&render::export::text(report)), 10, columns))?;
-    }
-    Ok(())
+    // Beside a snapshot on standard output the report is narration.
+    Ok(match globals.json {
+        _ if globals.quiet && report.complete => {}
+        true => writeln!(io::stderr(), "{}", shown_json(&serde_json::to_string_pretty(report)?))?,
+        false => write!(io::stderr(), "{}", screen::fit(&shown(&text), 10, screen::stderr_columns()))?,
+    })
 }

@@ -1,19 +1,19 @@
-//! `bedload get`: single blocks.
+//! `bedload get`: prints single blocks.
 
-use std::io::{BufRead, BufWriter, IsTerminal, Write};
+use std::io::{BufRead, BufWriter, IsTerminal, StdoutLock, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::progress::CancellationToken;
-use crate::read::block::BlockLookup;
+use crate::read::Location;
+use crate::read::block::{BlockLookup, FoundBlock};
 use crate::read::get::{Found, Lookup, header_with_names, to_json_with_names};
 use crate::report::shown_json;
 use crate::text::size::grouped;
 use clap::ValueEnum;
 use data_encoding::HEXLOWER;
 
-use crate::cli::args::LocationArgs;
 use crate::cli::globals::Globals;
 use crate::cli::log::{self, Level};
 use crate::cli::output;
@@ -53,7 +53,7 @@ pub struct Args {
     pub raw: bool,
 
     #[command(flatten)]
-    pub location: LocationArgs,
+    pub location: Location,
 }
 
 /// How to print a block.
@@ -127,7 +127,7 @@ fn each_key(
     Ok(())
 }
 
-/// Says on standard error that a key is not there.
+/// Reports a missing key on standard error.
 fn not_found(key: &str) {
     let message = format!("not in the database: {key}");
     match log::is_json() {
@@ -164,18 +164,25 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     {
         return of_log(args, globals, &lookup, &stop);
     }
-    let lookup = Lookup::open(db, &args.location.location())?;
-    let mut printer =
-        Printer { args, globals, out: BufWriter::new(std::io::stdout().lock()), lookup, requested: 0, missing: 0 };
+    let lookup = Lookup::open(db, &args.location)?;
+    let mut printer = Printer::new(args, globals);
     if let Some(epoch) = args.epoch {
-        for (cid, found) in printer.lookup.tipset(epoch, &stop)? {
-            printer.print_one(&cid.to_string(), Some(found), Form::Json)?;
+        for (cid, found) in lookup.tipset(epoch, &stop)? {
+            printer.print_found(&cid.to_string(), Some(found), Form::Json)?;
         }
         return Ok(printer.out.flush()?);
     }
     let mut batch = Vec::new();
-    each_key(keys, &stop, |key| printer.add(&mut batch, key))?;
-    printer.print(&mut batch)?;
+    let mut print = |batch: &mut Vec<String>| {
+        let wanted = batch.iter().map(|text| lookup.wanted(text)).collect::<Result<Vec<_>, _>>()?;
+        let blocks = lookup.get(&wanted)?;
+        batch.drain(..).zip(blocks).try_for_each(|(key, found)| printer.print_found(&key, found, Form::Hex))
+    };
+    each_key(keys, &stop, |key| {
+        batch.push(key);
+        if batch.len() < BATCH { Ok(()) } else { print(&mut batch) }
+    })?;
+    print(&mut batch)?;
     printer.out.flush()?;
     let hint = "check the CID, and --key if the database has no BEDLOAD.json";
     all_found(db, printer.missing, printer.requested, hint)
@@ -191,42 +198,24 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
         }
         .into());
     }
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    // Of those that are missing: how many are numbers, and the first of them.
-    let (mut requested, mut missing, mut lost, mut first_lost) = (0, 0, 0, None);
+    let mut printer = Printer::new(args, globals);
+    // How many of the missing keys are numbers, and the first of them.
+    let (mut lost, mut first_lost) = (0, None);
     let mut print = |key: String| {
         let found = lookup.get(&key)?;
         if let (Some(number), None) = (number(&key), &found) {
             first_lost.get_or_insert(number);
             lost += 1;
         }
-        requested += 1;
-        missing += u64::from(found.is_none());
-        let form = args.form_or(Form::Json);
-        if globals.json {
-            let content = match (form, &found) {
-                (_, None) => ("block", serde_json::Value::Null),
-                (Form::Json, Some(found)) => ("block", header_fields(lookup, found)),
-                (Form::Hex | Form::Raw, Some(found)) => ("hex", HEXLOWER.encode(&found.block).into()),
-            };
-            let line = document(&key, found.as_ref().map(|found| &found.block[..]), content);
-            writeln!(out, "{}", shown_json(&line.to_string()))?;
-            return Ok(());
-        }
-        match (form, found) {
-            // On standard error: standard output has blocks and nothing else.
-            (_, None) => not_found(&key),
-            (Form::Raw, Some(found)) => out.write_all(&found.block)?,
-            (Form::Hex, Some(found)) => writeln!(out, "{}", HEXLOWER.encode(&found.block))?,
-            (Form::Json, Some(found)) => writeln!(out, "{}", shown_json(&header_fields(lookup, &found).to_string()))?,
-        }
-        anyhow::Ok(())
+        let json = |found: &FoundBlock| header_fields(lookup, found).to_string();
+        printer.print(&key, found.as_ref().map(|found| (found, &found.block[..])), Form::Json, json, |_| None)
     };
     each_key(keys, stop, |key| match numbers(&key, db, lookup)? {
         Some(mut numbers) => numbers.try_for_each(|number| print(number.to_string())),
         None => print(key),
     })?;
-    out.flush()?;
+    printer.out.flush()?;
+    let Printer { requested, missing, .. } = printer;
     match (first_lost, lookup.bounds()?) {
         (Some(number), Some((first, last))) if (u64::from(first)..=u64::from(last)).contains(&number) => {
             Err(Error::NotFound {
@@ -262,7 +251,7 @@ fn id_hint(lookup: &BlockLookup) -> &'static str {
     }
 }
 
-/// The numbers that a key such as `1-5` or `head` stands for; `None` for every other key.
+/// The numbers of a key such as `1-5` or `head`; `None` for other keys.
 fn numbers(key: &str, db: &Path, lookup: &BlockLookup) -> anyhow::Result<Option<RangeInclusive<u32>>> {
     let range = key.trim().split_once('-').and_then(|(from, to)| Some((number(from)?, number(to)?)));
     if range.is_none() && key.trim() != "head" {
@@ -296,64 +285,59 @@ fn not_there(db: &Path, what: &str, (first, last): (u32, u32)) -> Error {
     }
 }
 
-struct Printer<'a, W: Write> {
+/// Prints blocks on standard output.
+struct Printer<'a> {
     args: &'a Args,
     globals: &'a Globals,
-    out: W,
-    lookup: Lookup,
+    out: BufWriter<StdoutLock<'static>>,
     requested: u64,
     missing: u64,
 }
 
-impl<W: Write> Printer<'_, W> {
-    fn add(&mut self, batch: &mut Vec<String>, key: String) -> anyhow::Result<()> {
-        batch.push(key);
-        if batch.len() >= BATCH {
-            self.print(batch)?;
-        }
-        Ok(())
+impl<'a> Printer<'a> {
+    fn new(args: &'a Args, globals: &'a Globals) -> Self {
+        Self { args, globals, out: BufWriter::new(std::io::stdout().lock()), requested: 0, missing: 0 }
     }
 
-    fn print(&mut self, batch: &mut Vec<String>) -> anyhow::Result<()> {
-        let wanted = batch.iter().map(|text| self.lookup.wanted(text)).collect::<Result<Vec<_>, _>>()?;
-        let blocks = self.lookup.get(&wanted)?;
-        for (text, found) in batch.drain(..).zip(blocks) {
-            self.print_one(&text, found, Form::Hex)?;
-        }
-        Ok(())
+    /// Prints a block of a CAR.
+    fn print_found(&mut self, key: &str, found: Option<Found>, default: Form) -> anyhow::Result<()> {
+        let json = |Found { block, codec }: &Found| to_json_with_names(*codec, block);
+        let header = |Found { block, codec }: &Found| header_with_names(*codec, block);
+        self.print(key, found.as_ref().map(|found| (found, &found.block[..])), default, json, header)
     }
 
-    /// Prints what was found under a key, in the form that the options name, or in `default`.
-    fn print_one(&mut self, key: &str, found: Option<Found>, default: Form) -> anyhow::Result<()> {
+    /// Prints the block of a key in the form that the options name, or in `default`. With `--json` the `header` is added,
+    /// unless a form was chosen: readers want its fields more often than its bytes.
+    fn print<T>(
+        &mut self,
+        key: &str,
+        found: Option<(&T, &[u8])>,
+        default: Form,
+        json: impl Fn(&T) -> String,
+        header: impl Fn(&T) -> Option<String>,
+    ) -> anyhow::Result<()> {
         self.requested += 1;
         self.missing += u64::from(found.is_none());
         let form = self.args.form_or(default);
         if self.globals.json {
-            let content = match (form, &found) {
+            let content = match (form, found) {
                 (_, None) => ("block", serde_json::Value::Null),
-                (Form::Json, Some(Found { block, codec })) => {
-                    ("block", serde_json::from_str(&to_json_with_names(*codec, block))?)
-                }
-                (Form::Hex | Form::Raw, Some(found)) => ("hex", HEXLOWER.encode(&found.block).into()),
+                (Form::Json, Some((found, _))) => ("block", serde_json::from_str(&json(found))?),
+                (Form::Hex | Form::Raw, Some((_, block))) => ("hex", HEXLOWER.encode(block).into()),
             };
-            let mut line = document(key, found.as_ref().map(|found| &found.block[..]), content);
-            // What a header says is wanted more often than its bytes.
-            let header = found.filter(|_| self.args.form.is_none() && !self.args.raw);
-            if let Some(header) = header.and_then(|Found { block, codec }| header_with_names(codec, &block)) {
+            let mut line = document(key, found.map(|(_, block)| block), content);
+            let is_default = self.args.form.is_none() && !self.args.raw;
+            if let Some(header) = found.filter(|_| is_default).and_then(|(found, _)| header(found)) {
                 line["block"] = serde_json::from_str(&header)?;
             }
-            writeln!(self.out, "{}", shown_json(&line.to_string()))?;
-            return Ok(());
+            return Ok(writeln!(self.out, "{}", shown_json(&line.to_string()))?);
         }
-        match (form, found) {
-            // On standard error: standard output has blocks and nothing else.
+        Ok(match (form, found) {
+            // On standard error: standard output has only blocks.
             (_, None) => not_found(key),
-            (Form::Raw, Some(found)) => self.out.write_all(&found.block)?,
-            (Form::Hex, Some(found)) => writeln!(self.out, "{}", HEXLOWER.encode(&found.block))?,
-            (Form::Json, Some(found)) => {
-                writeln!(self.out, "{}", shown_json(&to_json_with_names(found.codec, &found.block)))?;
-            }
-        }
-        Ok(())
+            (Form::Raw, Some((_, block))) => self.out.write_all(block)?,
+            (Form::Hex, Some((_, block))) => writeln!(self.out, "{}", HEXLOWER.encode(block))?,
+            (Form::Json, Some((found, _))) => writeln!(self.out, "{}", shown_json(&json(found)))?,
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! `bedload import`: a snapshot becomes a database.
+//! `bedload import`: loads a snapshot into a database.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,6 @@ use crate::blocks::chain::Id;
 use crate::bundle::{self, PublishedImport, Signer};
 use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions, PlanChoice};
 use crate::preset::Overrides;
-use crate::report::DryRun;
 use crate::sort::key::KeyLayout;
 use crate::sort::shard::Shard;
 use crate::source::block_log::TornTail;
@@ -17,8 +16,9 @@ use crate::{Error, ImportOptions, Outcome};
 use super::bundle::password;
 use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
+use crate::cli::output::Document;
 use crate::cli::places::{Places, places};
-use crate::cli::render::{self, screen};
+use crate::cli::render;
 use crate::cli::source_list::{self, Names};
 use crate::cli::values::{self, Checkpoints};
 use crate::cli::{output, progress, shard, signals};
@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Memory", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
     /// Place of blocks: auto, memory, spill (files) or source
-    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = values::plan_choice(),
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = clap::value_parser!(PlanChoice),
           help_heading = "Memory", hide_short_help = true)]
     pub plan: PlanChoice,
 
@@ -74,7 +74,7 @@ pub struct Args {
     pub options_file: Option<PathBuf>,
 
     /// Format of the source: auto, car or block-log
-    #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = values::source_format(),
+    #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = clap::value_parser!(Format),
           help_heading = "Source", hide_short_help = true)]
     pub format: Format,
     /// Check hash, links (a log's links alone) or none
@@ -86,22 +86,22 @@ pub struct Args {
     pub checksum: Option<String>,
 
     /// If blocks are missing: ignore, roots, check or require
-    #[arg(long, value_name = "HOW", default_value = "ignore", hide_possible_values = true, value_parser = values::links(),
+    #[arg(long, value_name = "HOW", default_value = "ignore", hide_possible_values = true, value_parser = clap::value_parser!(Links),
           help_heading = "CARs")]
     pub links: Links,
     /// Store blocks under their cid, multihash or digest [default: cid]
-    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = values::key_layout(),
+    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = clap::value_parser!(KeyLayout),
           help_heading = "CARs", hide_short_help = true)]
     pub key: Option<KeyLayout>,
     /// The column family of the blocks [default: default]
     #[arg(long, value_name = "NAME", help_heading = "CARs", hide_short_help = true)]
     pub column_family: Option<String>,
     /// F3 data: store or skip
-    #[arg(long, value_name = "WHAT", default_value = "store", hide_possible_values = true, value_parser = values::f3(),
+    #[arg(long, value_name = "WHAT", default_value = "store", hide_possible_values = true, value_parser = clap::value_parser!(F3Data),
           help_heading = "CARs", hide_short_help = true)]
     pub f3: F3Data,
     /// Null padding is an error or the end (eof)
-    #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = values::null_padding(),
+    #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = clap::value_parser!(NullPadding),
           help_heading = "CARs", hide = true)]
     pub null_padding: NullPadding,
     /// Accept a file that holds several CARs, one after the other
@@ -133,7 +133,7 @@ pub struct Args {
     #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Block logs", hide_short_help = true)]
     pub checkpoint: Vec<Checkpoints>,
     /// If a log ends inside a block: error or trim
-    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = values::tail(),
+    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = clap::value_parser!(TornTail),
           help_heading = "Block logs", hide = true)]
     pub tail: TornTail,
     /// Unknown operations: error or skip
@@ -196,26 +196,18 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let interrupted = options.db.clone();
     signals::cancel_with_hint(&options.stop, move || load::hint_after_interruption(&interrupted))?;
-    let observer = progress::renderer(globals);
-    let outcome = match &args.bundle {
+    let outcome = progress::show(globals, |observer| match &args.bundle {
         Some(to) if !options.dry_run => {
-            let options = PublishedImport { import: options, to: to.clone(), signer };
-            bundle::import(&options, observer.as_ref())
+            bundle::import(&PublishedImport { import: options, to: to.clone(), signer }, observer)
         }
-        _ => crate::import(&options, observer.as_ref()),
-    };
-    observer.finish();
+        _ => crate::import(&options, observer),
+    });
     let (outcome, report_file) = report_file.or_error(outcome.map_err(|error| names.explain(error)))?;
-    let on_stdout = report_file.is_stdout();
     match outcome {
         Outcome::Planned(dry_run) => {
-            let document = plan_document(&dry_run)?;
-            report_file.write(&document)?;
-            match globals.json {
-                true => output::print_json(&document)?,
-                false if on_stdout => {}
-                false => screen::print(&format!("{}\n", dry_run.describe()), 2)?,
-            }
+            let document = Document { schema: "bedload-plan-2", content: &dry_run };
+            let text = format!("{}\n", dry_run.describe());
+            report_file.write(&document, || output::print(&document, &text, 2, globals))?;
             Ok(dry_run.plan.check_space()?)
         }
         Outcome::Imported(report) => {
@@ -226,28 +218,10 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
                     (done, "use the database as it is: its BEDLOAD.json has the same report")
                 }
             };
-            output::report_done(done, use_it, || {
-                report_file.write(&report)?;
-                if globals.json {
-                    return output::print_json(&report);
-                }
-                if !on_stdout {
-                    screen::print(&render::import::text(&report), 10)?;
-                }
-                Ok(())
-            })
+            let print = || output::print(&report, &render::import::text(&report), 10, globals);
+            output::report_done(done, use_it, || report_file.write(&report, print))
         }
     }
-}
-
-/// The result of a dry run with its schema.
-fn plan_document(dry_run: &DryRun) -> anyhow::Result<serde_json::Value> {
-    let mut document = serde_json::json!({ "schema": "bedload-plan-2" });
-    if let (Some(fields), serde_json::Value::Object(plan)) = (document.as_object_mut(), serde_json::to_value(dry_run)?)
-    {
-        fields.extend(plan);
-    }
-    Ok(document)
 }
 
 /// Name of the unfinished work when no database remains: the place and the shard.

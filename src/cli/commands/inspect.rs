@@ -1,18 +1,19 @@
-//! `bedload inspect`: what is in a snapshot.
+//! `bedload inspect`: shows the contents of a snapshot.
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::load::{Format, snapshots_in};
+use crate::read::Resources;
 use crate::read::inspect::{InspectOptions, inspect, list, trim_hint};
 use crate::source::car::NullPadding;
 use crate::source::remote::{is_remote, shown_path as shown};
 
-use crate::cli::args::{NetworkArgs, ResourceArgs};
+use crate::cli::args::{NetworkArgs, RESTARTS};
 use crate::cli::globals::Globals;
-use crate::cli::render::{self, numbers::counted, screen};
-use crate::cli::{output, progress, values};
+use crate::cli::render::{self, numbers::counted};
+use crate::cli::{output, progress, signals};
 
 /// Show what is in a snapshot without loading it
 ///
@@ -30,7 +31,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "full")]
     pub list: bool,
     /// Meaning of null padding after the blocks: error, or eof for their end
-    #[arg(long, value_name = "MEANING", default_value = "error", value_parser = values::null_padding())]
+    #[arg(long, value_name = "MEANING", default_value = "error")]
     pub null_padding: NullPadding,
 
     /// Directory of Hive's dictionaries, for a block log that needs them
@@ -38,7 +39,7 @@ pub struct Args {
     pub dictionaries: Option<PathBuf>,
 
     #[command(flatten)]
-    pub resources: ResourceArgs,
+    pub resources: Resources,
     #[command(flatten)]
     pub network: NetworkArgs,
 }
@@ -55,7 +56,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = InspectOptions::new(&args.source);
     options.full = args.full;
     options.null_padding = args.null_padding;
-    options.resources = args.resources.resources()?;
+    options.resources.clone_from(&args.resources);
+    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
     options.dictionaries.clone_from(&args.dictionaries);
     options.network = args.network.options(Some(&args.source))?;
     // Each CAR of a directory is inspected, and the first damage reported at the end.
@@ -79,43 +81,25 @@ fn sources(source: &Path) -> crate::Result<Vec<PathBuf>> {
 }
 
 fn inspect_one(options: &InspectOptions, args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    // What is said of it below has no secrets.
+    // Messages below must not contain secrets.
     let source = shown(&options.source);
     if args.list {
-        list(options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?;
-        return Ok(());
+        return Ok(list(options, &mut BufWriter::with_capacity(256 << 10, std::io::stdout().lock()))?);
     }
-    let report = if args.full {
-        let observer = progress::renderer(globals);
-        let report = inspect(options, observer.as_ref());
-        observer.finish();
-        report?
-    } else {
-        inspect(options, &crate::progress::Silent)?
+    let report = match args.full {
+        true => progress::show(globals, |observer| inspect(options, observer))?,
+        false => inspect(options, &crate::progress::Silent)?,
     };
-    if globals.json {
-        output::print_json(&report)?;
-    } else {
-        screen::print(&render::inspect::text(&report), 10)?;
-    }
+    output::print(&report, &render::inspect::text(&report), 10, globals)?;
     if report.valid {
         return Ok(());
     }
-    if let Some(log) = &report.log {
-        let last = log.last.as_ref().map_or(0, |last| last.number);
-        return Err(Error::VerificationFailed {
-            action: "inspect",
-            path: source.clone(),
-            problems: "a torn tail".into(),
-            hint: trim_hint(&source, last),
-        }
-        .into());
-    }
-    Err(Error::VerificationFailed {
-        action: "inspect",
-        path: source.clone(),
-        problems: counted(report.bad_blocks.unwrap_or(0), "bad block", "bad blocks"),
-        hint: "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
-    }
-    .into())
+    let (problems, hint) = match &report.log {
+        Some(log) => ("a torn tail".into(), trim_hint(&source, log.last.as_ref().map_or(0, |last| last.number))),
+        None => (
+            counted(report.bad_blocks.unwrap_or(0), "bad block", "bad blocks"),
+            "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
+        ),
+    };
+    Err(Error::VerificationFailed { action: "inspect", path: source, problems, hint }.into())
 }

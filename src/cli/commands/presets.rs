@@ -1,4 +1,4 @@
-//! `bedload presets`: what there is to choose from, and what each choice does.
+//! `bedload presets`: lists, shows, explains and compares presets.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -11,7 +11,6 @@ use clap::Subcommand;
 use crate::cli::args::OverrideArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render::presets::{self as render, Listed};
-use crate::cli::render::screen;
 use crate::cli::{output, values};
 
 /// Show the sets of RocksDB options that an import can take
@@ -79,10 +78,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         Some(What::Explain { preset, over }) => {
             let resolved = explained(preset.as_deref(), over.overrides())?;
             let explained = preset::explain(&resolved);
-            if globals.json {
-                return output::print_json(&explained);
-            }
-            Ok(screen::print(&explained.to_string(), 2)?)
+            output::print(&explained, &explained.to_string(), 2, globals)
         }
         Some(What::Diff { a, b }) => diff(a, b, globals),
     }

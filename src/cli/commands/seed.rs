@@ -1,4 +1,4 @@
-//! `bedload seed`: a bundle becomes a database.
+//! `bedload seed`: makes a database from a bundle.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::{Error, ImportOptions};
 
 use crate::cli::args::{NetworkArgs, OverrideArgs};
 use crate::cli::globals::Globals;
-use crate::cli::render::{self, screen};
+use crate::cli::render;
 use crate::cli::{output, progress, signals, values};
 
 /// Make a database of a bundle that `bedload bundle` has published
@@ -79,21 +79,12 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let (options, report_file) = report_file.or_error(options(args, places))?;
     let interrupted = options.import.db.clone();
     signals::cancel_with_hint(&options.import.stop, move || load::hint_after_interruption(&interrupted))?;
-    let observer = progress::renderer(globals);
-    let outcome = seed(&options, observer.as_ref());
-    observer.finish();
+    let outcome = progress::show(globals, |observer| seed(&options, observer));
     let (report, report_file) = report_file.or_error(outcome)?;
-    let on_stdout = report_file.is_stdout();
     let done = format!("the database {} is complete", report.db);
+    let print = || output::print(&report, &render::bundle::seeded(&report), 10, globals);
     output::report_done(done, "use the database as it is: its BEDLOAD.json has the same report", || {
-        report_file.write(&report)?;
-        if globals.json {
-            return output::print_json(&report);
-        }
-        if !on_stdout {
-            screen::print(&render::bundle::seeded(&report), 10)?;
-        }
-        Ok(())
+        report_file.write(&report, print)
     })
 }
 

@@ -26,13 +26,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.digest = args.digest;
     options.resources.threads = args.threads.map(usize::from);
     signals::cancel_on_signals(&options.resources.stop, "run the same command again; it starts over")?;
-    let report = if args.digest {
-        let observer = progress::renderer(globals);
-        let report = stat(&options, observer.as_ref());
-        observer.finish();
-        report?
-    } else {
-        stat(&options, &crate::progress::Silent)?
+    let report = match args.digest {
+        true => progress::show(globals, |observer| stat(&options, observer))?,
+        false => stat(&options, &crate::progress::Silent)?,
     };
     if globals.json {
         return output::print_json(&report);

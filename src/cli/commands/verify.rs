@@ -1,16 +1,13 @@
-//! `bedload verify`: is a database valid?
-
-use std::path::PathBuf;
+//! `bedload verify`: verifies a database.
 
 use crate::report::{ProblemKind, VerifyReport, VerifyVerdict};
-use crate::source::car::NullPadding;
 use crate::{Error, VerifyOptions};
 
-use crate::cli::args::{DatabaseArgs, LocationArgs, NetworkArgs, ResourceArgs};
+use crate::cli::args::{DatabaseArgs, NetworkArgs, RESTARTS};
 use crate::cli::globals::Globals;
 use crate::cli::output::{self, NotConfirmed};
 use crate::cli::render::{self, numbers::counted, screen};
-use crate::cli::{progress, values};
+use crate::cli::{progress, signals};
 
 /// Check a database: files, every value against its key, and the whole against its record or its source
 ///
@@ -22,47 +19,24 @@ use crate::cli::{progress, values};
 pub struct Args {
     #[command(flatten)]
     pub database: DatabaseArgs,
-    /// Check only so many records, picked at random, instead of all
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "against")]
-    pub sample: Option<u64>,
-    /// Compare with a snapshot, record by record, in both directions
-    #[arg(long, value_name = "SNAPSHOT")]
-    pub against: Option<PathBuf>,
-    /// Accept records that a node has added; without --against nothing shows that none of the import is missing
-    #[arg(long)]
-    pub allow_extra: bool,
-    /// Meaning of null padding in that snapshot: error or eof; defaults to the import's
-    #[arg(long, value_name = "MEANING", value_parser = values::null_padding(), requires = "against", hide_short_help = true)]
-    pub null_padding: Option<NullPadding>,
-
     #[command(flatten)]
-    pub resources: ResourceArgs,
-    #[command(flatten)]
-    pub location: LocationArgs,
+    pub options: VerifyOptions,
     #[command(flatten)]
     pub network: NetworkArgs,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    if args.against.is_none() && (args.resources.memory.is_some() || args.resources.work_dir.is_some()) {
+    let mut options = args.options.clone().db(args.database.path());
+    if options.against.is_none() && (options.resources.memory.is_some() || options.resources.work_dir.is_some()) {
         return Err(Error::Usage {
             reason: "--memory and --work-dir are for the comparison with a snapshot".into(),
             hint: "leave them out, or name the snapshot with --against".into(),
         }
         .into());
     }
-    let mut options = VerifyOptions::new(args.database.path());
-    options.sample = args.sample;
-    options.against.clone_from(&args.against);
-    options.allow_extra = args.allow_extra;
-    options.null_padding = args.null_padding;
-    options.network = args.network.options(args.against.as_deref())?;
-    options.resources = args.resources.resources()?;
-    options.location = args.location.location();
-    let observer = progress::renderer(globals);
-    let outcome = crate::verify(&options, observer.as_ref());
-    observer.finish();
-    let report = outcome?;
+    options.network = args.network.options(options.against.as_deref())?;
+    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    let report = progress::show(globals, |observer| crate::verify(&options, observer))?;
     if globals.json {
         output::print_json(&report)?;
     } else {
@@ -76,23 +50,23 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         screen::print_colored(&render::verify::verdict(&report), 10, color)?;
     }
     if report.valid {
-        return may_lack_records(&report, args);
+        return check_confirmed(&report, &options);
     }
     Err(Error::VerificationFailed {
         action: "verify",
-        path: args.database.path().to_owned(),
+        path: options.db,
         problems: counted(report.problems.total, "problem", "problems"),
         hint: hint(&report),
     }
     .into())
 }
 
-/// Fails where imported records may be missing: a node has written to the database, and nothing confirms the import.
-fn may_lack_records(report: &VerifyReport, args: &Args) -> anyhow::Result<()> {
+/// Fails if imported records may be missing: a node has written to the database, and nothing confirms the import.
+fn check_confirmed(report: &VerifyReport, options: &VerifyOptions) -> anyhow::Result<()> {
     let is_whole = report.recorded.as_ref().is_some_and(|recorded| recorded.whole);
     match &report.not_confirmed {
-        Some(reason) if is_whole && report.sample.is_none() && !args.allow_extra => {
-            Err(NotConfirmed { path: args.database.path().to_owned(), reason: reason.clone() }.into())
+        Some(reason) if is_whole && report.sample.is_none() && !options.allow_extra => {
+            Err(NotConfirmed { path: options.db.clone(), reason: reason.clone() }.into())
         }
         _ => Ok(()),
     }

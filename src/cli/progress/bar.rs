@@ -1,14 +1,13 @@
-//! The bar: one line at the bottom of a terminal, drawn by indicatif; a finished phase prints its own line above it.
+//! The bar: one line at the bottom of a terminal, drawn by indicatif. Messages are printed above it.
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::progress::{Event, Observer, Sample};
+use crate::progress::Event;
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::line::{self, INDENT};
-use super::rate::Rate;
 use super::status::Status;
 use crate::cli::log::{self, Level};
 use crate::cli::render::numbers::{elapsed, percent};
@@ -19,7 +18,7 @@ use crate::report::shown_in_line;
 const SHORT: f64 = 0.15;
 
 /// Columns at the end of the line that stay free. Indicatif pads its line to the last column of its target; there the
-/// `^C` that a terminal echoes would begin another line, and the bar above it would stay.
+/// `^C` that a terminal echoes would begin another line.
 const FREE: u16 = 4;
 
 /// Columns beside the time, the bar and the rates: name, brackets, percent, and spaces.
@@ -31,18 +30,14 @@ const SMALL_BAR: usize = 6;
 /// The least columns of the bar itself.
 const LEAST_BAR: usize = 2;
 
-/// The one bar of the process: the thread of the signals uses it, too.
-static SHOWN: Mutex<Shown> = Mutex::new(Shown::Nothing);
+/// The one bar of the process; the thread of the signals uses it, too.
+static BAR: Mutex<Bar> = Mutex::new(Bar::Hidden);
 
-enum Shown {
-    Nothing,
-    Bar(ProgressBar),
-    /// No more bar until the end of the process.
-    Over,
-}
-
-fn shown() -> MutexGuard<'static, Shown> {
-    SHOWN.lock()
+enum Bar {
+    Hidden,
+    Shown(ProgressBar),
+    /// No bar until the end of the process.
+    Removed,
 }
 
 /// Prints a line on standard error, above the bar if there is one.
@@ -50,15 +45,23 @@ pub fn print_above(text: &str) {
     if log::is_json() {
         return log::write(Level::Info, text, serde_json::Value::Null);
     }
-    // A terminal that is gone must not stop an import.
+    // A closed terminal must not stop an import.
     let print = || drop(io::stderr().write_all(format!("{text}\n").as_bytes()));
-    match &*shown() {
-        Shown::Bar(bar) => bar.suspend(print),
-        Shown::Nothing | Shown::Over => print(),
+    match &*BAR.lock() {
+        Bar::Shown(bar) => bar.suspend(print),
+        Bar::Hidden | Bar::Removed => print(),
     }
 }
 
-/// Prints the line of an event, if it has one, broken where the terminal is narrower. Text from outside is escaped.
+/// Prints a warning, above the bar if there is one.
+pub fn print_warning(message: &str) {
+    match log::is_json() {
+        true => log::write(Level::Warning, message, serde_json::Value::Null),
+        false => print_above(&format!("warning: {}", shown_in_line(message))),
+    }
+}
+
+/// Prints the line of an event, if it has one, broken to fit the terminal. Text from outside is escaped.
 pub fn print_event(event: &Event) {
     match (event, line::text(event)) {
         (_, None) => {}
@@ -68,80 +71,54 @@ pub fn print_event(event: &Event) {
     }
 }
 
-/// [`print_above`] for a message that follows a signal.
+/// Prints a message that follows a signal, below the `^C` that the terminal echoed.
 pub fn print_after_signal(text: &str) {
-    let has_bar = matches!(*shown(), Shown::Bar(_));
-    // Below the `^C` that the terminal echoed.
+    let has_bar = matches!(*BAR.lock(), Bar::Shown(_));
     let break_line = if !has_bar && io::stderr().is_terminal() { "\n" } else { "" };
     print_above(&format!("{break_line}{text}"));
 }
 
-/// Removes the bar, for good.
-pub fn clear() {
-    if let Shown::Bar(bar) = std::mem::replace(&mut *shown(), Shown::Over) {
+/// Hides the bar until there is a new status.
+pub fn hide() {
+    let mut shown = BAR.lock();
+    if let Bar::Shown(bar) = &*shown {
         bar.finish_and_clear();
+        *shown = Bar::Hidden;
     }
 }
 
-/// Shows progress as a bar.
-pub struct Bar {
-    rate: Mutex<Rate>,
-    color: bool,
+/// Removes the bar for good.
+pub fn clear() {
+    hide();
+    *BAR.lock() = Bar::Removed;
 }
 
-impl Bar {
-    pub fn new(color: bool) -> Self {
-        Self { rate: Mutex::default(), color }
-    }
-}
-
-impl Observer for Bar {
-    fn event(&self, event: &Event) {
-        if let Event::PhaseDone { .. } = event {
-            let mut shown = shown();
-            if let Shown::Bar(bar) = &*shown {
-                bar.finish_and_clear();
-                *shown = Shown::Nothing;
-            }
-        }
-        print_event(event);
-    }
-
-    fn sample(&self, sample: &Sample) {
-        let mut rate = self.rate.lock();
-        rate.add(*sample);
-        show(&rate.status(), self.color);
-    }
-}
-
-/// Shows the state of some work, in a bar that is made if there is none.
+/// Draws the status of the work.
 pub fn show(status: &Status, color: bool) {
-    let mut shown = shown();
-    if let Shown::Nothing = *shown
-        && status.seconds >= SHORT
-    {
-        *shown = Shown::Bar(bar(Box::new(Screen(Term::buffered_stderr()))));
+    let mut shown = BAR.lock();
+    if matches!(*shown, Bar::Hidden) && status.seconds >= SHORT {
+        *shown = Bar::Shown(new_bar(Term::buffered_stderr()));
     }
-    if let Shown::Bar(bar) = &*shown {
-        update(bar, status, Screen(Term::stderr()).width().into(), color);
+    if let Bar::Shown(bar) = &*shown {
+        draw(bar, status, Screen(Term::stderr()).width().into(), color);
     }
 }
 
-fn bar(terminal: Box<dyn TermLike>) -> ProgressBar {
-    ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::term_like(terminal))
+fn new_bar(terminal: impl TermLike + 'static) -> ProgressBar {
+    ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::term_like(Box::new(Screen(terminal))))
 }
 
 /// Draws `read     0:31 [=====>       ]  42 %  640.0 MiB/s, 12 s left`, in at most `columns`.
-fn update(bar: &ProgressBar, status: &Status, columns: usize, color: bool) {
+fn draw(bar: &ProgressBar, status: &Status, columns: usize, color: bool) {
     let (name, time) = (status.name, elapsed(status.seconds));
     let frame = FRAME + time.len();
     let room = columns.saturating_sub(frame);
-    // The bar gives way to the parts, down to what still shows a share.
+    // The bar shrinks first; parts are left out once it is small.
     let wanted = status.text(room.saturating_sub(SMALL_BAR)).chars().count().max(status.least_room());
     let width = (columns / 6).min(room.saturating_sub(wanted)).max(LEAST_BAR);
     let (on, off) = if color { ("\x1b[36m", "\x1b[0m") } else { ("", "") };
     // Braces are the template's own.
-    let text = |room: usize| status.text_with_curve(columns.saturating_sub(room)).replace('{', "{{").replace('}', "}}");
+    let text = |used: usize| status.text_with_curve(columns.saturating_sub(used)).replace('{', "{{").replace('}', "}}");
     let template = match status.done {
         None => format!("{name:<8} {time}  {}", text(11 + time.len())),
         Some(_) if columns < frame + width => format!("{name} {{percent}} %"),
@@ -201,14 +178,15 @@ impl<T: TermLike> TermLike for Screen<T> {
 
 #[cfg(test)]
 mod tests {
-    use crate::progress::Phase;
+    use super::*;
+    use crate::cli::progress::status::Rate;
+    use crate::progress::{Phase, Sample};
     use indicatif::InMemoryTerm;
 
-    use super::*;
-
-    fn sample(bytes: u64, total: Option<u64>) -> Sample {
-        Sample {
-            seconds: 10.0,
+    /// Draws a bar on a terminal and returns the text with the column of the cursor.
+    fn drawn(bytes: u64, total: Option<u64>, columns: u16) -> (String, usize) {
+        let sample = |seconds: f64, bytes| Sample {
+            seconds,
             phase: Phase::Read,
             bytes,
             total,
@@ -218,19 +196,15 @@ mod tests {
             network: None,
             interval_blocks_per_second: None,
             seconds_left: Some(12.0),
-        }
-    }
-
-    /// What is on a terminal of so many columns, and the column of the cursor.
-    fn drawn(sample: Sample, columns: u16) -> (String, usize) {
+        };
         let mut rate = Rate::default();
-        rate.add(Sample { seconds: sample.seconds - 1.0, bytes: 0, ..sample });
-        rate.add(sample);
+        rate.add(sample(9.0, 0));
+        rate.add(sample(10.0, bytes));
         let terminal = InMemoryTerm::new(5, columns);
-        let screen = Screen(terminal.clone());
-        let (bar, columns) = (bar(Box::new(screen)), columns.saturating_sub(FREE).into());
-        update(&bar, &rate.status(), columns, false);
-        update(&bar, &rate.status(), columns, false);
+        let bar = new_bar(terminal.clone());
+        for _ in 0..2 {
+            draw(&bar, &rate.status(), columns.saturating_sub(FREE).into(), false);
+        }
         terminal.write_str("|").expect("it is in memory");
         let text = terminal.contents();
         let cursor = text.lines().last().and_then(|line| line.chars().position(|c| c == '|')).expect("the cursor");
@@ -238,10 +212,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_leaves_the_end_of_every_terminal_free() {
+    fn line_fits_every_width() {
         for columns in 20..300 {
-            for sample in [sample(1 << 30, Some(3 << 30)), sample(1 << 30, None), sample(1 << 30, Some(1 << 30))] {
-                let (text, cursor) = drawn(sample, columns);
+            for total in [Some(3 << 30), None, Some(1 << 30)] {
+                let (text, cursor) = drawn(1 << 30, total, columns);
                 assert_eq!(text.lines().count(), 1, "{columns}: {text:?}");
                 assert_eq!(cursor, usize::from(columns - FREE), "{columns}: {text:?}");
             }
@@ -249,15 +223,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_shows_how_far_the_work_is() {
+    fn bar_shows_the_share_done() {
         assert_eq!(
-            drawn(sample(1 << 30, Some(2 << 30)), 80).0,
+            drawn(1 << 30, Some(2 << 30), 80).0,
             "read     0:10 [======>     ]  50 %  1.0 of 2.0 GiB, 1.0 GiB/s, 12 s left"
         );
-        assert_eq!(
-            drawn(sample(2 << 30, Some(2 << 30)), 60).0,
-            "read     0:10 [=========] 100 %  2.0 GiB/s, 12 s left"
-        );
-        assert_eq!(drawn(sample(1 << 30, None), 80).0, "read     0:10  1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left");
+        assert_eq!(drawn(2 << 30, Some(2 << 30), 60).0, "read     0:10 [=========] 100 %  2.0 GiB/s, 12 s left");
+        assert_eq!(drawn(1 << 30, None, 80).0, "read     0:10  1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left");
     }
 }

@@ -3,14 +3,15 @@
 use crate::progress::{Event, Phase};
 use crate::text::size::{counted, human};
 
+use super::status::has_counts;
 use crate::cli::render::numbers::{SHORT, throughput, took};
 
-/// The column behind the name of a phase.
+/// The column after the name of a phase.
 pub const INDENT: usize = 9;
 
-/// The line of an event; `None` where it has none.
+/// The line of an event; `None` if it has none.
 pub fn text(event: &Event) -> Option<String> {
-    let line = match event {
+    Some(match event {
         Event::Planned { plan } => format!("plan     {plan}"),
         Event::Resumed { source_bytes, built_files } => {
             let files = counted(*built_files, "SST file", "SST files");
@@ -25,30 +26,23 @@ pub fn text(event: &Event) -> Option<String> {
         }
         Event::Warning { message } => format!("warning: {message}"),
         _ => return None,
-    };
-    Some(line)
+    })
 }
 
-/// The line of a phase that is done; `None` where there is nothing to report.
+/// The line of a phase that is done; `None` if there is nothing to report.
 fn phase_done(phase: Phase, seconds: f64, (bytes, earlier): (u64, u64), blocks: u64) -> Option<String> {
-    let name = phase.name();
-    let took = format!("{:>8}", took(seconds));
+    let line = format!("{:<8} {:>8}", phase.name(), took(seconds));
     match phase {
         Phase::Plan => None,
         // Reading a log begins after its files were probed; a phase without bytes and blocks has nothing to report.
         Phase::Read | Phase::Build | Phase::Check if (bytes, blocks) == (0, 0) => None,
-        Phase::Read | Phase::Build | Phase::Check | Phase::Verify | Phase::Walk | Phase::Export | Phase::Generate => {
-            Some(format!(
-                "{name:<8} {took}  {}, {}, {}",
-                counted(blocks, "block", "blocks"),
-                human(bytes),
-                throughput(bytes.saturating_sub(earlier), seconds)
-            ))
-        }
         Phase::Ingest | Phase::Compact | Phase::Commit if seconds < SHORT => None,
-        Phase::Ingest | Phase::Compact | Phase::Commit | Phase::Measure | Phase::Sample => {
-            Some(format!("{name:<8} {took}"))
+        _ if has_counts(phase) => {
+            let (blocks, rate) =
+                (counted(blocks, "block", "blocks"), throughput(bytes.saturating_sub(earlier), seconds));
+            Some(format!("{line}  {blocks}, {}, {rate}", human(bytes)))
         }
+        _ => Some(line),
     }
 }
 
@@ -57,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_phase_without_bytes_and_blocks_leaves_no_line() {
+    fn empty_phase_has_no_line() {
         assert_eq!(phase_done(Phase::Read, 0.0, (0, 0), 0), None);
         assert_eq!(phase_done(Phase::Build, 0.1, (0, 0), 0), None);
         let line = "read        2.0 s  1,234 blocks, 8.0 MiB, 4.0 MiB/s";
@@ -65,13 +59,13 @@ mod tests {
     }
 
     #[test]
-    fn the_speed_is_that_of_this_run() {
+    fn speed_is_that_of_this_run() {
         let line = "read        2.0 s  1,234 blocks, 8.0 MiB, 1.0 MiB/s";
         assert_eq!(phase_done(Phase::Read, 2.0, (8 << 20, 6 << 20), 1234).as_deref(), Some(line));
     }
 
     #[test]
-    fn a_phase_of_no_time_is_left_out_or_in_milliseconds() {
+    fn short_phase_is_omitted_or_in_ms() {
         let line = "read        20 ms  1 block, 1.0 KiB, 50.0 KiB/s";
         assert_eq!(phase_done(Phase::Read, 0.02, (1 << 10, 0), 1).as_deref(), Some(line));
         assert_eq!(phase_done(Phase::Ingest, 0.04, (0, 0), 0), None);

@@ -1,8 +1,7 @@
-//! What watches a long command from outside: the file of `--metrics`, and systemd by `sd_notify`. Both show what the bar
-//! shows, once a second at most; no record waits for them.
+//! The file of `--metrics`, and systemd's `sd_notify`. Both are updated once per second at most.
 //!
 //! A thread of its own writes, so that a slow disk under the file delays nothing. It takes the lock of the figures each
-//! time: the watchdog ends a process that stands still or is stopped, not one that waits for a disk or a network.
+//! time: the watchdog ends a process that hangs or is stopped, not one that waits for a disk or a network.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -21,55 +20,52 @@ use crate::progress::{Event, Phase, Sample};
 use crate::{Error, Result};
 
 use super::bar;
-use super::rate::Rate;
 use super::status::Status;
-use crate::cli::log;
 use crate::cli::render::numbers::percent;
 
-/// The time between two writes of the file, and between two texts for systemd.
+/// The interval of updates.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The shortest time between two signs for the watchdog.
+/// The shortest interval of watchdog signals.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// The mode of the file: another user's collector reads it.
+/// The mode of the file, which another user's collector reads.
 const MODE: u32 = 0o644;
 
-/// What a file begins with that bedload has written.
+/// The beginning of each file that bedload wrote.
 const BEGINNING: &str = "# HELP bedload_";
 
-/// The most characters of a text for systemd.
+/// The most characters of a status for systemd.
 const STATUS: usize = 200;
 
-/// The one monitor of the process: signals and errors end it, too.
+/// The one monitor of the process. Signals and errors end it, too.
 static MONITOR: OnceLock<Monitor> = OnceLock::new();
 
 struct Monitor {
     figures: Mutex<Figures>,
-    /// Locked while it is written; `None` without one, or once the last text is in it.
+    /// Locked while it is written; `None` without one, or after the last write.
     file: Mutex<Option<PathBuf>>,
     is_ready: AtomicBool,
 }
 
-/// What is shown.
+/// The state of the command.
 struct Figures {
     command: String,
-    /// The label that tells the files of several imports apart: the file's name without its ending.
+    /// A label that distinguishes several imports: the file's name without its extension.
     name: String,
     start: SystemTime,
-    rate: Rate,
     last: Option<Sample>,
     phases: Vec<PhaseFigures>,
     resumed_bytes: Option<u64>,
     warnings: u64,
-    /// The number of the current run of a comparison, and of all.
+    /// The number of the current run of a comparison, and the number of runs.
     runs: Option<(u64, u64)>,
-    /// The state of a command that has no samples.
+    /// The status in words, and the share done.
     status: Option<(String, Option<f64>)>,
     ended: Option<(SystemTime, u8)>,
 }
 
-/// What a phase came to.
+/// The counters of a phase.
 struct PhaseFigures {
     phase: Phase,
     began: Instant,
@@ -80,7 +76,7 @@ struct PhaseFigures {
     total_blocks: Option<u64>,
 }
 
-/// Begins to watch the command `name`, if `--metrics` or systemd asks for it.
+/// Begins to monitor `command`, if `--metrics` or systemd requests it.
 ///
 /// # Errors
 /// [`Error::Usage`]: the file cannot be written, or is not one of bedload's; [`Error::Io`]: the system refuses a thread.
@@ -114,7 +110,7 @@ fn cause(error: &Error) -> String {
     std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"))
 }
 
-/// Refuses a file that something else may have written, which would be replaced, and a file inside a database.
+/// Refuses to replace a file of another program, and a file inside a database.
 fn check(path: &Path) -> Result<()> {
     if path.extension().is_none_or(|extension| extension != "prom") {
         return Err(Error::Usage {
@@ -151,7 +147,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     files::replace(path, text.as_bytes(), MODE)
 }
 
-/// A command has accepted its options and begins to work.
+/// Notes that the command has accepted its options and begins to work.
 pub fn ready() {
     if let Some(monitor) = MONITOR.get()
         && !monitor.is_ready.swap(true, Ordering::Relaxed)
@@ -167,19 +163,19 @@ pub fn event(event: &Event) {
     }
 }
 
-/// Takes the counters of the work.
-pub fn sample(sample: &Sample) {
+/// Takes the counters and the status of the work.
+pub fn sample(sample: &Sample, status: &Status) {
     if let Some(monitor) = MONITOR.get() {
-        monitor.figures.lock().sample(sample);
+        monitor.figures.lock().sample(sample, status);
     }
 }
 
-/// Whether anybody watches.
+/// True if there is a monitor.
 pub fn is_there() -> bool {
     MONITOR.get().is_some()
 }
 
-/// Takes the state of a command that has no counters, and which run of how many it is.
+/// Takes the status of a comparison, with the number of the current run and of all runs.
 pub fn status(status: &Status, runs: Option<(u64, u64)>) {
     if let Some(monitor) = MONITOR.get() {
         let mut figures = monitor.figures.lock();
@@ -188,7 +184,7 @@ pub fn status(status: &Status, runs: Option<(u64, u64)>) {
     }
 }
 
-/// A signal has come: the work ends within `time`.
+/// Notes a signal: the work ends within `time`.
 pub fn stopping(time: Duration) {
     if MONITOR.get().is_some() {
         let time = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
@@ -196,7 +192,7 @@ pub fn stopping(time: Duration) {
     }
 }
 
-/// The command ends with this code: the last text goes to the file.
+/// Notes the exit code, and writes the file for the last time.
 pub fn end(exit: u8) {
     let Some(monitor) = MONITOR.get() else { return };
     let mut figures = monitor.figures.lock();
@@ -206,19 +202,19 @@ pub fn end(exit: u8) {
         monitor.write_to(&path);
     }
     if exit == 0 {
-        // Also a command that was too short to say so before.
+        // A short command may not have done so yet.
         ready();
     }
     let status = format!("ended with exit code {exit}");
     notify(&[NotifyState::Stopping, NotifyState::Status(&status)]);
 }
 
-/// Tells systemd. Where nobody listens nothing is lost.
+/// Sends states to systemd. Errors are ignored: there may be no listener.
 fn notify(states: &[NotifyState<'_>]) {
     let socket = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
     let _ = match socket.as_bytes().strip_prefix(b"@") {
         None => sd_notify::notify(states),
-        // A socket without a path, as containers have it, which the crate does not know.
+        // An abstract socket, as in containers, which the crate does not support.
         Some(name) => SocketAddr::from_abstract_name(name).and_then(|address| {
             let message: String = states.iter().map(|state| format!("{state}\n")).collect();
             UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address).map(drop)
@@ -266,10 +262,7 @@ impl Monitor {
             && !WARNED.swap(true, Ordering::Relaxed)
         {
             let message = format!("the metrics are not up to date: {error}{}", cause(&error));
-            match log::is_json() {
-                true => log::write(log::Level::Warning, &message, serde_json::Value::Null),
-                false => bar::print_above(&format!("warning: {}", crate::report::shown_in_line(&message))),
-            }
+            bar::print_warning(&message);
         }
     }
 }
@@ -280,7 +273,6 @@ impl Figures {
             command: command.to_owned(),
             name: name.to_owned(),
             start: SystemTime::now(),
-            rate: Rate::default(),
             last: None,
             phases: Vec::new(),
             resumed_bytes: None,
@@ -317,87 +309,98 @@ impl Figures {
         }
     }
 
-    fn sample(&mut self, sample: &Sample) {
+    fn sample(&mut self, sample: &Sample, status: &Status) {
         let phase = self.phase(sample.phase);
         (phase.bytes, phase.total) = (sample.bytes, sample.total);
         (phase.blocks, phase.total_blocks) = (sample.blocks, sample.total_blocks);
         self.last = Some(*sample);
-        self.rate.add(*sample);
+        self.status = Some((in_words(status), status.done));
     }
 
     fn in_words(&self) -> String {
-        match &self.status {
-            Some((text, _)) => text.clone(),
-            None if self.last.is_some() => in_words(&self.rate.status()),
-            None => self.command.clone(),
-        }
+        self.status.as_ref().map_or(&self.command, |(text, _)| text).clone()
     }
 
     /// The text of the file.
     fn text(&self, now: SystemTime) -> String {
         let mut text = Text { name: escaped(&self.name), out: String::new() };
-        let last = self.last.filter(|_| self.ended.is_none());
-        let is_now = |phase: &PhaseFigures| last.is_some_and(|last| last.phase == phase.phase);
-        let of_phases = |value: fn(&PhaseFigures) -> Option<f64>| -> Vec<(&str, f64)> {
-            self.phases.iter().filter_map(|phase| Some((phase.phase.name(), value(phase)?))).collect()
-        };
-        let network = last.and_then(|last| last.network);
-        let backlog = last.and_then(|last| last.backlog);
-        let done = self.status.as_ref().map_or_else(|| last.and_then(|last| last.done()), |(_, done)| *done);
+        let is_running = self.ended.is_none();
+        let last = self.last.filter(|_| is_running);
+        // A comparison has no samples; its share remains.
+        let done = self.status.as_ref().filter(|_| last.is_some() || self.last.is_none()).and_then(|(_, done)| *done);
+        let (network, backlog) = (last.and_then(|last| last.network), last.and_then(|last| last.backlog));
+        let count = |value: Option<u64>| value.map(|value| value as f64);
 
         let what = format!("version=\"{}\",command=\"{}\"", env!("CARGO_PKG_VERSION"), escaped(&self.command));
         text.family("info", "The program and its command; always 1.", [(what, 1.0)]);
-        text.one("start_time_seconds", "When the command began, in seconds since 1970.", Some(seconds(self.start)));
-        text.one("update_time_seconds", "When this file was written, in seconds since 1970.", Some(seconds(now)));
-        text.one("running", "1 while the command runs, 0 once it has ended.", Some(f64::from(self.ended.is_none())));
-        let ended = self.ended;
-        text.one(
-            "end_time_seconds",
-            "When the command ended, in seconds since 1970.",
-            ended.map(|(at, _)| seconds(at)),
-        );
-        text.one(
-            "exit_code",
-            "The exit code, once the command has ended; 0 is success.",
-            ended.map(|(_, exit)| exit.into()),
-        );
-        text.one("warnings", "Warnings so far.", Some(self.warnings as f64));
-        let memory = resources::rss().map(|bytes| bytes as f64);
-        text.one("resident_memory_bytes", "Memory that the process has resident.", memory);
-        text.one("progress_ratio", "The share that is done, from 0 to 1, of the current phase, or of all runs.", done);
-        let left = last.and_then(|last| last.seconds_left);
-        text.one("remaining_seconds", "How long all phases that are left will take: an estimate.", left);
-        let resumed = self.resumed_bytes.map(|bytes| bytes as f64);
-        text.one("resumed_bytes", "Bytes of the source that an earlier run had read.", resumed);
-        let active: Vec<_> = self.phases.iter().map(|phase| (phase.phase.name(), f64::from(is_now(phase)))).collect();
-        text.phases("active", "1 for the current phase.", active);
-        let took = of_phases(|phase| Some(phase.seconds.unwrap_or_else(|| phase.began.elapsed().as_secs_f64())));
-        text.phases("seconds", "How long the phase has taken so far.", took);
-        let bytes = of_phases(|phase| Some(phase.bytes as f64));
-        text.phases("bytes", "Bytes done: of the source as stored while reading, of blocks while building.", bytes);
-        let total = of_phases(|phase| phase.total.map(|bytes| bytes as f64));
-        text.phases("expected_bytes", "Bytes of the whole phase; while reading, the size of the source.", total);
-        text.phases("blocks", "Blocks done.", of_phases(|phase| Some(phase.blocks as f64)));
-        let total = of_phases(|phase| phase.total_blocks.map(|blocks| blocks as f64));
-        text.phases("expected_blocks", "Blocks of the whole phase, where an index says so.", total);
-        let received = network.map(|network| network.received_bytes as f64);
-        text.one("network_received_bytes", "Bytes that have come over the network.", received);
-        let connections = network.map(|network| network.connections as f64);
-        text.one("network_connections", "Connections at once.", connections);
-        let waited = network.map(|network| network.waited_seconds);
-        text.one("network_wait_seconds", "How long the work has waited for the network.", waited);
-        let files = backlog.map(|backlog| backlog.level0_files as f64);
-        text.one("rocksdb_level0_files", "Files at level 0.", files);
-        let pending = backlog.map(|backlog| backlog.pending_bytes as f64);
-        text.one("rocksdb_pending_compaction_bytes", "Bytes that compactions have yet to move.", pending);
-        let runs = self.runs.map(|(number, _)| number as f64);
-        text.one("run_number", "The current run of a comparison, from 1 on.", runs);
-        text.one("expected_runs", "Runs of the comparison in all.", self.runs.map(|(_, of)| of as f64));
+        for (metric, help, value) in [
+            ("start_time_seconds", "When the command began, in seconds since 1970.", Some(seconds(self.start))),
+            ("update_time_seconds", "When this file was written, in seconds since 1970.", Some(seconds(now))),
+            ("running", "1 while the command runs, 0 once it has ended.", Some(f64::from(is_running))),
+            (
+                "end_time_seconds",
+                "When the command ended, in seconds since 1970.",
+                self.ended.map(|(at, _)| seconds(at)),
+            ),
+            (
+                "exit_code",
+                "The exit code, once the command has ended; 0 is success.",
+                self.ended.map(|(_, exit)| exit.into()),
+            ),
+            ("warnings", "Warnings so far.", Some(self.warnings as f64)),
+            ("resident_memory_bytes", "Memory that the process has resident.", count(resources::rss())),
+            ("progress_ratio", "The share that is done, from 0 to 1, of the current phase, or of all runs.", done),
+            (
+                "remaining_seconds",
+                "How long all phases that are left will take: an estimate.",
+                last.and_then(|last| last.seconds_left),
+            ),
+            ("resumed_bytes", "Bytes of the source that an earlier run had read.", count(self.resumed_bytes)),
+            ("network_received_bytes", "Bytes received over the network.", count(network.map(|it| it.received_bytes))),
+            ("network_connections", "Connections at once.", count(network.map(|it| it.connections))),
+            (
+                "network_wait_seconds",
+                "How long the work has waited for the network.",
+                network.map(|it| it.waited_seconds),
+            ),
+            ("rocksdb_level0_files", "Files at level 0.", count(backlog.map(|it| it.level0_files))),
+            (
+                "rocksdb_pending_compaction_bytes",
+                "Bytes that compactions have yet to move.",
+                count(backlog.map(|it| it.pending_bytes)),
+            ),
+            ("run_number", "The current run of a comparison, from 1 on.", count(self.runs.map(|(number, _)| number))),
+            ("expected_runs", "Runs of the comparison in all.", count(self.runs.map(|(_, of)| of))),
+        ] {
+            text.family(metric, help, value.map(|value| (String::new(), value)));
+        }
+        type Value = fn(&PhaseFigures, Option<Phase>) -> Option<f64>;
+        let phases: [(&str, &str, Value); 6] = [
+            ("active", "1 for the current phase.", |it, now| Some(f64::from(now == Some(it.phase)))),
+            ("seconds", "How long the phase has taken so far.", |it, _| {
+                Some(it.seconds.unwrap_or_else(|| it.began.elapsed().as_secs_f64()))
+            }),
+            ("bytes", "Bytes done: of the source as stored while reading, of blocks while building.", |it, _| {
+                Some(it.bytes as f64)
+            }),
+            ("expected_bytes", "Bytes of the whole phase; while reading, the size of the source.", |it, _| {
+                it.total.map(|bytes| bytes as f64)
+            }),
+            ("blocks", "Blocks done.", |it, _| Some(it.blocks as f64)),
+            ("expected_blocks", "Blocks of the whole phase, where an index says so.", |it, _| {
+                it.total_blocks.map(|blocks| blocks as f64)
+            }),
+        ];
+        for (metric, help, value) in phases {
+            let now = last.map(|last| last.phase);
+            let labelled = |it: &PhaseFigures| Some((format!("phase=\"{}\"", it.phase.name()), value(it, now)?));
+            text.family(&format!("phase_{metric}"), help, self.phases.iter().filter_map(labelled));
+        }
         text.out
     }
 }
 
-/// Families of metrics as Prometheus reads them.
+/// Metric families in Prometheus' text format.
 struct Text {
     name: String,
     out: String,
@@ -414,18 +417,9 @@ impl Text {
             self.out.push_str(&format!("bedload_{metric}{{name=\"{}\"{comma}{labels}}} {value}\n", self.name));
         }
     }
-
-    fn one(&mut self, metric: &str, help: &str, value: Option<f64>) {
-        self.family(metric, help, value.map(|value| (String::new(), value)));
-    }
-
-    fn phases(&mut self, metric: &str, help: &str, samples: Vec<(&str, f64)>) {
-        let samples = samples.into_iter().map(|(phase, value)| (format!("phase=\"{phase}\""), value));
-        self.family(&format!("phase_{metric}"), help, samples);
-    }
 }
 
-/// The value of a label between its quotes.
+/// Escapes the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -440,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_help_and_type_once_and_escapes_labels() {
+    fn metrics_have_help_once_and_escape_labels() {
         let mut figures = Figures::new("import", "a\"b\\c\nd");
         figures.event(&Event::Phase { phase: Phase::Read });
         let done = |phase| Event::PhaseDone { phase, seconds: 2.0, bytes: 1 << 33, blocks: 5, earlier_bytes: 0 };
@@ -464,16 +458,16 @@ mod tests {
         let all = metrics.len();
         metrics.sort_unstable();
         metrics.dedup();
-        assert_eq!(metrics.len(), all, "a family stands once");
+        assert_eq!(metrics.len(), all, "each family appears once");
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let value = line.rsplit_once(' ').and_then(|(_, value)| value.parse::<f64>().ok());
             assert!(value.is_some() && !line.contains('\r'), "{line}");
         }
-        assert!(!text.contains("bedload_network"), "what is not known is left out");
+        assert!(!text.contains("bedload_network"), "unknown values are omitted");
     }
 
     #[test]
-    fn a_running_command_has_no_exit_code() {
+    fn running_command_has_no_exit_code() {
         let text = Figures::new("import", "x").text(SystemTime::UNIX_EPOCH);
         assert!(text.contains("bedload_running{name=\"x\"} 1\n") && !text.contains("bedload_exit_code"), "{text}");
     }

@@ -1,5 +1,4 @@
-//! The progress of `bedload bench`: a line for each run that is over, and in between what the current one
-//! does and how long all of them will still take.
+//! Progress of comparisons: a line for each finished run, and the status of the current one.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,23 +20,23 @@ use crate::cli::log::{self, Level};
 use crate::cli::render::numbers::{duration, elapsed as time};
 use crate::cli::render::screen;
 
-/// Where the text of a run that ended begins, in columns.
+/// Column of the text of a finished run.
 const INDENT: usize = 8;
 
-/// The time between two looks at the current run.
+/// The interval of updates.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Shows runs as they begin, go on and end.
+/// Shows runs.
 pub struct Runs {
     style: ProgressStyle,
     now: Arc<Mutex<Option<Shown>>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// What goes on.
+/// The current work.
 enum Shown {
     Run(Now),
-    /// The snapshot comes from the network: bytes that have come, and all.
+    /// The download of the snapshot: bytes received, and all.
     Fetch(u64, u64),
 }
 
@@ -50,7 +49,7 @@ struct Now {
 }
 
 impl Runs {
-    /// For the command `name`.
+    /// Begins to show runs of the command `name`.
     pub fn new(name: &'static str, globals: &Globals) -> Self {
         monitor::ready();
         let (style, color) = (style(globals), globals.color_on_stderr());
@@ -76,7 +75,7 @@ impl Runs {
             }
         };
         let moves = matches!(style, ProgressStyle::Bar | ProgressStyle::Lines) || monitor::is_there();
-        // Where the system refuses a thread, only what begins and ends is shown.
+        // Without a thread, only the begin and the end of runs are shown.
         let ticker = moves.then(|| std::thread::Builder::new().spawn(tick).ok()).flatten();
         Self { style, now, ticker: ticker.map(|thread| (stop, thread)) }
     }
@@ -89,34 +88,13 @@ impl Runs {
             _ => bar::print_above(&screen::fit(&shown_in_line(text), INDENT, screen::stderr_columns())),
         }
     }
-
-    fn set(&self, step: &Step) {
-        let began = Instant::now();
-        let now = Now { step: step.clone(), began, action: "prepare", acts_since: began };
-        *self.now.lock() = Some(Shown::Run(now));
-    }
-
-    fn act(&self, action: &'static str) {
-        if let Some(Shown::Run(now)) = &mut *self.now.lock() {
-            (now.action, now.acts_since) = (action, Instant::now());
-        }
-    }
-}
-
-impl Runs {
-    fn fetch(&self, received: u64, bytes: u64) {
-        let before = self.now.lock().replace(Shown::Fetch(received, bytes));
-        if self.style == ProgressStyle::Json && before.is_none() {
-            self.print("", || json!({ "event": "fetch", "bytes": bytes }));
-        }
-    }
 }
 
 impl Drop for Runs {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
-            // It ends by itself, and its panic is no failure of the comparison.
+            // A panic in it is no failure of the comparison.
             let _ = thread.join();
         }
         if self.style == ProgressStyle::Bar {
@@ -126,7 +104,7 @@ impl Drop for Runs {
 }
 
 impl Shown {
-    /// The number of the current run, and of all.
+    /// The number of the current run, and the number of runs.
     fn runs(&self) -> Option<(u64, u64)> {
         match self {
             Self::Run(Now { step, .. }) => Some((step.number as u64, step.of as u64)),
@@ -178,7 +156,9 @@ impl Now {
 
 impl BenchObserver for Runs {
     fn begins(&self, step: &Step) {
-        self.set(step);
+        let began = Instant::now();
+        let now = Now { step: step.clone(), began, action: "prepare", acts_since: began };
+        *self.now.lock() = Some(Shown::Run(now));
         let Step { variant, round, warmup, number, of, expected, left, .. } = step;
         let seconds = |time: &Option<Duration>| time.map(|time| time.as_secs_f64());
         if self.style == ProgressStyle::Bar {
@@ -195,14 +175,19 @@ impl BenchObserver for Runs {
     }
 
     fn does(&self, action: &'static str) {
-        self.act(action);
+        if let Some(Shown::Run(now)) = &mut *self.now.lock() {
+            (now.action, now.acts_since) = (action, Instant::now());
+        }
         if self.style == ProgressStyle::Json {
             self.print("", || json!({ "event": "action", "action": action }));
         }
     }
 
     fn fetches(&self, received: u64, bytes: u64) {
-        self.fetch(received, bytes);
+        let before = self.now.lock().replace(Shown::Fetch(received, bytes));
+        if self.style == ProgressStyle::Json && before.is_none() {
+            self.print("", || json!({ "event": "fetch", "bytes": bytes }));
+        }
     }
 
     fn ends(&self, run: &Run) {
@@ -216,7 +201,7 @@ impl BenchObserver for Runs {
             }
             (None, None) => String::new(),
         };
-        // Without the line of its beginning it names itself.
+        // With a bar there was no line at its beginning.
         let name = if self.style == ProgressStyle::Bar { format!("{}: ", run.variant) } else { String::new() };
         self.print(&format!("        {name}{text}"), || {
             json!({
@@ -236,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_shows_what_it_does_and_what_is_left_of_all() {
+    fn run_shows_action_and_time_left() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         let step = Step {
             variant: "memtable".into(),
@@ -253,7 +238,7 @@ mod tests {
         assert_eq!(status.text(200), "run 7 of 12, memtable, round 2, import 0:07, 3:50 min left");
         assert_eq!(status.text(30), "run 7 of 12, 3:50 min left");
         assert!(status.done.is_some_and(|done| (done - 6.25 / 12.0).abs() < 0.01), "{status:?}");
-        // Longer than expected: what follows is not over for that.
+        // A run longer than expected does not shorten the following ones.
         let late = Now { began: Instant::now() - Duration::from_secs(100), step, ..now };
         assert!(late.status("bench", Duration::from_secs(300)).text(200).ends_with("3:20 min left"));
     }

@@ -1,53 +1,263 @@
-//! The state of some work as one line: what it is, for how long it has run, how far it is, and parts of which the least
-//! important ones are left out where there is no room.
+//! The state of the work as one line: name, time, share done, and parts with ranks. If there is no room, the least important
+//! parts are left out.
 
-/// The lowest rank of what should always be shown.
+use std::collections::VecDeque;
+
+use crate::progress::{Backlog, Network, Phase, Sample, Writes};
+use crate::text::size::{counted, human};
+
+use crate::cli::render::numbers::{done_of, duration, grouped, short, sparkline};
+
+/// The lowest rank of the parts that should always be shown.
 pub const NEEDED: u8 = 1;
+
+/// Seconds over which the current rate is measured.
+const WINDOW: f64 = 3.0;
+
+/// The most intervals of the curve.
+const CURVE: usize = 16;
 
 /// The state of some work.
 #[derive(Debug, Default)]
 pub struct Status {
-    /// What is done.
+    /// The name of the phase or command.
     pub name: &'static str,
     /// Seconds since the command began.
     pub seconds: f64,
-    /// The share of the work that is done, from 0 to 1, where that is known.
+    /// The share of the work that is done, from 0 to 1, if known.
     pub done: Option<f64>,
     /// The parts of the text with their ranks: 0, the time left, is the most important one.
     pub parts: Vec<(u8, String)>,
-    /// A curve, where there is room for it beside all parts.
+    /// A curve, shown if all parts fit.
     pub curve: Option<String>,
 }
 
 impl Status {
-    /// The parts without what does not fit into `room` columns.
+    /// The parts that fit into `room` columns.
     pub fn text(&self, room: usize) -> String {
-        let mut parts: Vec<&(u8, String)> = self.parts.iter().collect();
+        let mut most = u8::MAX;
         loop {
-            let text = joined(&parts);
-            let least = parts.iter().map(|(rank, _)| *rank).max().unwrap_or_default();
-            if text.chars().count() <= room || parts.is_empty() {
-                return text;
+            let text = self.join(most);
+            let least = self.parts.iter().map(|(rank, _)| *rank).filter(|rank| *rank <= most).max();
+            match least {
+                Some(least) if text.chars().count() > room => match least.checked_sub(1) {
+                    Some(rank) => most = rank,
+                    None => return String::new(),
+                },
+                _ => return text,
             }
-            parts.retain(|(rank, _)| *rank != least);
         }
     }
 
-    /// The same with the curve, where there is room for it.
+    /// The parts that fit, and the curve if there is room for everything.
     pub fn text_with_curve(&self, room: usize) -> String {
         let text = self.text(room);
-        let is_whole = text == joined(&self.parts.iter().collect::<Vec<_>>());
+        let is_whole = text == self.join(u8::MAX);
         let curve = self.curve.as_ref().map(|curve| format!("{text} {curve}"));
         curve.filter(|it| it.chars().count() <= room && is_whole).unwrap_or(text)
     }
 
-    /// The columns of what should always be shown.
+    /// The columns of the parts that should always be shown.
     pub fn least_room(&self) -> usize {
-        let parts = self.parts.iter().filter(|(rank, _)| *rank <= NEEDED);
-        joined(&parts.collect::<Vec<_>>()).chars().count()
+        self.join(NEEDED).chars().count()
+    }
+
+    /// Joins the parts of rank `most` or lower.
+    fn join(&self, most: u8) -> String {
+        let parts = self.parts.iter().filter(|(rank, _)| *rank <= most);
+        parts.map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(", ")
     }
 }
 
-fn joined(parts: &[&(u8, String)]) -> String {
-    parts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(", ")
+/// The samples of the last seconds, and the rates of the last intervals of 100,000 blocks of a block log.
+#[derive(Default)]
+pub struct Rate {
+    samples: VecDeque<Sample>,
+    intervals: VecDeque<f64>,
+}
+
+impl Rate {
+    pub fn add(&mut self, sample: Sample) {
+        if self.samples.back().is_some_and(|last| last.phase != sample.phase) {
+            self.samples.clear();
+        }
+        self.samples.push_back(sample);
+        while self.samples.front().is_some_and(|first| sample.seconds - first.seconds > WINDOW) {
+            self.samples.pop_front();
+        }
+        match sample.interval_blocks_per_second {
+            None => self.intervals.clear(),
+            Some(rate) if self.intervals.back() == Some(&rate) => {}
+            Some(rate) => {
+                self.intervals.push_back(rate);
+                self.intervals.drain(..self.intervals.len().saturating_sub(CURVE));
+            }
+        }
+    }
+
+    /// The state of the work by the last sample: `0.4 of 1.2 GiB, 640.0 MiB/s, 655,123 blocks/s, 12 s left, 12 files at
+    /// level 0, 1.5 GiB pending, writes stopped`, or of a block log `0.4 of 1.2 GiB, 212 k blocks/s, last 100,000 at 208 k,
+    /// 12 s left`.
+    pub fn status(&self) -> Status {
+        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else { return Status::default() };
+        let seconds = last.seconds - first.seconds;
+        let per_second = |from: u64, to: u64| to.saturating_sub(from) as f64 / seconds;
+        let counts = has_counts(last.phase);
+        let mut parts = Vec::new();
+        if counts {
+            parts.push((3, done_of(last.bytes, last.total)));
+        }
+        if counts && seconds > 0.0 {
+            let blocks = per_second(first.blocks, last.blocks);
+            match self.intervals.back() {
+                Some(rate) => {
+                    parts.push((NEEDED, format!("{} blocks/s, last 100,000 at {}", short(blocks), short(*rate))));
+                }
+                None => parts.extend([
+                    (NEEDED, format!("{}/s", human(per_second(first.bytes, last.bytes) as u64))),
+                    (5, format!("{} blocks/s", grouped(blocks as u64))),
+                ]),
+            }
+        }
+        parts.extend(last.seconds_left.map(|seconds| (0, format!("{} left", duration(seconds)))));
+        parts.extend(last.backlog.as_ref().map(|backlog| (4, describe_backlog(backlog))));
+        if let (Some(Network { received_bytes, waited_seconds, .. }), Some(now)) = (first.network, last.network)
+            && seconds > 0.0
+        {
+            let is_waited_for = (now.waited_seconds - waited_seconds) * 2.0 > seconds;
+            let slower = if is_waited_for { "waits for the network" } else { "the network waits" };
+            let rate = human(per_second(received_bytes, now.received_bytes) as u64);
+            let connections = counted(now.connections.max(1), "connection", "connections");
+            parts.extend([(2, slower.to_owned()), (4, format!("network {rate}/s on {connections}"))]);
+        }
+        Status { name: last.phase.name(), seconds: last.seconds, done: last.done(), parts, curve: self.curve() }
+    }
+
+    fn curve(&self) -> Option<String> {
+        let rates: Vec<f64> = self.intervals.iter().copied().collect();
+        (rates.len() > 1).then(|| sparkline(&rates, CURVE))
+    }
+}
+
+/// True if a phase counts bytes and blocks, and does not only take time.
+pub fn has_counts(phase: Phase) -> bool {
+    !matches!(phase, Phase::Plan | Phase::Ingest | Phase::Compact | Phase::Commit | Phase::Measure | Phase::Sample)
+}
+
+/// `12 files at level 0, 1.5 GiB pending, writes stopped`
+fn describe_backlog(backlog: &Backlog) -> String {
+    let writes = match backlog.writes {
+        Writes::Flow => "",
+        Writes::Delayed => ", writes delayed",
+        Writes::Stopped => ", writes stopped",
+    };
+    let files = counted(backlog.level0_files, "file", "files");
+    format!("{files} at level 0, {} pending{writes}", human(backlog.pending_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(phase: Phase, seconds: f64, seconds_left: Option<f64>) -> Sample {
+        let bytes = (seconds * f64::from(64 << 20)) as u64;
+        let backlog = Backlog { level0_files: 12, pending_bytes: 3 << 29, writes: Writes::Stopped };
+        Sample {
+            seconds,
+            phase,
+            bytes,
+            total: Some(1 << 30),
+            blocks: (seconds * 65_512.3) as u64,
+            total_blocks: None,
+            backlog: Some(backlog),
+            network: None,
+            interval_blocks_per_second: None,
+            seconds_left,
+        }
+    }
+
+    /// The rate of a log of which 40,000 blocks and 8 MiB were read in the last second.
+    fn of_log(intervals: &[f64]) -> Rate {
+        let sample = |seconds: f64, bytes: u64, blocks: u64, interval| Sample {
+            bytes,
+            blocks,
+            backlog: None,
+            interval_blocks_per_second: interval,
+            ..sample(Phase::Read, seconds, Some(12_780.0))
+        };
+        let mut rate = Rate::default();
+        intervals.iter().for_each(|&each| rate.add(sample(9.0, 92 << 20, 160_000, Some(each))));
+        rate.add(sample(10.0, 100 << 20, 200_000, intervals.last().copied()));
+        rate
+    }
+
+    #[test]
+    fn curve_keeps_its_width() {
+        let rates: Vec<f64> = (1..200).map(|rate| f64::from(rate) * 1e3).collect();
+        assert_eq!(of_log(&rates).curve().expect("a curve").chars().count(), CURVE);
+    }
+
+    #[test]
+    fn interval_rate_follows_the_current_one() {
+        let narrow = "40 k blocks/s, last 100,000 at 208 k, 3:33 h left";
+        let log = of_log(&[104_000.0, 208_000.0]);
+        let log = log.status();
+        assert_eq!((log.text(50), log.least_room()), (narrow.to_owned(), narrow.len()));
+        let whole = format!("100.0 MiB of 1.0 GiB, {narrow}");
+        assert_eq!(log.text_with_curve(whole.len() + 2), whole);
+        assert_eq!(log.text_with_curve(whole.len() + 3), format!("{whole} ▄█"));
+        let mut rate = of_log(&[104_000.0, 208_000.0]);
+        rate.add(sample(Phase::Read, 11.0, None));
+        assert_eq!(rate.status().curve, None, "a phase without intervals has no curve");
+    }
+
+    #[test]
+    fn least_important_parts_are_left_out() {
+        let mut rate = Rate::default();
+        rate.add(sample(Phase::Read, 10.0, None));
+        rate.add(sample(Phase::Read, 12.0, Some(754.2)));
+        let whole = "768.0 MiB of 1.0 GiB, 64.0 MiB/s, 65,512 blocks/s, 12:35 min left, 12 files at level 0, 1.5 GiB pending, \
+                     writes stopped";
+        for (room, text) in [
+            (200, whole),
+            (
+                105,
+                "768.0 MiB of 1.0 GiB, 64.0 MiB/s, 12:35 min left, 12 files at level 0, 1.5 GiB pending, writes stopped",
+            ),
+            (50, "768.0 MiB of 1.0 GiB, 64.0 MiB/s, 12:35 min left"),
+            (30, "64.0 MiB/s, 12:35 min left"),
+            (14, "12:35 min left"),
+            (5, ""),
+        ] {
+            assert_eq!(rate.status().text(room), text);
+        }
+    }
+
+    #[test]
+    fn slower_side_is_named() {
+        let mut rate = Rate::default();
+        let at = |seconds: f64, received: u64, waited: f64| Sample {
+            backlog: None,
+            network: Some(Network::new(received, 8, waited)),
+            ..sample(Phase::Read, seconds, None)
+        };
+        rate.add(at(10.0, 0, 1.0));
+        rate.add(at(12.0, 24 << 20, 2.9));
+        let text = rate.status().text(200);
+        assert!(text.ends_with("waits for the network, network 12.0 MiB/s on 8 connections"), "{text}");
+        assert_eq!(rate.status().text(40), "64.0 MiB/s, waits for the network", "the slower side is more important");
+        rate.add(at(13.0, 36 << 20, 2.9));
+        assert!(rate.status().text(200).contains(", waits for the network"));
+        rate.add(at(15.0, 60 << 20, 2.9));
+        assert!(rate.status().text(200).ends_with("the network waits, network 12.0 MiB/s on 8 connections"));
+    }
+
+    #[test]
+    fn phase_without_counts_shows_time_left() {
+        let mut rate = Rate::default();
+        rate.add(Sample { backlog: None, ..sample(Phase::Ingest, 12.0, None) });
+        assert_eq!(rate.status().text(80), "");
+        rate.add(Sample { backlog: None, ..sample(Phase::Compact, 13.0, Some(0.4)) });
+        assert_eq!((rate.status().text(80), rate.status().seconds), ("1 s left".to_owned(), 13.0));
+    }
 }

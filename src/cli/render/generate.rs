@@ -6,25 +6,26 @@ use crate::text::size::{grouped, human};
 
 use crate::cli::render::numbers::{counted, throughput};
 
-/// Content of a CAR.
-pub fn car(summary: &Summary, seconds: f64) -> String {
-    format!(
-        "{}, {} ({})",
-        counted(summary.blocks, "block", "blocks"),
-        human(summary.bytes),
-        throughput(summary.car_bytes, seconds)
-    )
+/// A generated snapshot.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+pub enum Generated {
+    Car(Summary),
+    Log(LogSummary),
 }
 
-/// Content of a block log.
-pub fn log(summary: &LogSummary, seconds: f64) -> String {
-    format!(
-        "blocks {} to {}, {}, {} ({}), head {}",
-        grouped(summary.first.into()),
-        grouped(summary.last.into()),
-        counted(summary.transactions, "transaction", "transactions"),
-        human(summary.bytes),
-        throughput(summary.raw_bytes, seconds),
-        summary.head
-    )
+/// The content of a generated snapshot.
+pub fn text(generated: &Generated, seconds: f64) -> String {
+    match generated {
+        Generated::Car(Summary { blocks, bytes, car_bytes, .. }) => {
+            let rate = throughput(*car_bytes, seconds);
+            format!("{}, {} ({rate})", counted(*blocks, "block", "blocks"), human(*bytes))
+        }
+        Generated::Log(summary) => {
+            let (first, last) = (grouped(summary.first.into()), grouped(summary.last.into()));
+            let transactions = counted(summary.transactions, "transaction", "transactions");
+            let (bytes, rate) = (human(summary.bytes), throughput(summary.raw_bytes, seconds));
+            format!("blocks {first} to {last}, {transactions}, {bytes} ({rate}), head {}", summary.head)
+        }
+    }
 }

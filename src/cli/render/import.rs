@@ -125,7 +125,7 @@ fn source(source: &SourceInfo) -> String {
     row
 }
 
-/// The time that it took; of a run that went on, no speed of the whole is known.
+/// The duration; the speed only if no earlier run did a part of the work.
 fn time(report: &ImportReport) -> String {
     let total = report.seconds.get("total").and_then(Value::as_f64).unwrap_or_default();
     let mut parts = vec![took(total)];
@@ -138,7 +138,7 @@ fn time(report: &ImportReport) -> String {
     if phases.is_empty() { parts.join(", ") } else { format!("{} ({phases})", parts.join(", ")) }
 }
 
-/// What all bytes of the source were compared with.
+/// The checksum of the source.
 fn checksum(checksum: &ChecksumInfo) -> String {
     let ChecksumInfo { function, sum, from, compared } = checksum;
     match compared {
@@ -149,7 +149,7 @@ fn checksum(checksum: &ChecksumInfo) -> String {
     }
 }
 
-/// Where the source was on the network, and what this run had from there.
+/// The address of the source, and the traffic of this run.
 fn network(remote: &RemoteInfo) -> String {
     let received = human(remote.received_bytes);
     let ranges = if remote.ranges { "" } else { ", without ranges" };
@@ -175,7 +175,7 @@ pub fn head(head: &Head) -> String {
     format!("{chain}{network}, {what} {}{time}", grouped(*height))
 }
 
-/// What an import checked in the blocks of a log.
+/// The checks of the blocks of a log.
 pub fn checked_in_log(verified: LogVerified) -> &'static str {
     match verified {
         LogVerified::Hash => "every block against the one behind it, and its transactions against its merkle root",
@@ -200,7 +200,7 @@ fn cost(report: &ImportReport) -> String {
     let mut cost = Vec::new();
     if let Some(cpu) = report.cpu_seconds {
         let gib = report.payload_bytes as f64 / f64::from(1 << 30);
-        // The start of the process is most of what a small source costs, and no run knows what those before it cost.
+        // For a small source the start of the process dominates, and the cost of earlier runs is unknown.
         let shown = report.payload_bytes >= LEAST_SHARE && !report.resumed;
         let share = if shown { format!(" ({:.2} per GiB)", cpu / gib) } else { String::new() };
         cost.push(format!("{cpu:.1} CPU-seconds{share}"));

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_match_the_calendar() {
         // From `date -u -d @..`.
         assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_short_whatever_they_are() {
+    fn rates_are_short() {
         for (rate, text) in [
             (0.0, "0"),
             (9_999.4, "9,999"),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_in_the_unit_that_suits() {
+    fn durations_have_a_suitable_unit() {
         for (seconds, text) in
             [(0.2, "1 s"), (59.0, "59 s"), (60.0, "1:00 min"), (3599.5, "1:00 h"), (7260.0, "2:01 h")]
         {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparkline_keeps_to_its_width() {
+    fn sparkline_keeps_its_width() {
         assert_eq!(sparkline(&[1.0; 500], 60).chars().count(), 56);
     }
 }

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use super::super::pipeline;
 use super::super::random::Noise;
 use super::antelope_transactions::{Kind, Zlib};
-use super::pack::{Packer, Prepared};
+use super::pack::{BlockPacker, PreparedDictionaries};
 use super::words::Words;
 use super::{LogEntry, LogSpec, antelope, antelope_transactions, steem};
 use crate::blocks::chain::{Family, Id};
@@ -74,7 +74,7 @@ struct Piece {
 struct Shared<'a> {
     spec: &'a LogSpec,
     words: Words,
-    prepared: Prepared,
+    prepared: PreparedDictionaries,
 }
 
 /// Writes all blocks after the preamble, which is `preamble` bytes long.
@@ -85,7 +85,7 @@ pub(super) fn run<W: Write + Send>(
     each: &mut (impl FnMut(&LogEntry) -> io::Result<()> + Send),
     progress: &Progress<'_>,
 ) -> io::Result<(Chain, u64)> {
-    let shared = Shared { spec, words: Words::new(), prepared: Prepared::new(&spec.dictionaries) };
+    let shared = Shared { spec, words: Words::new(), prepared: PreparedDictionaries::new(&spec.dictionaries) };
     let mut chain = Chain {
         next: spec.first_block,
         previous: spec.first_parent(),
@@ -103,7 +103,7 @@ pub(super) fn run<W: Write + Send>(
         pieces.iter_mut().for_each(|piece| shared.link(&mut chain, piece));
         progress.add(chain.raw_bytes - before.0, chain.blocks - before.1);
         pieces.par_iter_mut().try_for_each_init(
-            || Packer::new(&shared.prepared),
+            || BlockPacker::new(&shared.prepared),
             |packer, piece| match packer {
                 Ok(packer) => shared.pack(packer, piece),
                 Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
@@ -179,7 +179,7 @@ impl Shared<'_> {
         }
     }
 
-    fn pack(&self, packer: &mut Packer<'_>, piece: &mut Piece) -> io::Result<()> {
+    fn pack(&self, packer: &mut BlockPacker<'_>, piece: &mut Piece) -> io::Result<()> {
         let Piece { bodies, headers, linked, out, entries, .. } = piece;
         out.clear();
         entries.clear();

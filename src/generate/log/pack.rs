@@ -29,18 +29,18 @@ const DICTIONARY_SHIFT: u32 = 48;
 pub type Dictionaries = BTreeMap<u8, Vec<u8>>;
 
 /// Dictionaries prepared once for all threads.
-pub(super) struct Prepared(BTreeMap<u8, EncoderDictionary<'static>>);
+pub(super) struct PreparedDictionaries(BTreeMap<u8, EncoderDictionary<'static>>);
 
 /// Packs the blocks of one thread.
-pub(super) struct Packer<'a> {
-    prepared: &'a Prepared,
+pub(super) struct BlockPacker<'a> {
+    prepared: &'a PreparedDictionaries,
     plain: Compressor<'a>,
     /// The last dictionary and the compressor with it.
     with: (Option<u8>, Compressor<'a>),
     buffer: Vec<u8>,
 }
 
-impl Prepared {
+impl PreparedDictionaries {
     pub(super) fn new(dictionaries: &Dictionaries) -> Self {
         Self(dictionaries.iter().map(|(&number, bytes)| (number, EncoderDictionary::copy(bytes, LEVEL))).collect())
     }
@@ -53,8 +53,8 @@ impl Prepared {
     }
 }
 
-impl<'a> Packer<'a> {
-    pub(super) fn new(prepared: &'a Prepared) -> io::Result<Self> {
+impl<'a> BlockPacker<'a> {
+    pub(super) fn new(prepared: &'a PreparedDictionaries) -> io::Result<Self> {
         let new = || frames_only(Compressor::new(LEVEL)?);
         Ok(Self { prepared, plain: new()?, with: (None, new()?), buffer: Vec::new() })
     }

@@ -18,20 +18,22 @@ enum Symbol {
     Vests,
 }
 
-/// A part of a rare operation.
+/// A part of an operation.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Account,
     Post,
-    /// Four random bytes.
-    Number,
+    Random(usize),
     /// A time in 27 days.
     Time,
     Flag,
     Asset(u64, Symbol),
-    /// An asset with a random amount.
+    /// A random amount.
     Amount(Symbol),
+    /// A small random amount.
+    Reward(Symbol),
     Key,
+    Signature,
     Authority,
     Text(&'static str),
     Bytes(&'static [u8]),
@@ -39,29 +41,43 @@ enum Part {
     Pair,
 }
 
-/// The tag of mining, which [`Operations::work`] writes.
-const WORK: usize = 14;
+/// An operation: tag and parts.
+type Operation = (usize, &'static [Part]);
 
-/// Rare operations: tag and parts. Those that only Hive has are the last ones.
-const RARE: &[(usize, &[Part])] = &[
-    (5, &[Account, Number, Amount(Liquid), Amount(Dollar), Bytes(&[0]), Time]),
-    (6, &[Account, Number]),
+const CLAIM_REWARDS: Operation = (39, &[Account, Reward(Liquid), Reward(Dollar), Reward(Vests)]);
+
+/// Rare operations. Those that only Hive has are the last ones.
+const RARE: &[Operation] = &[
+    (5, &[Account, Random(4), Amount(Liquid), Amount(Dollar), Bytes(&[0]), Time]),
+    (6, &[Account, Random(4)]),
     (7, &[Account, Amount(Dollar), Asset(1000, Liquid)]),
     (3, &[Account, Account, Amount(Liquid)]),
     (12, &[Account, Account, Flag]),
     (40, &[Account, Account, Amount(Vests)]),
     (10, &[Account, Bytes(&[0, 0, 1]), Authority, Key, Text(r#"{"profile":{"name":"somebody","about":"somewhere"}}"#)]),
     (41, &[Amount(Liquid), Amount(Vests), Account, Account, Authority, Authority, Authority, Key, Bytes(&[0, 0])]),
-    (27, &[Account, Account, Amount(Dollar), Amount(Liquid), Number, Account, Amount(Liquid), Text("{}"), Time, Time]),
+    (
+        27,
+        &[Account, Account, Amount(Dollar), Amount(Liquid), Random(4), Account, Amount(Liquid), Text("{}"), Time, Time],
+    ),
     (17, &[Post]),
-    (WORK, &[]),
+    WORK[0],
     (49, &[Account, Account, Amount(Liquid), Text("rent"), Bytes(&[24, 0, 12, 0]), Pair]),
-    (48, &[Account, Number, Amount(Liquid)]),
+    (48, &[Account, Random(4), Amount(Liquid)]),
     (45, &[Account, Bytes(&[2, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0])]),
 ];
 
 /// How many of [`RARE`] Steem has.
 const RARE_OF_STEEM: usize = 11;
+
+/// Mining, of both kinds.
+const WORK: [Operation; 2] = [
+    (14, &[Account, Random(28), Key, Random(32), Signature, Random(32), Asset(1000, Liquid), Bytes(PROPERTIES)]),
+    (30, &[Bytes(&[0]), Account, Random(32), Bytes(&[0]), Asset(1000, Liquid), Bytes(PROPERTIES)]),
+];
+
+/// The size of blocks, 65,536, and the rate of interest, 1,000.
+const PROPERTIES: &[u8] = &[0, 0, 1, 0, 0xe8, 3];
 
 /// Writes the operations of one transaction.
 pub(super) struct Operations<'a> {
@@ -94,23 +110,19 @@ impl Operations<'_> {
             VOTE..CUSTOM_JSON => self.custom_json(),
             CUSTOM_JSON..COMMENT => self.comment(with_options),
             COMMENT..TRANSFER => self.transfer(),
-            TRANSFER..CLAIM => self.claim(),
+            TRANSFER..CLAIM => self.operation(CLAIM_REWARDS),
             _ => self.rare(),
         }
     }
 
     fn vote(&mut self) {
-        self.tag(0);
-        self.account();
-        self.post();
+        self.operation((0, &[Account, Post]));
         let weight = [10_000i16, 10_000, 10_000, 5_000, 100, -10_000][self.noise.below(6) as usize];
         self.out.extend(weight.to_le_bytes());
     }
 
     fn custom_json(&mut self) {
-        self.tag(18);
-        varint(self.out, 0);
-        varint(self.out, 1);
+        self.operation((18, &[Bytes(&[0, 1])]));
         let sender = self.words.account(self.noise);
         text(self.out, sender);
         let other = self.words.account(self.noise);
@@ -145,23 +157,15 @@ impl Operations<'_> {
     fn comment(&mut self, is_post: bool) {
         const LENGTHS: &[(u64, u64)] =
             &[(300_000, 80), (600_000, 300), (800_000, 1500), (950_000, 5000), (997_000, 12_000), (MILLION, 50_000)];
-        self.tag(1);
-        if is_post {
-            text(self.out, "");
-            text(self.out, "life");
-        } else {
-            self.post();
-        }
+        self.operation((1, if is_post { &[Text(""), Text("life")] } else { &[Post] }));
         let author = self.words.account(self.noise);
         text(self.out, author);
         let link = [b"re-", self.words.link(self.noise.next())].concat();
         text(self.out, &link);
         let title = if is_post { 20 + self.noise.below(50) as usize } else { 0 };
-        varint(self.out, title);
-        self.words.prose(title, self.noise, self.out);
+        self.prose(title);
         let body = self.noise.draw(LENGTHS) as usize;
-        varint(self.out, body);
-        self.words.prose(body, self.noise, self.out);
+        self.prose(body);
         let link = String::from_utf8_lossy(&link);
         let image =
             if is_post { format!(r#","image":["https://images.example/{author}/{link}.jpg"]"#) } else { String::new() };
@@ -170,7 +174,7 @@ impl Operations<'_> {
             format!(r#"{{"tags":["life","photography","story"],"app":"steemit/0.1","format":"markdown"{image}}}"#),
         );
         if is_post {
-            self.tag(19);
+            varint(self.out, 19);
             text(self.out, author);
             text(self.out, link.as_bytes());
             self.asset(1_000_000_000, Dollar);
@@ -179,59 +183,50 @@ impl Operations<'_> {
             let beneficiaries = self.noise.below(2);
             varint(self.out, beneficiaries as usize);
             for _ in 0..beneficiaries {
-                varint(self.out, 0);
-                varint(self.out, 1);
-                self.account();
+                self.out.extend([0, 1]);
+                text(self.out, self.words.account(self.noise));
                 self.out.extend(500u16.to_le_bytes());
             }
         }
     }
 
     fn transfer(&mut self) {
-        self.tag(2);
-        self.account();
-        self.account();
+        self.operation((2, &[Account, Account]));
         let digits = self.noise.below(24);
         let amount = self.noise.below(16 << digits);
         let symbol = if self.noise.below(2) == 0 { Liquid } else { Dollar };
         self.asset(amount, symbol);
-        let memo = match self.noise.below(3) {
-            0 => 0,
-            _ => self.noise.below(120) as usize,
-        };
-        varint(self.out, memo);
-        self.words.prose(memo, self.noise, self.out);
-    }
-
-    fn claim(&mut self) {
-        self.tag(39);
-        self.account();
-        for symbol in [Liquid, Dollar, Vests] {
-            let amount = self.noise.below(1 << 20);
-            self.asset(amount, symbol);
-        }
+        let memo = if self.noise.below(3) == 0 { 0 } else { self.noise.below(120) as usize };
+        self.prose(memo);
     }
 
     fn rare(&mut self) {
         let rare = if self.hive { RARE.len() } else { RARE_OF_STEEM };
-        let (tag, parts) = RARE[self.noise.below(rare as u64) as usize];
-        if tag == WORK {
-            return self.work();
+        let mut operation = RARE[self.noise.below(rare as u64) as usize];
+        if operation.0 == WORK[0].0 {
+            operation = WORK[self.noise.below(2) as usize];
         }
-        self.tag(tag);
+        self.operation(operation);
+    }
+
+    fn operation(&mut self, (tag, parts): Operation) {
+        varint(self.out, tag);
         for part in parts {
             match *part {
-                Account => self.account(),
-                Post => self.post(),
-                Number => random(self.out, 4, self.noise),
+                Account => text(self.out, self.words.account(self.noise)),
+                Post => {
+                    let post = self.a_post();
+                    text(self.out, self.words.account(&mut Noise::new(post, 3)));
+                    text(self.out, self.words.link(post));
+                }
+                Random(len) => random(self.out, len, self.noise),
                 Time => self.out.extend(self.time.wrapping_add(86_400 * 27).to_le_bytes()),
                 Flag => self.out.push(self.noise.below(2) as u8),
                 Asset(amount, symbol) => self.asset(amount, symbol),
-                Amount(symbol) => {
-                    let amount = self.noise.below(1 << 30);
-                    self.asset(amount, symbol);
-                }
+                Amount(symbol) => self.random_asset(1 << 30, symbol),
+                Reward(symbol) => self.random_asset(1 << 20, symbol),
                 Key => key(self.out, self.noise),
+                Signature => signature(self.out, self.noise),
                 Authority => {
                     self.out.extend([1, 0, 0, 0, 0, 1]);
                     key(self.out, self.noise);
@@ -248,34 +243,10 @@ impl Operations<'_> {
         }
     }
 
-    /// Mining, of both kinds.
-    fn work(&mut self) {
-        if self.noise.below(2) == 0 {
-            self.tag(WORK);
-            self.account();
-            random(self.out, 20 + 8, self.noise);
-            key(self.out, self.noise);
-            random(self.out, 32, self.noise);
-            signature(self.out, self.noise);
-            random(self.out, 32, self.noise);
-        } else {
-            self.tag(30);
-            varint(self.out, 0);
-            self.account();
-            random(self.out, 20 + 8 + 4, self.noise);
-            self.out.push(0);
-        }
-        self.asset(1000, Liquid);
-        self.out.extend(65_536u32.to_le_bytes());
-        self.out.extend(1000u16.to_le_bytes());
-    }
-
-    fn tag(&mut self, tag: usize) {
-        varint(self.out, tag);
-    }
-
-    fn account(&mut self) {
-        text(self.out, self.words.account(self.noise));
+    /// Appends a text of `len` bytes.
+    fn prose(&mut self, len: usize) {
+        varint(self.out, len);
+        self.words.prose(len, self.noise, self.out);
     }
 
     /// A post that people talk about these days.
@@ -284,11 +255,9 @@ impl Operations<'_> {
         (self.block + POSTS).saturating_sub(fresh)
     }
 
-    /// Author and link of a post.
-    fn post(&mut self) {
-        let post = self.a_post();
-        text(self.out, self.words.account(&mut Noise::new(post, 3)));
-        text(self.out, self.words.link(post));
+    fn random_asset(&mut self, limit: u64, symbol: Symbol) {
+        let amount = self.noise.below(limit);
+        self.asset(amount, symbol);
     }
 
     fn asset(&mut self, amount: u64, symbol: Symbol) {

@@ -1,4 +1,4 @@
-//! Building a range: each block is checked, and its records go to the outputs.
+//! Building a range: each block is checked, and its records go to the sinks.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use crate::blocks::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::block_log::block_error::BlockError;
-use crate::load::block_log::output::Output;
 use crate::load::block_log::transactions::{Finder, Found};
 use crate::load::built::{RangeDone, Tally};
+use crate::load::sink::Sink;
 use crate::report::BlockRef;
 use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, Chain, Checked, Packing};
@@ -19,8 +19,8 @@ const ID_RECORD: usize = 32 + NUMBER;
 /// A range that is being built.
 pub(super) struct RangeBuilder<'a> {
     pub chain: Chain<'a>,
-    blocks: Output<'a>,
-    ids: Output<'a>,
+    blocks: Sink<'a>,
+    ids: Sink<'a>,
     finder: Option<Finder<'a>>,
     first: Option<Header>,
     pub last: Option<Header>,
@@ -30,7 +30,7 @@ pub(super) struct RangeBuilder<'a> {
 }
 
 impl<'a> RangeBuilder<'a> {
-    pub fn new(chain: Chain<'a>, [blocks, ids]: [Output<'a>; 2], finder: Option<Finder<'a>>) -> Self {
+    pub fn new(chain: Chain<'a>, [blocks, ids]: [Sink<'a>; 2], finder: Option<Finder<'a>>) -> Self {
         let verified = Default::default();
         Self { chain, blocks, ids, finder, first: None, last: None, payload: 0, verified }
     }
@@ -81,8 +81,8 @@ impl<'a> RangeBuilder<'a> {
     /// Completes the range between the bytes `start` and `end`; `None` if it has no wanted blocks. It is an error if the records
     /// that went to RocksDB are not the verified ones.
     pub fn finish(self, part: usize, start: u64, end: u64, partial: &Path) -> Result<Option<RangeDone>> {
-        for (output, verified) in [&self.blocks, &self.ids].into_iter().zip(self.verified) {
-            let given = output.tally().map_or(verified, |tally| tally.read());
+        for (sink, verified) in [&self.blocks, &self.ids].into_iter().zip(self.verified) {
+            let given = sink.tally().map_or(verified, |tally| tally.read());
             if given != verified {
                 let what =
                     format!("was to hold {verified} of the blocks before byte {end} of the log, and was given {given}");

@@ -15,7 +15,6 @@ mod bounds;
 mod build;
 pub(super) mod load;
 pub(super) mod memtable;
-mod output;
 mod read;
 mod report;
 mod transactions;

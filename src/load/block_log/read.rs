@@ -1,5 +1,5 @@
 //! Reading a log: each thread takes the next range, or the next batch of a pipe, checks its blocks and passes their records to
-//! the outputs.
+//! the sinks.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::load::block_log::bounds::{check_bounds, check_head, check_joins};
 use crate::load::block_log::build::RangeBuilder;
-use crate::load::block_log::output::Output;
 use crate::load::block_log::transactions::{Transactions, checks_roots};
 use crate::load::built::{FamilyDone, RangeDone, Tally};
 use crate::load::column_families::ColumnFamilies;
@@ -291,10 +290,10 @@ impl<'a> LogReader<'a> {
     fn builder(&self, next: u32, before: Option<Id>, worker: &WorkerState) -> Result<RangeBuilder<'_>> {
         let unpacker = Unpacker::new(&self.input.dictionaries);
         let sink = |family: &str| self.sinks.sink(family, Borders::default(), worker.gathered.as_ref());
-        let outputs = [Output::new(sink(DEFAULT)?), Output::new(sink(BLOCK_IDS)?)];
+        let sinks = [sink(DEFAULT)?, sink(BLOCK_IDS)?];
         let finder = self.transactions.as_ref().map(Transactions::finder);
         let chain = Chain::new(self.input.framing, &self.expectations, unpacker, next, before);
-        Ok(RangeBuilder::new(chain, outputs, finder))
+        Ok(RangeBuilder::new(chain, sinks, finder))
     }
 
     /// Reads a range and builds it. One that is `known` from an earlier run must have the same tally, and is not built.

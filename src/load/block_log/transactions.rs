@@ -18,12 +18,11 @@ use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::lanes;
 use crate::load::block_log::block_error::BlockError;
-use crate::load::block_log::output::Output;
 use crate::load::built::FamilyDone;
 use crate::load::context::Job;
 use crate::load::options::ImportOptions;
-use crate::load::sink::Sinks;
 use crate::load::sink::batches::{BatchBuilder, SharedBatch};
+use crate::load::sink::{Sink, Sinks};
 use crate::parallel::Pull;
 use crate::report::PartitionPlan;
 use crate::schema::{PLACE, TRANSACTIONS};
@@ -177,7 +176,7 @@ impl<'a> Transactions<'a> {
     ) -> Result<FamilyDone> {
         let job = self.job;
         let Group { partitions, borders } = group;
-        let mut output = Output::new(sinks.sink(TRANSACTIONS, borders.clone(), gathered)?);
+        let mut sink = sinks.sink(TRANSACTIONS, borders.clone(), gathered)?;
         let memory = usize::try_from(index.plan.sort_bytes).unwrap_or(usize::MAX);
         let mut before = Content::default();
         for partition in partitions.clone() {
@@ -186,18 +185,18 @@ impl<'a> Transactions<'a> {
             }
             let extent = index.spill.extent(partition);
             let again = match index.record {
-                SHORT => index.put_sorted::<{ SHORT / 4 }>(partition, memory, &mut output)?,
-                _ => index.put_sorted::<{ LONG / 4 }>(partition, memory, &mut output)?,
+                SHORT => index.put_sorted::<{ SHORT / 4 }>(partition, memory, &mut sink)?,
+                _ => index.put_sorted::<{ LONG / 4 }>(partition, memory, &mut sink)?,
             };
             job.progress.add(extent.bytes, extent.blocks);
-            let all = output.tally().unwrap_or_default().read();
+            let all = sink.tally().unwrap_or_default().read();
             let used = all.without(before).and(again);
             if used != extent.content() {
                 return Err(index.spill.damaged(partition, used));
             }
             before = all;
         }
-        let done = output.finish()?;
+        let done = sink.finish()?;
         if sinks.are_durable() {
             job.note_built(partitions, TRANSACTIONS, &done)?;
         }
@@ -222,12 +221,7 @@ impl Index<'_> {
 
     /// Appends the first record of each id of a partition, in order. Returns those that an interrupted run had left and that were
     /// written again. A record is sorted as `WORDS` numbers, which is faster than as bytes.
-    fn put_sorted<const WORDS: usize>(
-        &self,
-        partition: u32,
-        memory: usize,
-        output: &mut Output<'_>,
-    ) -> Result<Content> {
+    fn put_sorted<const WORDS: usize>(&self, partition: u32, memory: usize, sink: &mut Sink<'_>) -> Result<Content> {
         let key_len = self.record - PLACE;
         let mut again = Content::default();
         let (mut previous, mut kept) = (None, [[0; 4]; WORDS]);
@@ -243,9 +237,9 @@ impl Index<'_> {
                 if previous.replace(words) == Some(words) {
                     again.add(self.digest(record));
                 } else if !is_first && record.get(..key_len) == before.get(..key_len) {
-                    output.repeated(record, key_len);
+                    sink.repeated(record, key_len);
                 } else {
-                    output.put(record, key_len)?;
+                    sink.put(record, key_len)?;
                     kept = bytes;
                 }
                 Ok(())

@@ -163,7 +163,7 @@ impl Builder<'_> {
         let (in_memory, outside) = self.sort_bytes(partition);
         let Extent { bytes, blocks, .. } = spill.extent(partition);
         // References are small; their sections fill the memory.
-        let bytes = if spill.referenced().is_some() { in_memory } else { bytes };
+        let bytes = if spill.referenced.is_some() { in_memory } else { bytes };
         let whole = bytes + blocks * size_of::<SortEntry>() as u64;
         WORKER_FIXED + copies + if whole <= in_memory { whole } else { outside + largest }
     }
@@ -207,7 +207,7 @@ impl Builder<'_> {
 
     /// Replaces the error of a partition by that of a changed source, if partitions refer to sources and one changed.
     fn attribute_to_source(&self, spill: &Spill, error: Error) -> Error {
-        spill.referenced().and_then(|_| self.job.check_sources().err()).unwrap_or(error)
+        spill.referenced.as_ref().and_then(|_| self.job.check_sources().err()).unwrap_or(error)
     }
 
     fn spilled(

@@ -4,7 +4,7 @@ use crate::blocks::dag::header::chain_header;
 use crate::error::{Error, Problem, Result};
 use crate::hash::IDENTITY;
 use crate::load::context::{Completeness, Job};
-use crate::load::links::{Gathered, LinkList, Missing};
+use crate::load::links::{Gathered, LinkList, MissingLinks};
 use crate::load::options::Links;
 use crate::progress::{Event, Phase};
 use crate::report::{Head, LinkReport, rfc3339};
@@ -146,7 +146,7 @@ fn is_own(layout: KeyLayout, router: &Router, root: &RawCid) -> bool {
 }
 
 /// The key of the block of a CID.
-fn key_of(layout: KeyLayout, cid: &RawCid) -> &[u8] {
+pub(super) fn key_of(layout: KeyLayout, cid: &RawCid) -> &[u8] {
     let bytes = cid.as_bytes();
     let span = read_cid(bytes).ok().flatten();
     span.and_then(|span| bytes.get(layout.key_start(&span)..)).unwrap_or(bytes)
@@ -160,22 +160,16 @@ fn compare(job: &Job<'_>, reader: &Reader, links: &LinkList) -> Result<LinkRepor
         let new = || Keys { links, gathered: Gathered::default(), keys: 0 };
         job.scan(reader, &reader.files()?, family).visit(new)?;
     }
-    let missing = links.compare()?;
-    let mut report = LinkReport {
-        linked: missing.linked,
-        missing: missing.missing,
-        malformed: missing.malformed,
-        first_missing: Vec::new(),
-    };
-    if missing.missing > 0 {
-        report.first_missing = names(job, reader, &missing)?;
+    let (mut report, missing) = links.compare()?;
+    if report.missing > 0 {
+        let most = NAMED.min(usize::try_from(report.missing).unwrap_or(NAMED));
+        report.first_missing = names(job, reader, &missing, most)?;
     }
     Ok(report)
 }
 
 /// The first missing links, in the order of the keys of the blocks that have them.
-fn names(job: &Job<'_>, reader: &Reader, missing: &Missing) -> Result<Vec<String>> {
-    let most = NAMED.min(usize::try_from(missing.missing).unwrap_or(NAMED));
+fn names(job: &Job<'_>, reader: &Reader, missing: &MissingLinks, most: usize) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut scan = reader.scan(&job.options.column_family, None, None)?;
     while let Some((_, value)) = scan.item()

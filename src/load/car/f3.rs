@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
+use crate::load::car::completeness::key_of;
 use crate::load::context::Job;
 use crate::load::links::{Gathered, LinkList};
 use crate::report::F3Report;
+use crate::source::car::RawCid;
 use crate::source::car::skipped_block::SkippedCount;
 use crate::source::car::sources::SourceRead;
-use crate::source::car::{RawCid, read_cid};
 
 /// Returns the F3 data that all sources skipped, and adds their keys to the list of keys that links may lead to.
 pub(super) fn report(job: &Job<'_>, sources: &[SourceRead]) -> Result<Vec<F3Report>> {
@@ -22,10 +23,7 @@ pub(super) fn report(job: &Job<'_>, sources: &[SourceRead]) -> Result<Vec<F3Repo
     if let Some(links) = job.links {
         let mut gathered = Gathered::default();
         for cid in found.keys().filter_map(|cid| cid.parse::<RawCid>().ok()) {
-            if let Ok(Some(span)) = read_cid(cid.as_bytes()) {
-                let key = cid.as_bytes().get(job.options.key.key_start(&span)..).unwrap_or_default();
-                LinkList::gather_key(key, &mut gathered);
-            }
+            LinkList::gather_key(key_of(job.options.key, &cid), &mut gathered);
         }
         links.add(&mut gathered)?;
     }

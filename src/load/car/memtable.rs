@@ -168,7 +168,6 @@ impl Load<'_> {
             let mut part = Part {
                 sink: self.sinks.sink(&options.column_family, Borders::default(), batch.as_ref())?,
                 notes: self.fingerprints.writer(),
-                content: Content::default(),
                 payload: 0,
                 source: 0,
                 spare: None,
@@ -183,7 +182,7 @@ impl Load<'_> {
                 Ok(next)
             };
             pull.each(&mut part, next, |part, chunk, _| {
-                let (before, payload_before) = (part.content, part.payload);
+                let (before, payload_before) = (part.content(), part.payload);
                 part.source = chunk.source;
                 match self.known {
                     None => reader.each(&chunk, &[], |block| part.add(block.record(options.key), false))?,
@@ -197,17 +196,17 @@ impl Load<'_> {
                     }
                 }
                 chunk.bytes.check()?;
-                let added = part.content.without(before);
+                let added = part.content().without(before);
                 progress.add(0, added.records);
                 self.counts.add(chunk.source, added, part.payload - payload_before);
                 part.spare = chunk.bytes.release().filter(|spare| (spare.len() as u64) < LARGE);
                 Ok(())
             });
-            let Part { sink, notes, content, payload, .. } = part;
-            sink.finish()?;
+            let Part { sink, notes, payload, .. } = part;
+            let written = sink.finish()?.tally.written;
             notes.finish()?;
             let (all, bytes) = &mut *all.lock();
-            all.merge(content);
+            all.merge(written);
             *bytes += payload;
             Ok(())
         };
@@ -219,7 +218,6 @@ impl Load<'_> {
 struct Part<'a> {
     sink: Sink<'a>,
     notes: FingerprintWriter<'a>,
-    content: Content,
     payload: u64,
     /// The source of the current chunk.
     source: u32,
@@ -227,6 +225,10 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
+    fn content(&self) -> Content {
+        self.sink.tally().unwrap_or_default().written
+    }
+
     /// Adds blocks, each with its place in the source. It is an error if the database had another block under one of the
     /// keys.
     fn add_unless_other(&mut self, known: &ExistingRecords, name: &Path, blocks: &[(u64, Record<'_>)]) -> Result<()> {
@@ -245,8 +247,7 @@ impl Part<'_> {
         let digest = record.digest();
         self.notes.note(record, digest, holds, self.source)?;
         let (bytes, key_len) = record.parts();
-        self.sink.put(bytes, key_len, digest)?;
-        self.content.add(digest);
+        self.sink.put_with_digest(bytes, key_len, digest)?;
         self.payload += record.value().len() as u64;
         Ok(())
     }

@@ -38,17 +38,15 @@ pub(super) fn learn_router(first: Option<&Chunk>, bits: u32, layout: KeyLayout) 
 pub(super) fn prepare_spill(job: &Job<'_>, sort: &SortPlan, router: &Router, chunks: &Chunks) -> Result<Spill> {
     let Job { plan, resumed, .. } = *job;
     let by_reference = resumed.car.by_reference.unwrap_or(sort.by_reference && resumed.digest_key.is_some());
-    let spill = Spill::new(job.target.spill.clone(), router.partitions());
     let referenced = if by_reference { referenced_sources(job, chunks)? } else { None };
     let piece_bytes = planner::piece_bytes_for(plan, sort, router.partitions());
     // An import from a network makes many checkpoints, each of which would pad every partition to a whole block.
     let cached = sort.cached || job.sources.has_remote();
     // The run that began may have had more memory, and have accepted larger blocks.
-    let spill = match resumed.car.read {
-        Some(_) => spill.within(job.options.memory_budget(), block_share(plan)),
-        None => spill,
-    };
-    spill.refer_to(referenced).cached(cached, piece_bytes, plan.threads)
+    let budget = resumed.car.read.as_ref().map(|_| (job.options.memory_budget(), block_share(plan)));
+    let mut spill = Spill::new(job.target.spill.clone(), router.partitions());
+    (spill.referenced, spill.budget) = (referenced, budget);
+    spill.cached(cached, piece_bytes, plan.threads)
 }
 
 /// The files that partitions refer to; `None` if a source is no file.

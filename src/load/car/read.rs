@@ -14,9 +14,9 @@ use crate::load::car::counts::Counts;
 use crate::load::car::partition_setup::{learn_router, prepare_spill};
 use crate::load::car::resume_source::{another_source, check_whole, resume_reads, skip};
 use crate::load::car::stored_blocks::{StoredBlocks, WorkerBlocks};
-use crate::load::checkpoint::{self, Clock, PendingCheckpoint};
+use crate::load::checkpoint::{self, Clock};
 use crate::load::context::Job;
-use crate::load::journal::{Checkpoint, Entry, SourceDelta};
+use crate::load::journal::{Checkpoint, Entry, PartitionCheckpoint, SourceDelta};
 use crate::load::options::PlanChoice;
 use crate::load::planner;
 use crate::load::sink::sst::SST_COPIES;
@@ -122,7 +122,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     let first_bytes = first.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64);
     // Files of references are small, and pieces that bypass the page cache are written without a checkpoint: then checkpoints
     // come by time. A network that is faster than the disk waits for it.
-    let by_bytes = spill.referenced().is_none() && !spill.is_direct();
+    let by_bytes = spill.referenced.is_none() && !spill.is_direct();
     if spill.is_direct() && spilling {
         chunks.start_readers()?;
     }
@@ -198,7 +198,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
             let extents = spill.extents();
             spill.sync(&extents)?;
             let delta = shared.take_delta(&mut chunks, &mut noted);
-            journal.append(&Entry::Read { checkpoint, extents, delta })?;
+            journal.append(&Entry::Read(PartitionCheckpoint { checkpoint, extents, delta }))?;
         }
         return Err(Error::interrupted());
     }
@@ -218,7 +218,8 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
         let extents = spill.extents();
         spill.sync(&extents)?;
         failpoint::reach("read-done-synced");
-        journal.append(&Entry::ReadDone { checkpoint, extents, padding: tail.padding, delta })?;
+        let read = PartitionCheckpoint { checkpoint, extents, delta };
+        journal.append(&Entry::ReadDone { read, padding: tail.padding })?;
         failpoint::reach("read-done");
         drop(workers);
         let largest = spill.largest();
@@ -310,7 +311,7 @@ impl Shared<'_> {
         &self,
         source: &mut Source,
         pull: &Pull<Source>,
-        checkpoints: &Sender<PendingCheckpoint>,
+        checkpoints: &Sender<PartitionCheckpoint>,
     ) -> Result<()> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
             return Ok(());
@@ -323,7 +324,7 @@ impl Shared<'_> {
         for pieces in &self.pieces {
             pieces.lock().flush(self.spill)?;
         }
-        let checkpoint = PendingCheckpoint {
+        let checkpoint = PartitionCheckpoint {
             checkpoint: self.checkpoint(&source.chunks, self.spill.content()),
             extents: self.spill.extents(),
             delta: self.take_delta(&mut source.chunks, &mut source.noted),
@@ -376,7 +377,7 @@ impl<'a> Worker<'a> {
         let (mut payload, mut content_here) = (0, Content::default());
         let mut pieces = self.pieces.lock();
         // References name their source themselves.
-        let by_reference = shared.spill.referenced().is_some();
+        let by_reference = shared.spill.referenced.is_some();
         pieces.set_source(if by_reference { 0 } else { chunk.source });
         let Self { reader, blocks, .. } = self;
         let ahead = chunk.bytes.ahead(shared.pieces.len());

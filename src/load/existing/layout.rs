@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::load::options::ImportOptions;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::sort::key::KeyLayout;
 
 /// Completes the options of an import with the key and the column family of the existing database, unless the caller chose
@@ -10,7 +10,7 @@ use crate::sort::key::KeyLayout;
 pub(in crate::load) fn with_layout(mut options: ImportOptions) -> Result<ImportOptions> {
     // Target::new refuses both.
     let is_added_to = options.into_existing && !options.replace;
-    let record = if is_added_to { ImportRecord::load(&options.db)? } else { None };
+    let record = if is_added_to { ImportReport::load(&options.db)? } else { None };
     if let Some(record) = record.filter(|record| record.log.is_none()) {
         (options.key, options.column_family) = (record.key, record.column_family);
         if options.given_column_family.is_none() {
@@ -28,7 +28,7 @@ pub(in crate::load) fn with_layout(mut options: ImportOptions) -> Result<ImportO
 /// Checks that the import stores its blocks by the key and in the column family that the record of the existing database
 /// names: readers find only such blocks.
 pub(in crate::load) fn check_layout(options: &ImportOptions) -> Result<()> {
-    let Some(record) = ImportRecord::load(&options.db)? else { return Ok(()) };
+    let Some(record) = ImportReport::load(&options.db)? else { return Ok(()) };
     let (key, family) = (options.key.name(), &options.column_family);
     let (known_key, known_family) = (record.key.name(), &record.column_family);
     let refuse = |reason: String, hint: String| Err(Error::State { path: options.db.clone(), reason, hint });

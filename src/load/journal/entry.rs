@@ -33,13 +33,8 @@ pub(in crate::load) enum Entry {
     },
     /// The hash functions of at least all blocks of later entries. Only if keys do not name their function.
     Hashed { functions: Vec<u64> },
-    /// All blocks before `checkpoint` are in the partitions, which are at least as long as `extents`.
-    Read {
-        checkpoint: Checkpoint,
-        extents: Vec<(u32, Extent)>,
-        #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
-        delta: SourceDelta,
-    },
+    /// All blocks before the checkpoint are in the partitions.
+    Read(PartitionCheckpoint),
     /// The source has been read to its end, into memory or through memtables. A later run reads it again or compares it.
     Held {
         checkpoint: Checkpoint,
@@ -49,11 +44,9 @@ pub(in crate::load) enum Entry {
     },
     /// The source has been read to its end into partitions.
     ReadDone {
-        checkpoint: Checkpoint,
-        extents: Vec<(u32, Extent)>,
+        #[serde(flatten)]
+        read: PartitionCheckpoint,
         padding: u64,
-        #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
-        delta: SourceDelta,
     },
     /// The partitions from `first` to before `end` are in finished files; their own files may be gone.
     Built {
@@ -83,6 +76,15 @@ pub(in crate::load) enum Entry {
     /// From now on the names of the complete database and of the one that it replaces may be exchanged. Only the new one
     /// has a `BEDLOAD.json` with this checksum.
     Exchanging { record: String },
+}
+
+/// A checkpoint with partitions, which are at least as long as `extents`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::load) struct PartitionCheckpoint {
+    pub checkpoint: Checkpoint,
+    pub extents: Vec<(u32, Extent)>,
+    #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
+    pub delta: SourceDelta,
 }
 
 /// News about the sources of CARs since the last entry.

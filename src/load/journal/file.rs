@@ -199,13 +199,13 @@ impl JournalBench {
 
     /// Appends what is durable after reading up to `offset` into so many partitions.
     pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
-        use crate::load::journal::{Checkpoint, SourceDelta};
+        use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
         use crate::sort::spill::Extent;
         let blocks = offset / 1000;
         let checkpoint = Checkpoint { offset, consumed: offset, blocks, payload: offset, ..Checkpoint::default() };
         let extent = Extent { bytes: offset / u64::from(partitions.max(1)), blocks, ..Extent::default() };
         let extents = (0..partitions).map(|partition| (partition, extent)).collect();
-        self.0.append(&Entry::Read { checkpoint, extents, delta: SourceDelta::default() })
+        self.0.append(&Entry::Read(PartitionCheckpoint { checkpoint, extents, delta: SourceDelta::default() }))
     }
 }
 
@@ -219,11 +219,11 @@ mod tests {
     use super::*;
     use crate::hash::content_digest::Content;
     use crate::load::built::{FamilyDone, SstFile, Tally};
-    use crate::load::journal::{Checkpoint, SourceDelta};
+    use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
     use crate::sort::spill::Extent;
 
     fn read(checkpoint: Checkpoint, extents: Vec<(u32, Extent)>) -> Entry {
-        Entry::Read { checkpoint, extents, delta: SourceDelta::default() }
+        Entry::Read(PartitionCheckpoint { checkpoint, extents, delta: SourceDelta::default() })
     }
 
     fn entries() -> Vec<Entry> {

@@ -6,7 +6,7 @@ mod file;
 mod resumed;
 
 pub(in crate::load) use database_state::DatabaseState;
-pub(in crate::load) use entry::{Checkpoint, Entry, SourceDelta};
+pub(in crate::load) use entry::{Checkpoint, Entry, PartitionCheckpoint, SourceDelta};
 pub(in crate::load) use file::Journal;
 #[cfg(feature = "testing")]
 pub(crate) use file::JournalBench;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::hash::digest_key::DigestKey;
 use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
-use crate::load::journal::{Checkpoint, DatabaseState, Entry, SourceDelta};
+use crate::load::journal::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint, SourceDelta};
 use crate::load::source_identity::Inode;
 use crate::sort::marks::Mark;
 use crate::sort::router::Router;
@@ -82,13 +82,10 @@ impl ResumedState {
                 self.held = Some((checkpoint, padding));
                 self.car.add(delta);
             }
-            Entry::Read { checkpoint, extents, delta } => {
-                self.car.read = Some((checkpoint, extents));
-                self.car.add(delta);
-            }
-            Entry::ReadDone { checkpoint, extents, padding, delta } => {
-                (self.car.read, self.car.read_done) = (Some((checkpoint, extents)), Some(padding));
-                self.car.add(delta);
+            Entry::Read(read) => self.car.add_read(read),
+            Entry::ReadDone { read, padding } => {
+                self.car.add_read(read);
+                self.car.read_done = Some(padding);
             }
             Entry::Built { first, end, built } => {
                 self.built_partitions.push((first, end));
@@ -167,6 +164,11 @@ impl ResumedState {
 }
 
 impl ResumedCar {
+    fn add_read(&mut self, PartitionCheckpoint { checkpoint, extents, delta }: PartitionCheckpoint) {
+        self.read = Some((checkpoint, extents));
+        self.add(delta);
+    }
+
     fn add(&mut self, delta: SourceDelta) {
         for read in delta.sources {
             // Entries list the sources in their order.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
-use crate::load::built::SstFile;
+use crate::load::built::{FamilyDone, Tally};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::load::planner;
@@ -16,23 +16,44 @@ use crate::sort::borders::Borders;
 pub(super) mod batches;
 pub(super) mod sst;
 
-/// Writes the records of one column family.
-pub(in crate::load) enum Sink<'a> {
-    /// Drops records: the import does not make the column family.
+/// Writes the records of one column family, and counts them.
+pub(in crate::load) struct Sink<'a> {
+    output: SinkOutput<'a>,
+    tally: Tally,
+}
+
+enum SinkOutput<'a> {
+    /// Drops records and does not count them: the import does not make the column family.
     Discard,
-    /// Drops records that the column family has already; the caller counts them.
+    /// Drops records that the column family has already.
     CountOnly,
     Files(Box<RotatingSstWriter<'a>>),
     Batches(BatchWriter<'a>),
 }
 
 impl Sink<'_> {
-    /// Writes a record whose value follows its key, and whose digest the caller has. Keys of files must ascend.
-    pub fn put(&mut self, record: &[u8], key_len: usize, digest: ContentDigest) -> Result<()> {
-        match self {
-            Self::Discard | Self::CountOnly => Ok(()),
-            Self::Files(files) => files.put(record, key_len, digest),
-            Self::Batches(batches) => {
+    /// From now on records are only counted.
+    pub fn only_count(&mut self) {
+        if !self.is_discarded() {
+            self.output = SinkOutput::CountOnly;
+        }
+    }
+
+    /// Writes a record whose value follows its key. Keys of files must ascend.
+    pub fn put(&mut self, record: &[u8], key_len: usize) -> Result<()> {
+        if self.is_discarded() {
+            return Ok(());
+        }
+        self.put_with_digest(record, key_len, ContentDigest::of_section(record, key_len))
+    }
+
+    /// As [`Sink::put`], if the caller has the digest of the record.
+    pub fn put_with_digest(&mut self, record: &[u8], key_len: usize, digest: ContentDigest) -> Result<()> {
+        self.tally.written.add(digest);
+        match &mut self.output {
+            SinkOutput::Discard | SinkOutput::CountOnly => Ok(()),
+            SinkOutput::Files(files) => files.put(record, key_len, digest),
+            SinkOutput::Batches(batches) => {
                 let (key, value) = record.split_at(key_len);
                 batches.put(key, value);
                 Ok(())
@@ -40,14 +61,31 @@ impl Sink<'_> {
         }
     }
 
+    /// Counts a record as a duplicate of an earlier one with the same key.
+    pub fn repeated(&mut self, record: &[u8], key_len: usize) {
+        self.tally.duplicates.add(ContentDigest::of_section(record, key_len));
+    }
+
+    /// The tally so far; `None` if records are discarded.
+    pub fn tally(&self) -> Option<Tally> {
+        (!self.is_discarded()).then_some(self.tally)
+    }
+
     /// Completes and syncs the open file, or sends the rest of the batch. Returns the files that were written.
-    pub fn finish(self) -> Result<Vec<SstFile>> {
-        match self {
-            Self::Files(files) => return files.finish(),
-            Self::Batches(batches) => batches.send_rest(),
-            Self::Discard | Self::CountOnly => {}
-        }
-        Ok(Vec::new())
+    pub fn finish(self) -> Result<FamilyDone> {
+        let files = match self.output {
+            SinkOutput::Files(files) => files.finish()?,
+            SinkOutput::Batches(batches) => {
+                batches.send_rest();
+                Vec::new()
+            }
+            SinkOutput::Discard | SinkOutput::CountOnly => Vec::new(),
+        };
+        Ok(FamilyDone { files, tally: self.tally, repeats: Vec::new() })
+    }
+
+    fn is_discarded(&self) -> bool {
+        matches!(self.output, SinkOutput::Discard)
     }
 }
 
@@ -84,18 +122,19 @@ impl<'a> Sinks<'a> {
 
     /// Returns the sink of a column family. A file ends at each of the `borders`; batches are gathered in `batch`.
     pub fn sink(&self, family: &str, borders: Borders, batch: Option<&SharedBatch>) -> Result<Sink<'_>> {
-        match self {
+        let output = match self {
             Self::Files { folder, options } => {
                 let options = options.iter().find(|(name, _)| *name == family);
-                Ok(options.map_or(Sink::Discard, |(_, options)| Sink::Files(Box::new(folder.writer(options, borders)))))
+                let files = |options| SinkOutput::Files(Box::new(folder.writer(options, borders)));
+                options.map_or(SinkOutput::Discard, |(_, options)| files(options))
             }
-            Self::Batches { families, .. } if !families.has(family) => Ok(Sink::Discard),
+            Self::Batches { families, .. } if !families.has(family) => SinkOutput::Discard,
             Self::Batches { job, store, .. } => {
                 let batch = batch.ok_or_else(|| Error::broken_invariant("a thread gathers no batch"))?;
-                let writer = store.writer(family, &job.preset.write())?;
-                Ok(Sink::Batches(BatchWriter::new(writer, batch.clone())))
+                SinkOutput::Batches(BatchWriter::new(store.writer(family, &job.preset.write())?, batch.clone()))
             }
-        }
+        };
+        Ok(Sink { output, tally: Tally::default() })
     }
 
     /// Runs `work`, whose threads write to sinks. With batches other threads write these meanwhile, and report the first

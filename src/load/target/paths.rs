@@ -75,7 +75,7 @@ impl Target {
         }
         // With a trailing slash, the name of a link would mean its target.
         let db = options.db.with_file_name(name);
-        let partial = db.with_file_name(append(name, ".partial"));
+        let partial = db.with_file_name(with_suffix(name, ".partial"));
         let mut target = Self {
             spill: PathBuf::new(),
             sst: partial.join("sst"),
@@ -95,7 +95,7 @@ impl Target {
         // The path of a spill directory that does not exist yet only shows where room is needed.
         target.spill = match (target.spill_elsewhere(), &target.work_dir) {
             (Some(spill), Some(_)) => spill,
-            (None, Some(dir)) => dir.join(append(name, ".spill")),
+            (None, Some(dir)) => dir.join(with_suffix(name, ".spill")),
             (_, None) => target.partial.join("spill"),
         };
         Ok(target)
@@ -113,9 +113,8 @@ impl Target {
     }
 }
 
-/// Appends `ending` to a file name.
-fn append(name: &OsStr, ending: &str) -> OsString {
+fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
     let mut name = name.to_owned();
-    name.push(ending);
+    name.push(suffix);
     name
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::load::identity::Identity;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::target::Target;
-use crate::load::target::lock::{LOCK, Lock, owner_of};
+use crate::load::target::lock::{LOCK, Lock};
 use crate::load::target::paths::SUMS;
 use crate::os::files::{UNFINISHED, create_last_dir, sync_dir};
 use crate::os::private;
@@ -43,11 +43,6 @@ impl Target {
                 return self.first_mount().map_or(Ok(lock), |mount| Err(private::is_mounted(&mount)));
             }
         }
-    }
-
-    /// Returns the owner of the lock, if it is held. Creates nothing.
-    pub fn owner(&self) -> Result<Option<String>> {
-        owner_of(&self.partial)
     }
 
     /// Creates the missing directories. The journal has its first entry already.
@@ -141,11 +136,6 @@ impl Target {
     pub fn first_mount(&self) -> Option<PathBuf> {
         let below = self.partial.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
         below.chain(self.spill_elsewhere()).find_map(|path| private::first_mount(&path))
-    }
-
-    /// Removes the database under its working name.
-    pub fn remove_staging(&self) -> Result<()> {
-        self.remove_dir(&self.staging)
     }
 
     /// Removes the checkpoint of an existing database, atomically.

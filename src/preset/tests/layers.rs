@@ -168,7 +168,7 @@ fn documented_configuration_keys_are_read() {
     let mut known = vec!["preset".to_owned()];
     for stage in Stage::ALL {
         for scope in key::Scope::ALL {
-            let is_row = |row: &registry::Row| row.scope == *scope && (*stage == Stage::Load || row.in_node);
+            let is_row = |row: &registry::OptionRow| row.scope == *scope && (*stage == Stage::Load || row.in_node);
             let has_any = scope.group().is_some() || registry::ROWS.iter().any(is_row);
             known.extend(has_any.then(|| format!("{stage}.{scope}")));
         }

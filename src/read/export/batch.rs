@@ -6,8 +6,8 @@
 
 use std::io;
 
-use super::options::{Format, interrupted};
-use crate::error::{Error, Result};
+use super::options::Format;
+use crate::error::Result;
 use crate::source::car::{RawCid, header_bytes, read_cid};
 use crate::source::forest::{Frame, Index, slot_hash, stored_frame};
 
@@ -50,17 +50,6 @@ impl SectionBatch {
     }
 }
 
-/// The writer has ended because of its own error.
-#[derive(Debug)]
-pub(super) struct Gone;
-
-impl From<Gone> for Error {
-    /// Never reaches the caller of an export: `WriterPool::run` returns the writer's own error first.
-    fn from(_: Gone) -> Self {
-        interrupted()
-    }
-}
-
 /// Returns the header of a CAR, compressed as `format` requires, and its length before compression.
 pub(super) fn prelude(format: Format, roots: &[RawCid]) -> (Vec<u8>, u64) {
     let header = header_bytes(roots.iter().map(RawCid::as_bytes));
@@ -75,13 +64,13 @@ pub(super) fn prelude(format: Format, roots: &[RawCid]) -> (Vec<u8>, u64) {
 /// Fills batches with sections and sends them to the packers.
 pub(super) struct SectionLoader<'a> {
     batch: SectionBatch,
-    send: Box<dyn FnMut(SectionBatch) -> Result<SectionBatch, Gone> + 'a>,
+    send: Box<dyn FnMut(SectionBatch) -> Result<SectionBatch> + 'a>,
     indexed: bool,
 }
 
 impl<'a> SectionLoader<'a> {
-    /// Creates a loader; `send` takes a full batch and returns an empty one.
-    pub fn new(format: Format, send: impl FnMut(SectionBatch) -> Result<SectionBatch, Gone> + 'a) -> Self {
+    /// `send` takes a full batch and returns an empty one.
+    pub fn new(format: Format, send: impl FnMut(SectionBatch) -> Result<SectionBatch> + 'a) -> Self {
         Self { batch: SectionBatch::default(), send: Box::new(send), indexed: format == Format::ForestCarZst }
     }
 
@@ -100,7 +89,6 @@ impl<'a> SectionLoader<'a> {
         Ok((length.len() + cid.len() + value.len()) as u64)
     }
 
-    /// Adds bytes unchanged.
     pub fn add_bytes(&mut self, pieces: &[&[u8]]) -> Result<()> {
         pieces.iter().for_each(|piece| self.batch.bytes.extend_from_slice(piece));
         if self.batch.bytes.len() >= BATCH {
@@ -109,7 +97,6 @@ impl<'a> SectionLoader<'a> {
         Ok(())
     }
 
-    /// Sends the last batch.
     pub fn finish(mut self) -> Result<()> {
         if !self.batch.bytes.is_empty() {
             (self.send)(self.batch)?;

@@ -5,12 +5,9 @@
 //! headers of the tipset before ..                                          then those of their parents
 //! ```
 //!
-//! Parents wait until everything below their children is exported, so the chain is exported from its head down. The placeholder
-//! parent of genesis follows genesis directly. All other blocks follow the order of their links: a block, everything below its
-//! first link, everything below its second.
-//!
-//! This order forbids lookups in key order. But everything on the stack, and everything that it links to, will be needed: if the
-//! next block is not in memory, many blocks are fetched at once.
+//! Parents wait until everything below their children is exported; the placeholder parent of genesis follows genesis directly. All
+//! other blocks follow the order of their links. This forbids lookups in key order, but everything on the stack, and everything
+//! that it links to, will be needed: if the next block is not in memory, many blocks are fetched at once.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -27,7 +24,7 @@ use crate::read::links::{codec, links};
 use crate::read::missing::MissingBlocks;
 use crate::read::steps::{MAX_LINK, Queue, Stack, Step, steps};
 use crate::read::visited::Visited;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
 /// Blocks per prefetch.
@@ -39,7 +36,6 @@ const CHUNK: usize = 64;
 /// Memory of a fetched block besides its bytes.
 const FETCHED: usize = 64;
 
-/// A depth-first traversal of the graph.
 pub(super) struct DepthFirst<'a> {
     export: &'a Export<'a>,
     pool: rayon::ThreadPool,
@@ -60,7 +56,6 @@ struct Ahead {
     mean: usize,
 }
 
-/// A CID to fetch.
 struct Wanted {
     key: Vec<u8>,
     fingerprint: u128,
@@ -72,7 +67,7 @@ impl<'a> DepthFirst<'a> {
         let part = |share: u64| usize::try_from(export.memory / share).unwrap_or(usize::MAX);
         let resources = &export.options.resources;
         let dir = resources.scratch_parent();
-        let left_out = export.record.map(ImportRecord::left_out).unwrap_or_default();
+        let left_out = export.record.map(ImportReport::left_out).unwrap_or_default();
         Ok(Self {
             export,
             pool: parallel::pool(resources.thread_count())?,
@@ -85,7 +80,6 @@ impl<'a> DepthFirst<'a> {
         })
     }
 
-    /// Passes every block to `take`.
     pub fn each(mut self, roots: &[RawCid], take: &mut Take<'_>) -> Result<Faults> {
         let mut level = Queue::new(self.queue_budget, &self.dir);
         for root in roots {
@@ -200,7 +194,6 @@ impl<'a> DepthFirst<'a> {
         Ok(())
     }
 
-    /// Returns the CID to fetch for a link, if there is one.
     fn wanted(&self, cid: &[u8], visited: bool) -> Result<Option<Wanted>> {
         let Some((span, start, fingerprint)) = self.identify(cid) else { return Ok(None) };
         let known = self.ahead.blocks.contains_key(&fingerprint)

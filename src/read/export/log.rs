@@ -6,8 +6,7 @@
 //! Antelope v4     head | u32 size | u8 compression, 0 | block | u64 position ..
 //! ```
 //!
-//! A log that was one file of raw blocks is reproduced byte for byte. Packed blocks are written raw, parts as one log, and a
-//! pruned log begins at its first block; the report says so. Every block must follow the previous one.
+//! A log that was one file of raw blocks is reproduced byte for byte. Packed blocks are written raw, parts as one log.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,7 +19,7 @@ use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::progress::{Phase, Progress};
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::report::{BlockRef, ExportReport, ExportedLog, LogReport};
 use crate::rocks::Reader;
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
@@ -28,10 +27,9 @@ use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
 /// Length of a version 4 entry without its block.
 const V4_AROUND: usize = 4 + 1 + 8;
 
-/// A validated export of a block log.
 pub(super) struct LogExport<'a> {
     options: &'a ExportOptions,
-    record: &'a ImportRecord,
+    record: &'a ImportReport,
     log: &'a LogReport,
     reader: Reader,
     family: Family,
@@ -41,7 +39,6 @@ pub(super) struct LogExport<'a> {
     last: u32,
 }
 
-/// Result of the export.
 #[derive(Default)]
 struct Sum {
     content: Content,
@@ -53,7 +50,7 @@ struct Sum {
 
 impl<'a> LogExport<'a> {
     /// Opens the database, before anything is written.
-    pub fn open(options: &'a ExportOptions, record: &'a ImportRecord, log: &'a LogReport) -> Result<Self> {
+    pub fn open(options: &'a ExportOptions, record: &'a ImportReport, log: &'a LogReport) -> Result<Self> {
         let (first, last) = (options.from.unwrap_or(log.first.number), options.to.unwrap_or(log.last.number));
         let wrong = |reason: String, hint: &str| Err(Error::Usage { reason, hint: hint.into() });
         let known = log.first.number..=log.last.number;

@@ -5,8 +5,7 @@
 //! depth first, all records, a list                                             written in order
 //! ```
 //!
-//! Blocks are not hashed again; `verify` does that. The content digest is computed during the export, so a complete export says
-//! if it matches the import.
+//! Blocks are not hashed again. The content digest is computed, so a complete export says if it matches the import.
 
 mod batch;
 mod depth_first;
@@ -23,7 +22,7 @@ use std::time::Instant;
 use self::log::LogExport;
 use self::open::{Export, Faults};
 pub use self::options::{ExportOptions, Format, Selection};
-use self::order::BlockOrder;
+use self::order::{CidList, each_block, open_list};
 use self::writer_pool::WriterPool;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
@@ -31,25 +30,10 @@ use crate::os::files::Output;
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::ExportReport;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 
 /// Exports to a file, which gets its name when it is complete. Missing blocks are no error: the report counts them and says if
 /// the file was committed.
-///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
-/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
-/// use bedload::progress::Silent;
-/// use bedload::{ExportOptions, export};
-///
-/// let report = export(&ExportOptions::new(&db), &dir.path().join("back.forest.car.zst"), &Silent)?;
-/// assert_eq!(report.format, "forest.car.zst");
-/// assert_eq!(report.all_records, Some(true));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 ///
 /// # Errors
 /// [`Error::State`]: there is no database, it holds another format, a key is no CID, or the file exists;
@@ -87,7 +71,6 @@ pub fn export_to<W: Write + Send>(
     })
 }
 
-/// The blocks to export.
 struct Work<'a> {
     dir: &'a WatchedDir,
     kind: Kind<'a>,
@@ -102,7 +85,7 @@ enum Kind<'a> {
 fn with_work(options: &ExportOptions, run: impl FnOnce(Work<'_>) -> Result<ExportReport>) -> Result<ExportReport> {
     let dir = &WatchedDir::open(&options.db);
     dir.guard(|| {
-        let record = ImportRecord::load(&options.db)?;
+        let record = ImportReport::load(&options.db)?;
         let log = record.as_ref().and_then(|record| Some((record, record.log.as_ref()?)));
         options.check(log.is_some())?;
         let kind = match log {
@@ -138,7 +121,6 @@ impl Work<'_> {
     }
 }
 
-/// Writes the blocks of a CAR.
 fn write_car<W: Write + Send>(
     export: &mut Export<'_>,
     format: Format,
@@ -147,13 +129,16 @@ fn write_car<W: Write + Send>(
     progress: &Progress<'_>,
 ) -> Result<ExportReport> {
     let options = export.options;
-    let mut order = BlockOrder::new(&options.selection)?;
-    if export.roots.is_empty() {
-        export.roots.extend(order.first_listed());
+    let mut list = match &options.selection {
+        Selection::Listed(path) => Some(open_list(path)?),
+        _ => None,
+    };
+    if let Some(Ok(first)) = list.as_mut().filter(|_| export.roots.is_empty()).and_then(CidList::peek) {
+        export.roots.push(first.clone());
     }
     let this = &*export;
     let whole = this.record.filter(|record| !record.into_existing);
-    let expected = whole.filter(|_| !matches!(options.selection, Selection::Listed(_)));
+    let expected = whole.filter(|_| list.is_none());
     progress.begin(Phase::Export, expected.map(|record| record.payload_bytes));
     if let Some(record) = expected {
         progress.expect_blocks(record.blocks.written);
@@ -163,7 +148,7 @@ fn write_car<W: Write + Send>(
     let pool = WriterPool { format, resources: &options.resources, index_memory: this.memory / 4, path: file };
     let (sum, bytes) = pool.run(prelude.len() as u64, out, |loader| {
         let mut sum = Sum { car_bytes: header_bytes, ..Sum::default() };
-        let faults = order.each(this, &mut |cid, key_start, value| {
+        let faults = each_block(this, list, &mut |cid, key_start, value| {
             sum.payload += value.len() as u64;
             sum.content.add_record(cid.get(key_start..).unwrap_or_default(), value);
             sum.car_bytes += loader.add(cid, value)?;
@@ -199,7 +184,6 @@ fn write_car<W: Write + Send>(
     })
 }
 
-/// Content of the exported file.
 #[derive(Default)]
 struct Sum {
     content: Content,

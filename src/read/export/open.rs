@@ -4,8 +4,9 @@ use super::options::{ExportOptions, Selection};
 use crate::error::{Error, Result};
 use crate::read::access::BlockLocation;
 use crate::read::missing::MissingBlocks;
+use crate::report::ImportReport;
 use crate::report::KeyFrom;
-use crate::report::record::{ImportRecord, roots};
+use crate::report::record::roots;
 use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
@@ -21,10 +22,9 @@ pub(super) struct Faults {
     pub malformed: u64,
 }
 
-/// A validated export of a CAR.
 pub(super) struct Export<'a> {
     pub options: &'a ExportOptions,
-    pub record: Option<&'a ImportRecord>,
+    pub record: Option<&'a ImportReport>,
     pub reader: Reader,
     pub family: String,
     pub layout: KeyLayout,
@@ -34,7 +34,7 @@ pub(super) struct Export<'a> {
 
 impl<'a> Export<'a> {
     /// Validates the options and opens the database, before anything is written.
-    pub fn open(options: &'a ExportOptions, record: Option<&'a ImportRecord>) -> Result<Self> {
+    pub fn open(options: &'a ExportOptions, record: Option<&'a ImportReport>) -> Result<Self> {
         if let Some(record) = record
             && record.source.format != "car"
         {

@@ -17,8 +17,7 @@ const MIN_MEMORY: u64 = 32 << 20;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Selection {
-    /// Everything that the roots link to, depth first, as nodes write their snapshots: headers tipset by tipset, and below each
-    /// its messages and its state.
+    /// Everything that the roots link to, depth first, in the order in which nodes write their snapshots.
     #[default]
     Linked,
     /// Every record in key order. Requires CIDs as keys.
@@ -55,7 +54,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats.
     pub(crate) const ALL: [Self; 5] = [Self::Car, Self::CarZst, Self::ForestCarZst, Self::Log, Self::LogZst];
 
     /// Name on the command line, which is also the usual suffix of a file.
@@ -69,7 +67,6 @@ impl Format {
         }
     }
 
-    /// True if a block log is written.
     pub(crate) fn is_log(self) -> bool {
         matches!(self, Self::Log | Self::LogZst)
     }
@@ -179,7 +176,6 @@ impl ExportOptions {
         })
     }
 
-    /// Memory budget in bytes.
     pub(super) fn memory(&self) -> Result<u64> {
         Ok(self.resources.memory_budget()?.max(MIN_MEMORY))
     }
@@ -190,7 +186,6 @@ impl ExportOptions {
         Reader::open(&self.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })
     }
 
-    /// Creates the report of an export to `file`.
     pub(super) fn report(&self, format: Format, file: &Path) -> ExportReport {
         ExportReport {
             schema: EXPORT_SCHEMA.into(),

@@ -23,35 +23,14 @@ const CANCEL_EVERY: u64 = 1024;
 /// Longest line of a list, in bytes; an identity CID may be long.
 const MAX_LINE: u64 = 1 << 20;
 
-pub(super) enum BlockOrder {
-    Linked,
-    All,
-    Listed(CidList),
-}
+pub(super) type CidList = Peekable<Box<dyn Iterator<Item = Result<RawCid>>>>;
 
-type CidList = Peekable<Box<dyn Iterator<Item = Result<RawCid>>>>;
-
-impl BlockOrder {
-    pub fn new(selection: &Selection) -> Result<Self> {
-        Ok(match selection {
-            Selection::Linked => Self::Linked,
-            Selection::All => Self::All,
-            Selection::Listed(path) => Self::Listed(open_list(path)?),
-        })
-    }
-
-    /// Returns the first CID of a list.
-    pub fn first_listed(&mut self) -> Option<RawCid> {
-        if let Self::Listed(list) = self { list.peek()?.as_ref().ok().cloned() } else { None }
-    }
-
-    /// Passes every selected block to `take`.
-    pub fn each(self, export: &Export<'_>, take: &mut Take<'_>) -> Result<Faults> {
-        match self {
-            Self::Linked => DepthFirst::new(export)?.each(&export.roots, take),
-            Self::All => all(export, take),
-            Self::Listed(list) => listed(list, export, take),
-        }
+/// Passes every selected block to `take`. `list` is the opened list of a selection that is one.
+pub(super) fn each_block(export: &Export<'_>, list: Option<CidList>, take: &mut Take<'_>) -> Result<Faults> {
+    match list {
+        Some(list) => listed(list, export, take),
+        None if export.options.selection == Selection::All => all(export, take),
+        None => DepthFirst::new(export)?.each(&export.roots, take),
     }
 }
 
@@ -79,7 +58,7 @@ fn all(export: &Export<'_>, take: &mut Take<'_>) -> Result<Faults> {
 }
 
 /// Opens a list of CIDs, one per line, and reads the first one.
-fn open_list(path: &Path) -> Result<CidList> {
+pub(super) fn open_list(path: &Path) -> Result<CidList> {
     let hint = || "give a file with one CID a line".into();
     let mut lines: Box<dyn BufRead> = match path == Path::new("-") {
         true => Box::new(BufReader::new(std::io::stdin())),

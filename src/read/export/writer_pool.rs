@@ -13,8 +13,8 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-use super::batch::{Gone, SectionBatch, SectionLoader};
-use super::options::Format;
+use super::batch::{SectionBatch, SectionLoader};
+use super::options::{Format, interrupted};
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::read::access::Resources;
@@ -46,18 +46,19 @@ impl WriterPool<'_> {
         let (back, spare) = bounded::<SectionBatch>(4 * threads);
         let index = || Index::within(self.index_memory, self.resources.scratch_parent());
         let index = (self.format == Format::ForestCarZst).then(index);
-        let writer = Writer { out: &mut *out, back, index, position };
+        let sink = &mut *out;
         let (loaded, written) = std::thread::scope(|scope| {
             for _ in 0..threads {
                 let packing = packing.clone();
                 parallel::start(scope, move || pack_all(self.format, &packing))?;
             }
             drop(packing);
-            let writer = parallel::start(scope, move || writer.write_all(&writing))?;
+            let writer = parallel::start(scope, move || write_all(sink, position, index, &writing, &back))?;
             let send = move |batch: SectionBatch| {
                 let (reply, packed) = bounded(1);
-                to_pack.send((batch, reply)).map_err(|_| Gone)?;
-                to_write.send(packed).map_err(|_| Gone)?;
+                // If the writer has ended, its own error is returned.
+                to_pack.send((batch, reply)).map_err(|_| interrupted())?;
+                to_write.send(packed).map_err(|_| interrupted())?;
                 Ok(spare.try_recv().unwrap_or_default())
             };
             let mut loader = SectionLoader::new(self.format, send);
@@ -66,7 +67,6 @@ impl WriterPool<'_> {
             Ok::<_, Error>((loaded, written))
         })?;
         let failed = || Error::io("write", self.path);
-        // If the writer fails, the loader only sees a closed channel.
         let (mut position, index) = written.map_err(failed())?;
         let loaded = loaded?;
         if let Some(index) = index {
@@ -92,7 +92,6 @@ fn pack_all(format: Format, packing: &Receiver<Packing>) {
 
 type Pack = Box<dyn FnMut(&mut SectionBatch) -> io::Result<()>>;
 
-/// Compresses a batch for a format.
 fn packer(format: Format) -> io::Result<Pack> {
     Ok(match format {
         Format::Car | Format::Log => Box::new(|_| Ok(())),
@@ -115,29 +114,26 @@ fn packer(format: Format) -> io::Result<Pack> {
     })
 }
 
-struct Writer<'a, W> {
-    out: &'a mut W,
-    back: Sender<SectionBatch>,
-    index: Option<Index>,
-    position: u64,
-}
-
-impl<W: Write> Writer<'_, W> {
-    /// Writes until all senders are gone.
-    fn write_all(mut self, writing: &Receiver<Receiver<io::Result<SectionBatch>>>) -> io::Result<(u64, Option<Index>)> {
-        for packed in writing {
-            // A packer drops its reply only when it panics; the scope propagates that.
-            let Ok(batch) = packed.recv() else { break };
-            let mut batch = batch?;
-            if let Some(index) = &mut self.index {
-                batch.add_to(index, self.position)?;
-            }
-            let bytes = if batch.packed.is_empty() { &batch.bytes } else { &batch.packed };
-            self.out.write_all(bytes)?;
-            self.position += bytes.len() as u64;
-            batch.clear();
-            let _ = self.back.try_send(batch);
+/// Writes batches to `out`, which has `position` bytes, until all senders are gone. Returns its length and the index.
+fn write_all(
+    out: &mut impl Write,
+    mut position: u64,
+    mut index: Option<Index>,
+    writing: &Receiver<Receiver<io::Result<SectionBatch>>>,
+    back: &Sender<SectionBatch>,
+) -> io::Result<(u64, Option<Index>)> {
+    for packed in writing {
+        // A packer drops its reply only when it panics; the scope propagates that.
+        let Ok(batch) = packed.recv() else { break };
+        let mut batch = batch?;
+        if let Some(index) = &mut index {
+            batch.add_to(index, position)?;
         }
-        Ok((self.position, self.index))
+        let bytes = if batch.packed.is_empty() { &batch.bytes } else { &batch.packed };
+        out.write_all(bytes)?;
+        position += bytes.len() as u64;
+        batch.clear();
+        let _ = back.try_send(batch);
     }
+    Ok((position, index))
 }

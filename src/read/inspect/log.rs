@@ -31,7 +31,6 @@ const WINDOW: usize = 1 << 20;
 
 static EXPECTATIONS: Expectations = Expectations { links: true, chain_id: None, checkpoints: BTreeMap::new() };
 
-/// Counts of a log.
 #[derive(Default)]
 struct Counted {
     digest: ContentDigest,
@@ -62,9 +61,11 @@ pub(super) fn inspect(
         }
         LogBody::Stream(forward) => {
             let mut forward = forward.lock();
-            let counted = count_stream(&mut forward, log, options, progress)?;
+            progress.begin(Phase::Read, log.size);
+            let mut counted = Counted::default();
+            let packings = read_stream(&mut forward, log, options, progress, |block| Ok(counted.add(&block)))?;
             report.bytes = report.bytes.or(Some(forward.consumed()));
-            Some(counted)
+            Some(Counted { packings, ..counted })
         }
     };
     report.full = counted.is_some();
@@ -102,47 +103,13 @@ fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: 
     for_each(options.resources.thread_count(), ranges.len(), Batch::default, |batch: &mut Batch, item| {
         let Some(range) = ranges.get(item) else { return Ok(()) };
         let mut counted = Counted::default();
-        each_batch_of(files, range, log, options, batch, |reader, chain, batch| {
-            let part = reader.part();
-            let bad = |offset: u64, problem: LogProblem| part.bad(offset, problem);
-            let mut indexed = reader.indexed(chain.next, batch.spans.len()).iter();
-            each_block(chain, batch, bad, |block| {
-                part.check_index(indexed.next(), block.word, &block.header);
-                counted.add(&block);
-                Ok(())
-            })?;
-            progress.add(batch.len(), batch.spans.len() as u64);
-            counted.packings = chain.packings;
-            Ok(())
-        })?;
-        all.lock().push(counted);
+        let packings = read_range((files, range), log, options, progress, batch, |block| Ok(counted.add(&block)))?;
+        all.lock().push(Counted { packings, ..counted });
         Ok(())
     })?;
     let mut all = all.into_inner();
     all.sort_by_key(|counted| counted.first.map(|first| first.number));
     Ok(all.into_iter().fold(Counted::default(), Counted::and))
-}
-
-fn count_stream(
-    forward: &mut Forward,
-    log: &Log,
-    options: &InspectOptions,
-    progress: &Progress<'_>,
-) -> Result<Counted> {
-    progress.begin(Phase::Read, log.size);
-    let mut counted = Counted::default();
-    each_batch(forward, log, options, |chain, batch, consumed| {
-        let bad = |offset: u64, problem: LogProblem| Error::bad_input(&options.source, offset, problem);
-        each_block(chain, batch, bad, |block| {
-            counted.add(&block);
-            Ok(())
-        })?;
-        progress.reach(consumed);
-        progress.add(0, batch.spans.len() as u64);
-        counted.packings = chain.packings;
-        Ok(())
-    })?;
-    Ok(counted)
 }
 
 impl Counted {
@@ -165,26 +132,21 @@ impl Counted {
 }
 
 /// Writes number, id, sizes and offset of every block as a line of JSON. Each block must follow the previous one.
-pub(super) fn list(log: &Log, options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
+pub(super) fn list(log: &Log, options: &InspectOptions, progress: &Progress<'_>, out: &mut dyn Write) -> Result<()> {
     let last = match &log.body {
         LogBody::Files(files) => {
             let (mut batch, mut last) = (Batch::default(), 0);
             for range in files.ranges(u64::MAX, &[], &log.dictionaries)? {
-                let number = (files.parts.len() > 1).then_some(range.part + 1);
-                each_batch_of(files, &range, log, options, &mut batch, |reader, chain, batch| {
-                    let part = reader.part();
-                    write_lines(chain, batch, number, out, |offset, problem| part.bad(offset, problem))
-                })?;
+                let part = (files.parts.len() > 1).then_some(range.part + 1);
+                let write = |block: LogBlock<'_>| write_line(&block, part, out);
+                read_range((files, &range), log, options, progress, &mut batch, write)?;
                 last = range.last;
             }
             last
         }
         LogBody::Stream(forward) => {
             let mut forward = forward.lock();
-            each_batch(&mut forward, log, options, |chain, batch, _| {
-                let bad = |offset: u64, problem: LogProblem| Error::bad_input(&options.source, offset, problem);
-                write_lines(chain, batch, None, out, bad)
-            })?;
+            read_stream(&mut forward, log, options, progress, |block| write_line(&block, None, out))?;
             forward.last().unwrap_or_default()
         }
     };
@@ -206,30 +168,21 @@ pub(crate) fn trim_hint(log: &Path, last: u32) -> String {
     format!("`bedload import {log} --db DIR --tail trim` imports up to block {last} and leaves the rest out")
 }
 
-/// Writes a line for each block of a batch.
-fn write_lines(
-    chain: &mut Chain<'_>,
-    batch: &mut Batch,
-    part: Option<usize>,
-    out: &mut dyn Write,
-    bad: impl Fn(u64, LogProblem) -> Error,
-) -> Result<()> {
+/// Writes a line of JSON; `part` is the number of the file of a log in several files.
+fn write_line(block: &LogBlock<'_>, part: Option<usize>, out: &mut dyn Write) -> Result<()> {
+    let LogBlock { offset, stored, header, .. } = block;
     let part = part.map(|part| format!(",\"part\":{part}")).unwrap_or_default();
-    each_block(chain, batch, bad, |block| {
-        let LogBlock { offset, stored, header, .. } = block;
-        writeln!(
-            out,
-            "{{\"schema\":\"bedload-list-1\",\"type\":\"block\",\"number\":{},\"id\":\"{}\",\"bytes\":{},\
-             \"stored_bytes\":{stored},\"offset\":{offset}{part}}}",
-            header.number,
-            header.id,
-            block.size()
-        )
-        .map_err(Error::io("write", Path::new("-")))
-    })
+    writeln!(
+        out,
+        "{{\"schema\":\"bedload-list-1\",\"type\":\"block\",\"number\":{},\"id\":\"{}\",\"bytes\":{},\
+         \"stored_bytes\":{stored},\"offset\":{offset}{part}}}",
+        header.number,
+        header.id,
+        block.size()
+    )
+    .map_err(Error::io("write", Path::new("-")))
 }
 
-/// A checked block of a log.
 struct LogBlock<'b> {
     offset: u64,
     /// Length in the log, in bytes.
@@ -262,35 +215,43 @@ fn each_block(
     Ok(())
 }
 
-/// Reads a range of the files of a log and passes on each batch and its chain.
-fn each_batch_of(
-    files: &LogFiles,
-    range: &Range,
+/// Reads a range of the files of a log, compares its indexes, and passes on each block.
+fn read_range(
+    (files, range): (&LogFiles, &Range),
     log: &Log,
     options: &InspectOptions,
+    progress: &Progress<'_>,
     batch: &mut Batch,
-    mut take: impl FnMut(&mut RangeReader<'_>, &mut Chain<'_>, &mut Batch) -> Result<()>,
-) -> Result<()> {
-    let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(()) };
+    mut take: impl FnMut(LogBlock<'_>) -> Result<()>,
+) -> Result<Packings> {
     let unpacker = Unpacker::new(&log.dictionaries);
     let mut chain = Chain::new(log.framing, &EXPECTATIONS, unpacker, range.first, range.before);
+    let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(chain.packings) };
+    let part = reader.part();
     loop {
         options.resources.check_cancelled()?;
         let Chain { next, before, unpacker, .. } = &mut chain;
         if !reader.next(batch, *next, before.as_ref(), unpacker)? {
-            return Ok(());
+            return Ok(chain.packings);
         }
-        take(&mut reader, &mut chain, batch)?;
+        let bad = |offset: u64, problem: LogProblem| part.bad(offset, problem);
+        let mut indexed = reader.indexed(chain.next, batch.spans.len()).iter();
+        each_block(&mut chain, batch, bad, |block| {
+            part.check_index(indexed.next(), block.word, &block.header);
+            take(block)
+        })?;
+        progress.add(batch.len(), batch.spans.len() as u64);
     }
 }
 
-/// Reads a log from a stream and passes on each batch, its chain, and the number of consumed bytes.
-fn each_batch(
+/// Reads a log from a stream and passes on each block.
+fn read_stream(
     forward: &mut Forward,
     log: &Log,
     options: &InspectOptions,
-    mut take: impl FnMut(&mut Chain<'_>, &mut Batch, u64) -> Result<()>,
-) -> Result<()> {
+    progress: &Progress<'_>,
+    mut take: impl FnMut(LogBlock<'_>) -> Result<()>,
+) -> Result<Packings> {
     let framing = forward.framing;
     let mut chain: Option<Chain<'_>> = None;
     let mut batch = Batch::default();
@@ -299,7 +260,10 @@ fn each_batch(
         let first = forward.first.unwrap_or(1);
         let chain = chain
             .get_or_insert_with(|| Chain::new(framing, &EXPECTATIONS, Unpacker::new(&log.dictionaries), first, None));
-        take(chain, &mut batch, forward.consumed())?;
+        let bad = |offset: u64, problem: LogProblem| Error::bad_input(&options.source, offset, problem);
+        each_block(chain, &mut batch, bad, &mut take)?;
+        progress.reach(forward.consumed());
+        progress.add(0, batch.spans.len() as u64);
     }
-    Ok(())
+    Ok(chain.map(|chain| chain.packings).unwrap_or_default())
 }

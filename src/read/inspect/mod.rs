@@ -1,7 +1,5 @@
-//! Describes the content of a snapshot without importing it.
-//!
-//! A quick inspection reads the header, the first blocks (roots, metadata, the head's headers) and the index. A full one reads
-//! everything and checks every block against its CID.
+//! Describes the content of a snapshot without importing it. A quick inspection reads the header, the first blocks (roots, metadata,
+//! the head's headers) and the index. A full one reads everything and checks every block against its CID.
 
 mod frames;
 mod heads;
@@ -11,6 +9,8 @@ mod tally;
 
 use std::io::Write;
 use std::path::Path;
+
+use parking_lot::Mutex;
 
 use self::heads::Heads;
 #[cfg(feature = "cli")]
@@ -30,19 +30,6 @@ use crate::source::input::{Compression, Extent};
 const QUICK_CHUNKS: usize = 3;
 
 /// Inspects a snapshot. Blocks that do not match their CIDs are no error: the report lists them.
-///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
-/// use bedload::progress::Silent;
-/// use bedload::{InspectOptions, inspect};
-///
-/// let report = inspect(&InspectOptions::new(&snapshot).full(true), &Silent)?;
-/// assert_eq!((report.version, report.bad_blocks, report.duplicates), (1, Some(0), Some(0)));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 ///
 /// # Errors
 /// [`Error::BadInput`]: it is neither a CAR nor a block log, or it is damaged or cut; [`Error::Io`]: it cannot be read;
@@ -70,7 +57,7 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
         Opened::Other(input) => input,
     };
     let mut snapshot = options.snapshot(input, progress)?;
-    let heads = Heads::new(&snapshot.header.roots);
+    let mut heads = Heads::new(&snapshot.header.roots);
     let header = snapshot.header.clone();
     report.version = header.version;
     report.compression = snapshot.compression.name().into();
@@ -85,20 +72,20 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
     });
     let mut everything = options.full;
     if options.full {
-        count_all(options, &mut snapshot, &heads, &mut report, progress)?;
+        heads = count_all(options, &mut snapshot, heads, &mut report, progress)?;
     } else {
-        everything = read_head(&mut snapshot, &heads, progress)?;
+        everything = read_head(&mut snapshot, &mut heads, progress)?;
     }
     heads.fill(&mut report, &header.roots, everything);
     Ok(report)
 }
 
 /// Reads the first blocks; true if these are all.
-fn read_head(snapshot: &mut Snapshot<'_>, heads: &Heads, progress: &Progress<'_>) -> Result<bool> {
+fn read_head(snapshot: &mut Snapshot<'_>, heads: &mut Heads, progress: &Progress<'_>) -> Result<bool> {
     let chunks = if snapshot.is_remote { QUICK_CHUNKS * CHUNK / REMOTE_CHUNK } else { QUICK_CHUNKS };
     for _ in 0..chunks {
         let Some(chunk) = snapshot.next(progress)? else { return Ok(true) };
-        let count = Snapshot::sections(snapshot.path(), &chunk, |section, _, body| {
+        let count = Snapshot::sections(snapshot.path, &chunk, |section, _, body| {
             heads.see(section, body);
             Ok(())
         })?;
@@ -113,25 +100,26 @@ fn read_head(snapshot: &mut Snapshot<'_>, heads: &Heads, progress: &Progress<'_>
 fn count_all(
     options: &InspectOptions,
     snapshot: &mut Snapshot<'_>,
-    heads: &Heads,
+    heads: Heads,
     report: &mut InspectReport,
     progress: &Progress<'_>,
-) -> Result<()> {
-    let path = snapshot.path();
+) -> Result<Heads> {
+    let path = snapshot.path;
+    let heads = Mutex::new(heads);
     let visited = Visited::new(options.resources.memory_budget()? / 2, options.resources.scratch_parent());
     let mut tallies: Vec<BlockTally> = (0..options.resources.thread_count()).map(|_| BlockTally::default()).collect();
     // The first chunk is read alone, because it may name blocks of the others.
     let mut padding = 0;
     if let (Some(chunk), Some(tally)) = (snapshot.next(progress)?, tallies.first_mut()) {
-        tally.take(path, &chunk, &visited, &|section, body| heads.see(section, body))?;
+        tally.take(path, &chunk, &visited, &|section, body| heads.lock().see(section, body))?;
         progress.add(0, chunk.starts.len() as u64);
         drop(chunk);
-        let wanted = heads.wanted();
+        let wanted = heads.lock().wanted();
         let tail = snapshot.read_rest(&mut tallies, &options.resources.stop, progress, |tally, chunk| {
             tally.take(path, chunk, &visited, &|section, body| {
                 // Only a wanted block takes the lock.
                 if body.get(..section.cid.len as usize).is_some_and(|cid| wanted.contains(cid)) {
-                    heads.see(section, body);
+                    heads.lock().see(section, body);
                 }
             })?;
             progress.add(0, chunk.starts.len() as u64);
@@ -148,16 +136,15 @@ fn count_all(
     report.bytes = Some(snapshot.size.unwrap_or(snapshot.consumed()));
     report.null_padding = Some(padding);
     total.fill(report);
-    Ok(())
+    Ok(heads.into_inner())
 }
 
-/// Writes every block's CID, size and offset as a line of JSON, in file order, without hashing. For a block log: number and id of
-/// every block, checking their chain.
+/// Writes every block as a line of JSON, in file order, without hashing. For a block log, checks the chain of ids.
 pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let options = &options.without_secrets();
     let progress = Progress::new(&crate::progress::Silent);
     let input = match options.open(Extent::Part)? {
-        Opened::Log(log) => return log::list(&log, options, out),
+        Opened::Log(log) => return log::list(&log, options, &progress, out),
         Opened::Other(input) => input,
     };
     let mut snapshot = options.snapshot(input, &progress)?;
@@ -166,7 +153,7 @@ pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
         if options.resources.stop.is_cancelled() {
             return Err(Error::Interrupted { hint: "the list is not complete; run it again".into() });
         }
-        Snapshot::sections(snapshot.path(), &chunk, |section, offset, body| {
+        Snapshot::sections(snapshot.path, &chunk, |section, offset, body| {
             let (cid, block) = body.split_at(body.len().min(section.cid.len as usize));
             let cid = cid_text(cid);
             // The text of a CID needs no escapes.

@@ -14,7 +14,7 @@ use crate::source::input::{self, Extent, Input, InputOptions};
 use crate::source::remote::{NetworkOptions, take_secrets};
 
 /// Options of an inspection.
-#[derive(Debug, Clone, Setters)]
+#[derive(Debug, Clone, Default, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct InspectOptions {
@@ -35,14 +35,7 @@ pub struct InspectOptions {
 impl InspectOptions {
     /// Creates a quick inspection of `source`.
     pub fn new(source: impl Into<PathBuf>) -> Self {
-        Self {
-            source: source.into(),
-            full: false,
-            null_padding: NullPadding::Error,
-            dictionaries: None,
-            network: NetworkOptions::default(),
-            resources: Resources::default(),
-        }
+        Self { source: source.into(), ..Self::default() }
     }
 
     /// Returns the options with the source's display name.

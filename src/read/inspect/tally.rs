@@ -14,7 +14,6 @@ use crate::report::{BadBlock, CodeCount, InspectReport, SizeClass};
 use crate::source::car::chunk::Chunk;
 use crate::source::car::{CidSpan, Section};
 
-/// Bad blocks that are listed.
 const LISTED: usize = 10;
 
 /// Size classes: one per power of two.
@@ -38,7 +37,6 @@ impl SizeSum {
     }
 }
 
-/// Blocks of each size class.
 pub(super) struct Sizes([SizeSum; CLASSES]);
 
 impl Default for Sizes {

@@ -1,8 +1,5 @@
-//! Compares the source's records with the database's, in both directions and within bounded memory.
-//!
-//! The source is read once. For each block, the key and a hash of key and value are partitioned by the key ranges of the later
-//! scan. Beyond the budget they are spilled to one file per range. Then the entries of each range are sorted and compared with
-//! the database's records in key order.
+//! Compares the source's records with the database's, in both directions and within bounded memory: the keys and hashes of all
+//! blocks are partitioned by the key ranges of the later scan, in memory or spilled to a file per range, then sorted and compared.
 //!
 //! ```text
 //! entry: u32 length of the key | key | u128 XXH3-128 of key and value, seed = bytes in key          little-endian
@@ -16,26 +13,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use twox_hash::XxHash3_128;
 
 use super::job::VerifyJob;
 use crate::error::{Error, Result};
-use crate::hash::content_digest::ContentDigest;
+use crate::hash::content_digest::{Content, ContentDigest};
 use crate::read::snapshot::{CHUNK, Snapshot};
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::rocks::key_ranges::{KeyRange, range_of};
 use crate::sort::key::Record;
 use crate::source::car::NullPadding;
 use crate::source::car::chunk::Chunk;
 use crate::source::input::{self, Extent, InputOptions};
 
-/// Length of the hash in an entry.
 const HASH: usize = 16;
-
-/// Hash of a record; the content digest is the sum of these hashes.
-pub(super) fn record_hash(key_and_value: &[u8], key_len: usize) -> u128 {
-    XxHash3_128::oneshot_with_seed(key_len as u64, key_and_value)
-}
 
 /// Records of a source, by key range.
 pub(super) struct SourceIndex {
@@ -56,7 +46,7 @@ struct Part {
 
 impl SourceIndex {
     /// Reads the snapshot at `path`.
-    pub fn read(job: &VerifyJob<'_>, path: &Path, ranges: &[KeyRange], record: Option<&ImportRecord>) -> Result<Self> {
+    pub fn read(job: &VerifyJob<'_>, path: &Path, ranges: &[KeyRange], record: Option<&ImportReport>) -> Result<Self> {
         let VerifyJob { options, progress, .. } = job;
         let (threads, memory) = (options.resources.thread_count(), options.resources.memory_budget()?);
         let padded = record.is_some_and(|record| record.source.null_padding > 0);
@@ -74,7 +64,7 @@ impl SourceIndex {
             blocks: AtomicU64::new(0),
         };
         // CIDs of the blocks that the import omitted.
-        let left_out = record.map(ImportRecord::left_out).unwrap_or_default();
+        let left_out = record.map(ImportReport::left_out).unwrap_or_default();
         let take = |(): &mut (), chunk: &Chunk| index.take(path, chunk, job, &left_out, ranges);
         snapshot.read_rest(&mut vec![(); threads], &options.resources.stop, progress, take)?;
         Ok(index)
@@ -96,7 +86,7 @@ impl SourceIndex {
             }
             let record = Record::new(&chunk.bytes, section, job.keys.layout);
             let (key_and_value, key_len) = record.parts();
-            let hash = record_hash(key_and_value, key_len);
+            let hash = ContentDigest::of_section(key_and_value, key_len).value();
             if let Some(part) = self.parts.get(range_of(ranges, record.key())) {
                 let mut part = part.lock();
                 part.entries.extend_from_slice(&(key_len as u32).to_le_bytes());
@@ -115,7 +105,6 @@ impl SourceIndex {
         Ok(())
     }
 
-    /// Spills all entries to files.
     fn spill(&self) -> Result<()> {
         let mut dir = self.dir.lock();
         if self.held.load(Ordering::Relaxed) <= self.budget / 2 {
@@ -166,8 +155,8 @@ pub(super) struct SourceEntries {
     starts: Vec<usize>,
     /// Keys with two different blocks in the source.
     pub conflicts: Vec<Vec<u8>>,
-    /// Content digest of the distinct records.
-    pub digest: ContentDigest,
+    /// Content of the distinct records.
+    pub content: Content,
     at: usize,
 }
 
@@ -191,26 +180,30 @@ impl SourceEntries {
             same
         });
         conflicts.dedup();
-        let mut digest = ContentDigest::default();
-        for (_, hash) in starts.iter().filter_map(|&start| part(start)) {
-            digest.merge(ContentDigest::from_value(hash));
+        let mut content = Content::default();
+        let hashes = starts.iter().filter_map(|&start| part(start));
+        hashes.for_each(|(_, hash)| content.add(ContentDigest::from_value(hash)));
+        Self { bytes, starts, conflicts, content, at: 0 }
+    }
+
+    /// Takes the entries before the key `next`, or all, and passes their keys.
+    pub fn pass(&mut self, next: Option<&[u8]>, mut passed: impl FnMut(&[u8])) {
+        while let Some((key, _)) = self.peek().filter(|(key, _)| next.is_none_or(|next| *key < next)) {
+            passed(key);
+            self.at += 1;
         }
-        Self { bytes, starts, conflicts, digest, at: 0 }
     }
 
-    /// Number of distinct keys.
-    pub fn len(&self) -> usize {
-        self.starts.len()
+    /// Takes the entry of `key`, if it is the current one, and returns its hash.
+    pub fn take(&mut self, key: &[u8]) -> Option<u128> {
+        let (_, hash) = self.peek().filter(|(known, _)| *known == key)?;
+        self.at += 1;
+        Some(hash)
     }
 
-    /// Returns the current key and hash.
-    pub fn peek(&self) -> Option<(&[u8], u128)> {
+    fn peek(&self) -> Option<(&[u8], u128)> {
         let (key, hash, _) = entry(&self.bytes, *self.starts.get(self.at)?)?;
         Some((key, hash))
-    }
-
-    pub fn next(&mut self) {
-        self.at += 1;
     }
 }
 
@@ -239,12 +232,13 @@ mod tests {
         let mut entries =
             SourceEntries::sort(encode(&[(b"b", 2), (b"a", 1), (b"ab", 7), (b"a", 1), (b"b", 3), (b"", 0)]));
         assert_eq!(entries.conflicts, [b"b"]);
-        assert_eq!(entries.len(), 4);
-        let mut seen = Vec::new();
-        while let Some((key, hash)) = entries.peek() {
-            seen.push((key.to_vec(), hash));
-            entries.next();
+        assert_eq!(entries.content.records, 4);
+        for (key, hash) in [(&b""[..], 0), (b"a", 1)] {
+            assert_eq!(entries.take(key), Some(hash));
         }
-        assert_eq!(seen, [(vec![], 0), (b"a".to_vec(), 1), (b"ab".to_vec(), 7), (b"b".to_vec(), 2)]);
+        assert_eq!(entries.take(b"b"), None, "ab is first");
+        let mut passed = Vec::new();
+        entries.pass(Some(b"b"), |key| passed.push(key.to_vec()));
+        assert_eq!((entries.take(b"b"), passed), (Some(2), vec![b"ab".to_vec()]));
     }
 }

@@ -21,7 +21,6 @@ impl KeyReader {
         Self { layout, functions }
     }
 
-    /// Returns the claim of `key` about `value`.
     pub fn claim<'a>(&self, key: &'a [u8], data: &'a [u8]) -> Result<Claim<'a>, String> {
         let (code, digest) = match self.layout {
             KeyLayout::Cid => {

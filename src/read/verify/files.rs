@@ -1,15 +1,13 @@
-//! Compares the files beside the SST files with the record of the import, and checks that the record is consistent.
-//!
-//! A node that opens the database writes a newer OPTIONS file and deletes all but two. That is a note, not a problem. Nodes keep
-//! `IDENTITY`.
+//! Compares the files beside the SST files with the record of the import, and checks that the record is consistent. A node that
+//! opens the database writes a newer OPTIONS file and deletes all but two, which is a note, not a problem.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use super::problems::Collector;
 use crate::os::files::read_regular;
-use crate::report::record::{ImportRecord, checksum};
-use crate::report::{ProblemKind, RecordedFile};
+use crate::report::record::checksum;
+use crate::report::{ImportReport, ProblemKind, RecordedFile};
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::schema::{RECORD_FILE, TRANSACTIONS};
 
@@ -17,7 +15,7 @@ use crate::schema::{RECORD_FILE, TRANSACTIONS};
 /// itself. True if a node may have opened the database since: RocksDB writes a newer OPTIONS file then.
 pub(super) fn check(
     db: &Path,
-    (record, bad_record): (Option<&ImportRecord>, Option<&str>),
+    (record, bad_record): (Option<&ImportReport>, Option<&str>),
     problems: &Collector<'_>,
     notes: &mut Vec<String>,
 ) -> bool {
@@ -54,7 +52,7 @@ pub(super) fn check(
 }
 
 /// Checks that the record's counts add up: read blocks are written blocks and duplicates.
-fn check_tally(record: &ImportRecord, problems: &Collector<'_>) {
+fn check_tally(record: &ImportReport, problems: &Collector<'_>) {
     let blocks = &record.blocks;
     let mut claims = vec![(String::new(), "blocks", blocks.read, blocks.written, blocks.duplicate)];
     for family in record.log.iter().flat_map(|log| &log.families) {

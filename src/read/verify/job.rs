@@ -27,7 +27,6 @@ impl VerifyJob<'_> {
         self.problems.add_key(ProblemKind::Missing, self.family, key, message);
     }
 
-    /// Last key in a file of `family`.
     pub fn largest_key(&self, family: &str) -> Option<Vec<u8>> {
         self.files_of(family).iter().map(|file| file.largest.clone()).max()
     }
@@ -36,7 +35,6 @@ impl VerifyJob<'_> {
         self.files.iter().filter(|file| file.family == family).collect()
     }
 
-    /// Key ranges of a column family.
     pub fn ranges_of(&self, family: &str) -> Vec<KeyRange> {
         ranges(&self.files_of(family))
     }

@@ -1,8 +1,5 @@
 //! Verifies a database that was made from a block log: each block follows the previous one, its transactions match the merkle
-//! root in its header, and the families of ids match the blocks.
-//!
-//! Threads share ranges of numbers. Ids and merkle roots are computed from the stored bytes. `block_ids` is compared by the
-//! content digest of the expected records, which does not depend on order.
+//! root in its header, and the families of ids match the blocks, by content digests that do not depend on order.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -15,8 +12,7 @@ use crate::blocks::chain::{self, Header, TransactionOptions};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::progress::Phase;
-use crate::report::record::ImportRecord;
-use crate::report::{LogVerified, ProblemKind, VerifiedLog};
+use crate::report::{ImportReport, LogVerified, ProblemKind, VerifiedLog};
 use crate::rocks::key_ranges::KeyRange;
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::Lookup;
@@ -63,8 +59,7 @@ struct Findings {
     broken: bool,
 }
 
-/// Verifies all column families of a database made from a log.
-pub(super) fn everything(job: &VerifyJob<'_>, record: &ImportRecord) -> Result<(Totals, Option<VerifiedLog>)> {
+pub(super) fn everything(job: &VerifyJob<'_>, record: &ImportReport) -> Result<(Totals, Option<VerifiedLog>)> {
     let lookup = lookup(record);
     // Blocks of a log follow each other: what is not between the first and the last of the import was written since.
     let own = record.log.as_ref().map_or(0..=u32::MAX, |log| log.first.number..=log.last.number);
@@ -178,7 +173,7 @@ impl Findings {
 }
 
 /// Checks that the other families match the record and the blocks.
-fn check_families(job: &VerifyJob<'_>, record: &ImportRecord, lookup: &Lookup, found: &Findings) -> Result<()> {
+fn check_families(job: &VerifyJob<'_>, record: &ImportReport, lookup: &Lookup, found: &Findings) -> Result<()> {
     let all_known = found.unknown_operations == 0;
     let index_problem = |message: String| job.problems.add(ProblemKind::Index, None, message);
     for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != job.family) {
@@ -218,9 +213,8 @@ fn check_families(job: &VerifyJob<'_>, record: &ImportRecord, lookup: &Lookup, f
     Ok(())
 }
 
-/// How the transactions of the database are read. After an import that checked them all, an operation of an unknown
-/// kind is damage.
-fn lookup(record: &ImportRecord) -> Lookup {
+/// Returns how to read transactions. After an import that checked them all, an operation of an unknown kind is damage.
+fn lookup(record: &ImportReport) -> Lookup {
     let (family, version) = record.chain();
     let checked_all =
         record.log.as_ref().is_some_and(|log| log.verified == LogVerified::Hash && log.unknown_operations == 0);

@@ -1,7 +1,5 @@
-//! Checks that `transactions` finds the transactions of all blocks if several blocks name the same one.
-//!
-//! An import keeps the first position of an id and counts the others. A node that adds blocks may keep the first or the last one,
-//! so that sums over all records cannot decide. All ids are sorted with their positions and compared with the family one by one.
+//! Checks that `transactions` finds the transactions of all blocks if several blocks name the same one. An import keeps the first
+//! position, a node any of them, so that sums cannot decide. All ids are sorted with their positions and compared one by one.
 
 use std::path::Path;
 

@@ -1,10 +1,7 @@
 //! Verifies a database: every block of every file against its checksum, every value against its key, the total against the record
-//! of the import and, if requested, each record against the source.
+//! of the import and, if requested, each record against the source. Unreadable records are skipped; nothing is written.
 //!
-//! Threads share ranges of keys. Each record is read once: RocksDB checks its blocks, then its value is hashed and added to the
-//! content digest, in batches. Damage does not end the verification: unreadable records are skipped.
-//!
-//! Nothing is repaired or written.
+//! Threads share ranges of keys. Each record is read once, hashed in batches, and added to the content digest.
 
 mod against;
 mod claims;
@@ -27,7 +24,7 @@ use super::advice;
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Progress};
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::report::{ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
 use crate::rocks::{DataFile, Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
@@ -40,21 +37,6 @@ const CACHE: usize = 8 << 20;
 const OPEN_FILES: i32 = 128;
 
 /// Verifies a database. Problems are no error: the report lists them.
-///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
-/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
-/// use bedload::VerifyOptions;
-/// use bedload::progress::Silent;
-///
-/// let report = bedload::verify(&VerifyOptions::new(&db).against(snapshot), &Silent)?;
-/// assert_eq!(report.problems.total, 0);
-/// assert_eq!(report.against.map(|against| against.same), Some(report.records));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 ///
 /// # Errors
 /// [`Error::State`]: there is no database; [`Error::BadInput`]: the source cannot be read; [`Error::Usage`]: the
@@ -74,7 +56,7 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
 }
 
 fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport> {
-    let (record, bad_record) = match ImportRecord::load_sealed(&options.db) {
+    let (record, bad_record) = match ImportReport::load_sealed(&options.db) {
         Ok(Some((record, false))) => {
             (Some(record), Some("was changed after the import: it does not match its checksum".to_owned()))
         }

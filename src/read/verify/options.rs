@@ -9,41 +9,40 @@ use crate::source::car::NullPadding;
 use crate::source::remote::NetworkOptions;
 
 /// Options of a verification.
-#[derive(Debug, Clone, Setters)]
+#[derive(Debug, Clone, Default, Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct VerifyOptions {
     /// The database.
+    #[cfg_attr(feature = "cli", arg(skip))]
     pub(crate) db: PathBuf,
-    /// Number of records to check, picked at random. Defaults to every record.
+    /// Check only so many records, picked at random, instead of all
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "against"))]
     pub(crate) sample: Option<u64>,
-    /// Snapshot to compare with, record by record.
+    /// Compare with a snapshot, record by record, in both directions
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SNAPSHOT"))]
     pub(crate) against: Option<PathBuf>,
-    /// True if the database may have records that the snapshot lacks, such as those of a node.
-    /// Defaults to `false`.
+    /// Accept records that a node has added; without --against nothing shows that none of the import is missing
+    #[cfg_attr(feature = "cli", arg(long))]
     pub(crate) allow_extra: bool,
-    /// Meaning of null padding in that snapshot. Defaults to the import's choice.
+    /// Meaning of null padding in that snapshot: error or eof; defaults to the import's
+    #[cfg_attr(feature = "cli", arg(long, value_name = "MEANING", requires = "against", hide_short_help = true))]
     pub(crate) null_padding: Option<NullPadding>,
-    /// Options for a snapshot on the network.
-    pub(crate) network: NetworkOptions,
     /// Resources of the verification; memory is for the comparison.
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub(crate) resources: Resources,
     /// Location of the blocks.
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub(crate) location: Location,
+    /// Options for a snapshot on the network.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub(crate) network: NetworkOptions,
 }
 
 impl VerifyOptions {
     /// Creates a verification of everything in `db`.
     pub fn new(db: impl Into<PathBuf>) -> Self {
-        Self {
-            db: db.into(),
-            sample: None,
-            against: None,
-            allow_extra: false,
-            null_padding: None,
-            network: NetworkOptions::default(),
-            resources: Resources::default(),
-            location: Location::default(),
-        }
+        Self { db: db.into(), ..Self::default() }
     }
 }

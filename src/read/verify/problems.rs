@@ -3,14 +3,13 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::read::keys::key_text;
 use crate::report::{Problem, ProblemKind, Problems};
 use crate::rocks::DataFile;
 use crate::sort::key::KeyLayout;
 
-/// Number of listed problems.
 const LISTED: usize = 10;
 
 pub(super) struct Collector<'a> {
@@ -55,7 +54,7 @@ impl<'a> Collector<'a> {
 
     /// Adds, once, an unreadable block after `key`; `words` is RocksDB's message, which names the file.
     pub fn add_unreadable(&self, family: &str, key: &[u8], words: String) {
-        if !self.lock().unreadable.insert(words.clone()) {
+        if !self.found.lock().unreadable.insert(words.clone()) {
             return;
         }
         let named = words.split_whitespace().find(|word| word.contains(".sst")).map(|word| {
@@ -70,14 +69,9 @@ impl<'a> Collector<'a> {
         });
     }
 
-    /// True if there is a problem of this kind.
-    pub fn has(&self, kind: ProblemKind) -> bool {
-        self.lock().problems.kinds.contains_key(&kind)
-    }
-
-    /// True if there is a problem of any other kind.
-    pub fn has_beside(&self, kinds: &[ProblemKind]) -> bool {
-        self.lock().problems.kinds.keys().any(|kind| !kinds.contains(kind))
+    /// Returns the kinds of the problems.
+    pub fn kinds(&self) -> Vec<ProblemKind> {
+        self.found.lock().problems.kinds.keys().copied().collect()
     }
 
     pub fn take(self) -> Problems {
@@ -86,7 +80,7 @@ impl<'a> Collector<'a> {
 
     /// Builds the problem only if it is one of the first.
     fn insert(&self, order: (bool, Vec<u8>, ProblemKind), compose: impl FnOnce() -> Problem) {
-        let mut found = self.lock();
+        let mut found = self.found.lock();
         found.problems.total += 1;
         *found.problems.kinds.entry(order.2).or_default() += 1;
         let place = found.keys.partition_point(|known| known <= &order);
@@ -96,10 +90,6 @@ impl<'a> Collector<'a> {
             found.keys.truncate(LISTED);
             found.problems.first.truncate(LISTED);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Found> {
-        self.found.lock()
     }
 
     /// Returns the newest file that contains a key.

@@ -1,8 +1,6 @@
-//! Compares the result with the record of the import.
-//!
-//! Count and digest are sums over all records. A node's records change both, so that they prove completeness only without such
-//! records: an added record could hide a missing one. Then only the comparison with the snapshot decides, or the import's files
-//! as long as no compaction has replaced one.
+//! Compares the result with the record of the import. Count and digest are sums over all records, which a node's records change:
+//! an added record could hide a missing one. Then only the comparison with the snapshot decides, or the import's files as long as
+//! no compaction has replaced one.
 
 use std::path::Path;
 
@@ -10,7 +8,7 @@ use super::problems::Collector;
 use super::scan::Totals;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::report::{Against, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Reader};
@@ -44,7 +42,7 @@ pub(super) fn compare(
     let written = Content { records: recorded.records, digest: recorded.digest };
     let more = totals.content.records.saturating_sub(written.records);
     // Damage may have removed as many records as were added.
-    let damaged = problems.has_beside(&[ProblemKind::Extra]);
+    let damaged = problems.kinds().iter().any(|kind| *kind != ProblemKind::Extra);
     // Blocks of a log have numbers: those of the import are compared without the others.
     let known = totals.since.records > 0;
     if !opened_since || (!known && (more == 0 || damaged)) {
@@ -115,13 +113,11 @@ fn records(count: u64) -> String {
 
 /// True if all files of the import are in use and no entry hides one of their records: each entry is one of the `records` that
 /// can be read, or no entry is a deletion.
-///
-/// An entry that hides or replaces a record is an entry itself. So `n` more entries than the import's are at most `n` more
-/// records, and fewer if a record of the import is hidden.
+/// An entry that hides a record is an entry itself: `n` more entries are at most `n` more records, and fewer if one is hidden.
 pub(super) fn files_are_untouched(
     reader: &Reader,
     files: &[DataFile],
-    record: &ImportRecord,
+    record: &ImportReport,
     records: u64,
 ) -> Result<bool> {
     let imported =
@@ -135,8 +131,7 @@ pub(super) fn files_are_untouched(
     if found != imported {
         return Ok(false);
     }
-    // Without deletions every key of the import is still there, and its value was verified against it. RocksDB does not
-    // count deletions of ranges in memtables.
+    // Without deletions every verified key is still there. RocksDB does not count deletions of ranges in memtables.
     let family = &record.column_family;
     let has_no_deletions = || Ok::<_, Error>(reader.unflushed(family)? == 0 && reader.totals(family)?.deletions == 0);
     Ok(reader.entries(family)? == records || has_no_deletions()?)
@@ -152,7 +147,7 @@ fn name_the_source(against: &Against, recorded: &Recorded, problems: &Collector<
         recorded.source, recorded.digest, against.source, against.digest
     );
     let differ = [ProblemKind::Missing, ProblemKind::Extra, ProblemKind::Differs];
-    if differ.iter().any(|kind| problems.has(*kind)) {
+    if problems.kinds().iter().any(|kind| differ.contains(kind)) {
         problems.add(ProblemKind::Source, None, message);
     } else {
         notes.push(message);

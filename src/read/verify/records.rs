@@ -8,14 +8,13 @@ use crate::read::verify::against::SourceIndex;
 use crate::read::verify::job::VerifyJob;
 use crate::read::verify::scan::{Totals, for_each};
 use crate::report::Against;
-use crate::report::record::ImportRecord;
+use crate::report::ImportReport;
 use crate::rocks::key_ranges::Window;
 
 /// Picked records per batch of a thread.
 const PICKS: usize = 256;
 
-/// Verifies all column families.
-pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportRecord>) -> Result<(Totals, Option<Against>)> {
+pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> Result<(Totals, Option<Against>)> {
     let own = job.ranges_of(job.family);
     let index = match &job.options.against {
         Some(path) => {

@@ -1,6 +1,6 @@
 //! Verifies a range of records: reads, hashes in batches, compares, and skips what cannot be read.
 
-use super::against::{SourceEntries, record_hash};
+use super::against::SourceEntries;
 use super::job::VerifyJob;
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
@@ -17,7 +17,6 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Memory of a batch that is reused, in bytes.
 const KEPT_BYTES: usize = 8 << 20;
 
-/// Result of one thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
     pub content: Content,
@@ -43,7 +42,6 @@ impl Totals {
     }
 }
 
-/// A part of a range.
 pub(super) enum Seen<'a> {
     /// Key and value of a record.
     Record(&'a [u8], &'a [u8]),
@@ -106,7 +104,7 @@ impl<'a> ScanWorker<'a> {
     pub fn go_through(&mut self, family: &str, range: &KeyRange, entries: Option<SourceEntries>) -> Result<()> {
         let job = self.job;
         if let Some(entries) = &entries {
-            self.totals.source.merge(Content { records: entries.len() as u64, digest: entries.digest });
+            self.totals.source.merge(entries.content);
             for key in &entries.conflicts {
                 let message = || "the source has two different blocks under this key".to_owned();
                 job.problems.add_key(ProblemKind::Differs, family, key, message);
@@ -118,15 +116,14 @@ impl<'a> ScanWorker<'a> {
             Seen::Record(..) => {}
             Seen::Gap(next) => {
                 self.check_batch();
-                self.pass_unreadable(next);
+                // Entries of unreadable records cannot be compared.
+                if let Some(entries) = &mut self.entries {
+                    entries.pass(next, |_| self.totals.unreadable += 1);
+                }
             }
         })?;
         self.check_batch();
-        let mut left = self.entries.take().unwrap_or_default();
-        while let Some((key, _)) = left.peek() {
-            job.add_missing(key);
-            left.next();
-        }
+        self.entries.take().unwrap_or_default().pass(None, |key| job.add_missing(key));
         Ok(())
     }
 
@@ -172,7 +169,8 @@ impl<'a> ScanWorker<'a> {
             let Some(record) = bytes.get(start..end) else { continue };
             let Some((key, value)) = record.split_at_checked(key_len) else { continue };
             payload += value.len() as u64;
-            self.totals.content.add(ContentDigest::of_section(record, key_len));
+            let digest = ContentDigest::of_section(record, key_len);
+            self.totals.content.add(digest);
             match job.keys.claim(key, value) {
                 Ok(claim) => {
                     claims.push(claim);
@@ -181,7 +179,7 @@ impl<'a> ScanWorker<'a> {
                 Err(reason) => job.problems.add_key(ProblemKind::Key, job.family, key, || reason),
             }
             if let Some(entries) = &mut self.entries {
-                compare(entries, job, &mut self.totals, key, record_hash(record, key_len));
+                compare(entries, job, &mut self.totals, key, digest.value());
             }
         }
         each_failure(&mut self.checker, &claims, |index, failure| {
@@ -202,45 +200,25 @@ impl<'a> ScanWorker<'a> {
         bytes.shrink_to(KEPT_BYTES);
         self.batch = Batch { bytes, records };
     }
-
-    /// Counts the source's entries before `next` (the next readable record or the end of the range): they cannot be compared.
-    fn pass_unreadable(&mut self, next: Option<&[u8]>) {
-        let Some(entries) = &mut self.entries else { return };
-        while entries.peek().is_some_and(|(key, _)| next.is_none_or(|next| key < next)) {
-            self.totals.unreadable += 1;
-            entries.next();
-        }
-    }
 }
 
 fn compare(entries: &mut SourceEntries, job: &VerifyJob<'_>, totals: &mut Totals, key: &[u8], hash: u128) {
-    while let Some((known, known_hash)) = entries.peek() {
-        match known.cmp(key) {
-            std::cmp::Ordering::Less => job.add_missing(known),
-            std::cmp::Ordering::Equal => {
-                if known_hash == hash {
-                    totals.same += 1;
-                } else {
-                    let message = || "the source has another block under this key".to_owned();
-                    job.problems.add_key(ProblemKind::Differs, job.family, key, message);
-                }
-                entries.next();
-                return;
+    entries.pass(Some(key), |known| job.add_missing(known));
+    let add = |kind, message: &str| job.problems.add_key(kind, job.family, key, || message.to_owned());
+    match entries.take(key) {
+        Some(known) if known == hash => totals.same += 1,
+        Some(_) => add(ProblemKind::Differs, "the source has another block under this key"),
+        None => {
+            totals.extra += 1;
+            if !job.options.allow_extra {
+                add(ProblemKind::Extra, "the source does not have this block");
             }
-            std::cmp::Ordering::Greater => break,
         }
-        entries.next();
-    }
-    totals.extra += 1;
-    if !job.options.allow_extra {
-        job.problems.add_key(ProblemKind::Extra, job.family, key, || "the source does not have this block".to_owned());
     }
 }
 
 /// Returns a scan at the first readable record after the damage that follows `last`: by doubling steps, then by halving the last
-/// step. `None` if nothing up to `end` can be read.
-///
-/// Each attempt is a new scan, because a scan that found damage may give different results.
+/// step. `None` if nothing up to `end` can be read. A scan that found damage is unreliable, so each attempt is a new one.
 fn step_over<'r>(job: &VerifyJob<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
     let end = to.map(<[u8]>::to_vec).or_else(|| job.largest_key(family)).unwrap_or_default();
     let Some(window) = Window::between(last, &end) else { return Ok(None) };
@@ -269,7 +247,6 @@ fn step_over<'r>(job: &VerifyJob<'r>, family: &str, last: &[u8], to: Option<&[u8
     Ok(Some(found))
 }
 
-/// Distributes `items` among the threads and adds up their results.
 pub(super) fn for_each(
     job: &VerifyJob<'_>,
     items: usize,

@@ -16,10 +16,9 @@ use parking_lot::Mutex;
 use super::super::steps::{Queue, StepRef};
 use crate::error::Result;
 
-/// Encoded steps that a thread gathers before it appends them to the queues, in bytes.
+/// Bytes of steps that a thread gathers for the queues.
 const FLUSH_FROM: usize = 64 << 10;
 
-/// The queue of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinkQueue {
     Chain,
@@ -29,7 +28,6 @@ pub(super) enum LinkQueue {
 
 const KINDS: [LinkQueue; 3] = [LinkQueue::Chain, LinkQueue::Strict, LinkQueue::Lenient];
 
-/// All waiting links.
 pub(super) struct Frontier {
     queues: [Mutex<Queue>; KINDS.len()],
     budget: usize,
@@ -117,7 +115,6 @@ impl GatheredSteps {
         }
     }
 
-    /// True if a flush is due.
     pub fn is_full(&self) -> bool {
         self.kinds.iter().map(|(bytes, _)| bytes.len()).sum::<usize>() >= FLUSH_FROM
     }

@@ -1,8 +1,5 @@
-//! Follows links from the roots, like a node that scans or exports its chain.
-//!
-//! A walk proceeds in waves (`frontier`): the chain of headers first, then everything below them, level by level. The links of a
-//! wave are sorted by key (`sorted`) and looked up in batches, so that the database is read from front to back and each data
-//! block once per wave. Visited keys and waiting links spill to disk beyond the budget.
+//! Follows links from the roots in waves (`frontier`): the chain of headers first, then everything below them, level by level. The
+//! links of a wave are sorted by key (`sorted`), so that each data block is read once per wave.
 //!
 //! A Filecoin header gives the blocks below it an epoch, and its parents a position in the chain. This limits a walk to some
 //! tipsets, and distinguishes intentionally omitted blocks from damage.
@@ -28,8 +25,8 @@ use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
-use crate::report::record::{ImportRecord, roots};
-use crate::report::{WALK_SCHEMA, WalkReport};
+use crate::report::record::roots;
+use crate::report::{ImportReport, WALK_SCHEMA, WalkReport};
 use crate::rocks::{FamilyScan, Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
@@ -47,54 +44,45 @@ const MAX_PIECE: u64 = 1 << 30;
 const MIN_MEMORY: u64 = 8 << 20;
 
 /// Options of a walk.
-#[derive(Debug, Clone, Setters)]
+#[derive(Debug, Clone, Default, Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct WalkOptions {
     /// The database.
+    #[cfg_attr(feature = "cli", arg(skip))]
     pub(crate) db: PathBuf,
-    /// Roots to begin at. Defaults to the roots of the import.
+    /// Root to begin at, may be repeated; the default is in BEDLOAD.json
+    #[cfg_attr(feature = "cli", arg(long = "root", value_name = "CID"))]
     pub(crate) roots: Vec<RawCid>,
-    /// Number of tipsets to follow. Defaults to the whole chain.
+    /// Follow the chain of headers over N tipsets only
+    #[cfg_attr(feature = "cli", arg(long = "depth", value_name = "tipsets=N", value_parser = parse_depth))]
     pub(crate) tipsets: Option<u32>,
-    /// Blocks named by headers below this epoch may be missing. Defaults to none.
+    /// Blocks named by Filecoin headers below this epoch may be missing
+    #[cfg_attr(feature = "cli", arg(long, value_name = "EPOCH"))]
     pub(crate) allow_missing_below: Option<u64>,
     /// Resources of the walk.
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub(crate) resources: Resources,
     /// Location of the blocks.
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub(crate) location: Location,
+}
+
+#[cfg(feature = "cli")]
+fn parse_depth(text: &str) -> std::result::Result<u32, String> {
+    let count = text.strip_prefix("tipsets=").and_then(|count| count.parse().ok());
+    count.filter(|&count| count > 0).ok_or_else(|| "write it as tipsets=2000".to_owned())
 }
 
 impl WalkOptions {
     /// Creates a walk over everything in `db` that its roots link to.
     pub fn new(db: impl Into<PathBuf>) -> Self {
-        Self {
-            db: db.into(),
-            roots: Vec::new(),
-            tipsets: None,
-            allow_missing_below: None,
-            resources: Resources::default(),
-            location: Location::default(),
-        }
+        Self { db: db.into(), ..Self::default() }
     }
 }
 
 /// Follows the links. Missing blocks are no error: the report lists them.
-///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
-/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
-/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
-/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
-/// use bedload::progress::Silent;
-/// use bedload::{WalkOptions, walk};
-///
-/// let report = walk(&WalkOptions::new(&db), &Silent)?;
-/// assert!(report.complete);
-/// assert_eq!((report.missing, report.unreachable), (0, Some(0)));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 ///
 /// # Errors
 /// [`Error::State`]: there is no database, or no such column family; [`Error::Usage`]: no root is known, or the memory is too small;
@@ -107,7 +95,7 @@ pub fn walk(options: &WalkOptions, observer: &dyn Observer) -> Result<WalkReport
 }
 
 fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
-    let record = ImportRecord::load(&options.db)?;
+    let record = ImportReport::load(&options.db)?;
     let memory = options.resources.memory_budget()?.max(MIN_MEMORY);
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
@@ -129,7 +117,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         layout,
         visited: Visited::new(memory * 3 / 8, work_dir.clone()),
         missing: Mutex::new(MissingBlocks {
-            left_out: record.as_ref().map(ImportRecord::left_out).unwrap_or_default(),
+            left_out: record.as_ref().map(ImportReport::left_out).unwrap_or_default(),
             ..MissingBlocks::default()
         }),
         progress,
@@ -163,18 +151,13 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         roots: roots.iter().map(ToString::to_string).collect(),
         complete: total == allowed,
         tipsets: options.tipsets,
-        reachable: found.reachable,
-        reachable_bytes: found.bytes,
         missing: total,
         missing_allowed: allowed,
         unreachable,
-        commitments: found.commitments,
-        identity: found.identity,
-        malformed: found.malformed,
         depth: frontier.depth(),
         first_missing: first,
         first_unreachable,
-        seconds: 0.0,
+        ..found
     })
 }
 
@@ -188,30 +171,18 @@ struct Walk<'a> {
     progress: &'a Progress<'a>,
 }
 
-/// Result of one thread.
-#[derive(Debug, Clone, Copy, Default)]
-struct Found {
-    reachable: u64,
-    bytes: u64,
-    commitments: u64,
-    identity: u64,
-    malformed: u64,
-}
-
-impl Found {
-    fn merge(&mut self, other: &Self) {
-        self.reachable += other.reachable;
-        self.bytes += other.bytes;
-        self.commitments += other.commitments;
-        self.identity += other.identity;
-        self.malformed += other.malformed;
-    }
+fn merge(found: &mut WalkReport, other: &WalkReport) {
+    found.reachable += other.reachable;
+    found.reachable_bytes += other.reachable_bytes;
+    found.commitments += other.commitments;
+    found.identity += other.identity;
+    found.malformed += other.malformed;
 }
 
 impl Walk<'_> {
-    /// Follows links wave by wave, each in pieces of `piece` bytes.
-    fn waves(&self, roots: &[RawCid], frontier: &mut Frontier, piece: usize) -> Result<Found> {
-        let (mut found, mut gathered) = (Found::default(), GatheredSteps::default());
+    /// Follows links wave by wave, each in pieces of `piece` bytes. Returns the counts.
+    fn waves(&self, roots: &[RawCid], frontier: &mut Frontier, piece: usize) -> Result<WalkReport> {
+        let (mut found, mut gathered) = (WalkReport::default(), GatheredSteps::default());
         for root in roots {
             let step = StepRef { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None };
             if self.mark_visited(step.cid, &mut found)? {
@@ -219,28 +190,24 @@ impl Walk<'_> {
             }
         }
         frontier.flush(&mut gathered)?;
+        let resources = &self.options.resources;
         while let Some(mut wave) = frontier.wave() {
             while wave.len() > 0 {
                 let sorted = SortedSteps::new(wave.take_piece(piece)?, self.layout);
-                self.piece(&sorted, frontier, &mut found)?;
+                let batches = sorted.len().div_ceil(BATCH);
+                let workers = for_each(resources.thread_count(), batches, WalkReport::default, |found, batch| {
+                    resources.check_cancelled()?;
+                    let batch: Vec<KeyedStep<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
+                    self.follow(&batch, found, frontier)
+                })?;
+                workers.iter().for_each(|worker| merge(&mut found, worker));
             }
         }
         Ok(found)
     }
 
-    fn piece(&self, sorted: &SortedSteps, frontier: &Frontier, found: &mut Found) -> Result<()> {
-        let batches = sorted.len().div_ceil(BATCH);
-        let workers = for_each(self.options.resources.thread_count(), batches, Found::default, |found, batch| {
-            self.options.resources.check_cancelled()?;
-            let batch: Vec<KeyedStep<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
-            self.follow(&batch, found, frontier)
-        })?;
-        workers.iter().for_each(|worker| found.merge(worker));
-        Ok(())
-    }
-
     /// Looks up a batch of links and queues the links of its blocks.
-    fn follow(&self, batch: &[KeyedStep<'_>], found: &mut Found, frontier: &Frontier) -> Result<()> {
+    fn follow(&self, batch: &[KeyedStep<'_>], found: &mut WalkReport, frontier: &Frontier) -> Result<()> {
         let keys: Vec<&[u8]> = batch.iter().map(|lookup| lookup.key).collect();
         let values = self.reader.get_many(self.family, &keys, true)?;
         let (mut bytes, mut blocks) = (0, 0);
@@ -269,7 +236,7 @@ impl Walk<'_> {
         }
         frontier.flush(&mut gathered)?;
         found.reachable += blocks;
-        found.bytes += bytes;
+        found.reachable_bytes += bytes;
         self.progress.add(bytes, blocks);
         Ok(())
     }
@@ -279,7 +246,7 @@ impl Walk<'_> {
         step: StepRef<'_>,
         codec: u64,
         block: &[u8],
-        found: &mut Found,
+        found: &mut WalkReport,
         gathered: &mut GatheredSteps,
     ) -> Result<()> {
         let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
@@ -310,7 +277,7 @@ impl Walk<'_> {
     }
 
     /// Visits a link; true if it must be followed and was not visited before.
-    fn mark_visited(&self, cid: &[u8], found: &mut Found) -> Result<bool> {
+    fn mark_visited(&self, cid: &[u8], found: &mut WalkReport) -> Result<bool> {
         let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len() && cid.len() <= MAX_LINK);
         let Some(span) = span else {
             found.malformed += 1;
@@ -327,7 +294,6 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the first records that were not visited.
     fn list_unreachable(&self) -> Result<Vec<String>> {
         let mut listed = Vec::new();
         let mut scan = self.reader.scan(self.family, None, None)?;

@@ -6,7 +6,6 @@ use super::super::steps::{StepRef, decode, steps};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, read_cid};
 
-/// A step that can be looked up.
 pub(super) struct KeyedStep<'a> {
     pub step: StepRef<'a>,
     pub span: CidSpan,
@@ -44,12 +43,10 @@ impl SortedSteps {
         Self { order, ..sorted }
     }
 
-    /// Number of steps.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Returns a range of the steps.
     pub fn range(&self, range: Range<usize>) -> impl Iterator<Item = KeyedStep<'_>> {
         let order = self.order.get(range.start..range.end.min(self.len())).unwrap_or_default();
         order.iter().filter_map(|(_, begin)| self.at(*begin))

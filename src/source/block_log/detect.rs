@@ -8,7 +8,6 @@ use super::framing::Framing;
 use super::preamble;
 use crate::blocks::chain::Header;
 
-/// Bytes that are examined.
 pub(crate) const PEEK: usize = 64 << 10;
 
 /// The first byte of the shortest header that a CAR can have.
@@ -17,7 +16,6 @@ const LEAST_CAR: u8 = 17;
 /// 2016-01-01 in milliseconds since 1970: no chain of this kind is older.
 const OLDEST_MS: i64 = 1_451_606_400_000;
 
-/// True if the block's time is not before the first chain.
 pub(super) fn is_old_enough(header: &Header) -> bool {
     header.timestamp_ms >= OLDEST_MS
 }

@@ -17,7 +17,6 @@ const PART: &str = "block_log_part.";
 /// Directories below that of `blocks.log` in which Antelope's nodes keep partitions.
 const BESIDE: [&str; 2] = ["retained", "archive"];
 
-/// Names of logs that are one file.
 const SINGLE: [&str; 2] = ["block_log", "blocks.log"];
 
 /// Returns the number in the name of one of Hive's parts.
@@ -32,7 +31,6 @@ fn partition(name: &OsStr) -> Option<(u32, u32)> {
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// True if a path names a log of several files.
 pub(crate) fn is_set(path: &Path) -> bool {
     let is_stdin = path.as_os_str() == "-";
     (path.is_dir() && !is_stdin)
@@ -112,7 +110,6 @@ fn partitions_in(dir: &Path) -> Result<Vec<(u32, PathBuf)>> {
     Ok(names_in(dir)?.into_iter().filter_map(first).collect())
 }
 
-/// Checks that the numbers of the parts are consecutive.
 fn consecutive(path: &Path, parts: Vec<(u32, PathBuf)>) -> Result<Vec<PathBuf>> {
     for pair in parts.windows(2) {
         let [(before, _), (after, _)] = pair else { continue };

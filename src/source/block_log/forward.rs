@@ -22,7 +22,6 @@ use crate::source::input::ByteStream;
 /// Bytes of the stream between two reports of what is consumed.
 const PIECE: usize = 1 << 20;
 
-/// Reads a stream in batches.
 pub(crate) struct Forward {
     name: PathBuf,
     stream: Box<dyn ByteStream>,
@@ -49,7 +48,6 @@ pub(crate) struct Forward {
 }
 
 impl Forward {
-    /// Reads the head of a log from a stream.
     pub fn open(
         name: &Path,
         mut stream: Box<dyn ByteStream>,
@@ -93,12 +91,10 @@ impl Forward {
         })
     }
 
-    /// Returns the last block that was returned.
     pub fn last(&self) -> Option<u32> {
         self.last.map(|(number, _)| number)
     }
 
-    /// Returns the first bytes of the log that are in no batch yet.
     pub fn head(&self) -> &[u8] {
         &self.carry
     }
@@ -108,7 +104,6 @@ impl Forward {
         self.done.then_some(self.at)
     }
 
-    /// Bytes of the compressed stream consumed so far.
     pub fn consumed(&self) -> u64 {
         self.stream.consumed()
     }
@@ -243,7 +238,6 @@ impl Forward {
         header.map_err(|problem| Error::bad_input(&self.name, at, problem))
     }
 
-    /// The log ends inside an entry.
     fn torn(&mut self, rest: u64, at: u64) -> Result<bool> {
         let Some((last, id)) = self.last else {
             return Err(Error::bad_input(&self.name, at, LogProblem::Empty));

@@ -28,25 +28,19 @@ use crate::source::input::zstd_frame;
 /// Bytes of the word after a block.
 pub(crate) const WORD: usize = 8;
 
-/// Longest header, in bytes.
 const LONG_HEADER: usize = 64 << 10;
 
 /// Bytes before the block in an entry of version 4: size and compression.
 const V4_HEAD: usize = 5;
 
-/// The framing of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Steem, Hive and their forks.
     Graphene,
     /// EOSIO and Antelope.
-    Antelope {
-        /// Version of the log.
-        version: u32,
-    },
+    Antelope { version: u32 },
 }
 
-/// The word after a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word {
     pub position: u64,
@@ -61,7 +55,6 @@ pub(crate) struct Span {
     pub packing: Packing,
 }
 
-/// The end of the first entry of a piece.
 #[derive(Debug)]
 pub(crate) enum End {
     At(Span),
@@ -71,7 +64,6 @@ pub(crate) enum End {
     Cut,
     /// There is no end. If a block follows that names another parent: its start and the problem.
     None(Option<(usize, LogProblem)>),
-    /// The header is invalid.
     Bad(ChainProblem),
 }
 
@@ -112,7 +104,6 @@ impl Framing {
         chain::header(self.family(), self.version(), block)
     }
 
-    /// Bytes of an entry before its block.
     pub fn head(self) -> usize {
         if self == (Self::Antelope { version: 4 }) { V4_HEAD } else { 0 }
     }
@@ -173,7 +164,6 @@ impl Framing {
         Ok(())
     }
 
-    /// Returns the stored bytes of a block.
     pub fn stored(self, bytes: &[u8], span: Span) -> &[u8] {
         bytes.get(span.start + self.head()..span.end).unwrap_or_default()
     }
@@ -315,7 +305,6 @@ impl Framing {
         self.raw_end(bytes, position, &header, ends)
     }
 
-    /// Finds the end of an entry with a size.
     fn sized_end(self, bytes: &[u8], position: u64, ends: bool) -> End {
         let short = if ends { End::Cut } else { End::More };
         let Some(size) = u32_at(bytes, 0) else { return short };

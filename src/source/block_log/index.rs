@@ -17,7 +17,6 @@ use super::framing::{Framing, u32_at, u64_at};
 use crate::blocks::chain::Id;
 use crate::os::files::open_regular;
 
-/// The suffix of an artifacts file.
 const ARTIFACTS: &str = ".artifacts";
 
 /// Bytes before the entries of an artifacts file of version 1.0.
@@ -48,13 +47,11 @@ pub(crate) struct Index {
     /// Bytes before the first entry, and of an entry.
     head: u64,
     entry: u64,
-    /// The block of the first entry.
     first: u32,
     entries: u64,
     wrong: Mutex<Option<String>>,
 }
 
-/// An entry of an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Indexed {
     pub word: u64,
@@ -122,17 +119,14 @@ impl Index {
         Ok(Self { file, used: used.clone(), head, entry, first, entries, wrong: Mutex::default() })
     }
 
-    /// True if it has agreed with the log so far.
     pub fn is_right(&self) -> bool {
         self.wrong.lock().is_none()
     }
 
-    /// Marks the index as wrong.
     pub fn refute(&self, reason: impl FnOnce() -> String) {
         self.wrong.lock().get_or_insert_with(reason);
     }
 
-    /// Reports whether the index was used.
     pub fn used(&self) -> IndexUse {
         let reason = self.wrong.lock().clone();
         IndexUse { used: reason.is_none(), reason, ..self.used.clone() }
@@ -171,7 +165,6 @@ impl Index {
 }
 
 impl Indexed {
-    /// True if the entry matches a block of the log.
     pub fn agrees(&self, word: u64, id: &Id) -> bool {
         match self.id_tail {
             // A plain index has positions only.

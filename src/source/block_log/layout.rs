@@ -10,6 +10,7 @@ pub(crate) const MAX_BLOCK: usize = 16 << 20;
 
 /// The treatment of a log that ends inside a block.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum TornTail {

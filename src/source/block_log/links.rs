@@ -18,16 +18,13 @@ pub(crate) struct Expectations {
     pub links: bool,
     /// The chain id in the preamble of an Antelope log, which block 1 must name.
     pub chain_id: Option<Id>,
-    /// Ids that blocks must have.
     pub checkpoints: BTreeMap<u32, Id>,
 }
 
-/// Checks consecutive blocks.
 pub(crate) struct Chain<'a> {
     framing: Framing,
     expectations: &'a Expectations,
     pub unpacker: Unpacker,
-    /// The expected number of the next block.
     pub next: u32,
     /// The id of the previous block, if it is in the log.
     pub before: Option<Id>,

@@ -10,6 +10,7 @@ use super::forward::Forward;
 use super::framing::Framing;
 use super::index::IndexUse;
 use super::layout::LogLayout;
+use super::part::Part;
 use super::preamble::Preamble;
 use super::ranges::LogFiles;
 use super::unpack::Dictionaries;
@@ -18,10 +19,8 @@ use crate::blocks::chain::Family;
 use crate::error::Result;
 use crate::source::input::{Body, Compression, Input, peek};
 
-/// The prefix of Hive's parts.
 const HIVES_PART: &str = "block_log_part.";
 
-/// An open log.
 pub(crate) struct Log {
     pub body: LogBody,
     pub dictionaries: Dictionaries,
@@ -29,17 +28,14 @@ pub(crate) struct Log {
     /// Bytes on disk; `None` for a pipe.
     pub size: Option<u64>,
     pub framing: Framing,
-    /// The head of an Antelope log.
     preamble: Option<Preamble>,
 }
 
-/// The source of the bytes.
 pub(crate) enum LogBody {
     Files(LogFiles),
     Stream(Box<Mutex<Forward>>),
 }
 
-/// A source after its format is detected.
 pub(crate) enum Opened {
     Log(Box<Log>),
     /// A CAR, or nothing that is known here.
@@ -49,7 +45,6 @@ pub(crate) enum Opened {
 /// The format that the caller expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sought {
-    /// A block log.
     Log,
     /// Any: the first bytes decide.
     Either,
@@ -145,7 +140,7 @@ impl Log {
 
     pub fn indexes(&self) -> Vec<IndexUse> {
         match &self.body {
-            LogBody::Files(files) => files.indexes(),
+            LogBody::Files(files) => files.parts.iter().filter_map(Part::index_use).collect(),
             LogBody::Stream(_) => Vec::new(),
         }
     }

@@ -15,7 +15,6 @@ use super::unpack::Unpacker;
 use super::{MAX_BLOCK, PEEK, TornTail};
 use crate::blocks::chain::{Header, Id};
 use crate::error::{Error, Result};
-use crate::os::files::open_regular;
 use crate::os::mmap::shrank;
 
 /// Bytes before the end of a torn log that are searched for its last complete block.
@@ -29,13 +28,9 @@ pub(crate) struct LogFile {
     pub path: PathBuf,
     file: File,
     pub framing: Framing,
-    /// The head of an Antelope log.
     pub preamble: Option<Preamble>,
-    /// Bytes of the file.
     pub size: u64,
-    /// Start of the first entry.
     pub start: u64,
-    /// End of the last entry.
     pub end: u64,
 }
 
@@ -61,13 +56,6 @@ impl Deref for Part {
 type Single = (u64, Header);
 
 impl Part {
-    /// Opens a file.
-    pub fn open(path: &Path, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
-        let file = open_regular(path).map_err(Error::io("open", path))?;
-        Self::of_file(path, file, torn, unpacker)
-    }
-
-    /// Opens a part from an open file.
     pub fn of_file(path: &Path, file: File, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
         let size = file.metadata().map_err(Error::io("read metadata of", path))?.len();
         let mut head = vec![0; PEEK.min(usize::try_from(size).unwrap_or(usize::MAX))];
@@ -109,7 +97,6 @@ impl Part {
 }
 
 impl LogFile {
-    /// The file that is read.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -119,7 +106,6 @@ impl LogFile {
         self.file.read_exact_at(into, at).map_err(|error| failed(&self.path, error))
     }
 
-    /// Advises the system to read ahead.
     pub fn read_ahead(&self, at: u64, len: u64) {
         // Advice only: without it the next read waits for the disk.
         let _ = rustix::fs::fadvise(&self.file, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::WillNeed);
@@ -304,7 +290,6 @@ impl Part {
         }
     }
 
-    /// True if the last block is compressed.
     pub fn ends_packed(&self) -> bool {
         let mut word = [0; WORD];
         let read = self.end.checked_sub(WORD as u64).is_some_and(|at| self.read(at, &mut word).is_ok());
@@ -326,7 +311,6 @@ impl Part {
         }
     }
 
-    /// Reports whether the index of this part was used.
     pub fn index_use(&self) -> Option<IndexUse> {
         self.index.as_ref().map(|index| index.as_ref().map_or_else(Clone::clone, Index::used))
     }

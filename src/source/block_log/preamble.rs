@@ -9,7 +9,8 @@
 //! public key    = type 0, 1: 33 bytes | type 2 (WebAuthn): 33 bytes, u8, len, string
 //! ```
 //!
-//! Bit 31 of the version marks a pruned log: its last four bytes are the number of blocks it still has. Layout as in <https://github.com/AntelopeIO/spring>, `libraries/chain/block_log.cpp`.
+//! Bit 31 of the version marks a pruned log: its last four bytes are the number of blocks it still has. Layout as in
+//! <https://github.com/AntelopeIO/spring>, `libraries/chain/block_log.cpp`.
 
 use sha2::{Digest, Sha256};
 
@@ -17,19 +18,15 @@ use super::framing::{u32_at, u64_at};
 use super::problem::LogProblem;
 use crate::blocks::chain::Id;
 
-/// Marks a pruned log.
 const PRUNED: u32 = 1 << 31;
 
 /// Ends the preamble from version 2 on.
 const TOTEM: [u8; 8] = [0xff; 8];
 
-/// Bytes of the chain's configuration.
 const CONFIGURATION: usize = 68;
 
-/// The longest name in a WebAuthn key.
 const MAX_NAME: usize = 4096;
 
-/// The head of an Antelope log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Preamble {
     pub version: u32,
@@ -41,7 +38,6 @@ pub(crate) struct Preamble {
 }
 
 impl Preamble {
-    /// Start of the first entry.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -53,7 +49,6 @@ impl Preamble {
         if is_right { Ok(()) } else { Err(LogProblem::HeadFirst { head, found }) }
     }
 
-    /// Returns the genesis state, if the log has it.
     fn genesis(&self) -> Option<&[u8]> {
         match self.version {
             1 => self.bytes.get(4..),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::discover::discover;
 use super::framing::{End, Span, WORD, u64_at};
-use super::index::{IndexUse, Indexed};
+use super::index::Indexed;
 use super::part::Part;
 use super::problem::LogProblem;
 use super::unpack::{Dictionaries, ROOM, Unpacker};
@@ -15,6 +15,7 @@ use super::{MAX_BLOCK, TornTail};
 use crate::blocks::chain::{Header, Id};
 use crate::error::{Error, Result};
 use crate::os::buffer::make_room;
+use crate::os::files::open_regular;
 
 /// Distance ahead of the reading position that the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
@@ -28,11 +29,8 @@ pub(crate) struct LogFiles {
 /// Consecutive blocks of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Range {
-    /// Index of the file.
     pub part: usize,
-    /// Start of the first entry.
     pub start: u64,
-    /// End of the last entry.
     pub end: u64,
     pub first: u32,
     pub last: u32,
@@ -52,12 +50,12 @@ impl LogFiles {
         for (number, file) in files.into_iter().enumerate() {
             // Only the end of a log is torn by a crash; anywhere else blocks would be missing.
             let torn = if number + 1 == count { torn } else { TornTail::Error };
-            parts.push(Part::open(&file, torn, &mut unpacker)?);
+            let opened = open_regular(&file).map_err(Error::io("open", &file))?;
+            parts.push(Part::of_file(&file, opened, torn, &mut unpacker)?);
         }
         Self::of_parts(path, parts)
     }
 
-    /// Opens a log that is one open file.
     pub fn of_file(path: &Path, file: std::fs::File, torn: TornTail, dictionaries: &Dictionaries) -> Result<Self> {
         let part = Part::of_file(path, file, torn, &mut Unpacker::new(dictionaries))?;
         Self::of_parts(path, vec![part])
@@ -89,24 +87,16 @@ impl LogFiles {
         Ok(Self { path: path.to_owned(), parts })
     }
 
-    /// The first and last block.
     pub fn ends(&self) -> Option<(&Header, &Header)> {
         Some((&self.parts.first()?.first, &self.parts.last()?.last))
     }
 
-    /// True if the last block is compressed.
     pub fn ends_packed(&self) -> bool {
         self.parts.last().is_some_and(Part::ends_packed)
     }
 
-    /// Bytes of all files.
     pub fn size(&self) -> u64 {
         self.parts.iter().map(|part| part.size).sum()
-    }
-
-    /// Returns the index files beside the parts, and whether they were used.
-    pub fn indexes(&self) -> Vec<IndexUse> {
-        self.parts.iter().filter_map(Part::index_use).collect()
     }
 
     /// Cuts the log into ranges of about `every` bytes, leaving out those that are `done`.
@@ -150,9 +140,7 @@ impl LogFiles {
 pub(crate) struct Batch {
     /// [`ROOM`] bytes, then a piece of the log.
     pub bytes: Vec<u8>,
-    /// The entries in `bytes`.
     pub spans: Vec<Span>,
-    /// Offset of the piece in the log.
     pub at: u64,
 }
 
@@ -162,12 +150,10 @@ impl Batch {
         self.at + (span.start - ROOM) as u64
     }
 
-    /// Returns the word after an entry.
     pub fn word(&self, span: Span) -> u64 {
         u64_at(&self.bytes, span.end).unwrap_or_default()
     }
 
-    /// Bytes of the entries.
     pub fn len(&self) -> u64 {
         self.spans.last().map_or(0, |span| (span.end + WORD - ROOM) as u64)
     }
@@ -180,7 +166,6 @@ impl Batch {
     }
 }
 
-/// Reads a range, window by window.
 pub(crate) struct RangeReader<'a> {
     part: &'a Part,
     at: u64,

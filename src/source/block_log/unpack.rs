@@ -18,13 +18,11 @@ use crate::os::buffer::make_room;
 use crate::os::files::read_regular;
 use crate::source::input::zstd_frame::MAGIC;
 
-/// Numbers of dictionaries that a word can name.
 const DICTIONARIES: usize = 256;
 
 /// Largest dictionary file, compressed or not, in bytes; published ones have 220 KiB.
 const MAX_DICTIONARY: u64 = 16 << 20;
 
-/// Magic number of a trained dictionary.
 const DICTIONARY_MAGIC: [u8; 4] = [0x37, 0xa4, 0x30, 0xec];
 
 /// Free bytes before a decompressed block, for its key.
@@ -38,7 +36,6 @@ pub(crate) struct Dictionaries {
 }
 
 impl Dictionaries {
-    /// Uses the dictionaries in `dir`; nothing is read yet.
     pub fn new(dir: Option<&Path>) -> Self {
         Self { dir: dir.map(Path::to_owned), read: Arc::new(array::from_fn(|_| OnceLock::new())) }
     }
@@ -85,7 +82,6 @@ impl Unpacker {
         Self { dictionaries: dictionaries.clone(), context: DCtx::create(), frame, block }
     }
 
-    /// Returns the block in `stored`.
     pub fn unpack<'b>(&'b mut self, stored: &'b [u8], packing: Packing) -> Result<&'b [u8], LogProblem> {
         match packing {
             Packing::Raw => Ok(stored),

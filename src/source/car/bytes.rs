@@ -14,10 +14,9 @@ use crate::os::files::read_at_most;
 use crate::os::mmap::Mapped;
 use crate::source::input::{Body, ByteStream};
 
-/// Distance from the reading position up to which the system is advised to read ahead, in bytes.
+/// Distance ahead of the reading position that the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
 
-/// The bytes of the source that is being read.
 pub(super) enum Bytes {
     File(FileReader),
     Stream(Box<dyn ByteStream>),
@@ -29,7 +28,6 @@ pub(super) struct FileReader {
     pub at: u64,
     pub map: Option<Arc<Mapped>>,
     threads: Option<ReadAhead>,
-    /// End of the range that the system was advised to read.
     advised: u64,
 }
 
@@ -50,14 +48,13 @@ impl Bytes {
         read.map_or([0; 8], |()| tail)
     }
 
-    /// Sets the position in a file. A stream is there already.
+    /// Sets the position in a file. A stream is already there.
     pub fn seek(&mut self, offset: u64) {
         if let Self::File(reader) = self {
             reader.at = offset;
         }
     }
 
-    /// Fills `buf` as far as there are bytes.
     pub fn fill(&mut self, buf: &mut [u8], name: &Path) -> Result<usize> {
         match self {
             Self::Stream(stream) => stream.fill(buf),
@@ -65,7 +62,6 @@ impl Bytes {
         }
     }
 
-    /// The map of a mapped file.
     pub fn map(&self) -> Option<&Arc<Mapped>> {
         match self {
             Self::File(reader) => reader.map.as_ref(),
@@ -73,7 +69,7 @@ impl Bytes {
         }
     }
 
-    /// Bytes of the file or of the compressed stream that were read.
+    /// Returns the bytes read of the file or of the compressed stream.
     pub fn consumed(&self) -> u64 {
         match self {
             Self::File(reader) => reader.at,
@@ -103,7 +99,6 @@ impl FileReader {
         Ok(filled)
     }
 
-    /// The length of the file in bytes.
     pub fn len(&self, name: &Path) -> Result<u64> {
         match &self.map {
             Some(map) => Ok(map.len() as u64),
@@ -111,14 +106,12 @@ impl FileReader {
         }
     }
 
-    /// Starts threads that read ahead.
     pub fn start_threads(&mut self, name: &Path) -> Result<()> {
         let file = self.file.try_clone().map_err(Error::io("open", name))?;
         self.threads = Some(ReadAhead::new(file)?);
         Ok(())
     }
 
-    /// Advises the system to read ahead.
     pub fn advise(&mut self) {
         if self.at + READ_AHEAD / 2 > self.advised {
             let from = self.advised.max(self.at);

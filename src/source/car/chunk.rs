@@ -1,4 +1,4 @@
-//! What a reader of a CAR hands out: whole sections, in memory or mapped.
+//! Chunks of a CAR: whole sections, in memory or mapped.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -9,34 +9,26 @@ use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
 use crate::os::resources::prefetch;
 
-/// Whole sections, one behind the other.
+/// Consecutive whole sections.
 pub(crate) struct Chunk {
-    /// Which chunk this is, counted from 0.
     pub index: u32,
-    /// The source that it is of, counted from 0, and the name of that.
     pub source: u32,
     pub name: Arc<Path>,
-    /// The offset of its first byte in the decompressed source.
+    /// Offset of the first byte in the decompressed source.
     pub base: u64,
-    /// Whole sections and nothing else.
     pub bytes: ChunkBytes,
-    /// Where each section begins in `bytes`.
+    /// Start of each section in `bytes`.
     pub starts: Vec<u32>,
 }
 
 /// The bytes of a chunk: read into memory, or mapped from the page cache.
 pub(crate) enum ChunkBytes {
-    /// Only the first `len` bytes belong to the chunk.
     Read { buffer: Buffer, len: usize },
-    /// `len` bytes from `at` of a mapped file.
     Mapped { map: Arc<Mapped>, at: usize, len: usize },
 }
 
 impl ChunkBytes {
-    /// Whether the bytes were really there when they were read.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: the file was cut, or the disk failed, meanwhile.
+    /// Fails if a mapped file was cut, or the disk failed, while the bytes were used.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Read { .. } => Ok(()),
@@ -44,8 +36,7 @@ impl ChunkBytes {
         }
     }
 
-    /// As many bytes of the source as these, which `chunks` chunks later are likely to hold, and mapped by now; none where
-    /// chunks are read.
+    /// Populates the likely bytes of the chunk that is `chunks` later, and returns them. Empty if chunks are not mapped.
     pub fn ahead(&self, chunks: usize) -> &[u8] {
         let Self::Mapped { map, at, len } = self else { return &[] };
         let from = at.saturating_add(len.saturating_mul(chunks)).min(map.len());
@@ -54,7 +45,7 @@ impl ChunkBytes {
         bytes
     }
 
-    /// Releases the bytes. The buffer, if they had one, can be used again.
+    /// Releases the bytes, and returns their buffer for reuse.
     pub fn release(self) -> Option<Buffer> {
         match self {
             Self::Read { buffer, .. } => Some(buffer),
@@ -76,11 +67,11 @@ impl Deref for ChunkBytes {
     }
 }
 
-/// How far ahead of a hop bytes are prefetched. All of them will be hashed, and hops alone are too far apart for the
-/// processor to detect their direction.
+/// Distance ahead of a hop at which bytes are prefetched. All will be hashed, and hops are too far apart for the processor's
+/// own prefetching.
 const ASK_AHEAD: usize = 8 << 10;
 
-/// Prefetches 1 KiB behind what was prefetched before.
+/// Prefetches the next 1 KiB.
 pub(crate) fn prefetch_ahead(bytes: &[u8], at: usize) {
     let from = at.saturating_add(ASK_AHEAD).min(bytes.len());
     for line in bytes[from..(from + 1088).min(bytes.len())].iter().step_by(64) {

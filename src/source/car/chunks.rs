@@ -1,11 +1,10 @@
 //! CARs as a sequence of chunks: buffers that hold whole sections, in the order of the file.
 //!
-//! One thread at a time does this part of reading, so it does the least: it reads bytes and hops from length to length.
-//! The worker that takes the chunk reads CIDs and hashes blocks.
+//! One thread at a time does this, so it does the least: it reads bytes and hops from length to length. The worker that
+//! takes the chunk reads CIDs and hashes blocks.
 //!
-//! Several sources are one sequence: the next source is opened at the clean end of the previous one. A chunk has sections
-//! of one source and names it; offsets are offsets in that source. If the caller accepts joined CARs, a source may hold
-//! several, and the header of each begins a new part.
+//! The next source is opened at the clean end of the previous one. A chunk has sections of one source, and offsets are
+//! offsets in it. If the caller accepts joined CARs, a source may hold several.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -68,31 +67,27 @@ impl Chunks {
         (self.car.modes.concatenated, self.car.modes.index_is_last) = (true, index_is_last);
     }
 
-    /// Leaves the F3 data of a snapshot of version 2 out of all chunks, if the first block of a source is one of its `roots` and
-    /// names such data. They are read in pieces, counted, and hashed if `verify` is set.
+    /// Leaves the F3 data of snapshots of version 2 out of all chunks. They are counted, and hashed if `verify`.
     pub fn skip_f3_data(&mut self, roots: &[RawCid], verify: bool) -> Result<()> {
         self.car.modes.skip_f3 = Some(verify);
         self.car.find_f3_data(roots)
     }
 
-    /// Maps this source and the next ones, if they are plain files.
     pub fn map(&mut self) {
         self.car.modes.maps = true;
         self.car.map();
     }
 
-    /// True if chunks of this source are mapped.
     pub fn is_mapped(&self) -> bool {
         self.car.is_mapped()
     }
 
-    /// Starts threads that read plain files ahead.
     pub fn start_readers(&mut self) -> Result<()> {
         self.car.modes.has_readers = true;
         self.car.start_readers()
     }
 
-    /// Goes on with these sources when the first one ends.
+    /// Sets the sources that follow the first one.
     pub fn follow(&mut self, following: Following) {
         self.reads.resize_with(following.names.len().max(1), SourceRead::default);
         for (source, read) in (0..).zip(&mut self.reads) {
@@ -101,7 +96,7 @@ impl Chunks {
         self.following = Some(following);
     }
 
-    /// Opens `source`, and reads its header, unless it is the one that is read now.
+    /// Opens `source` and reads its header, unless it is open.
     pub fn go_to(&mut self, source: u32) -> Result<()> {
         if source == self.source {
             return Ok(());
@@ -118,7 +113,6 @@ impl Chunks {
         self.begin(input).map(drop)
     }
 
-    /// Begins a source and reads its header.
     fn begin(&mut self, input: Input) -> Result<Header> {
         let compression = input.compression;
         let header = self.car.begin(input)?;
@@ -134,7 +128,6 @@ impl Chunks {
         Ok(header)
     }
 
-    /// Begins one more CAR in the same source.
     fn begin_part(&mut self) -> Result<()> {
         let part = self.car.position;
         let header = self.car.read_head()?;
@@ -221,13 +214,9 @@ impl Chunks {
         }
     }
 
-    /// Continues at `offset` of this source, where an earlier run stopped, in a CAR whose blocks end at `end`. A stream is
-    /// read up to `offset`, if possible from `restart` on; otherwise [`Chunks::checksum`] then shows if it is the same, and
-    /// `each` receives the skipped sections.
-    ///
-    /// # Errors
-    /// [`Error::BadInput`]: the source ends before `offset` ([`CarProblem::Truncated`]); [`Error::Io`]: it cannot be
-    /// read; or what `each` returns.
+    /// Continues at `offset` of this source, in a CAR whose blocks end at `end`. A stream is read up to `offset`, if possible
+    /// from `restart` on. Otherwise `each` receives the skipped sections, and [`Chunks::checksum`] proves that they are the
+    /// same.
     pub fn skip_to(
         &mut self,
         offset: u64,
@@ -253,7 +242,7 @@ impl Chunks {
         self.car.restart()
     }
 
-    /// A warning about a source that was read to its end.
+    /// Returns a warning about a source that was read to its end.
     pub fn warning(&self) -> Option<String> {
         let here = self.car.data.undeclared.map(|at| (&self.car.name, at));
         let (name, at) = self.undeclared.as_ref().map(|(name, at)| (name, *at)).or(here)?;
@@ -274,12 +263,11 @@ impl Chunks {
         self.before + self.car.bytes.consumed()
     }
 
-    /// The file, if the source is a plain one.
     pub fn file(&self) -> Option<&File> {
         self.car.file()
     }
 
-    /// True if this source has ended at `offset`, with this much padding.
+    /// True if this source has ended at `offset` with `padding`.
     pub fn is_at(&self, offset: u64, padding: u64) -> bool {
         (self.car.position, self.car.padding) == (offset, padding)
     }
@@ -294,38 +282,34 @@ impl Chunks {
         self.car.position
     }
 
-    /// XXH3-64 of everything handed out so far, for a source without random access.
     pub fn checksum(&self) -> Option<u64> {
         self.car.checksum()
     }
 
-    /// The source that is read now.
+    /// Index of the open source.
     pub fn source(&self) -> u32 {
         self.source
     }
 
-    /// The name of a source.
     pub fn name_of(&self, source: u32) -> &Path {
         let names = self.following.as_ref().map(|following| &following.names);
         names.and_then(|names| names.get(source as usize)).map_or(&*self.car.name, PathBuf::as_path)
     }
 
-    /// The number of sources.
     pub fn sources(&self) -> u32 {
         self.reads.len() as u32
     }
 
-    /// The findings of an earlier run.
+    /// Returns the progress of an earlier run.
     pub fn known(&self) -> Vec<SourceRead> {
         self.reads.clone()
     }
 
-    /// Takes the sources at the end.
     pub fn take_reads(&mut self) -> Vec<SourceRead> {
         std::mem::take(&mut self.reads)
     }
 
-    /// All sources, as far as they were read.
+    /// Updates and returns the progress in all sources.
     pub fn reads(&mut self) -> &mut [SourceRead] {
         let car = &self.car;
         let bytes = self.following.as_ref().and_then(|it| it.bytes.get(self.source as usize).copied()).flatten();

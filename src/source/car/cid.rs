@@ -16,7 +16,7 @@ use super::read_cid;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RawCid(Vec<u8>);
 
-/// Bytes or text that are no CID.
+/// The reason why bytes or text are no CID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct NoCid {
@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_the_cid_crate_where_that_can_hold_it(
+        fn raw_cids_agree_with_the_cid_crate(
             codec: u64, hash: u64, digest in proptest::collection::vec(0u8.., 0..64),
         ) {
             let theirs = cid::Cid::new_v1(codec, Multihash::wrap(hash, &digest).expect("short"));
@@ -104,7 +104,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text: String) {
+        fn text_does_not_panic(text: String) {
             text.parse::<RawCid>().ok();
         }
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_cid_may_be_of_any_length() {
+    fn identity_cid_has_any_length() {
         let bytes = [&[1, 0x55, 0, 0xac, 2][..], &[7; 300]].concat();
         let ours = RawCid::from_bytes(bytes.clone()).expect("a CID");
         assert_eq!(ours.to_string().parse(), Ok(ours.clone()));

@@ -15,14 +15,11 @@ pub(crate) fn has_car_name(path: &Path) -> bool {
     let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
     let ends =
         |ending: &&[u8]| name.len() > ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending);
-    // Hidden files are unfinished downloads, as a shell's `*.car` leaves them out too.
+    // Hidden files are unfinished downloads; `*.car` of a shell leaves them out too.
     !name.starts_with(b".") && ENDINGS.iter().any(ends)
 }
 
-/// The files of a directory that are named like CARs, in the order of their names.
-///
-/// # Errors
-/// [`Error::BadInput`]: one of them is not a file; [`Error::Io`]: the directory cannot be listed.
+/// Returns the files of a directory that are named like CARs, in the order of their names.
 pub(crate) fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {
@@ -30,7 +27,7 @@ pub(crate) fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
         if !has_car_name(&path) || path.is_dir() {
             continue;
         }
-        // Left out, a pipe would be missing in silence, and so would a link to a volume that is not mounted.
+        // A pipe, or a link to a volume that is not mounted, must not be left out silently.
         if path.metadata().is_ok_and(|there| !there.is_file()) {
             return Err(Error::bad_input(&path, None, CarProblem::NoFileInDirectory));
         }
@@ -40,7 +37,7 @@ pub(crate) fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The error for a directory without a snapshot, which may be a database.
+/// Returns the error for a directory without a snapshot, which may be a database.
 pub(crate) fn no_snapshot_in(dir: &Path) -> Error {
     let problem = match dir.join("CURRENT").exists() {
         true => CarProblem::Database { dir: dir.to_owned() },

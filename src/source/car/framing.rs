@@ -5,29 +5,25 @@ use super::header::{Begins, begins_header};
 use super::skipped_block::{NextSection, SkippedBlock};
 use super::{CarProblem, NullPadding, next_section, varint};
 
-/// Memory for the roots of a header, as a multiple of its length, and for each root, in bytes: the header, the CIDs, their
-/// texts, the journal, the record and the report. Headers of less than a MiB fit any budget.
+/// Memory for the roots of a header (in journal, record and report too), as a multiple of its length and in bytes for each
+/// root. Headers of less than a MiB fit any budget.
 const HEADER_COPIES: u64 = 20;
 const ROOT: u64 = 450;
 const SMALL_HEADER: u64 = 1 << 20;
 
-/// The limits of a reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// The longest section, in bytes.
     pub max_block: u64,
-    /// The meaning of a length of zero.
     pub null_padding: NullPadding,
     /// The longest section that the memory budget can hold, in bytes.
     pub fits: u64,
-    /// The budget in bytes, for the message.
     pub budget: u64,
     /// Bytes of one chunk; a longer section gets a chunk of its own.
     pub chunk: usize,
 }
 
 impl Limits {
-    /// Returns the budget that a header of `len` bytes with `roots` needs, if it is more than there is.
+    /// Returns the budget that a header of `len` bytes with `roots` needs, if it exceeds this one.
     pub fn needs_of_header(&self, len: u64, roots: usize) -> Option<u64> {
         let needs = (len * HEADER_COPIES).max(roots as u64 * ROOT);
         (len > SMALL_HEADER && needs > self.budget).then(|| needs.next_multiple_of(64 << 20))
@@ -36,28 +32,25 @@ impl Limits {
 
 /// The whole sections at the front of some bytes, and the reason why no more follow.
 pub(super) struct Framing {
-    /// Offset of each section.
     pub starts: Vec<u32>,
-    /// Bytes of whole sections.
     pub len: usize,
-    /// Bytes that must be there before the next section is whole. Of a skipped block, bytes of its section before the block.
+    /// Bytes that make the next section whole. For a skipped block: bytes of its section before the block.
     pub needed: u64,
     pub stop: Option<Stop>,
     /// A fault after the whole sections, and its offset.
     pub problem: Option<(CarProblem, usize)>,
 }
 
-/// The thing that follows the whole sections, if it is no section of a chunk.
+/// The object after the whole sections, if it is no section of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Padding,
     /// The header of one more CAR.
     Header,
-    /// The block that is in no chunk.
     SkippedBlock,
 }
 
-/// Hops over whole sections. `may_join`: the header of one more CAR may follow.
+/// Hops over whole sections. If `may_join`, the header of one more CAR may follow.
 pub(super) fn frame(bytes: &[u8], limits: &Limits, may_join: bool, skipped: Option<&SkippedBlock>) -> Framing {
     let Limits { max_block, fits, budget, .. } = *limits;
     let starts = Vec::with_capacity(bytes.len() / 512);
@@ -87,7 +80,7 @@ pub(super) fn frame(bytes: &[u8], limits: &Limits, may_join: bool, skipped: Opti
                     framed.stop = Some(Stop::Header);
                     break;
                 }
-                // A whole section of fewer bytes is none.
+                // A whole section with fewer bytes is no header.
                 Begins::NeedMore if len > (bytes.len() - at - len_bytes) as u64 => {
                     framed.needed = bytes.len() as u64 + 1;
                     break;
@@ -96,8 +89,8 @@ pub(super) fn frame(bytes: &[u8], limits: &Limits, may_join: bool, skipped: Opti
             }
         }
         match skipped.map(|block| block.is_next(&bytes[at..])) {
-            Some(NextSection::Skipped(place)) => {
-                (framed.stop, framed.needed) = (Some(Stop::SkippedBlock), place.head as u64);
+            Some(NextSection::Skipped { head, .. }) => {
+                (framed.stop, framed.needed) = (Some(Stop::SkippedBlock), head as u64);
                 break;
             }
             Some(NextSection::Cut) => {
@@ -118,7 +111,7 @@ pub(super) fn frame(bytes: &[u8], limits: &Limits, may_join: bool, skipped: Opti
         }
         let end = at + len_bytes + len as usize;
         if end > bytes.len() {
-            // The part of the CID that is here may already be wrong.
+            // The beginning of the CID may already be wrong.
             framed.problem = next_section(bytes, at, max_block).err();
             framed.needed = end as u64;
             break;

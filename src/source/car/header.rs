@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_another_form_is_refused_and_says_why() {
+    fn invalid_header_names_the_reason() {
         let root: RawCid = "bafkqaalb".parse().expect("a CID");
         assert_eq!(read(SOUND), Ok(vec![root.clone()]));
         let other_order = b"\xa2\x67version\x01\x65roots\x81\xd8\x2a\x46\x00\x01\x55\x00\x01a";
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(read(&with(25, b"\x03")), Err("CAR version 3 is not supported here".into()));
     }
 
-    /// What another reader makes of it; that one requires a root, and accepts digests of up to 64 bytes.
+    /// Reads the header with iroh-car, which requires a root and digests of up to 64 bytes.
     fn read_by_another(cbor: &[u8]) -> Result<Vec<RawCid>, String> {
         let header = iroh_car::CarHeader::decode(cbor).map_err(|error| error.to_string())?;
         Ok(header.roots().iter().map(|root| RawCid::from_bytes(root.to_bytes()).expect("a CID")).collect())
@@ -379,7 +379,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_that_is_written_reads_as_it_was(
+        fn written_header_reads_back(
             digests in proptest::collection::vec(proptest::collection::vec(0u8.., 0..400), 0..40),
         ) {
             let cid = |digest: &Vec<u8>| {
@@ -393,7 +393,7 @@ mod tests {
         }
 
         #[test]
-        fn another_reader_reads_what_is_read_here(
+        fn iroh_car_reads_the_same_headers(
             digests in proptest::collection::vec(proptest::collection::vec(0u8.., 0..64), 1..4),
             changes in proptest::collection::vec((any::<proptest::sample::Index>(), 0u8..), 0..3),
         ) {

@@ -8,10 +8,9 @@ use serde::Deserialize;
 
 use super::RawCid;
 
-/// The most a block of metadata has, in bytes: it names a version and some CIDs.
 pub(crate) const MAX_METADATA: usize = 64 << 10;
 
-/// What a snapshot says of itself.
+/// The metadata block of a snapshot.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Metadata {
     #[serde(rename = "Version")]
@@ -23,7 +22,7 @@ pub(crate) struct Metadata {
 }
 
 impl Metadata {
-    /// Reads a block; `None` where it is something else.
+    /// Reads a block. `None` if it is something else.
     pub fn read(block: &[u8]) -> Option<Self> {
         (block.len() <= MAX_METADATA).then(|| serde_ipld_dagcbor::from_slice(block).ok()).flatten()
     }

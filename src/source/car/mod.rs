@@ -9,8 +9,8 @@
 //!         ... padding ... | a CARv1, exactly `data size` bytes | ... | index (ignored)
 //! ```
 //!
-//! Specifications: <https://ipld.io/specs/transport/car/carv1/> and `/carv2/`. Read here without trust: every length
-//! has a cap, every number must be written minimally, and the end of the data inside anything is an error.
+//! Specifications: <https://ipld.io/specs/transport/car/carv1/> and `/carv2/`. Input is not
+//! trusted: lengths have limits, numbers must be minimal, and truncated data is an error.
 
 mod bytes;
 pub(crate) mod chunk;
@@ -37,17 +37,18 @@ pub use section::{CidSpan, Section, Step, next_section, read_cid};
 /// The longest header that is read, in bytes: go-car's limit.
 pub const MAX_HEADER: u64 = 32 << 20;
 
-/// The most bytes of all roots together where there are several headers: the record of an import has each twice, as text.
+/// Most bytes of the roots of several headers together: the record of an import has each twice, as text.
 pub(crate) const MAX_ROOTS: u64 = 8 << 20;
 
-/// The default of the longest block that is read: one byte less than 2 GiB.
+/// Default limit of a block in bytes.
 pub const DEFAULT_MAX_BLOCK: u64 = (1 << 31) - 1;
 
-/// The highest limit that may be set: an SST's data block is addressed with 32 bits.
+/// Highest limit of a block in bytes: an SST's data block is addressed with 32 bits.
 pub const HIGHEST_MAX_BLOCK: u64 = 3 << 30;
 
-/// What a section of length zero means.
+/// The meaning of a section of length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum NullPadding {
     /// Damage. The default, as in go-car.

@@ -80,7 +80,6 @@ pub(super) struct OpenCar {
     pub carry: Vec<u8>,
     /// Offset of `carry` in the decompressed file.
     pub position: u64,
-    /// Size of a plain file.
     size: Option<u64>,
     pub data: DataBounds,
     /// Bytes of null padding after the blocks.
@@ -95,7 +94,6 @@ pub(super) struct OpenCar {
 }
 
 impl OpenCar {
-    /// Creates a source without bytes.
     pub fn empty(modes: Modes) -> Self {
         let (carry, position, size, padding, skipped_block, checksum, remote, sum) = Default::default();
         let name = Path::new("").into();
@@ -105,7 +103,7 @@ impl OpenCar {
         Self { name, bytes, modes, next, carry, position, size, data, padding, skipped_block, checksum, remote, sum }
     }
 
-    /// Opens `input` in place of this source and reads its header.
+    /// Replaces this source by `input` and reads its header.
     pub fn begin(&mut self, input: Input) -> Result<Header> {
         let Input { name, size, body, remote, expected, .. } = input;
         let bytes = Bytes::new(body);
@@ -125,13 +123,12 @@ impl OpenCar {
         Ok(header)
     }
 
-    /// Closes the bytes.
     pub fn close(&mut self) {
         (self.bytes, self.remote) = (Bytes::Stream(Box::new(Prefixed::default())), None);
         self.carry = Vec::new();
     }
 
-    /// The file, if the source is a plain one.
+    /// Returns the file of a plain source.
     pub fn file(&self) -> Option<&File> {
         match &self.bytes {
             Bytes::File(reader) => Some(&reader.file),
@@ -139,7 +136,7 @@ impl OpenCar {
         }
     }
 
-    /// XXH3-64 of all bytes handed out so far, for a stream that was read from its start.
+    /// Returns the XXH3-64 of all bytes handed out so far, for a stream that was read from its start.
     pub fn checksum(&self) -> Option<u64> {
         self.checksum.as_ref().map(Hasher::finish)
     }
@@ -150,7 +147,7 @@ impl OpenCar {
         }
     }
 
-    /// Bytes from `at` to the end of the data.
+    /// Returns the bytes from `at` to the end of the data.
     fn window(&self, at: u64) -> usize {
         self.data.end.map_or(usize::MAX, |end| usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX))
     }

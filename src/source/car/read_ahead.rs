@@ -1,4 +1,4 @@
-//! A plain file that is read by threads ahead of the one that frames it.
+//! Threads that read a plain file ahead of the one that frames it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,42 +10,36 @@ use crossbeam_channel::{Receiver, bounded};
 use crate::os::files::read_at_most;
 use crate::parallel::IoThreads;
 
-/// Pieces that are read at once, and the bytes of each.
+/// Pieces that are read at once, and bytes of each.
 const IN_FLIGHT: usize = 8;
 const PIECE: usize = 512 << 10;
 
-/// What threads have read of a file, or are reading: the disk has several requests at a time, and no worker waits for one
-/// while others wait for it.
+/// The pieces that threads have read or are reading. The disk has several requests at a time.
 pub(super) struct ReadAhead {
     threads: IoThreads,
     file: Arc<File>,
     pieces: VecDeque<Piece>,
-    /// Where the first piece begins, and where the next one will.
+    /// Start of the first piece, and of the next one.
     begins: u64,
     asked: u64,
 }
 
-/// [`PIECE`] bytes of the file, or all up to its end.
+/// [`PIECE`] bytes of the file, or fewer at its end.
 enum Piece {
     Asked(Receiver<Result<Vec<u8>>>),
     Read(Vec<u8>),
 }
 
 impl ReadAhead {
-    /// # Errors
-    /// [`Error::Io`](crate::Error::Io): the system refuses a thread.
     pub fn new(file: File) -> crate::error::Result<Self> {
         let threads = IoThreads::start(IN_FLIGHT)?;
         Ok(Self { threads, file: Arc::new(file), pieces: VecDeque::new(), begins: 0, asked: 0 })
     }
 
-    /// Fills `buf` with the bytes from `at` on, as far as there are any; how many that are.
-    ///
-    /// # Errors
-    /// Those of the system.
+    /// Fills `buf` with the bytes from `at` on, and returns their number.
     pub fn fill(&mut self, buf: &mut [u8], at: u64) -> Result<usize> {
         if at < self.begins || at > self.asked {
-            // Nobody waits for what is of another place.
+            // The reader is elsewhere.
             self.pieces.clear();
             (self.begins, self.asked) = (at, at);
         }
@@ -79,7 +73,6 @@ impl ReadAhead {
         Ok(filled)
     }
 
-    /// Has the next piece read into memory that was used before.
     fn ask(&mut self, mut bytes: Vec<u8>) {
         bytes.resize(PIECE, 0);
         let (answer, asked) = bounded(1);
@@ -91,7 +84,7 @@ impl ReadAhead {
                 bytes.truncate(len);
                 bytes
             });
-            // Nobody waits for it any more: the reader is elsewhere.
+            // Fails if the reader is elsewhere.
             let _ = answer.send(read);
         });
     }
@@ -106,7 +99,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
-        fn what_is_filled_is_what_the_file_has_there(
+        fn read_ahead_returns_the_bytes_of_the_file(
             len in prop_oneof![0..3 * PIECE, Just(0), Just(PIECE), Just(2 * PIECE), Just((IN_FLIGHT + 2) * PIECE + 1)],
             steps in prop::collection::vec((0..3 * PIECE, prop::option::weighted(0.2, 0..12 * PIECE)), 1..20),
         ) {
@@ -127,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_an_error() {
+    fn unreadable_file_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let unreadable = File::options().append(true).open(file.path()).expect("it is there");
         let mut read_ahead = ReadAhead::new(unreadable).expect("threads");

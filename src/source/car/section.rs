@@ -1,16 +1,16 @@
-//! One section of a CAR: a length, a CID and a block, found in a buffer without copying.
+//! Finds a section of a CAR in a buffer: a length, a CID and a block.
 
 use super::{CarProblem, varint};
 use crate::error;
 
-/// Where the parts of a CID are, counted from its first byte.
+/// The parts of a CID, as offsets from its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CidSpan {
     /// Length of the whole CID in bytes.
     pub len: u32,
-    /// Where its multihash begins (0 for a CIDv0, which is nothing but a multihash).
+    /// Start of the multihash; 0 for a CIDv0.
     pub multihash: u32,
-    /// Where its digest begins; it ends with the CID.
+    /// Start of the digest, which ends with the CID.
     pub digest: u32,
     /// Multicodec of the block's content (0x70, dag-pb, for a CIDv0).
     pub codec: u64,
@@ -18,26 +18,26 @@ pub struct CidSpan {
     pub hash: u64,
 }
 
-/// A section, as positions in the buffer it was found in.
+/// A section, as positions in its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
-    /// Where the length begins.
+    /// Start of the length.
     pub start: usize,
-    /// Where the CID begins, behind the length.
+    /// Start of the CID, after the length.
     pub cid_start: usize,
-    /// Where the block ends.
+    /// End of the block.
     pub end: usize,
     /// The parts of the CID.
     pub cid: CidSpan,
 }
 
 impl Section {
-    /// Its CID and block, side by side in `buffer`, in which it was found.
+    /// Returns the CID and block in `buffer`.
     pub fn body<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
         buffer.get(self.cid_start..self.end).unwrap_or_default()
     }
 
-    /// All of it in `buffer`, its length included.
+    /// Returns the whole section in `buffer`, including the length.
     pub fn whole<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
         buffer.get(self.start..self.end).unwrap_or_default()
     }
@@ -51,24 +51,16 @@ pub(crate) type VisitSection<'a> = &'a mut dyn FnMut(&[u8], Section) -> error::R
 pub enum Step {
     /// A whole section.
     Section(Section),
-    /// The buffer ends inside a section: `inside` names the part that is cut, `missing` is how many bytes at least
-    /// must follow.
-    Cut {
-        /// Bytes that must be added at least.
-        missing: u64,
-        /// The part that is cut.
-        inside: &'static str,
-    },
-    /// The buffer ends where a section would begin.
+    /// The buffer ends inside a part of a section, and at least `missing` bytes must follow.
+    #[allow(missing_docs)]
+    Cut { missing: u64, inside: &'static str },
+    /// The buffer ends after a section.
     End,
     /// A length of zero.
     Padding,
 }
 
-/// Looks for a section at `at`. `max_block` caps the section's length; no length is used before it is checked.
-///
-/// # Errors
-/// [`CarProblem`]: what cannot be a section, with its position in `buffer`.
+/// Finds the section at `at`, of at most `max_block` bytes. The error has its position in `buffer`.
 pub fn next_section(buffer: &[u8], at: usize, max_block: u64) -> Result<Step, (CarProblem, usize)> {
     let rest = buffer.get(at..).unwrap_or_default();
     if rest.is_empty() {
@@ -87,7 +79,7 @@ pub fn next_section(buffer: &[u8], at: usize, max_block: u64) -> Result<Step, (C
     }
     let body = &rest[len_bytes..];
     let len = len as usize;
-    // A CID that cannot be right is reported at once, not after the missing bytes have come.
+    // An invalid CID is reported at once, not after the missing bytes have arrived.
     let cid = cid_within(body.get(..len).unwrap_or(body), len).map_err(|problem| (problem, at + len_bytes))?;
     if let Some(cid) = cid.filter(|cid| cid.len as usize > len) {
         let digest = u64::from(cid.len - cid.digest);
@@ -110,17 +102,12 @@ pub fn next_section(buffer: &[u8], at: usize, max_block: u64) -> Result<Step, (C
 /// go-car has the same limit for its indices.
 pub(crate) const MAX_CID: u32 = 2 << 10;
 
-/// Reads the parts of the CID at the front of `bytes`, up to the length of its digest; the digest itself need not be
-/// there. `None` when the bytes end before that.
-///
-/// # Errors
-/// [`CarProblem`]: a version, number or length that no CID has.
+/// Reads the parts of the CID at the front of `bytes`, which need not include the digest. `None` if the bytes are too few.
 pub fn read_cid(bytes: &[u8]) -> Result<Option<CidSpan>, CarProblem> {
     cid_within(bytes, bytes.len())
 }
 
-/// [`read_cid`] of a section of `section` bytes, of which `bytes` are the first: what is wrong with it is said in the
-/// same words however many of them are there.
+/// Reads the CID of a section of `section` bytes that begins with `bytes`. An error does not depend on their number.
 fn cid_within(bytes: &[u8], section: usize) -> Result<Option<CidSpan>, CarProblem> {
     // CIDv0: a bare sha2-256 multihash. Anything else begins with its version.
     if let [0x12, 0x20, ..] = bytes {
@@ -166,7 +153,7 @@ mod tests {
     const RAW_IDENTITY: [u8; 6] = [1, 0x55, 0, 2, b'h', b'i'];
 
     #[test]
-    fn a_version_0_cid_is_a_bare_sha2_256_multihash() {
+    fn cid_version_0_is_a_bare_multihash() {
         let mut cid = vec![0x12, 0x20];
         cid.extend([7; 32]);
         let bytes = section(&cid, b"data");
@@ -176,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_block_is_a_section() {
+    fn empty_block_is_a_section() {
         let bytes = section(&[1, 0x55, 0, 0], b"");
         let Ok(Step::Section(found)) = next_section(&bytes, 0, 1000) else { panic!("no section") };
         assert_eq!(found.end - found.cid_start, 4);
     }
 
     #[test]
-    fn a_cut_names_the_part_that_is_cut() {
+    fn cut_names_the_part() {
         let bytes = section(&RAW_IDENTITY, &[0; 300]);
         let inside = |len: usize| match next_section(&bytes[..len], 0, 1000) {
             Ok(Step::Cut { inside, .. }) => inside,
@@ -198,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_length_is_not_believed() {
+    fn claimed_length_is_limited() {
         let mut bytes = vec![0x80, 0x80, 0x80, 0x80, 0x80, 0x06];
         bytes.extend(RAW_IDENTITY);
         let (problem, at) = next_section(&bytes, 0, 1 << 31).unwrap_err();
@@ -206,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_longer_than_its_section_is_refused() {
+    fn digest_longer_than_section_is_refused() {
         let mut bytes = vec![10, 1, 0x55, 0, 120];
         bytes.extend([0; 200]);
         assert_eq!(next_section(&bytes, 0, 1000), Err((CarProblem::DigestTooLong { digest: 120, section: 10 }, 1)));
@@ -218,13 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn a_section_too_short_for_its_cid_is_refused() {
+    fn section_too_short_for_its_cid_is_refused() {
         let bytes = [3, 1, 0x55, 0, 9, 9, 9];
         assert_eq!(next_section(&bytes, 0, 1000), Err((CarProblem::SectionTooShort { len: 3 }, 1)));
     }
 
     #[test]
-    fn a_cid_of_version_2_is_refused() {
+    fn cid_version_2_is_refused() {
         let bytes = [4, 2, 0x55, 0, 0];
         assert_eq!(next_section(&bytes, 0, 1000), Err((CarProblem::CidVersion { version: 2 }, 1)));
     }
@@ -238,7 +225,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_make_it_panic_or_leave_the_buffer(bytes: Vec<u8>, at in 0usize..64) {
+        fn sections_stay_within_the_buffer(bytes: Vec<u8>, at in 0usize..64) {
             if let Ok(Step::Section(found)) = next_section(&bytes, at, 1 << 20) {
                 proptest::prop_assert!(found.end <= bytes.len());
                 proptest::prop_assert!(found.cid_start + found.cid.len as usize <= found.end);
@@ -247,7 +234,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_wrong_is_said_in_the_same_words_however_much_has_come(
+        fn problem_is_the_same_for_fewer_bytes(
             numbers: [u64; 4], bits in proptest::array::uniform4(0u32..64), version_1: bool, data in proptest::collection::vec(0u8.., 0..90),
         ) {
             let mut cid = Vec::new();
@@ -268,7 +255,7 @@ mod tests {
         }
 
         #[test]
-        fn it_agrees_with_the_cid_crate(codec: u64, hash: u64, digest in proptest::collection::vec(0u8.., 0..64), data: Vec<u8>) {
+        fn cids_agree_with_the_cid_crate(codec: u64, hash: u64, digest in proptest::collection::vec(0u8.., 0..64), data: Vec<u8>) {
             let multihash = cid::multihash::Multihash::<64>::wrap(hash, &digest).expect("short digest");
             let cid = cid::Cid::new_v1(codec, multihash).to_bytes();
             let bytes = section(&cid, &data);

@@ -1,4 +1,4 @@
-//! A block that is in no chunk: it is read, hashed and counted in pieces, so its length has no limit.
+//! A block that is in no chunk. It is read, hashed and counted in pieces, so its length has no limit.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +7,14 @@ use crate::error::Cause;
 use crate::failpoint;
 use crate::hash::{Claim, Failure, FailureKind, Streaming, problem_of};
 
-/// The sections that were skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SkippedCount {
-    /// The CID of the block.
     pub cid: String,
     /// Sections with the block.
     pub blocks: u64,
-    /// Bytes of the block in them.
     pub bytes: u64,
 }
 
-/// The block that is skipped.
 pub(crate) struct SkippedBlock {
     pub cid: RawCid,
     span: CidSpan,
@@ -31,20 +27,13 @@ pub(crate) enum NextSection {
     Other,
     /// The bytes end inside what may be its CID.
     Cut,
-    /// It has the skipped block.
-    Skipped(SkippedPlace),
+    /// The skipped block: bytes before it, and of its whole section.
+    Skipped {
+        head: usize,
+        total: u64,
+    },
 }
 
-/// The position of the block in its section.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SkippedPlace {
-    /// Bytes before the block.
-    pub head: usize,
-    /// Bytes of the whole section.
-    pub total: u64,
-}
-
-/// The progress within the block.
 pub(crate) struct SkipState {
     hash: Option<Streaming>,
     bytes: u64,
@@ -67,21 +56,17 @@ impl SkippedBlock {
         }
         match (body.len() < cid.len(), len.checked_add(len_bytes as u64)) {
             (true, _) => NextSection::Cut,
-            (false, Some(total)) => NextSection::Skipped(SkippedPlace { head: len_bytes + cid.len(), total }),
+            (false, Some(total)) => NextSection::Skipped { head: len_bytes + cid.len(), total },
             (false, None) => NextSection::Other,
         }
     }
 
-    /// A block begins.
     pub fn begin(&self) -> SkipState {
         let hash = if self.verify { Streaming::new(self.span.hash) } else { None };
         SkipState { hash, bytes: 0 }
     }
 
-    /// Counts a whole block.
-    ///
-    /// # Errors
-    /// The block does not match its CID.
+    /// Verifies the hash of a whole block, and counts it.
     pub fn end(&mut self, state: SkipState) -> Result<(), Cause> {
         let SkipState { hash, bytes } = state;
         if self.verify {
@@ -94,7 +79,6 @@ impl SkippedBlock {
 }
 
 impl SkipState {
-    /// Adds the next piece.
     pub fn write(&mut self, piece: &[u8]) {
         failpoint::reach("f3-piece");
         if let Some(hash) = &mut self.hash {
@@ -104,7 +88,7 @@ impl SkipState {
     }
 }
 
-/// Compares `hash` with the one that `cid` names. It is `None` for a function that is not computed in pieces.
+/// Compares `hash` with the digest of `cid`. `None`: the function cannot be computed in pieces.
 fn matches(cid: &RawCid, hash: Option<Streaming>) -> Result<(), Cause> {
     let Ok(Some(span)) = read_cid(cid.as_bytes()) else { return Err(CarProblem::CidVersion { version: 0 }.into()) };
     let digest = cid.as_bytes().get(span.digest as usize..).unwrap_or_default();

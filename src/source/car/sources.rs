@@ -1,4 +1,4 @@
-//! Several sources that are read in order.
+//! Several sources in order.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -12,62 +12,56 @@ use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::source::input::{Expected, Input};
 
-/// All sources of an import, the first one included; each is opened when it is reached.
+/// All sources of an import. Each is opened when it is reached.
 pub(crate) struct Following {
     pub names: Arc<[PathBuf]>,
-    /// Bytes on disk, where they are known.
+    /// Bytes on disk, if known.
     pub bytes: Vec<Option<u64>>,
-    /// Opens the source of that number.
+    /// Opens the source with this index.
     pub open: Box<dyn FnMut(usize) -> Result<Input> + Send>,
 }
 
-/// One source, as far as it was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SourceRead {
-    /// Which one, counted from 0.
     pub source: u32,
     pub compression: Cow<'static, str>,
     /// Version of its format; 0 before its header is read.
     pub version: u64,
-    /// Bytes on disk, or those that a pipe has delivered.
+    /// Bytes on disk, or bytes that a pipe has delivered.
     pub bytes: u64,
-    /// The decompressed offset of the next section, and where the blocks of its CAR end by the header.
+    /// Decompressed offset of the next section, and end of the blocks according to the header.
     pub offset: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<u64>,
-    /// XXH3-64 of what lies between header and `offset`; only of a source that cannot be sought.
+    /// XXH3-64 of the bytes from the header to `offset`, for a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<u64>,
-    /// Bytes of null padding.
     pub padding: u64,
     /// Blocks, bytes of their values, and the content digest of their records.
     pub blocks: u64,
     pub payload: u64,
     pub digest: ContentDigest,
-    /// The roots; in a journal those that no earlier entry has.
+    /// The roots; in a journal only new ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "as_text")]
     pub roots: Vec<RawCid>,
-    /// The sum that all of its bytes are compared with while they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<Box<Expected>>,
-    /// The skipped block, and how often it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f3: Option<Box<SkippedCount>>,
-    /// Offset of the last of several joined CARs.
+    /// Offset of the last joined CAR.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_part: u64,
-    /// How many of the roots are in the journal.
+    /// Number of roots in the journal.
     #[serde(skip)]
     pub journaled_roots: usize,
 }
 
 impl SourceRead {
-    /// The records that were read.
     pub fn content(&self) -> Content {
         Content { records: self.blocks, digest: self.digest }
     }
 
-    /// Returns this with the roots that the journal does not have yet.
+    /// Returns this with only the roots that the journal does not have yet.
     pub fn take_delta(&mut self) -> Self {
         let roots = std::mem::take(&mut self.roots);
         let delta = Self { roots: roots.get(self.journaled_roots..).unwrap_or_default().to_vec(), ..self.clone() };
@@ -75,7 +69,7 @@ impl SourceRead {
         delta
     }
 
-    /// Takes what a later entry of a journal has.
+    /// Applies a later entry of a journal.
     pub fn take(&mut self, mut later: Self) {
         self.roots.append(&mut later.roots);
         later.roots = std::mem::take(&mut self.roots);
@@ -87,7 +81,6 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// CIDs as people write them.
 mod as_text {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 

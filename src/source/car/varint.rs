@@ -1,12 +1,12 @@
-//! Unsigned LEB128 numbers as multiformats writes them: at most 10 bytes, minimal.
+//! Unsigned LEB128 numbers of multiformats: at most 10 bytes, minimal.
 
 use unsigned_varint::decode::{self, Error};
 
 use super::CarProblem;
 
-/// Reads one number from the front of `bytes`: the number and its length in bytes; `None` when the bytes end inside it.
+/// Reads a number at the front of `bytes`, and returns it with its length. `None` if the bytes end inside it.
 pub(crate) fn read(bytes: &[u8], what: &'static str) -> Result<Option<(u64, usize)>, CarProblem> {
-    // One byte holds the parts of a CID, two the length of most sections.
+    // Most numbers in CIDs have one byte, most lengths of sections two.
     match *bytes {
         [low, ..] if low < 0x80 => return Ok(Some((u64::from(low), 1))),
         [low, high @ 1..0x80, ..] => return Ok(Some((u64::from(low & 0x7f) | u64::from(high) << 7, 2))),
@@ -32,13 +32,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_overlong_number_is_refused() {
+    fn overlong_number_is_refused() {
         let eleven = [0xff; 11];
         assert_eq!(read(&eleven, "a length"), Err(CarProblem::VarintTooLong { what: "a length" }));
     }
 
     #[test]
-    fn a_number_of_65_bits_in_ten_bytes_is_refused() {
+    fn number_of_65_bits_is_refused() {
         let mut bytes = [0xff; 10];
         bytes[9] = 1;
         assert_eq!(read(&bytes, "a length"), Ok(Some((u64::MAX, 10))));
@@ -49,19 +49,19 @@ mod tests {
     }
 
     #[test]
-    fn a_non_minimal_number_is_refused() {
+    fn non_minimal_number_is_refused() {
         assert_eq!(read(&[0x81, 0x00], "a length"), Err(CarProblem::VarintNotMinimal { what: "a length" }));
     }
 
     #[test]
-    fn a_number_that_is_cut_asks_for_more() {
+    fn cut_number_needs_more() {
         assert_eq!(read(&[0x80, 0x80], "a length"), Ok(None));
         assert_eq!(read(&[], "a length"), Ok(None));
     }
 
     proptest::proptest! {
         #[test]
-        fn every_number_reads_back(value: u64, tail: Vec<u8>) {
+        fn numbers_read_back(value: u64, tail: Vec<u8>) {
             let mut buffer = unsigned_varint::encode::u64_buffer();
             let encoded = unsigned_varint::encode::u64(value, &mut buffer).to_vec();
             let mut bytes = encoded.clone();

@@ -1,4 +1,4 @@
-//! Cutting sections into zstd frames.
+//! Cuts sections into zstd frames.
 
 use std::hash::Hasher;
 use std::io;
@@ -7,15 +7,13 @@ use twox_hash::XxHash64;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
+use crate::source::input::zstd_frame::{MAGIC, MAX_BLOCK};
+
 /// Compressed bytes of a frame, about.
 pub const FRAME_TARGET: usize = 8 << 10;
 /// The compression level that Forest uses.
 pub const LEVEL: i32 = 3;
 
-/// Largest content of one block of a zstd frame (RFC 8878, 3.1.1.2.4).
-const BLOCK_MAX: usize = 128 << 10;
-/// Magic number of a zstd frame.
-const FRAME_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Window descriptor for 2 MiB, which is what level 3 declares for content of unknown size.
 const WINDOW_2_MIB: u8 = 0x58;
 
@@ -94,11 +92,11 @@ impl Packer {
 /// ```
 pub fn stored_frame(content: &[u8], checksum: bool) -> Vec<u8> {
     let mut frame = Vec::with_capacity(content.len() + 16);
-    frame.extend_from_slice(&FRAME_MAGIC);
+    frame.extend_from_slice(&MAGIC);
     frame.extend_from_slice(&[u8::from(checksum) << 2, WINDOW_2_MIB]);
-    let blocks = content.len().div_ceil(BLOCK_MAX).max(1);
+    let blocks = content.len().div_ceil(MAX_BLOCK).max(1);
     for number in 0..blocks {
-        let block = &content[number * BLOCK_MAX..content.len().min((number + 1) * BLOCK_MAX)];
+        let block = &content[number * MAX_BLOCK..content.len().min((number + 1) * MAX_BLOCK)];
         let head = (block.len() as u32) << 3 | u32::from(number + 1 == blocks);
         frame.extend_from_slice(&head.to_le_bytes()[..3]);
         frame.extend_from_slice(block);

@@ -22,7 +22,6 @@ const SKIPPABLE_MAGIC: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
 pub(super) const SKIPPABLE_HEAD_LEN: u64 = 8;
 /// Most bytes of whole slots in one skippable frame.
 const PAYLOAD_MAX: u64 = (u32::MAX as u64) & !(SLOT_LEN as u64 - 1);
-/// Bytes of slots that are written at once.
 const PIECE: usize = 1 << 20;
 
 /// The hash of a block's CID (see [`slot_hash`]) and the offset of its frame in the file.

@@ -1,4 +1,4 @@
-//! Reading the number of blocks from the index and the footer of a `.forest.car.zst`; see `index` for their layout.
+//! Reads the number of blocks from the index and the footer of a `.forest.car.zst`; see `index` for their layout.
 //!
 //! An index has floor(blocks / 0.8) buckets and at least one slot more (`forest/src/db/car/forest/index`), so the
 //! buckets give the number of blocks. bedload takes nothing else from it: it finds frames by their own headers. A file

@@ -14,10 +14,8 @@ use super::source::{READ_SIZE, Source};
 use super::{ByteStream, Result};
 use crate::error::Error;
 
-/// Buffers that are read ahead for a decoder.
 const READ_DEPTH: usize = 4;
 
-/// A piece of decompressed bytes.
 #[derive(Default)]
 pub(super) struct Chunk {
     pub(super) data: Vec<u8>,
@@ -41,7 +39,6 @@ impl Cursor {
         std::mem::replace(&mut self.chunk, chunk).data
     }
 
-    /// Copies as many bytes as possible.
     pub(super) fn copy_to(&mut self, into: &mut [u8]) -> usize {
         let from = self.chunk.data.get(self.at..self.chunk.len).unwrap_or_default();
         let count = from.len().min(into.len());
@@ -218,7 +215,6 @@ pub(super) trait Decompressor: Send + 'static {
     /// Fills some of `out`, which is not empty; 0 is the clean end.
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize>;
 
-    /// Its position in the compressed input.
     fn consumed(&self) -> u64;
 }
 

@@ -12,17 +12,13 @@ use super::source::Source;
 use super::{Compression, CompressionProblem};
 use crate::error::Result;
 
-/// First bytes of a zstd frame.
 pub(super) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// First bytes of an lz4 frame.
 pub(super) const LZ4: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
-/// First bytes of an xz stream.
 pub(super) const XZ: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 /// First bytes of a gzip member with the only method there is.
 pub(super) const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
 /// Bytes 2 to 4 of a skippable frame; the first is 0x50 to 0x5f.
 const SKIPPABLE_TAIL: [u8; 3] = [0x2a, 0x4d, 0x18];
-/// Magic and length of a skippable frame.
 pub(super) const SKIPPABLE_HEADER: usize = 8;
 /// Bytes that decide on the compression.
 pub(super) const PROBE: usize = 8;
@@ -30,13 +26,11 @@ pub(super) const PROBE: usize = 8;
 /// The kind of data that some bytes begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Magic {
-    /// Data of this compression.
     Frame(Compression),
     /// A skippable frame of zstd or lz4, with the length of its content.
     Skippable(u32),
     /// The bytes end inside what may be a magic or the header of a skippable frame.
     Cut(Compression),
-    /// Something else.
     Other,
 }
 

@@ -13,7 +13,6 @@ pub(super) trait FrameReader: Read + Sized + Send + 'static {
 
     /// Moves to the next frame. False at the clean end of the input.
     fn find(source: &mut Source) -> Result<bool>;
-    /// Begins the frame at the front of `source`.
     fn begin(source: Source) -> Result<Self>;
     fn source(&self) -> &Source;
     /// Ends the frame that began at `start`, and returns the source.
@@ -31,10 +30,8 @@ enum State<F> {
     Failed,
 }
 
-/// Decompresses all frames of a source.
 pub(super) struct Frames<F> {
     state: State<F>,
-    /// Start of the current frame.
     start: u64,
     consumed: u64,
 }

@@ -21,7 +21,6 @@ use crate::error::Error;
 /// Bytes between two states that are kept, and their number: readers are less than that ahead of the journal.
 const EVERY: u64 = 1 << 20;
 const KEPT: usize = 4096;
-/// Bytes that are added at once.
 const BATCH: usize = 4096;
 /// The initial state of SHA-256 (FIPS 180-4, 5.3.3).
 const START: [u32; 8] =
@@ -94,7 +93,6 @@ impl HashState {
         Self { at: 0, state: crc.unwrap_or(State::Sha256(START)) }
     }
 
-    /// The function of this state.
     pub fn function(&self) -> SumFunction {
         match self.state {
             State::Sha256(_) => SumFunction::Sha256,
@@ -107,7 +105,6 @@ impl HashState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Expected {
     pub function: SumFunction,
-    /// In hex.
     pub sum: String,
     /// Its origin, for messages.
     pub from: String,
@@ -119,7 +116,6 @@ impl Expected {
     }
 }
 
-/// The states that are kept.
 pub(super) type States = Arc<Mutex<VecDeque<HashState>>>;
 
 /// Returns the last state at or before `offset`, and drops those before it.
@@ -166,7 +162,6 @@ impl Running {
         }
     }
 
-    /// Returns the checksum in hex.
     fn finish(mut self) -> String {
         match self.now.state {
             State::Sha256(mut state) => {
@@ -256,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_of_their_functions_also_from_the_middle() {
+    fn sums_resume_from_the_middle() {
         let bytes: Vec<u8> = (0..5_000_003u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
         let crc = |function: SumFunction, bytes: &[u8]| {
             let mut crc = function.crc(None).expect("a CRC");
@@ -292,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_those_that_s3_means() {
+    fn sum_functions_are_those_of_s3() {
         for (function, check) in [
             (SumFunction::Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
             (SumFunction::Crc64Nvme, "ae8b14860a799888"),
@@ -307,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn another_sum_is_an_error_at_the_end() {
+    fn other_sum_is_an_error_at_the_end() {
         let expected = Arc::new(Expected::new(SumFunction::Sha256, &[7; 32], "the publisher"));
         let inner = Box::new(io::Cursor::new(b"bytes".to_vec()));
         let (mut reader, _) = Hashing::new(inner, Path::new("a.car"), expected, None);
@@ -318,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_found_in_what_publishers_write() {
+    fn sums_are_found_in_checksum_files() {
         let hex = "ab".repeat(32);
         let found = |text: &str, any| sum_in(text.as_bytes(), "a.car", any) == Some([0xab; 32]);
         for text in [format!("{hex}\n"), format!("{hex}  a.car\n"), format!("{} *dir/a.car", hex.to_uppercase())] {

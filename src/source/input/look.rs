@@ -12,18 +12,15 @@ use crate::error::{Error, Result};
 use crate::os::files::read_at_most;
 use crate::source::remote::RemoteFile;
 
-/// Bytes that are examined.
 const HEAD: usize = 64 << 10;
 
 /// Facts about a regular file, or one on the network.
 pub(crate) struct Look {
-    /// Size in bytes.
     pub size: u64,
     /// Skippable frames at the start count as zstd.
     pub compression: Compression,
     /// As [`super::Input::blocks`].
     pub blocks: Option<u64>,
-    /// The first bytes.
     pub head: Vec<u8>,
 }
 

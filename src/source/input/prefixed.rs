@@ -8,7 +8,6 @@ use crate::os::files::read_at_most;
 #[derive(Default)]
 pub(crate) struct Prefixed {
     head: Vec<u8>,
-    /// Bytes of `head` that were delivered.
     at: usize,
     stream: Option<Box<dyn ByteStream>>,
 }
@@ -22,7 +21,6 @@ impl Prefixed {
         Ok(Self { head, at: 0, stream: Some(stream) })
     }
 
-    /// The first bytes.
     pub fn head(&self) -> &[u8] {
         &self.head
     }

@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::source::remote::{self, NetworkOptions, RemoteFile, RemoteGate, RemotePin};
 
-/// Suffixes of checksum files.
 const SIDECARS: [&str; 2] = [".sha256sum", ".sha256"];
 /// Time limit of the search for a checksum.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,7 +33,6 @@ pub(crate) struct Remote {
     unusable: Option<String>,
 }
 
-/// Opens the file that `path` names.
 pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     let file = RemoteFile::open(path, &options.network, options.pinned.as_deref())?;
     let name = file.name().to_owned();
@@ -58,10 +56,11 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     waits(true);
     let input = stream(source, size, tail, expected.clone(), true, &rest)?;
     waits(false);
-    let remote = Remote { file, options: rest, compression: input.compression, tail, expected, unusable };
+    let compression = input.compression;
+    let remote = Arc::new(Remote { file, options: rest, compression, tail, expected, unusable });
     let super::Body::Stream(stream) = input.body else { return Ok(input) };
     let stream = remote.wrap(stream, gate, states, 0);
-    Ok(Input { body: super::Body::Stream(stream), remote: Some(Arc::new(remote)), ..input })
+    Ok(Input { body: super::Body::Stream(stream), remote: Some(remote), ..input })
 }
 
 /// A file on the network that is read without decompression.
@@ -78,7 +77,6 @@ impl Packed {
         Ok(Self { file, expected })
     }
 
-    /// Returns the identity of the file.
     pub fn pin(&self) -> RemotePin {
         self.file.pin()
     }
@@ -210,12 +208,10 @@ impl Remote {
         Self { file, options, compression: Compression::None, tail, expected, unusable }
     }
 
-    /// Returns the identity of the file.
     pub fn pin(&self) -> RemotePin {
         self.file.pin()
     }
 
-    /// Returns the warning about an unusable checksum file.
     pub fn unusable(&self) -> Option<&str> {
         self.unusable.as_deref()
     }
@@ -231,7 +227,7 @@ impl Remote {
     }
 
     /// Decompresses the file from `restart` on. `None` if that is possible only from its beginning.
-    pub fn again(&self, restart: &Restart) -> Result<Option<Box<dyn ByteStream>>> {
+    pub fn again(self: &Arc<Self>, restart: &Restart) -> Result<Option<Box<dyn ByteStream>>> {
         let from = match (&self.expected, restart.hash) {
             (None, _) => restart.packed,
             // A checksum of another function needs all bytes.
@@ -260,16 +256,13 @@ impl Remote {
     }
 
     fn wrap(
-        &self,
+        self: &Arc<Self>,
         inner: Box<dyn ByteStream>,
         gate: Option<RemoteGate>,
         states: Option<States>,
         asked: u64,
     ) -> Box<dyn ByteStream> {
-        let gate_opens = self.options.extent != Extent::Head;
-        let has_places = self.file.is_ranged();
-        let plain = self.compression == Compression::None;
-        Box::new(RemoteStream { inner, gate, states, asked, gate_opens, has_places, plain })
+        Box::new(RemoteStream { inner, gate, states, asked, remote: Arc::clone(self) })
     }
 }
 
@@ -278,19 +271,15 @@ struct RemoteStream {
     inner: Box<dyn ByteStream>,
     gate: Option<RemoteGate>,
     states: Option<States>,
-    /// Bytes requested so far.
     asked: u64,
-    /// True if the whole file is wanted after its header.
-    gate_opens: bool,
-    has_places: bool,
-    plain: bool,
+    remote: Arc<Remote>,
 }
 
 impl ByteStream for RemoteStream {
     fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
         self.asked = self.asked.saturating_add(buf.len() as u64);
         let Some(gate) = &self.gate else { return self.inner.fill(buf) };
-        if self.gate_opens && self.asked > LOOK {
+        if self.remote.options.extent != Extent::Head && self.asked > LOOK {
             gate.open();
         }
         gate.want(true);
@@ -304,12 +293,12 @@ impl ByteStream for RemoteStream {
     }
 
     fn restart(&self, before: u64) -> Option<Restart> {
-        if !self.has_places {
+        if !self.remote.file.is_ranged() {
             return None;
         }
-        let restart = match self.plain {
-            true => Restart { unpacked: before, packed: before, hash: None },
-            false => self.inner.restart(before)?,
+        let restart = match self.remote.compression {
+            Compression::None => Restart { unpacked: before, packed: before, hash: None },
+            _ => self.inner.restart(before)?,
         };
         let hash = self.states.as_ref().and_then(|states| state_before(states, restart.packed));
         Some(Restart { hash, ..restart })

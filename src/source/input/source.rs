@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use super::{Compression, CompressionProblem};
 use crate::error::{Error, Result};
 
-/// Bytes of one read.
 pub(super) const READ_SIZE: usize = 256 << 10;
 
 pub(super) struct Source {
@@ -17,7 +16,6 @@ pub(super) struct Source {
     end: usize,
     /// Offset in the input of `buf[start]`.
     offset: u64,
-    /// True if the reader has ended.
     ended: bool,
     /// True if a decoder read past the end.
     starved: bool,
@@ -41,12 +39,10 @@ impl Source {
         &self.name
     }
 
-    /// Offset of the next byte.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// True if a decoder read past the end of the input.
     pub(super) fn starved(&self) -> bool {
         self.starved
     }
@@ -104,7 +100,6 @@ impl Source {
         Ok(self.buffered())
     }
 
-    /// Consumes `count` buffered bytes.
     pub(super) fn take(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         self.start += count;
@@ -150,12 +145,10 @@ impl Source {
         Ok(true)
     }
 
-    /// Returns the error for a problem at an offset.
     pub(super) fn bad(&self, offset: u64, problem: CompressionProblem) -> Error {
         Error::bad_input(&self.name, offset, problem)
     }
 
-    /// Returns the error for an input that ends too early.
     pub(super) fn truncated(&self, compression: Compression) -> Error {
         self.bad(self.offset + self.buffered().len() as u64, CompressionProblem::Truncated { compression })
     }

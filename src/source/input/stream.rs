@@ -64,7 +64,6 @@ impl InputOptions {
         Self::new(threads, memory.max(LEAST_MEMORY))
     }
 
-    /// Creates options with these limits.
     pub fn new(threads: usize, memory: u64) -> Self {
         let (network, checksum, pinned, extent) = Default::default();
         Self { threads, memory, network, checksum, pinned, extent }

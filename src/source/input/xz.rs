@@ -11,11 +11,9 @@ use crate::error::{Error, Result};
 /// Least memory of liblzma: with less it decompresses nothing.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// Decompresses xz.
 pub(super) struct Xz {
     source: Source,
     stream: Option<Stream>,
-    /// Start of the current stream.
     start: u64,
     limit: u64,
 }

@@ -157,7 +157,7 @@ mod tests {
     proptest! {
         /// libzstd finds the same ends and the same sizes.
         #[test]
-        fn frames_end_where_libzstd_says(
+        fn frames_end_as_in_libzstd(
             data in proptest::collection::vec(0u8..4, 0..200_000),
             level in 1i32..6, checksum: bool, size: bool, garbage in proptest::collection::vec(any::<u8>(), 0..9),
         ) {
@@ -177,7 +177,7 @@ mod tests {
 
         /// Whatever the bytes, the answer is the same as libzstd's or stricter, and nothing panics.
         #[test]
-        fn noise_never_ends_where_libzstd_disagrees(noise in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn noise_is_no_longer_frame_than_in_libzstd(noise in proptest::collection::vec(any::<u8>(), 0..64)) {
             let bytes: Vec<u8> = [&super::super::detect::ZSTD[..], &noise].concat();
             if let (Ok(len), Ok(theirs)) = (frame_len(&bytes), zstd_safe::find_frame_compressed_size(&bytes)) {
                 prop_assert_eq!(len, theirs);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_follow_the_formula_of_the_specification() {
+    fn windows_follow_the_specification() {
         let window = |byte| frame_header(&[0x28, 0xb5, 0x2f, 0xfd, 0, byte]).map(|header| header.window);
         assert_eq!(window(0), Ok(1024));
         assert_eq!(window(1), Ok(1024 + 128));

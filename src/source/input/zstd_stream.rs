@@ -29,7 +29,7 @@ use super::source::Source;
 use super::zstd_frame::{
     BLOCK_HEADER, CHECKSUM, FrameHeader, FrameProblem, MAX_BLOCK, MAX_FRAME_HEADER, block_header, frame_header,
 };
-use super::zstd_worker::{CHUNK, Job, MAX_WINDOW_LOG, Piece, Pool, Shared, Stop, Unpacked, decoder_overhead, work};
+use super::zstd_worker::{CHUNK, Job, MAX_WINDOW_LOG, Pool, Shared, Stop, Unpacked, decoder_overhead, work};
 use super::{ByteStream, Compression, CompressionProblem, Restart};
 use crate::error::{Error, Result};
 
@@ -43,10 +43,8 @@ const CHUNKS_PER_JOB: usize = 8;
 const JOB_BYTES: u64 = ((PIECES_PER_JOB + 2) * (PIECE + MAX_BLOCK) + (CHUNKS_PER_JOB + 2) * CHUNK) as u64;
 /// Starts of jobs that are kept: more than the consumer may have in work.
 const STARTS: usize = 4096;
-/// Largest window of a frame, in bytes.
 const MAX_WINDOW: u64 = 1 << MAX_WINDOW_LOG;
 
-/// Shares of threads and memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shares {
     workers: usize,
@@ -84,7 +82,6 @@ enum Slot {
     },
 }
 
-/// Finds the frames and hands them out.
 struct Scanner {
     source: Source,
     /// Start of Forest's index, where reading may end.
@@ -99,7 +96,7 @@ struct Scanner {
     jobs: Sender<Job>,
     slots: Sender<Slot>,
     /// The open job, its bytes so far, and the next piece for it.
-    job: Option<Sender<Piece>>,
+    job: Option<Sender<Option<Vec<u8>>>>,
     job_bytes: usize,
     piece: Vec<u8>,
 }
@@ -224,19 +221,18 @@ impl Scanner {
         let mut empty = self.shared.packed.take();
         empty.clear();
         let piece = std::mem::replace(&mut self.piece, empty);
-        job.send(Piece::Bytes(piece)).map_err(|_| None)
+        job.send(Some(piece)).map_err(|_| None)
     }
 
     fn end_job(&mut self) -> Result<(), Stop> {
         self.send_piece()?;
         match self.job.take() {
-            Some(job) => job.send(Piece::End).map_err(|_| None),
+            Some(job) => job.send(None).map_err(|_| None),
             None => Ok(()),
         }
     }
 }
 
-/// The consumer's end.
 pub(super) struct ZstdStream {
     name: PathBuf,
     slots: Receiver<Slot>,
@@ -275,7 +271,7 @@ impl ZstdStream {
         let shares = Shares::new(threads, memory);
         let (jobs, jobs_out) = bounded(shares.workers);
         let (slots, slots_out) = bounded(shares.workers);
-        let (packed, chunks) = (Pool::new(), Pool::new());
+        let (packed, chunks) = (Pool::default(), Pool::default());
         let shared = Arc::new(Shared { name: name.clone(), jobs: jobs_out, packed, chunks: chunks.clone() });
         let scanner = Scanner {
             source,

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender};
+use parking_lot::Mutex;
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 use zstd::zstd_safe;
 
@@ -15,17 +16,9 @@ use super::{Compression, CompressionProblem};
 use crate::error::{Error, Result};
 use crate::os::buffer::make_room;
 
-/// Bytes of a decompressed chunk.
 pub(super) const CHUNK: usize = 256 << 10;
 /// Largest window as a power of two: the limit of libzstd on 64-bit machines (`zstd --ultra --long=31`).
 pub(super) const MAX_WINDOW_LOG: u32 = 31;
-
-/// Compressed bytes for a worker.
-pub(super) enum Piece {
-    Bytes(Vec<u8>),
-    /// The job is complete and must end with a frame. Without it the input is cut or bad, which the scanner reports.
-    End,
-}
 
 /// Decompressed bytes for the consumer.
 pub(super) enum Unpacked {
@@ -35,38 +28,29 @@ pub(super) enum Unpacked {
     Done,
 }
 
-/// A sequence of complete frames.
 pub(super) struct Job {
     /// Offset of the first one in the input.
     pub(super) start: u64,
-    pub(super) pieces: Receiver<Piece>,
+    /// Compressed bytes. `None` after the last piece, with the end of a frame. Without it the input is cut or bad, which the
+    /// scanner reports.
+    pub(super) pieces: Receiver<Option<Vec<u8>>>,
     pub(super) out: Sender<Unpacked>,
 }
 
 /// Empty buffers for reuse.
-#[derive(Clone)]
-pub(super) struct Pool {
-    give: Sender<Vec<u8>>,
-    take: Receiver<Vec<u8>>,
-}
+#[derive(Clone, Default)]
+pub(super) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Pool {
-    pub(super) fn new() -> Self {
-        let (give, take) = crossbeam_channel::unbounded();
-        Self { give, take }
-    }
-
     pub(super) fn take(&self) -> Vec<u8> {
-        self.take.try_recv().unwrap_or_default()
+        self.0.lock().pop().unwrap_or_default()
     }
 
     pub(super) fn give(&self, buffer: Vec<u8>) {
-        // Cannot fail: this pool holds the other end.
-        self.give.send(buffer).ok();
+        self.0.lock().push(buffer);
     }
 }
 
-/// Shared by all workers.
 pub(super) struct Shared {
     pub(super) name: Arc<Path>,
     pub(super) jobs: Receiver<Job>,
@@ -108,13 +92,10 @@ impl Shared {
     }
 }
 
-/// A job in work.
 struct Run<'a> {
     shared: &'a Shared,
     job: &'a Job,
-    /// Start of the current frame.
     frame: u64,
-    /// The decoder's position in the input.
     at: u64,
     out: Vec<u8>,
     filled: usize,
@@ -131,15 +112,15 @@ impl Run<'_> {
         let mut between_frames = true;
         for piece in &self.job.pieces {
             match piece {
-                Piece::Bytes(bytes) => {
+                Some(bytes) => {
                     self.piece(decoder, &bytes, &mut between_frames)?;
                     self.shared.packed.give(bytes);
                 }
-                Piece::End if between_frames => {
+                None if between_frames => {
                     self.flush()?;
                     return Ok(true);
                 }
-                Piece::End => return Err(Some(self.corrupt("data follow its last block".into()))),
+                None => return Err(Some(self.corrupt("data follow its last block".into()))),
             }
         }
         self.flush()?;
@@ -172,7 +153,6 @@ impl Run<'_> {
         }
     }
 
-    /// Sends the decompressed bytes.
     fn flush(&mut self) -> Result<(), Stop> {
         if self.filled == 0 {
             return Ok(());
@@ -219,7 +199,6 @@ fn new_decoder() -> std::io::Result<Decoder<'static>> {
     Ok(decoder)
 }
 
-/// The size of libzstd's decoding context, rounded up.
 const CONTEXT: usize = 256 << 10;
 
 /// Memory of libzstd in addition to the window, in bytes: its context and its input buffer.
@@ -232,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_is_refused_is_told_from_damage() {
+    fn refused_memory_is_not_damage() {
         assert!(is_refused_memory(&std::io::Error::other("Allocation error : not enough memory")));
         let mut decoder = Decoder::new().expect("memory");
         let damaged = decoder.run(&mut InBuffer::around(b"no zstd frame"), &mut OutBuffer::around(&mut [0u8; 64][..]));

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::name::NetworkOptions;
+use super::pin::RemotePin;
 use super::problem::RemoteProblem;
-use super::{NetworkOptions, RemotePin};
 use crate::error::{Error, Result};
 
 pub(crate) enum RemoteFile {}

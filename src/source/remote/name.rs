@@ -1,13 +1,12 @@
 //! Names of snapshots on the network, and their form in messages.
 //!
-//! A URL may hold a password or a signature. What is printed, reported and journalled is its shown form, which has
-//! neither; [`take_secrets`] is called where options come in, so that no later code has the other form by its name.
+//! A URL may have a password or a signature. Messages, reports and journals have its shown form, which has neither.
+//! [`take_secrets`] is called on all options, so that later code has only the shown form as the name of a source.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Schemes that are read over the network.
 const SCHEMES: [&str; 10] = ["http", "https", "s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"];
 
 /// Replaces a query, which may be a signature.
@@ -18,9 +17,9 @@ const HIDDEN_QUERY: &str = "?…";
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct NetworkOptions {
-    /// Connections at once. Defaults to what measurements find best while it is read.
+    /// Connections at once. Default: the best number by measurements while reading.
     pub(crate) connections: Option<u16>,
-    /// The address of another server with S3's interface. Defaults to what the environment says.
+    /// The address of another server with S3's interface. Default: from the environment.
     pub(crate) endpoint: Option<String>,
     /// The whole URLs of sources whose names are their shown forms.
     #[setters(skip)]
@@ -37,7 +36,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// A URL, or what was meant to be one: `scheme:` and slashes, of either kind.
+/// A URL, perhaps misspelt: `scheme:` and slashes of either kind.
 struct Parts<'a> {
     before: &'a str,
     scheme: &'a str,
@@ -45,7 +44,6 @@ struct Parts<'a> {
     after: &'a str,
 }
 
-/// Returns the first URL in a text.
 fn parts(text: &str) -> Option<Parts<'_>> {
     let is_slash = |c| matches!(c, '/' | '\\');
     text.match_indices(':').find_map(|(colon, _)| {
@@ -73,7 +71,6 @@ fn is_read(scheme: &str) -> bool {
     SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// True if a name is a URL that is read over the network.
 pub(crate) fn is_remote(path: &Path) -> bool {
     path.to_str().is_some_and(is_remote_text)
 }
@@ -83,8 +80,7 @@ fn is_remote_text(text: &str) -> bool {
     parts(text).is_some_and(|it| it.before.is_empty() && it.slashes.starts_with("//") && is_read(it.scheme))
 }
 
-/// A text in which no URL has user, password, query or fragment. This is the rule for all that is shown: also for what
-/// only looks like a URL, since that may be one with a slip in it.
+/// Removes user, password, query and fragment from all URLs of a text, also from misspelt ones.
 pub(crate) fn shown(text: &str) -> String {
     let (mut out, mut rest, mut query) = (String::new(), text, "");
     while let Some(Parts { before, scheme, slashes, mut after }) = parts(rest) {
@@ -92,7 +88,7 @@ pub(crate) fn shown(text: &str) -> String {
         let (host, is_cut) = loop {
             let end = after.find(['/', '\\', '?', '#']).unwrap_or(after.len());
             let host = after.get(..end).unwrap_or_default();
-            // What a password has of these characters ends what looks like the host: then there is no port.
+            // A password with these characters ends the apparent host: then there is no port.
             let port = host.rsplit_once(':').map_or("", |(_, port)| port);
             let is_cut = !host.ends_with(']') && !port.bytes().all(|it| it.is_ascii_digit());
             let at = match host.rfind('@') {
@@ -140,7 +136,7 @@ pub(crate) fn shown_path(path: &Path) -> PathBuf {
 pub(crate) fn take_secrets(source: &mut PathBuf, network: &mut NetworkOptions) {
     let name = shown_path(source);
     if let Some(url) = source.to_str().filter(|url| is_remote_text(url)) {
-        // Options that have been here before have the whole URL already.
+        // The second time the options already have the whole URL.
         if name != *source || !network.urls.contains_key(&name) {
             Arc::make_mut(&mut network.urls).insert(name.clone(), Secret(url.to_owned()));
         }

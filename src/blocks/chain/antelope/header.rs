@@ -14,7 +14,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::super::reader::Reader;
+use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Header, Id, Name};
 
 /// Bytes of an id, and of a merkle root.
@@ -47,7 +47,7 @@ pub(super) struct BareHeader {
 }
 
 pub(in super::super) fn header(block: &[u8]) -> Result<Header, ChainProblem> {
-    let mut reader = Reader::new(block, 0);
+    let mut reader = BlockReader::new(block, 0);
     let BareHeader { slot, producer, previous, .. } = bare_header(&mut reader)?;
     let number = previous.number().checked_add(1).ok_or(ChainProblem::NumberTooLarge)?;
     let id = block_id(reader.since(0), number);
@@ -69,11 +69,11 @@ pub(crate) fn block_id(header: &[u8], number: u32) -> Id {
 
 /// The action root in a block's header. Block 1 has the chain's id instead.
 pub(crate) fn action_root(block: &[u8]) -> Result<Id, ChainProblem> {
-    bare_header(&mut Reader::new(block, 0)).map(|header| header.action_root)
+    bare_header(&mut BlockReader::new(block, 0)).map(|header| header.action_root)
 }
 
 /// Steps over a header up to its signature.
-pub(super) fn bare_header(reader: &mut Reader<'_>) -> Result<BareHeader, ChainProblem> {
+pub(super) fn bare_header(reader: &mut BlockReader<'_>) -> Result<BareHeader, ChainProblem> {
     let slot = reader.u32("the timestamp")?;
     let producer = Name::from_number(reader.u64("the producer's name")?);
     reader.take(2, "the number of confirmed blocks")?;
@@ -93,7 +93,7 @@ pub(super) fn bare_header(reader: &mut Reader<'_>) -> Result<BareHeader, ChainPr
 }
 
 /// Steps over extensions of a header or a block.
-pub(super) fn extensions(reader: &mut Reader<'_>, what: &'static str) -> Result<(), ChainProblem> {
+pub(super) fn extensions(reader: &mut BlockReader<'_>, what: &'static str) -> Result<(), ChainProblem> {
     for _ in 0..reader.count(what, MAX_EXTENSIONS, 3)? {
         reader.take(2, what)?;
         reader.bytes(what, MAX_EXTENSION)?;
@@ -101,7 +101,7 @@ pub(super) fn extensions(reader: &mut Reader<'_>, what: &'static str) -> Result<
     Ok(())
 }
 
-fn key(reader: &mut Reader<'_>) -> Result<(), ChainProblem> {
+fn key(reader: &mut BlockReader<'_>) -> Result<(), ChainProblem> {
     let kind = kind(reader, "the type of a key")?;
     reader.take(KEY, "a key")?;
     if kind == WEBAUTHN {
@@ -111,7 +111,7 @@ fn key(reader: &mut Reader<'_>) -> Result<(), ChainProblem> {
     Ok(())
 }
 
-pub(super) fn signature(reader: &mut Reader<'_>, what: &'static str) -> Result<(), ChainProblem> {
+pub(super) fn signature(reader: &mut BlockReader<'_>, what: &'static str) -> Result<(), ChainProblem> {
     let kind = kind(reader, what)?;
     reader.take(SIGNATURE, what)?;
     if kind == WEBAUTHN {
@@ -121,7 +121,7 @@ pub(super) fn signature(reader: &mut Reader<'_>, what: &'static str) -> Result<(
     Ok(())
 }
 
-fn kind(reader: &mut Reader<'_>, what: &'static str) -> Result<u32, ChainProblem> {
+fn kind(reader: &mut BlockReader<'_>, what: &'static str) -> Result<u32, ChainProblem> {
     let offset = reader.at();
     match reader.varint(what)? {
         kind @ 0..=WEBAUTHN => Ok(kind),

@@ -7,10 +7,12 @@ use std::io::Read;
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 
-use super::super::reader::Reader;
+use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Header, Name};
 use super::header::{ID_LEN, extensions};
-use super::transactions::{MAX_PACKED, MAX_RECEIPTS, MAX_UNPACKED, PRUNABLE, PackedTransaction, SMALLEST, Unpacker};
+use super::transactions::{
+    MAX_PACKED, MAX_RECEIPTS, MAX_UNPACKED, PRUNABLE, PackedTransaction, SMALLEST, TransactionUnpacker,
+};
 
 /// The most actions of a transaction, and authorizations of an action.
 const MAX_ACTIONS: u32 = 1 << 16;
@@ -18,7 +20,7 @@ const MAX_ACTIONS: u32 = 1 << 16;
 const STATES: [&str; 5] = ["executed", "soft_fail", "hard_fail", "delayed", "expired"];
 
 pub(in super::super) fn transactions(version: u32, block: &[u8], header: &Header) -> Result<Value, ChainProblem> {
-    let mut reader = Reader::new(block, header.header_len);
+    let mut reader = BlockReader::new(block, header.header_len);
     if version == PRUNABLE {
         reader.u8("the prune state")?;
     }
@@ -26,7 +28,7 @@ pub(in super::super) fn transactions(version: u32, block: &[u8], header: &Header
     (0..count).map(|_| receipt(&mut reader, version)).collect()
 }
 
-fn receipt(reader: &mut Reader<'_>, version: u32) -> Result<Value, ChainProblem> {
+fn receipt(reader: &mut BlockReader<'_>, version: u32) -> Result<Value, ChainProblem> {
     let state = reader.u8("a transaction receipt")?;
     let mut receipt = json!({
         "status": STATES.get(usize::from(state)).map_or_else(|| state.into(), |name| Value::from(*name)),
@@ -39,7 +41,7 @@ fn receipt(reader: &mut Reader<'_>, version: u32) -> Result<Value, ChainProblem>
         0 => receipt["id"] = HEXLOWER.encode(&reader.array::<ID_LEN>("a transaction's id")?).into(),
         1 => {
             let packed = PackedTransaction::read(reader, version)?;
-            receipt["id"] = packed.id(&mut Unpacker::default())?.to_string().into();
+            receipt["id"] = packed.id(&mut TransactionUnpacker::default())?.to_string().into();
             receipt["compression"] = if packed.compression == 0 { "none" } else { "zlib" }.into();
             receipt["transaction"] = unpacked(&packed)?;
         }
@@ -50,7 +52,7 @@ fn receipt(reader: &mut Reader<'_>, version: u32) -> Result<Value, ChainProblem>
 
 fn unpacked(packed: &PackedTransaction<'_>) -> Result<Value, ChainProblem> {
     if packed.compression == 0 {
-        return transaction(&mut Reader::new(packed.transaction, 0));
+        return transaction(&mut BlockReader::new(packed.transaction, 0));
     }
     let mut bytes = Vec::new();
     let limit = MAX_UNPACKED as u64 + 1;
@@ -58,10 +60,10 @@ fn unpacked(packed: &PackedTransaction<'_>) -> Result<Value, ChainProblem> {
     if read.is_err() || bytes.len() > MAX_UNPACKED {
         return Err(ChainProblem::Zlib { offset: packed.offset, max: MAX_UNPACKED });
     }
-    transaction(&mut Reader::new(&bytes, 0))
+    transaction(&mut BlockReader::new(&bytes, 0))
 }
 
-fn transaction(reader: &mut Reader<'_>) -> Result<Value, ChainProblem> {
+fn transaction(reader: &mut BlockReader<'_>) -> Result<Value, ChainProblem> {
     const INSIDE: &str = "a transaction";
     // The fields are read in the order of the block.
     let mut transaction = json!({
@@ -80,9 +82,9 @@ fn transaction(reader: &mut Reader<'_>) -> Result<Value, ChainProblem> {
     Ok(transaction)
 }
 
-fn actions(reader: &mut Reader<'_>) -> Result<Value, ChainProblem> {
-    let name = |reader: &mut Reader<'_>| Ok(Name::from_number(reader.u64("an action")?).to_string());
-    let action = |reader: &mut Reader<'_>| {
+fn actions(reader: &mut BlockReader<'_>) -> Result<Value, ChainProblem> {
+    let name = |reader: &mut BlockReader<'_>| Ok(Name::from_number(reader.u64("an action")?).to_string());
+    let action = |reader: &mut BlockReader<'_>| {
         let (account, action) = (name(reader)?, name(reader)?);
         let count = reader.count("an action's authorizations", MAX_ACTIONS, 16)?;
         let authorization = |_| Ok(json!({ "actor": name(reader)?, "permission": name(reader)? }));
@@ -114,7 +116,7 @@ mod tests {
             &[0],
         ]
         .concat();
-        let found = transaction(&mut Reader::new(&transaction_bytes, 0)).expect("a transaction");
+        let found = transaction(&mut BlockReader::new(&transaction_bytes, 0)).expect("a transaction");
         let text = Name::from_number(0x5530_ea03_3482_a600).to_string();
         assert_eq!((&found["expiration"], &found["ref_block_num"]), (&json!(9), &json!(7)));
         assert_eq!(
@@ -124,7 +126,7 @@ mod tests {
             }])
         );
         for len in 0..transaction_bytes.len() {
-            assert!(transaction(&mut Reader::new(&transaction_bytes[..len], 0)).is_err(), "cut to {len}");
+            assert!(transaction(&mut BlockReader::new(&transaction_bytes[..len], 0)).is_err(), "cut to {len}");
         }
     }
 }

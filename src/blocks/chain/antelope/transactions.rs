@@ -22,7 +22,7 @@
 use flate2::{Decompress, FlushDecompress, Status};
 use sha2::{Digest, Sha256};
 
-use super::super::reader::Reader;
+use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Header, Id, TransactionOptions, Transactions, merkle};
 use super::header::{ID_LEN, bare_header, extensions, signature};
 
@@ -47,10 +47,10 @@ pub(in super::super) fn check(
     header: &Header,
     options: &TransactionOptions,
 ) -> Result<Transactions, ChainProblem> {
-    let mut reader = Reader::new(block, header.header_len);
+    let mut reader = BlockReader::new(block, header.header_len);
     let mut found = Transactions::default();
     let mut leaves = Vec::new();
-    let mut unpacker = Unpacker::default();
+    let mut unpacker = TransactionUnpacker::default();
     if version == PRUNABLE {
         reader.u8("the prune state")?;
     }
@@ -64,7 +64,7 @@ pub(in super::super) fn check(
         return Err(ChainProblem::TrailingBytes { offset: reader.at(), extra: reader.left() });
     }
     if options.merkle {
-        let said = bare_header(&mut Reader::new(block, 0))?;
+        let said = bare_header(&mut BlockReader::new(block, 0))?;
         let computed = root(&mut leaves, said.schedule_version == SAVANNA);
         if computed != said.transaction_root {
             return Err(ChainProblem::Merkle { block: header.number, header: said.transaction_root, computed });
@@ -81,10 +81,10 @@ pub(crate) fn root(leaves: &mut Vec<merkle::Node>, savanna: bool) -> Id {
 
 /// Reads a receipt. Returns its id and leaf if the options require them.
 fn receipt(
-    reader: &mut Reader<'_>,
+    reader: &mut BlockReader<'_>,
     version: u32,
     options: &TransactionOptions,
-    unpacker: &mut Unpacker,
+    unpacker: &mut TransactionUnpacker,
 ) -> Result<(Option<Id>, Option<merkle::Node>), ChainProblem> {
     let start = reader.at();
     reader.take(1 + 4, "a transaction receipt")?;
@@ -125,7 +125,7 @@ enum Prunable<'a> {
 }
 
 impl<'a> PackedTransaction<'a> {
-    pub(super) fn read(reader: &mut Reader<'a>, version: u32) -> Result<Self, ChainProblem> {
+    pub(super) fn read(reader: &mut BlockReader<'a>, version: u32) -> Result<Self, ChainProblem> {
         let (compression, prunable) = if version == PRUNABLE {
             let compression = compression(reader)?;
             let offset = reader.at();
@@ -160,7 +160,7 @@ impl<'a> PackedTransaction<'a> {
         hash.chain_update(prunable).finalize().into()
     }
 
-    pub(super) fn id(&self, unpacker: &mut Unpacker) -> Result<Id, ChainProblem> {
+    pub(super) fn id(&self, unpacker: &mut TransactionUnpacker) -> Result<Id, ChainProblem> {
         let id: [u8; ID_LEN] = match self.compression {
             0 => Sha256::digest(self.transaction).into(),
             _ => {
@@ -174,9 +174,9 @@ impl<'a> PackedTransaction<'a> {
 
 /// Unpacks transactions, with memory that is reused.
 #[derive(Default)]
-pub(super) struct Unpacker(Option<Decompress>);
+pub(super) struct TransactionUnpacker(Option<Decompress>);
 
-impl Unpacker {
+impl TransactionUnpacker {
     /// The digest of the content of a zlib stream. `None` if it is no such stream, is cut, or has too much content. Bytes
     /// after the stream do not matter.
     fn sum(&mut self, mut packed: &[u8]) -> Option<merkle::Node> {
@@ -203,7 +203,7 @@ impl Unpacker {
 }
 
 /// Signatures with their count, as stored.
-fn signatures<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], ChainProblem> {
+fn signatures<'a>(reader: &mut BlockReader<'a>) -> Result<&'a [u8], ChainProblem> {
     let start = reader.at();
     for _ in 0..reader.count("a transaction's signatures", MAX_SIGNATURES, 66)? {
         signature(reader, "a transaction's signature")?;
@@ -212,13 +212,13 @@ fn signatures<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], ChainProblem> {
 }
 
 /// Context-free data with its length, as stored.
-fn context_free_data<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], ChainProblem> {
+fn context_free_data<'a>(reader: &mut BlockReader<'a>) -> Result<&'a [u8], ChainProblem> {
     let start = reader.at();
     reader.bytes("a transaction's context-free data", MAX_PACKED)?;
     Ok(reader.since(start))
 }
 
-fn compression(reader: &mut Reader<'_>) -> Result<u8, ChainProblem> {
+fn compression(reader: &mut BlockReader<'_>) -> Result<u8, ChainProblem> {
     let offset = reader.at();
     match reader.u8("a transaction's compression")? {
         kind @ 0..=1 => Ok(kind),
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn packed_transaction_digest_is_of_raw_bytes() {
-        let mut unpacker = Unpacker::default();
+        let mut unpacker = TransactionUnpacker::default();
         for len in [0, 1, 4095, 4096, 4097, 100_000, MAX_UNPACKED] {
             let bytes: Vec<u8> = (0..len).map(|at| (at / 7) as u8).collect();
             let sum: [u8; 32] = Sha256::digest(&bytes).into();
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_unpacked_is_refused() {
-        let mut unpacker = Unpacker::default();
+        let mut unpacker = TransactionUnpacker::default();
         assert_eq!(unpacker.sum(b"no zlib at all"), None);
         assert_eq!(unpacker.sum(&packed(&vec![0; MAX_UNPACKED + 1])), None, "more than nodes unpack");
         let whole = packed(b"a transaction, about");

@@ -1,6 +1,6 @@
 //! Fields of operations as data, and the function that skips them. It recurses no deeper than the tables nest.
 
-use super::super::reader::Reader;
+use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Family};
 use super::header::signed_header;
 
@@ -15,7 +15,7 @@ const NAI: [u32; 3] = [0xbebc_2003, 0xbebc_2023, 0xbebc_2046];
 
 /// A part of an operation.
 #[derive(Debug)]
-pub(super) enum Field {
+pub(super) enum FieldType {
     /// That many bytes.
     Fixed(usize),
     Signed16,
@@ -26,47 +26,47 @@ pub(super) enum Field {
     /// An amount and its symbol.
     Asset,
     /// The fields of a structure.
-    Group(&'static [Field]),
+    Group(&'static [FieldType]),
     /// Byte 0, or byte 1 and the fields.
-    Optional(&'static [Field]),
+    Optional(&'static [FieldType]),
     /// A count in base 128, and as many times the fields.
-    List(&'static [Field]),
+    List(&'static [FieldType]),
     /// A tag in base 128, and the fields of its kind.
-    Variant(&'static [&'static [Field]]),
+    Variant(&'static [&'static [FieldType]]),
     /// A header of a block with its signature.
     SignedHeader,
 }
 
 /// Steps over `fields`. `inside` names the operation in messages.
 pub(super) fn skip(
-    reader: &mut Reader<'_>,
+    reader: &mut BlockReader<'_>,
     family: Family,
-    fields: &[Field],
+    fields: &[FieldType],
     inside: &'static str,
 ) -> Result<(), ChainProblem> {
     for field in fields {
         match field {
-            Field::Fixed(len) => reader.take(*len, inside).map(drop)?,
-            Field::Signed16 => reader.take(2, inside).map(drop)?,
-            Field::Bool => reader.bool(inside).map(drop)?,
-            Field::Text => reader.bytes(inside, MAX_TEXT).map(drop)?,
-            Field::Asset => asset(reader, family, inside)?,
-            Field::Group(fields) => skip(reader, family, fields, inside)?,
-            Field::Optional(fields) => {
+            FieldType::Fixed(len) => reader.take(*len, inside).map(drop)?,
+            FieldType::Signed16 => reader.take(2, inside).map(drop)?,
+            FieldType::Bool => reader.bool(inside).map(drop)?,
+            FieldType::Text => reader.bytes(inside, MAX_TEXT).map(drop)?,
+            FieldType::Asset => asset(reader, family, inside)?,
+            FieldType::Group(fields) => skip(reader, family, fields, inside)?,
+            FieldType::Optional(fields) => {
                 if reader.bool(inside)? {
                     skip(reader, family, fields, inside)?;
                 }
             }
-            Field::List(fields) => {
+            FieldType::List(fields) => {
                 for _ in 0..reader.count(inside, MAX_ITEMS, 1)? {
                     skip(reader, family, fields, inside)?;
                 }
             }
-            Field::Variant(kinds) => {
+            FieldType::Variant(kinds) => {
                 let (_, fields) = variant(reader, kinds, inside)?;
                 skip(reader, family, fields, inside)?;
             }
-            Field::SignedHeader => signed_header(reader).map(drop)?,
+            FieldType::SignedHeader => signed_header(reader).map(drop)?,
         }
     }
     Ok(())
@@ -74,10 +74,10 @@ pub(super) fn skip(
 
 /// Reads the tag of a variant. Returns it with the fields of its kind.
 pub(super) fn variant(
-    reader: &mut Reader<'_>,
-    kinds: &[&'static [Field]],
+    reader: &mut BlockReader<'_>,
+    kinds: &[&'static [FieldType]],
     inside: &'static str,
-) -> Result<(u32, &'static [Field]), ChainProblem> {
+) -> Result<(u32, &'static [FieldType]), ChainProblem> {
     let offset = reader.at();
     let tag = reader.varint(inside)?;
     let unknown = ChainProblem::Unexpected { offset, expected: "the tag of a known variant", found: tag.into() };
@@ -93,7 +93,7 @@ pub(super) fn variant(
 ///
 /// Symbols are not compared with a list: some blocks of the main network hold `0.001`, and forks have others. Bytes that
 /// cannot be a symbol are an error: most likely another field should be there.
-fn asset(reader: &mut Reader<'_>, family: Family, inside: &'static str) -> Result<(), ChainProblem> {
+fn asset(reader: &mut BlockReader<'_>, family: Family, inside: &'static str) -> Result<(), ChainProblem> {
     reader.take(8, inside)?;
     let offset = reader.at();
     let front = reader.array::<4>(inside)?;
@@ -121,7 +121,7 @@ mod tests {
     use crate::generate::random::Noise;
 
     /// Random bytes for `fields`.
-    fn write(fields: &[Field], family: Family, noise: &mut Noise, out: &mut Vec<u8>) {
+    fn write(fields: &[FieldType], family: Family, noise: &mut Noise, out: &mut Vec<u8>) {
         let count = |noise: &mut Noise, out: &mut Vec<u8>, limit| {
             let count = noise.below(limit);
             let mut buffer = unsigned_varint::encode::u64_buffer();
@@ -130,11 +130,11 @@ mod tests {
         };
         for field in fields {
             match field {
-                Field::Fixed(len) => (0..*len).for_each(|_| out.push(noise.next() as u8)),
-                Field::Signed16 => out.extend((noise.next() as u16).to_le_bytes()),
-                Field::Bool => out.push(noise.below(2) as u8),
-                Field::Text => (0..count(noise, out, 200)).for_each(|_| out.push(noise.next() as u8)),
-                Field::Asset => {
+                FieldType::Fixed(len) => (0..*len).for_each(|_| out.push(noise.next() as u8)),
+                FieldType::Signed16 => out.extend((noise.next() as u16).to_le_bytes()),
+                FieldType::Bool => out.push(noise.below(2) as u8),
+                FieldType::Text => (0..count(noise, out, 200)).for_each(|_| out.push(noise.next() as u8)),
+                FieldType::Asset => {
                     out.extend(noise.next().to_le_bytes());
                     let packings = if family == Family::Hive { 4 } else { 2 };
                     out.extend_from_slice(match noise.below(packings) {
@@ -144,18 +144,18 @@ mod tests {
                         _ => b"\x46\x20\xbc\xbe",
                     });
                 }
-                Field::Group(fields) => write(fields, family, noise, out),
-                Field::Optional(fields) => {
+                FieldType::Group(fields) => write(fields, family, noise, out),
+                FieldType::Optional(fields) => {
                     let present = noise.below(2);
                     out.push(present as u8);
                     (0..present).for_each(|_| write(fields, family, noise, out));
                 }
-                Field::List(fields) => (0..count(noise, out, 4)).for_each(|_| write(fields, family, noise, out)),
-                Field::Variant(kinds) => {
+                FieldType::List(fields) => (0..count(noise, out, 4)).for_each(|_| write(fields, family, noise, out)),
+                FieldType::Variant(kinds) => {
                     let kind = count(noise, out, kinds.len() as u64);
                     write(kinds[kind as usize], family, noise, out);
                 }
-                Field::SignedHeader => {
+                FieldType::SignedHeader => {
                     out.extend([7; 24]);
                     out.extend(b"\x04name");
                     out.extend([8; 20]);
@@ -175,12 +175,12 @@ mod tests {
                 write(operation.fields, family, &mut Noise::new(seed, 0), &mut bytes);
                 for behind in [&b""[..], b"\x01", b"\xff\xff\xff\xff\xff\xff"] {
                     let all = [&bytes, behind].concat();
-                    let mut reader = Reader::new(&all, 0);
+                    let mut reader = BlockReader::new(&all, 0);
                     prop_assert_eq!(skip(&mut reader, family, operation.fields, "it"), Ok(()));
                     prop_assert_eq!(reader.at(), bytes.len());
                 }
                 for len in 0..bytes.len() {
-                    let cut = skip(&mut Reader::new(&bytes[..len], 0), family, operation.fields, "it");
+                    let cut = skip(&mut BlockReader::new(&bytes[..len], 0), family, operation.fields, "it");
                     prop_assert!(matches!(cut, Err(ChainProblem::Truncated { .. })), "{:?} after {}", cut, len);
                 }
             }
@@ -202,8 +202,8 @@ mod tests {
     fn unknown_asset_symbol_is_reported() {
         let read = |family, symbol: &[u8]| {
             let bytes = [&[0; 8], symbol].concat();
-            let mut reader = Reader::new(&bytes, 0);
-            skip(&mut reader, family, &[Field::Asset], "an asset").map(|()| reader.at())
+            let mut reader = BlockReader::new(&bytes, 0);
+            skip(&mut reader, family, &[FieldType::Asset], "an asset").map(|()| reader.at())
         };
         for symbol in [
             b"\x03STEEM\0\0",

@@ -12,7 +12,7 @@
 
 use sha2::{Digest, Sha224};
 
-use super::super::reader::Reader;
+use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Header, Id, Name};
 
 /// Bytes of an id, and of a merkle root.
@@ -32,7 +32,7 @@ pub(super) struct SignedHeader {
 }
 
 pub(in super::super) fn header(block: &[u8]) -> Result<Header, ChainProblem> {
-    let mut reader = Reader::new(block, 0);
+    let mut reader = BlockReader::new(block, 0);
     let SignedHeader { previous, timestamp, producer, .. } = signed_header(&mut reader)?;
     let number = previous.number().checked_add(1).ok_or(ChainProblem::NumberTooLarge)?;
     Ok(Header {
@@ -53,7 +53,7 @@ pub(crate) fn block_id(signed_header: &[u8], number: u32) -> Id {
 }
 
 /// Steps over a header and its signature.
-pub(super) fn signed_header(reader: &mut Reader<'_>) -> Result<SignedHeader, ChainProblem> {
+pub(super) fn signed_header(reader: &mut BlockReader<'_>) -> Result<SignedHeader, ChainProblem> {
     let previous: Id = reader.array::<ID_LEN>("the parent's id")?.into();
     let timestamp = reader.u32("the timestamp")?;
     let offset = reader.at();

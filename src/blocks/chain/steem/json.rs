@@ -8,20 +8,20 @@ use data_encoding::HEXLOWER;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::super::reader::Reader;
+use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Family, Header};
-use super::field::{Field, MAX_ITEMS, MAX_TEXT, skip, variant};
+use super::field::{FieldType, MAX_ITEMS, MAX_TEXT, skip, variant};
 use super::operations;
 use super::transactions::{FRONT, MAX_OPERATIONS, MAX_TRANSACTIONS, SIGNATURES, SMALLEST, id};
 use super::types::FUTURE;
 
 pub(in super::super) fn transactions(family: Family, block: &[u8], header: &Header) -> Result<Value, ChainProblem> {
-    let mut reader = Reader::new(block, header.header_len);
+    let mut reader = BlockReader::new(block, header.header_len);
     let count = reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)?;
     (0..count).map(|_| transaction(&mut reader, family, header.number)).collect()
 }
 
-fn transaction(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<Value, ChainProblem> {
+fn transaction(reader: &mut BlockReader<'_>, family: Family, block: u32) -> Result<Value, ChainProblem> {
     let start = reader.at();
     let mut front = values(reader, family, FRONT, "a transaction")?.into_iter();
     let count = reader.count("a transaction's operations", MAX_OPERATIONS, 1)?;
@@ -40,7 +40,7 @@ fn transaction(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<Va
     }))
 }
 
-fn operation(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<Value, ChainProblem> {
+fn operation(reader: &mut BlockReader<'_>, family: Family, block: u32) -> Result<Value, ChainProblem> {
     let operation = operations::read(reader, family, block)?;
     let values = values(reader, family, operation.fields, operation.title)?;
     let fields: Map<String, Value> = operation.names(family).map(str::to_owned).zip(values).collect();
@@ -48,44 +48,49 @@ fn operation(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<Valu
 }
 
 fn values(
-    reader: &mut Reader<'_>,
+    reader: &mut BlockReader<'_>,
     family: Family,
-    fields: &[Field],
+    fields: &[FieldType],
     inside: &'static str,
 ) -> Result<Vec<Value>, ChainProblem> {
     fields.iter().map(|field| value(reader, family, field, inside)).collect()
 }
 
-fn value(reader: &mut Reader<'_>, family: Family, field: &Field, inside: &'static str) -> Result<Value, ChainProblem> {
+fn value(
+    reader: &mut BlockReader<'_>,
+    family: Family,
+    field: &FieldType,
+    inside: &'static str,
+) -> Result<Value, ChainProblem> {
     let one_or_list = |mut values: Vec<Value>| match values.len() {
         1 => values.pop().unwrap_or_default(),
         _ => Value::Array(values),
     };
     let start = reader.at();
     Ok(match field {
-        Field::Fixed(len) => fixed(reader.take(*len, inside)?),
-        Field::Signed16 => i16::from_le_bytes(reader.array(inside)?).into(),
-        Field::Bool => reader.bool(inside)?.into(),
-        Field::Text => text(reader.bytes(inside, MAX_TEXT)?),
-        Field::Asset => {
-            skip(reader, family, &[Field::Asset], inside)?;
+        FieldType::Fixed(len) => fixed(reader.take(*len, inside)?),
+        FieldType::Signed16 => i16::from_le_bytes(reader.array(inside)?).into(),
+        FieldType::Bool => reader.bool(inside)?.into(),
+        FieldType::Text => text(reader.bytes(inside, MAX_TEXT)?),
+        FieldType::Asset => {
+            skip(reader, family, &[FieldType::Asset], inside)?;
             asset(reader.since(start))
         }
-        Field::Group(fields) => Value::Array(values(reader, family, fields, inside)?),
-        Field::Optional(fields) => match reader.bool(inside)? {
+        FieldType::Group(fields) => Value::Array(values(reader, family, fields, inside)?),
+        FieldType::Optional(fields) => match reader.bool(inside)? {
             true => one_or_list(values(reader, family, fields, inside)?),
             false => Value::Null,
         },
-        Field::List(fields) => {
+        FieldType::List(fields) => {
             let count = reader.count(inside, MAX_ITEMS, 1)?;
             (0..count).map(|_| values(reader, family, fields, inside).map(one_or_list)).collect::<Result<_, _>>()?
         }
-        Field::Variant(kinds) => {
+        FieldType::Variant(kinds) => {
             let (tag, fields) = variant(reader, kinds, inside)?;
             std::iter::once(tag.into()).chain(values(reader, family, fields, inside)?).collect()
         }
-        Field::SignedHeader => {
-            skip(reader, family, &[Field::SignedHeader], inside)?;
+        FieldType::SignedHeader => {
+            skip(reader, family, &[FieldType::SignedHeader], inside)?;
             HEXLOWER.encode(reader.since(start)).into()
         }
     })
@@ -138,7 +143,7 @@ mod tests {
     }
 
     fn read(family: Family, operation_bytes: &[u8]) -> Result<Value, ChainProblem> {
-        operation(&mut Reader::new(operation_bytes, 0), family, 1)
+        operation(&mut BlockReader::new(operation_bytes, 0), family, 1)
     }
 
     #[test]

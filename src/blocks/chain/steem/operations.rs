@@ -3,9 +3,9 @@
 //! Tags and fields as in `steem_operations.hpp` (0.23.1) and `hive_operations.hpp` (1.28) of the nodes, which agree but
 //! for tag 16 and the last three. Virtual operations follow these tags; they are never in blocks.
 
-use super::super::reader::Reader;
+use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Family};
-use super::field::Field::{self, Asset, Bool, List, Optional, Signed16, SignedHeader, Text};
+use super::field::FieldType::{self, Asset, Bool, List, Optional, Signed16, SignedHeader, Text};
 use super::types::*;
 
 /// One kind of operation.
@@ -17,7 +17,7 @@ pub(super) struct Operation {
     pub(super) title: &'static str,
     /// The names of its fields as the nodes reflect them; `Steem's|Hive's` where the families differ.
     names: &'static [&'static str],
-    pub(super) fields: &'static [Field],
+    pub(super) fields: &'static [FieldType],
 }
 
 impl Operation {
@@ -38,7 +38,11 @@ pub(super) fn find(family: Family, tag: u32) -> Option<&'static Operation> {
 }
 
 /// Reads the tag of an operation of this block.
-pub(super) fn read(reader: &mut Reader<'_>, family: Family, block: u32) -> Result<&'static Operation, ChainProblem> {
+pub(super) fn read(
+    reader: &mut BlockReader<'_>,
+    family: Family,
+    block: u32,
+) -> Result<&'static Operation, ChainProblem> {
     let offset = reader.at();
     let tag = reader.varint("the tag of an operation")?;
     find(family, tag).ok_or(ChainProblem::UnknownOperation { block, tag, offset })

@@ -11,9 +11,9 @@
 use ripemd::Ripemd160;
 use sha2::{Digest, Sha256};
 
-use super::super::reader::Reader;
+use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Family, Header, Id, TransactionOptions, Transactions, merkle};
-use super::field::{Field, skip};
+use super::field::{FieldType, skip};
 use super::header::{ID_LEN, signed_header};
 use super::types::{FUTURE, SIGNATURE as SIGNATURE_FIELD, TIME, U16, U32};
 use super::{known_roots, operations};
@@ -25,8 +25,8 @@ pub(super) const MAX_OPERATIONS: u32 = 1 << 20;
 /// The fewest bytes of a transaction.
 pub(super) const SMALLEST: usize = 13;
 /// The fields before the operations, and the signatures after them.
-pub(super) const FRONT: &[Field] = &[U16, U32, TIME];
-pub(super) const SIGNATURES: &[Field] = &[Field::List(&[SIGNATURE_FIELD])];
+pub(super) const FRONT: &[FieldType] = &[U16, U32, TIME];
+pub(super) const SIGNATURES: &[FieldType] = &[FieldType::List(&[SIGNATURE_FIELD])];
 
 pub(in super::super) fn check(
     family: Family,
@@ -69,7 +69,7 @@ pub(super) fn walk(
     header: &Header,
     mut each: impl FnMut([usize; 3]),
 ) -> Result<(), ChainProblem> {
-    let mut reader = Reader::new(block, header.header_len);
+    let mut reader = BlockReader::new(block, header.header_len);
     for _ in 0..reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)? {
         let start = reader.at();
         skip(&mut reader, family, FRONT, "a transaction")?;
@@ -90,7 +90,7 @@ pub(super) fn walk(
 
 /// Compares the root of a block's transactions with its header.
 pub(super) fn compare(block: &[u8], header: &Header, computed: Id) -> Result<(), ChainProblem> {
-    let said = signed_header(&mut Reader::new(block, 0))?.merkle_root;
+    let said = signed_header(&mut BlockReader::new(block, 0))?.merkle_root;
     if computed != said && !known_roots::is_known(header.number, computed) {
         return Err(ChainProblem::Merkle { block: header.number, header: said, computed });
     }

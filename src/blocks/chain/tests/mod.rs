@@ -1,6 +1,5 @@
 //! Blocks put together by hand. What is true of every block of a whole log is tested in `tests/fixtures/chain.rs`.
 
-mod headers;
 #[path = "../../../../tests/common/log_blocks.rs"]
 pub(crate) mod logs;
 mod transactions;

@@ -1,4 +1,4 @@
-//! `bedload generate`: makes up a snapshot for benchmarks and tests.
+//! `bedload generate`: generates a snapshot for benchmarks and tests.
 
 mod args;
 mod car;
@@ -15,66 +15,42 @@ pub use args::Args;
 use args::Kind;
 
 use crate::cli::globals::Globals;
+use crate::cli::output::Document;
+use crate::cli::render::generate::Generated;
 use crate::cli::{output, progress, render, signals};
 use crate::progress::Progress;
-
-/// The JSON result.
-#[derive(serde::Serialize)]
-struct Document<'a, T> {
-    schema: &'static str,
-    #[serde(flatten)]
-    summary: &'a T,
-}
 
 /// Generates the snapshot and reports what is in it.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let started = Instant::now();
     signals::cancel_on_signals(&args.stop, NOTHING_LEFT)?;
-    let stopped = |error| if args.stop.is_cancelled() { interrupted() } else { error };
-    let observer = progress::renderer(globals);
-    let progress = Progress::new(observer.as_ref());
-    // Refused options and a failure leave no line of a phase that did nothing.
-    let done = |failed: bool| {
-        if !failed {
+    let made = progress::show(globals, |observer| {
+        let progress = Progress::new(observer);
+        let made = progress.sampled(|| match args.profile {
+            Kind::Car(profile) => car::generate(args, profile, &progress).map(Generated::Car),
+            Kind::Log(family) => log::generate(args, family, &progress).map(Generated::Log),
+        });
+        // Refused options and a failure leave no line of a phase that did nothing.
+        if made.is_ok() {
             progress.end();
         }
-        observer.finish();
-    };
-    match args.profile {
-        Kind::Car(profile) => {
-            let made = progress.sampled(|| car::generate(args, profile, &progress));
-            done(made.is_err());
-            let summary = made.map_err(stopped)?;
-            report(args, globals, &summary, &render::generate::car(&summary, started.elapsed().as_secs_f64()))
-        }
-        Kind::Log(family) => {
-            let made = progress.sampled(|| log::generate(args, family, &progress));
-            done(made.is_err());
-            let summary = made.map_err(stopped)?;
-            report(args, globals, &summary, &render::generate::log(&summary, started.elapsed().as_secs_f64()))
-        }
-    }
-}
-
-/// Hint after an interruption.
-const NOTHING_LEFT: &str = "no file was written under that name; run it again";
-
-fn interrupted() -> anyhow::Error {
-    crate::Error::Interrupted { hint: NOTHING_LEFT.into() }.into()
-}
-
-/// Reports a snapshot that is complete; standard output may have the snapshot itself.
-fn report(args: &Args, globals: &Globals, summary: &impl serde::Serialize, text: &str) -> anyhow::Result<()> {
+        made
+    });
+    let interrupted = || crate::Error::Interrupted { hint: NOTHING_LEFT.into() }.into();
+    let made = made.map_err(|error| if args.stop.is_cancelled() { interrupted() } else { error })?;
+    // Standard output may have the snapshot itself.
     if args.file == Path::new("-") {
         return Ok(());
     }
     let file = args.file.display().to_string();
     let file = shown_in_line(&file);
+    let text = render::generate::text(&made, started.elapsed().as_secs_f64());
     let hint = "use the file as it is; `bedload inspect` shows what is in it";
-    output::report_done(format!("{file} is complete"), hint, || {
-        if globals.json {
-            return output::print_json(&Document { schema: crate::generate::SCHEMA, summary });
-        }
-        Ok(writeln!(io::stdout(), "{file}: {text}")?)
+    output::report_done(format!("{file} is complete"), hint, || match globals.json {
+        true => output::print_json(&Document { schema: crate::generate::SCHEMA, content: &made }),
+        false => Ok(writeln!(io::stdout(), "{file}: {text}")?),
     })
 }
+
+/// Hint after an interruption.
+const NOTHING_LEFT: &str = "no file was written under that name; run it again";

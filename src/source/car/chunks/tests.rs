@@ -152,7 +152,7 @@ fn placed(blocks: &[Block]) -> Vec<(u64, Block)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
-    fn every_section_comes_once_in_order_whatever_the_size_of_a_chunk(blocks in blocks(), chunk in 1usize..20_000, way in way()) {
+    fn chunks_have_every_section_once_in_order(blocks in blocks(), chunk in 1usize..20_000, way in way()) {
         let bytes = car(&blocks);
         let (found, error) = read(&bytes, way, limits(chunk));
         prop_assert!(error.is_none(), "{:?}", error);
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn it_agrees_with_iroh_car_on_whole_files(blocks in blocks(), chunk in 1usize..20_000) {
+    fn chunks_agree_with_iroh_car(blocks in blocks(), chunk in 1usize..20_000) {
         let bytes = car(&blocks);
         let theirs = futures::executor::block_on(async {
             let mut reader = iroh_car::CarReader::new(&bytes[..]).await.expect("a header");
@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn a_carv2_gives_its_data_and_nothing_else(blocks in blocks(), chunk in 1usize..20_000, padding in 0usize..300, index: Vec<u8>, way in way()) {
+    fn carv2_gives_only_its_data(blocks in blocks(), chunk in 1usize..20_000, padding in 0usize..300, index: Vec<u8>, way in way()) {
         let inner = car(&blocks);
         let offset = 51 + padding as u64;
         let end = offset + inner.len() as u64;
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_gives_the_blocks_before_it_and_then_its_place(blocks in blocks(), chunk in 1usize..20_000, cut: prop::sample::Index, way in way()) {
+    fn cut_gives_earlier_blocks_then_its_place(blocks in blocks(), chunk in 1usize..20_000, cut: prop::sample::Index, way in way()) {
         let bytes = car(&blocks);
         let len = 1 + cut.index(bytes.len());
         let (found, error) = read(&bytes[..len], way, limits(chunk));
@@ -213,7 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_gives_the_same_whatever_the_size_of_a_chunk_and_the_way(
+    fn changed_byte_gives_one_result(
         blocks in blocks(), chunk in 1usize..20_000, at: prop::sample::Index, byte: u8, way in way()
     ) {
         let mut bytes = car(&blocks);
@@ -253,7 +253,7 @@ proptest! {
 }
 
 #[test]
-fn blocks_before_a_fault_come_before_the_fault() {
+fn blocks_before_a_fault_come_first() {
     let block: Block = (vec![1, 0x55, 0, 1, b'x'], b"x".to_vec());
     let good = car(&[block.clone(), block.clone()]);
     for (tail, reason) in [
@@ -302,7 +302,7 @@ fn three(way: Way) -> (Vec<Vec<Block>>, Chunks, Opened) {
 }
 
 #[test]
-fn sources_are_opened_one_after_the_other_and_offsets_are_their_own() {
+fn sources_open_in_order_with_own_offsets() {
     for way in [Way::File, Way::Mapped, Way::Pipe] {
         let (blocks, mut chunks, opened) = three(way);
         let mut found = vec![Vec::new(); 3];
@@ -332,7 +332,7 @@ fn sources_are_opened_one_after_the_other_and_offsets_are_their_own() {
 }
 
 #[test]
-fn a_source_that_is_passed_over_is_not_opened() {
+fn skipped_source_is_not_opened() {
     let (blocks, mut chunks, opened) = three(Way::File);
     chunks.go_to(2).expect("a CAR");
     let chunk = chunks.next(None).expect("valid").expect("a chunk");

@@ -6,11 +6,10 @@ use crate::source::car::bytes::Bytes;
 use crate::source::car::header::{Begins, begins_header};
 use crate::source::car::{CarProblem, NullPadding};
 
-/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
 impl OpenCar {
-    /// Reads null padding to the end of the blocks. Only zeros may follow, if the caller accepts padding at all.
+    /// Reads null padding, if the caller accepts it, to the end of the blocks.
     pub(super) fn take_padding(&mut self, rest: &[u8], at: u64) -> Result<()> {
         if self.modes.limits.null_padding == NullPadding::Error {
             return Err(Error::bad_input(&self.name, at, CarProblem::NullPadding));
@@ -43,7 +42,7 @@ impl OpenCar {
         Ok(())
     }
 
-    /// Notes that the header of one more CAR begins at `at`.
+    /// Sets the next step for the header of one more CAR at `at`.
     pub(super) fn expect_part(&mut self, at: u64) -> Result<()> {
         if !self.modes.concatenated {
             return Err(Error::bad_input(&self.name, at, CarProblem::Concatenated));
@@ -52,8 +51,8 @@ impl OpenCar {
         Ok(())
     }
 
-    /// Ends the CAR whose blocks end at `at`. The bytes after it, such as the index of a CARv2, are read only if they prove
-    /// that the compression is complete, or are one more CAR.
+    /// Ends the CAR whose blocks end at `at`. The bytes after it are read only to find one more CAR, or to prove that the
+    /// compression is complete.
     pub(super) fn finish(&mut self, at: u64) -> Result<()> {
         if let Some(end) = self.data.end {
             let mut following = std::mem::take(&mut self.data.after);

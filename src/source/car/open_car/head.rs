@@ -9,18 +9,18 @@ use crate::source::block_log::is_block_log;
 use crate::source::car::{CarProblem, Header, HeaderStep, MAX_HEADER, read_header};
 use crate::source::foreign;
 
-/// Bytes that are read first, to find the header in.
+/// Bytes of the first read.
 const FIRST_READ: usize = 64 << 10;
 
 /// Bytes in which every header has its first field.
 const LEAST_HEAD: usize = 64;
 
-/// The most that is read to find the header: padding of a CARv2 and header, in bytes.
+/// Most bytes before the blocks: padding of a CARv2 and header.
 const MAX_HEAD: u64 = MAX_HEADER + MAX_PADDING;
 const MAX_PADDING: u64 = 4 << 20;
 
 impl OpenCar {
-    /// Reads the header at the current position; the first section comes next.
+    /// Reads the header at the current position.
     pub fn read_head(&mut self) -> Result<Header> {
         let Self { name, bytes, .. } = self;
         let (name, part) = (Arc::clone(name), self.position);
@@ -34,7 +34,7 @@ impl OpenCar {
         let header = loop {
             if filled < head.len() {
                 head.truncate(filled);
-                // All bytes are here, so the size even of a stream is known.
+                // The stream has ended, so its size is known.
                 size = Some(filled as u64);
             }
             if head.is_empty() {
@@ -55,7 +55,7 @@ impl OpenCar {
                     let reason = format!("header end {len} exceeds the limit of {MAX_HEAD}");
                     return Err(Error::bad_input(&name, part, CarProblem::V2Header { reason }));
                 }
-                // A CARv2 may have some padding in front.
+                // A CARv2 may begin with padding.
                 HeaderStep::NeedMore(len)
                     if self.modes.limits.needs_of_header(len.saturating_sub(MAX_PADDING), 0).is_some() =>
                 {
@@ -70,7 +70,7 @@ impl OpenCar {
                     });
                 }
                 HeaderStep::NeedMore(len) => {
-                    // Doubled, and only as data arrives: a claimed length alone allocates nothing.
+                    // Doubled only as data arrives: a claimed length alone allocates nothing.
                     let target = (len as usize).min(head.len().saturating_mul(2)).max(head.len() + 1);
                     head.resize(target, 0);
                     filled += bytes.fill(&mut head[filled..], &name)?;
@@ -114,7 +114,7 @@ impl OpenCar {
     }
 }
 
-/// Returns the error for a file that begins with no header. A file without any field of a header is no CAR.
+/// Returns the error for a file without a header. Without any field of a header it is no CAR.
 fn no_header(name: &Path, head: &[u8], ends: bool, problem: CarProblem, at: u64) -> Error {
     let is_cut = head.len() < LEAST_HEAD && matches!(problem, CarProblem::Truncated { .. });
     let problem = match problem {

@@ -1,4 +1,4 @@
-//! Reads the next chunk of a source, mapped or not.
+//! Reads the next sections of a source, mapped or not.
 
 use std::sync::Arc;
 
@@ -60,7 +60,6 @@ impl OpenCar {
                 continue;
             }
             if framed.stop == Some(Stop::SkippedBlock) && framed.starts.is_empty() {
-                // Nothing of a mapped file is carried from chunk to chunk.
                 self.carry = bytes.get(..framed.needed as usize).unwrap_or_default().to_vec();
                 self.bytes.seek((start + self.carry.len()) as u64);
                 self.next = NextRead::SkippedBlock;
@@ -75,7 +74,7 @@ impl OpenCar {
         }
     }
 
-    /// Returns the next whole sections, in `spare` if that is large enough. Without any, `next` says what follows.
+    /// Returns the next whole sections, in `spare` if it is large enough. `None`: see `next`.
     pub fn read_sections(&mut self, spare: Option<Buffer>) -> Result<Option<Sections>> {
         if self.is_mapped() {
             return self.mapped_sections();
@@ -116,8 +115,7 @@ impl OpenCar {
                 let bytes = ChunkBytes::Read { buffer, len: framed.len };
                 return self.hand_out(bytes, framed.starts, fault);
             }
-            // One section is longer than the chunk: it gets a buffer of exactly its size, which the system fills with
-            // memory only as the data comes.
+            // One section is longer than the chunk. The system backs its buffer with memory only as data arrives.
             let needed = framed.needed as usize;
             let mut larger = Buffer::new(needed)?;
             larger[..filled].copy_from_slice(&buffer[..filled]);
@@ -125,8 +123,8 @@ impl OpenCar {
         }
     }
 
-    /// Checks `rest`, which follows the whole sections: `data_ends` says that the data ends with it, `short` that this
-    /// is before the end in the header.
+    /// Checks `rest`, the bytes after the whole sections. If `data_ends`, the data ends with them; if `short`, before the end
+    /// in the header.
     fn check_rest(&mut self, framed: &Framing, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
         if let Some((problem, at)) = &framed.problem {
             return Err(Error::bad_input(&self.name, self.position + *at as u64, problem.clone()));
@@ -166,7 +164,7 @@ impl OpenCar {
         Ok(Some(Sections { base, bytes, starts }))
     }
 
-    /// Returns the error for data that end inside `rest`, which begins at `skipped` of the buffer.
+    /// Returns the error for data that end inside `rest`, which begins at `skipped` in the buffer.
     fn cut(&self, rest: &[u8], skipped: usize, fallback: &'static str) -> Error {
         let inside = match next_section(rest, 0, self.modes.limits.max_block) {
             Ok(Step::Cut { inside, .. }) => inside,

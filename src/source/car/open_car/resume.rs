@@ -13,11 +13,10 @@ use crate::source::car::skipped_block::NextSection;
 use crate::source::car::{CarProblem, HeaderStep, Step, next_section, read_header};
 use crate::source::input::Restart;
 
-/// Bytes of a stream that are read at once.
 const PIECE: usize = 64 << 10;
 
 impl OpenCar {
-    /// The last place at or before [`Chunks::position`] where a later run may begin to decompress a stream.
+    /// Returns the last place at or before the position where a later run may begin to decompress a stream.
     pub fn restart(&self) -> Option<Restart> {
         match &self.bytes {
             Bytes::Stream(stream) => stream.restart(self.position),
@@ -69,7 +68,7 @@ impl OpenCar {
             each = None;
         }
         if self.position > offset {
-            // It was read past `offset` to be compared, and cannot be opened again.
+            // The stream was read past `offset`, and cannot be opened again.
             return Err(cut(&self.name, offset));
         }
         let mut scratch = vec![0; PIECE];
@@ -96,7 +95,7 @@ impl OpenCar {
                     let visited = self.visit_sections(&unvisited, each)?;
                     unvisited.drain(..visited);
                     match self.skipped_block.as_ref().map(|block| block.is_next(&unvisited)) {
-                        Some(NextSection::Skipped(place)) if left == 0 => left = place.total,
+                        Some(NextSection::Skipped { total, .. }) if left == 0 => left = total,
                         _ => break,
                     }
                 }
@@ -108,7 +107,7 @@ impl OpenCar {
         Ok(())
     }
 
-    /// Hands the whole sections at the front of `bytes` to `each`, and returns their length.
+    /// Passes the whole sections at the front of `bytes` to `each`, and returns their length.
     fn visit_sections(&self, bytes: &[u8], each: &mut VisitSection<'_>) -> Result<usize> {
         let Limits { max_block, fits, .. } = self.modes.limits;
         let mut at = 0;

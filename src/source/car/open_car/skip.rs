@@ -6,7 +6,6 @@ use crate::source::car::metadata::{MAX_METADATA, Metadata};
 use crate::source::car::skipped_block::{NextSection, SkippedBlock};
 use crate::source::car::{CarProblem, RawCid, Step, next_section};
 
-/// Bytes of the block that are read at once.
 const PIECE: usize = 1 << 20;
 
 impl OpenCar {
@@ -46,16 +45,15 @@ impl OpenCar {
 
     fn read_in_pieces(&mut self, block: &mut SkippedBlock) -> Result<u64> {
         let read = std::mem::take(&mut self.carry);
-        let NextSection::Skipped(place) = block.is_next(&read) else { return Ok(0) };
-        let total = usize::try_from(place.total).unwrap_or(usize::MAX);
-        let (mine, rest) = read.split_at(read.len().min(total));
+        let NextSection::Skipped { head, total } = block.is_next(&read) else { return Ok(0) };
+        let (mine, rest) = read.split_at(read.len().min(total as usize));
         let mut state = block.begin();
-        state.write(mine.get(place.head..).unwrap_or_default());
+        state.write(mine.get(head..).unwrap_or_default());
         self.add_to_checksum(mine);
         let mut done = mine.len() as u64;
         let mut piece = vec![0; PIECE];
-        while done < place.total {
-            let want = PIECE.min(self.window(self.position + done)).min((place.total - done) as usize);
+        while done < total {
+            let want = PIECE.min(self.window(self.position + done)).min((total - done) as usize);
             let filled = self.bytes.fill(&mut piece[..want], &self.name)?;
             if filled == 0 {
                 let problem = CarProblem::Truncated { inside: "a block" };
@@ -70,7 +68,7 @@ impl OpenCar {
         }
         block.end(state).map_err(|problem| Error::bad_input(&self.name, self.position, problem))?;
         self.carry = rest.to_vec();
-        self.position += place.total;
-        Ok(place.total)
+        self.position += total;
+        Ok(total)
     }
 }

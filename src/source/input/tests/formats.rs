@@ -1,9 +1,9 @@
-//! What only one compression has: windows, dictionaries, padding, marks.
+//! Properties of single compressions: windows, dictionaries, padding, marks.
 
 use super::*;
 
 #[test]
-fn a_window_beyond_the_memory_is_refused_and_says_so() {
+fn window_over_memory_is_refused() {
     // The frame's window: 128 MiB, in a frame of a few bytes.
     let window = |log: u32| {
         zstd_with(b"some bytes", |encoder| {
@@ -32,7 +32,7 @@ fn a_window_beyond_the_memory_is_refused_and_says_so() {
 }
 
 #[test]
-fn xz_that_needs_more_memory_says_how_much() {
+fn xz_over_memory_names_its_need() {
     let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 9);
     encoder.write_all(b"small, but with a dictionary of 64 MiB").unwrap();
     let packed = encoder.finish().unwrap();
@@ -42,7 +42,7 @@ fn xz_that_needs_more_memory_says_how_much() {
 }
 
 #[test]
-fn xz_padding_is_passed_in_whole_words_only() {
+fn xz_padding_is_in_whole_words() {
     let one = compress(Compression::Xz, b"one");
     let padded = [&one[..], &[0; 8], &one, &[0; 4]].concat();
     assert_eq!(decompressed(&padded).unwrap(), b"oneone");
@@ -50,7 +50,7 @@ fn xz_padding_is_passed_in_whole_words_only() {
     assert_eq!(offset, Some(one.len() as u64));
 }
 
-/// What the program `gzip` makes of these bytes, and whether it has nothing to complain of; `None` where there is none.
+/// Returns the output of the program `gzip`, and whether it succeeded. `None` if it is not installed.
 fn by_gzip(packed: &[u8]) -> Option<(Vec<u8>, bool)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packed.gz");
@@ -63,7 +63,7 @@ fn by_gzip(packed: &[u8]) -> Option<(Vec<u8>, bool)> {
 }
 
 #[test]
-fn gzip_with_zeros_behind_it_reads_as_gzip_reads_it() {
+fn gzip_with_trailing_zeros_reads_as_gzip() {
     let data = sample(70_000);
     let one = compress(Compression::Gzip, &data);
     let zeros = |count: usize| vec![0; count];
@@ -93,7 +93,7 @@ fn gzip_with_zeros_behind_it_reads_as_gzip_reads_it() {
 }
 
 #[test]
-fn what_is_wrong_with_an_lz4_frame_is_said_in_words() {
+fn lz4_errors_are_in_words() {
     let whole = compress(Compression::Lz4, &sample(300_000));
     for at in (4..whole.len()).step_by(1009).chain([4, 5, 6, 7, 8, 9, whole.len() - 1, whole.len() - 5]) {
         let mut packed = whole.clone();
@@ -107,13 +107,13 @@ fn what_is_wrong_with_an_lz4_frame_is_said_in_words() {
 }
 
 #[test]
-fn a_zstd_dictionary_is_named() {
+fn zstd_dictionary_is_named() {
     let (offset, text) = rejection(&[0x28, 0xb5, 0x2f, 0xfd, 1, 0x50, 77, 1, 0, 0]);
     assert_eq!((offset, text.as_str()), (Some(0), "the zstd frame needs the dictionary 77"));
 }
 
 #[test]
-fn an_lz4_frame_without_end_mark_is_cut_even_behind_an_empty_block() {
+fn lz4_without_end_mark_is_truncated() {
     let mut packed = compress(Compression::Lz4, &sample(100));
     // Instead of end mark and checksum a block that unpacks to nothing.
     packed.truncate(packed.len() - 8);

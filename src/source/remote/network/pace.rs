@@ -48,9 +48,7 @@ pub(super) struct Pace {
 /// Requests and bytes since the last measurement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Measured {
-    /// Bytes a second.
     pub rate: f64,
-    /// True if the import waited for the network.
     pub is_waited_for: bool,
     /// Requests that ended, and those of them that failed.
     pub requests: u64,
@@ -66,12 +64,10 @@ impl Pace {
         Self { connections, most, is_fixed, bytes, memory, before: None, hold: 0, requests: 0, failed: 0 }
     }
 
-    /// The number of tasks that must exist.
     pub fn tasks(&self) -> usize {
         if self.is_fixed { self.connections } else { self.most }
     }
 
-    /// Takes a measurement.
     pub fn measured(&mut self, measured: &Measured) {
         let Measured { rate, is_waited_for, requests, failed } = *measured;
         if self.is_fixed {
@@ -110,7 +106,6 @@ impl Pace {
         }
     }
 
-    /// Bytes of the next part.
     pub fn part(&self) -> u64 {
         let most = (self.memory / (PARTS * self.connections as u64)).clamp(1, MOST_PART);
         (self.bytes / PART_SHARE).max(LEAST_PART).min(most)

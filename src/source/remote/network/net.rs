@@ -11,16 +11,13 @@ use super::fault::Fault;
 
 /// Threads that receive bytes; a single one decrypts a gigabyte a second.
 const THREADS: usize = 2;
-/// Threads for host names.
 const LOOKUPS: usize = 2;
 const STACK: usize = 1 << 20;
 
-/// The runtime, and counters.
 pub(super) struct Net {
     /// `Some` until this is dropped.
     runtime: Option<Runtime>,
     handle: Handle,
-    /// Bytes.
     pub received: AtomicU64,
     pub requests: AtomicU64,
     /// Nanoseconds that the import waited for the network.

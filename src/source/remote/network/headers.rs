@@ -14,9 +14,7 @@ use super::problem::RemoteProblem;
 /// Headers with the checksums of S3 and their type.
 const SUM_PREFIX: &str = "x-amz-checksum-";
 const SUM_TYPE: &str = "x-amz-checksum-type";
-/// Longest tag or time that is taken from an answer.
 const MAX_FACT: usize = 512;
-/// Prefix of the hash that replaces a tag.
 const HASHED: &str = "BLAKE3 ";
 /// Longest `Retry-After` that is honoured.
 const MAX_PAUSE: Duration = Duration::from_secs(120);
@@ -86,13 +84,12 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(MAX_PAUSE))
 }
 
-/// The tag of a file; a hash of one that is too long, or not of printable characters: it is compared all the same.
+/// Returns the tag of a file, or a hash of a tag that is too long or not printable.
 pub(super) fn tag(headers: &HeaderMap) -> Option<String> {
     let tag = headers.get(header::ETAG)?;
     fact(headers, header::ETAG.as_str()).or_else(|| hashed(tag.as_bytes()))
 }
 
-/// Bounds the tag of an object.
 pub(super) fn store_tag(tag: String) -> Option<String> {
     if tag.len() <= MAX_FACT { Some(tag) } else { hashed(tag.as_bytes()) }
 }
@@ -101,13 +98,13 @@ fn hashed(tag: &[u8]) -> Option<String> {
     (!tag.is_empty()).then(|| format!("{HASHED}{}", blake3::hash(tag).to_hex()))
 }
 
-/// A short header of printable characters.
+/// Returns a short header of printable characters.
 pub(super) fn fact(headers: &HeaderMap, name: &str) -> Option<String> {
     let text = headers.get(name)?.to_str().ok()?;
     (!text.is_empty() && text.len() <= MAX_FACT).then(|| text.to_owned())
 }
 
-/// The range in an answer, and the bytes of the whole.
+/// Returns the range in an answer, and the length of the file.
 pub(super) fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, Option<u64>)> {
     let text = fact(headers, header::CONTENT_RANGE.as_str())?;
     let (range, whole) = text.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;

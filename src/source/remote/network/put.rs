@@ -23,9 +23,7 @@ use crate::os::files::open_regular;
 /// Bytes of a part of an upload; of a large file more, since a store takes 10,000 parts.
 const PART: u64 = 8 << 20;
 const MOST_PARTS: u64 = 9000;
-/// Concurrent parts of one file.
 const IN_FLIGHT: usize = 2;
-/// Time limit of a request.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A place in an object store, below which objects are written.
@@ -37,7 +35,6 @@ pub(crate) struct RemoteStore {
 }
 
 impl RemoteStore {
-    /// Opens the place that `root` names.
     pub fn open(root: &Path, network: &NetworkOptions) -> Result<Self> {
         let text = network.urls.get(root).map_or_else(|| root.to_string_lossy().into_owned(), |url| url.0.clone());
         let name = PathBuf::from(name::shown(&text));
@@ -132,7 +129,6 @@ impl RemoteStore {
         outcome.map(|()| false)
     }
 
-    /// Retries until it succeeds or another try is pointless.
     fn tries<T, F>(&self, file: &str, attempt: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T, Fault>>,
@@ -156,19 +152,16 @@ impl RemoteStore {
     }
 }
 
-/// Waits for a part.
 async fn sent(part: tokio::task::JoinHandle<Result<(), Fault>>) -> Result<(), Fault> {
     let sent = tokio::time::timeout(PATIENCE, part).await;
     sent.map_err(|_| Fault::transient("the server takes no more bytes"))?.map_err(Fault::transient)?
 }
 
-/// Waits for the answer to one request.
 async fn answer<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T, Fault> {
     let answer = tokio::time::timeout(PATIENCE, store_answer(request)).await;
     answer.map_err(|_| Fault::transient("the server does not answer"))?
 }
 
-/// Bytes of a part of a file.
 fn part(bytes: u64) -> u64 {
     PART.max(bytes / MOST_PARTS)
 }

@@ -15,7 +15,6 @@ use super::backoff::Backoff;
 use super::body::Body;
 use super::fault::Fault;
 
-/// The whole file, front to back.
 pub(super) struct Single {
     file: Arc<RemoteFile>,
     body: Option<Body>,

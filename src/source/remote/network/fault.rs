@@ -11,10 +11,12 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(super) enum Fault {
     /// Worth another try, after the delay that the server requested, if any.
-    Transient { what: String, pause: Option<Duration> },
+    Transient {
+        what: String,
+        pause: Option<Duration>,
+    },
     /// The server broke the protocol: worth few tries.
     Protocol(String),
-    /// The file has changed.
     Changed(String),
     /// The server does not have the file or denies it.
     Permanent(RemoteProblem),

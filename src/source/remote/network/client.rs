@@ -38,7 +38,6 @@ const SUM_MODE: &str = "x-amz-checksum-mode";
 /// The variable with the address of Azure's credentials service.
 const IDENTITY: &str = "IDENTITY_ENDPOINT";
 
-/// The beginning of an answer.
 pub(super) struct Answer {
     /// True if it is the requested range. Otherwise it is the whole file from its start.
     pub is_range: bool,
@@ -48,7 +47,6 @@ pub(super) struct Answer {
     pub body: Body,
 }
 
-/// The location of a file.
 #[derive(Clone)]
 pub(super) enum Client {
     Http {
@@ -153,7 +151,6 @@ impl Client {
         }
     }
 
-    /// Returns the name for messages.
     pub fn shown(&self) -> String {
         match self {
             Self::Http { url, .. } => name::shown(url.as_str()),
@@ -225,7 +222,6 @@ impl Client {
     }
 }
 
-/// True if a setting is on.
 fn is_yes(text: &str) -> bool {
     ["1", "true", "on", "yes", "y"].iter().any(|yes| text.eq_ignore_ascii_case(yes))
 }
@@ -319,16 +315,13 @@ pub(super) async fn store_answer<T>(request: impl Future<Output = object_store::
 }
 
 fn store_fault(error: object_store::Error, pause: Option<Duration>) -> Fault {
+    let denied = |answer: &str| Fault::Permanent(RemoteProblem::Denied { answer: answer.into() });
     match error {
         object_store::Error::NotFound { .. } => {
             Fault::Permanent(RemoteProblem::NotFound { answer: "404 Not Found".into() })
         }
-        object_store::Error::PermissionDenied { .. } => {
-            Fault::Permanent(RemoteProblem::Denied { answer: "403 Forbidden".into() })
-        }
-        object_store::Error::Unauthenticated { .. } => {
-            Fault::Permanent(RemoteProblem::Denied { answer: "401 Unauthorized".into() })
-        }
+        object_store::Error::PermissionDenied { .. } => denied("403 Forbidden"),
+        object_store::Error::Unauthenticated { .. } => denied("401 Unauthorized"),
         object_store::Error::Precondition { .. } => Fault::Changed("a file with another ETag".into()),
         error => match classify(&error) {
             Fault::Transient { what, .. } => Fault::Transient { what, pause },

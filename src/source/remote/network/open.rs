@@ -24,12 +24,9 @@ use crate::error::{Error, Result};
 /// Bytes of the first request, which are kept. Headers of snapshots are shorter.
 const HEAD: u64 = 128 << 10;
 
-/// Longest small file beside a snapshot, in bytes.
 const MAX_SMALL: usize = 1 << 20;
 
-/// A file on the network.
 pub(crate) struct RemoteFile {
-    /// Name in messages.
     name: PathBuf,
     /// The client for the name that the caller gave.
     original: Client,
@@ -42,7 +39,6 @@ pub(crate) struct RemoteFile {
     pub(super) net: Net,
 }
 
-/// The first answer.
 struct Probed {
     client: Client,
     facts: RemotePin,
@@ -84,7 +80,6 @@ impl RemoteFile {
         Ok(Arc::new(Self { name, original, pinned: Mutex::new(client), facts, is_ranged, head, network, net }))
     }
 
-    /// Name in messages.
     pub fn name(&self) -> &Path {
         &self.name
     }
@@ -94,12 +89,10 @@ impl RemoteFile {
         self.facts.bytes
     }
 
-    /// True if the server supports ranges.
     pub fn is_ranged(&self) -> bool {
         self.is_ranged
     }
 
-    /// Returns the facts that identify the file.
     pub fn pin(&self) -> RemotePin {
         RemotePin { url: self.pinned.lock().shown(), ..self.facts.clone() }
     }
@@ -139,7 +132,6 @@ impl RemoteFile {
         Ok(true)
     }
 
-    /// Reads all bytes of a small range.
     async fn exactly(&self, range: Range<u64>) -> Result<Vec<u8>, Fault> {
         let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let mut answer = self.get(range).await?;
@@ -155,7 +147,6 @@ impl RemoteFile {
         Ok(bytes)
     }
 
-    /// Requests a range.
     pub(super) async fn get(&self, range: Range<u64>) -> Result<Answer, Fault> {
         let client = self.pinned.lock().clone();
         let answer = client.get(Some(range), &self.facts).await?;
@@ -225,7 +216,6 @@ impl RemoteFile {
     }
 }
 
-/// Reads the small file at `url`.
 pub(crate) fn small(url: &Path, network: &NetworkOptions) -> Result<Vec<u8>> {
     let mut network = NetworkOptions { urls: Arc::default(), ..network.clone() };
     let mut name = url.to_owned();

@@ -18,7 +18,6 @@ const LEAST_TRIES: u32 = 3;
 /// Tries at a server that breaks the protocol.
 const WRONG_TRIES: u32 = 4;
 
-/// The pauses between tries at one thing.
 pub(super) struct Backoff {
     patience: Duration,
     /// Bytes and tries since the last progress.
@@ -33,13 +32,11 @@ impl Backoff {
         Self { patience: longest(), since: Instant::now(), received: 0, tries: 0 }
     }
 
-    /// For the first request of all.
     pub fn first() -> Self {
         let patience = failpoint::network_patience().unwrap_or(FIRST_PATIENCE);
         Self { patience, ..Self::new() }
     }
 
-    /// For optional data.
     pub fn optional() -> Self {
         Self { patience: Duration::ZERO, ..Self::new() }
     }

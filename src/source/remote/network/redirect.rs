@@ -6,7 +6,6 @@ use url::Url;
 
 use super::fault::RefusedRedirect;
 
-/// Redirects that one request follows.
 const MOST: usize = 10;
 /// Headers that another origin gets as well. All others may hold credentials or be derived from them, as
 /// `x-amz-security-token` and the customer keys of S3.

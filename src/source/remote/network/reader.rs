@@ -26,24 +26,19 @@ use crate::error::Error;
 const SLOW: Duration = Duration::from_secs(8);
 /// The factor that counts as much slower.
 const SLOWER: f64 = 8.0;
-/// Time between two measurements.
 const TICK: Duration = Duration::from_millis(500);
 /// Interval at which an idle task checks for work without a wake-up.
 const LOOK: Duration = Duration::from_millis(200);
-/// Bytes up to which pieces are joined.
 const JOINED: usize = 4 << 10;
 /// Bytes of a part while only the first bytes are examined.
 const FIRST_PART: u64 = 128 << 10;
 
-/// A range of the file.
 struct Part {
     start: u64,
     len: u64,
-    /// Bytes received.
     got: u64,
     /// The tries so far, unless a task has taken the part.
     backoff: Option<Backoff>,
-    /// Bytes passed to the consumer.
     given: u64,
     pieces: VecDeque<Bytes>,
 }
@@ -70,14 +65,11 @@ impl Part {
 struct State {
     /// Parts that were taken and not yet passed on, in order.
     parts: VecDeque<Part>,
-    /// Start of the next part.
     next: u64,
-    /// Position of the consumer.
     taken: u64,
     pace: Pace,
     /// True if the whole file is wanted. Until then only the bytes that the consumer waits for are requested.
     flows: bool,
-    /// True if the consumer waits.
     waits: bool,
     /// True if the decompressor waits for bytes. Otherwise the consumer only reads ahead.
     wanted: bool,
@@ -100,14 +92,12 @@ pub(crate) struct Shared {
     failed: AtomicU64,
 }
 
-/// The next action of a task.
 enum Next {
     Part { start: u64, len: u64, got: u64, backoff: Backoff },
     Wait,
     End,
 }
 
-/// The consumer's end.
 pub(super) struct Ordered(Arc<Shared>);
 
 /// Opens the gate of a reader, so that the whole file is wanted.
@@ -157,28 +147,11 @@ impl Ordered {
         let len = head.len() as u64;
         let part = Part { start, len, got: len, backoff: None, given: 0, pieces: VecDeque::from([head]) };
         let tasks = pace.tasks();
-        let state = State {
-            parts: if next > start { VecDeque::from([part]) } else { VecDeque::new() },
-            next,
-            taken: start,
-            pace,
-            flows: false,
-            waits: false,
-            wanted: false,
-            closed: false,
-            failed: None,
-        };
-        let shared = Arc::new(Shared {
-            end,
-            state: Mutex::new(state),
-            came: Condvar::new(),
-            wake: Notify::new(),
-            received: AtomicU64::default(),
-            rate: AtomicU64::default(),
-            requests: AtomicU64::default(),
-            failed: AtomicU64::default(),
-            file,
-        });
+        let parts = if next > start { VecDeque::from([part]) } else { VecDeque::new() };
+        let (flows, waits, wanted, closed, failed) = Default::default();
+        let state = Mutex::new(State { parts, next, taken: start, pace, flows, waits, wanted, closed, failed });
+        let (came, wake, received, rate, requests, failed) = Default::default();
+        let shared = Arc::new(Shared { file, end, state, came, wake, received, rate, requests, failed });
         let runtime = shared.file.net.handle();
         for index in 0..tasks {
             runtime.spawn(Arc::clone(&shared).work(index));
@@ -225,7 +198,6 @@ impl Drop for Ordered {
 }
 
 impl State {
-    /// Returns the part that begins at `start`.
     fn part(&mut self, start: u64) -> Option<&mut Part> {
         let at = self.parts.binary_search_by_key(&start, |part| part.start).ok()?;
         self.parts.get_mut(at)
@@ -257,7 +229,6 @@ impl State {
 }
 
 impl Shared {
-    /// Decides the next action of task `index`.
     fn next(&self, index: usize) -> Next {
         let mut state = self.state.lock();
         let is_all_here = state.next >= self.end && state.parts.iter().all(|part| part.got >= part.len);
