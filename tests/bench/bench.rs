@@ -1,11 +1,15 @@
 //! `bedload bench`: every run is a result, nothing measured is lost, and what was not measured is null.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::database::{bedload, generate};
+use crate::common::car::{block, car, noise};
+use crate::common::database::{bedload, flip, generate};
+use crate::send;
 use predicates::str::contains;
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// A comparison with few lookups.
@@ -32,14 +36,20 @@ fn of<'a>(results: &'a Value, variant: &str) -> &'a Value {
     all.iter().find(|it| it["variant"] == variant).unwrap_or_else(|| panic!("no {variant}"))
 }
 
-/// Variant, round and warm-up of every line.
-fn turns(out: &Path) -> Vec<(String, u64, bool)> {
-    let turn = |line: &String| {
-        let run: Value = serde_json::from_str(line).expect("json");
-        let text = run["variant"].as_str().expect("a name").to_owned();
-        (text, run["round"].as_u64().expect("a number"), run["warmup"].as_bool().expect("a flag"))
-    };
-    lines(out).iter().map(turn).collect()
+/// The stored runs.
+fn runs(out: &Path) -> Vec<Value> {
+    lines(out).iter().map(|line| serde_json::from_str(line).expect("json")).collect()
+}
+
+/// The first stored run of a variant.
+fn run_of(out: &Path, variant: &str) -> Value {
+    runs(out).into_iter().find(|run| run["variant"] == variant).expect(variant)
+}
+
+/// The report that `bench` prints about stored results.
+fn judged(args: &[&str], outs: &[&Path]) -> Value {
+    let output = bedload().args(["bench", "--json"]).args(args).args(outs).assert().success();
+    serde_json::from_slice(&output.get_output().stdout).expect("json")
 }
 
 fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
@@ -49,7 +59,7 @@ fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
 }
 
 #[test]
-fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
+fn bench_measures_every_preset_and_the_copy() {
     let (_dir, snapshot, out) = place();
     bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "2", "--warmup", "1"])
         .assert()
@@ -62,39 +72,21 @@ fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
     let results = results(&out);
     assert_eq!(results["schema"], "bedload-bench-5");
     assert_eq!(results["setup"]["complete"], true);
-    let names: Vec<String> = turns(&out).into_iter().map(|(name, ..)| name).collect();
+    let names: Vec<Value> = runs(&out).iter().map(|run| run["variant"].clone()).collect();
     assert_eq!(names, ["cp", "ingest", "memtable", "ingest", "memtable", "cp", "memtable", "cp", "ingest"]);
-    let warmups: Vec<bool> = turns(&out).into_iter().map(|(.., warmup)| warmup).collect();
+    let warmups: Vec<Value> = runs(&out).iter().map(|run| run["warmup"].clone()).collect();
     assert_eq!(warmups, [true, true, true, false, false, false, false, false, false]);
 
     // The ingest loader has no level 0 and no stalls: that is null, and no metric.
     let ingest = of(&results, "ingest");
     assert_eq!((&ingest["runs"], &ingest["failed"]), (&2.into(), &0.into()));
-    for key in [
-        "total_seconds",
-        "scan_seconds",
-        "cpu_seconds",
-        "peak_rss_bytes",
-        "peak_anonymous_bytes",
-        "disk_bytes",
-        "written_bytes",
-        "open_files",
-        "sst_files",
-        "cold_open_seconds",
-        "cold_hit_p50",
-        "cold_hit_p999",
-        "cold_miss_p99",
-        "cold_hit_per_second_threads",
-        "warm_miss_per_second_threads",
-        "warm_multi_get_per_second",
-        "warm_iterate",
-        "cold_read_amplification",
-    ] {
-        assert!(
-            ingest["metrics"][key]["median"].as_f64().is_some_and(|it| it > 0.0),
-            "{key}: {}",
-            ingest["metrics"][key]
-        );
+    let positive = "total_seconds scan_seconds cpu_seconds peak_rss_bytes peak_anonymous_bytes disk_bytes written_bytes \
+                    open_files sst_files cold_open_seconds cold_hit_p50 cold_hit_p999 cold_miss_p99 \
+                    cold_hit_per_second_threads warm_miss_per_second_threads warm_multi_get_per_second warm_iterate \
+                    cold_read_amplification";
+    for key in positive.split_whitespace() {
+        let metric = &ingest["metrics"][key];
+        assert!(metric["median"].as_f64().is_some_and(|it| it > 0.0), "{key}: {metric}");
     }
     assert_eq!(ingest["metrics"]["stalls"], Value::Null);
     assert_eq!(ingest["metrics"]["level0_files"], Value::Null);
@@ -113,19 +105,16 @@ fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
     assert!(imports.iter().all(|run| run["reads"]["cold"]["resident_before"].as_f64() < Some(1.0)));
     for run in &imports {
         let bytes = |it: &Value| it.as_u64().unwrap_or_default();
-        let levels: u64 =
-            run["import"]["levels"].as_array().expect("levels").iter().map(|it| bytes(&it["bytes"])).sum();
-        assert!(
-            (bytes(&run["import"]["disk_bytes"]) / 2..=bytes(&run["import"]["disk_bytes"])).contains(&levels),
-            "{run}"
-        );
+        let levels = run["import"]["levels"].as_array().expect("levels").iter();
+        let (levels, disk) = (levels.map(|it| bytes(&it["bytes"])).sum::<u64>(), bytes(&run["import"]["disk_bytes"]));
+        assert!((disk / 2..=disk).contains(&levels), "{run}");
         let (cold, warm) = (&run["reads"]["cold"]["hit_counts"], &run["reads"]["warm"]["hit_counts"]);
         assert_eq!(cold["value_bytes"], warm["value_bytes"], "of the same keys: {run}");
         assert!(bytes(&cold["file_bytes"]) > 0 && bytes(&cold["file_bytes"]) > bytes(&warm["file_bytes"]), "{run}");
         assert!(bytes(&warm["cache_hits"]) > 0 && warm["cache_misses"] == 0, "everything was asked before: {run}");
         assert_eq!(run["reads"]["cold"]["miss_counts"]["value_bytes"], 0);
     }
-    let copy = runs.iter().find(|run| run["variant"] == "cp").expect("a copy");
+    let copy = run_of(&out, "cp");
     assert_eq!((&copy["import"], &copy["scan"], &copy["reads"]), (&Value::Null, &Value::Null, &Value::Null));
 
     let page = std::fs::read_to_string(out.join("report.html")).expect("a page");
@@ -136,7 +125,7 @@ fn a_round_has_every_preset_and_the_copy_and_measures_all_of_it() {
 }
 
 #[test]
-fn a_preset_that_fails_is_a_result_and_the_others_go_on() {
+fn failed_preset_is_a_result() {
     let (_dir, snapshot, out) = place();
     let vary = ["--presets", "ingest", "--vary", "verify=none,nonsense", "--runs", "1"];
     bench(&snapshot, &out, &vary).assert().success().stdout(contains("nonsense failed: import: invalid value"));
@@ -146,7 +135,7 @@ fn a_preset_that_fails_is_a_result_and_the_others_go_on() {
     assert_eq!(of(&results, "ingest verify=none")["failed"], 0);
     let recommended = &results["figures"]["recommendation"];
     assert_eq!((&recommended["decision"], &recommended["default"]), (&"only".into(), &"ingest verify=none".into()));
-    let run = results["runs"].as_array().expect("runs").iter().find(|run| run["failure"] != Value::Null).expect("one");
+    let run = run_of(&out, "ingest verify=nonsense");
     assert_eq!((&run["failure"]["exit"], &run["import"]), (&2.into(), &Value::Null));
 }
 
@@ -156,36 +145,30 @@ fn bench_compares_uncompacted_databases() {
     let vary = ["--presets", "memtable", "--runs", "1", "--no-scan", "--vary", "load.compaction.final=true,false"];
     bench(&snapshot, &out, &vary).assert().success();
     for (variant, level) in [("memtable final=true", 6), ("memtable final=false", 0)] {
-        let run = lines(&out).into_iter().map(|line| serde_json::from_str::<Value>(&line).expect("json"));
-        let run = run.into_iter().find(|run| run["variant"] == variant).expect(variant);
-        assert_eq!(run["import"]["levels"][0]["level"], level, "{variant}");
+        assert_eq!(run_of(&out, variant)["import"]["levels"][0]["level"], level, "{variant}");
     }
 }
 
 #[test]
-fn values_that_vary_multiply_the_presets() {
+fn varied_values_multiply_the_presets() {
     let (_dir, snapshot, out) = place();
     let vary = ["--presets", "ingest,memtable", "--runs", "1", "--no-scan", "--lookups", "0"];
     let more = ["--vary", "node.table.block_size=4K,64K", "--set", "threads=1"];
     bench(&snapshot, &out, &vary).args(more).assert().success();
     let results = results(&out);
-    let names: Vec<&str> =
-        results["variants"].as_array().expect("variants").iter().filter_map(|it| it["name"].as_str()).collect();
-    assert_eq!(
-        names,
-        ["ingest block_size=4K", "ingest block_size=64K", "memtable block_size=4K", "memtable block_size=64K"]
-    );
+    let names = results["variants"].as_array().expect("variants").iter().filter_map(|it| it["name"].as_str());
+    let expected =
+        ["ingest block_size=4K", "ingest block_size=64K", "memtable block_size=4K", "memtable block_size=64K"];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
     // What is effective is read back from the database.
-    let options = results["variants"][1]["options"].as_array().expect("options").clone();
-    let block_size =
-        options.iter().find(|row| row["option"] == "table.block_size").expect("it differs from the default");
-    assert_eq!(block_size["value"], "65536");
+    let mut options = results["variants"][1]["options"].as_array().expect("options").iter();
+    assert_eq!(options.find(|row| row["option"] == "table.block_size").expect("it is set")["value"], "65536");
     let metrics = &of(&results, "ingest block_size=4K")["metrics"];
     assert_eq!((&metrics["scan_seconds"], &metrics["cold_hit_p50"]), (&Value::Null, &Value::Null), "left out");
 }
 
 #[test]
-fn the_same_command_goes_on_and_another_is_refused() {
+fn bench_resumes_only_the_same_command() {
     let (_dir, snapshot, out) = place();
     let few = ["--presets", "ingest", "--lookups", "0"];
     bench(&snapshot, &out, &few).args(["--runs", "1"]).assert().success();
@@ -204,7 +187,7 @@ fn the_same_command_goes_on_and_another_is_refused() {
 }
 
 #[test]
-fn a_folder_with_a_block_log_is_a_snapshot_like_a_file() {
+fn folder_with_a_block_log_is_measured() {
     let dir = tempfile::tempdir().expect("a folder");
     let (folder, out) = (dir.path().join("log"), dir.path().join("out"));
     std::fs::create_dir(&folder).expect("room");
@@ -225,7 +208,7 @@ fn a_folder_with_a_block_log_is_a_snapshot_like_a_file() {
 }
 
 #[test]
-fn a_comparison_that_was_stopped_goes_on_where_it_was() {
+fn stopped_comparison_resumes() {
     let (_dir, snapshot, out) = place();
     let words = ["--presets", "ingest,ingest-small", "--runs", "4", "--lookups", "50", "--progress", "off"];
     let start = || -> Child {
@@ -240,20 +223,16 @@ fn a_comparison_that_was_stopped_goes_on_where_it_was() {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    let signal = |child: &Child, signal| {
-        let pid = rustix::process::Pid::from_child(child);
-        rustix::process::kill_process(pid, signal).expect("it runs");
-    };
     let first = start();
     wait_for(2);
-    signal(&first, rustix::process::Signal::TERM);
+    send(&first, Signal::TERM);
     let ended = first.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(130));
     assert!(String::from_utf8_lossy(&ended.stderr).contains("hint: run the same command again"));
 
     let second = start();
     wait_for(5);
-    signal(&second, rustix::process::Signal::KILL);
+    send(&second, Signal::KILL);
     second.wait_with_output().expect("it ends");
     let before = lines(&out);
     assert!(before.len() < 12, "it was killed too late to tell anything");
@@ -261,11 +240,8 @@ fn a_comparison_that_was_stopped_goes_on_where_it_was() {
     assert!(start().wait_with_output().expect("it ends").status.success());
     let after = lines(&out);
     assert_eq!(&after[..before.len()], &before[..]);
-    let mut turns = turns(&out);
-    assert_eq!(turns.len(), 12);
-    turns.sort();
-    turns.dedup();
-    assert_eq!(turns.len(), 12, "no run was made twice");
+    let turns: BTreeSet<String> = runs(&out).iter().map(|run| format!("{} {}", run["variant"], run["round"])).collect();
+    assert_eq!((after.len(), turns.len()), (12, 12), "no run was made twice");
     assert_eq!(results(&out)["setup"]["complete"], true);
 }
 
@@ -306,61 +282,55 @@ fn ctrl_c_leaves_no_database() {
     let at_work = out.join("bedload-bench.run");
     assert!(at_work.exists(), "there is a directory to leave behind");
     let begun = Instant::now();
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    send(&child, Signal::INT);
     let rest: Vec<String> = said.collect();
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
     assert!(begun.elapsed() < Duration::from_secs(20), "it took {:?}", begun.elapsed());
     assert!(rest.iter().any(|line| line == "hint: run the same command again to resume"), "{rest:?}");
     assert!(!at_work.exists(), "the temporary database is still there");
-    let turns: Vec<String> = turns(&out).into_iter().map(|(name, ..)| name).collect();
-    assert!(!turns.contains(&"ingest".to_owned()), "a run that was cut is no result: {turns:?}");
+    assert!(runs(&out).iter().all(|run| run["variant"] != "ingest"), "a run that was cut is no result");
 }
 
 #[test]
-fn saved_results_are_judged_again_without_running_anything() {
+fn saved_results_are_judged_again() {
     let (_dir, snapshot, out) = place();
     bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "2", "--lookups", "0"]).assert().success();
     let before = results(&out);
     std::fs::remove_file(&snapshot).expect("ours");
-    let again = bedload().args(["bench", "--json", "--recommend"]).arg(out.join("results.json")).assert().success();
-    let judged: Value = serde_json::from_slice(&again.get_output().stdout).expect("json");
-    assert_eq!(judged["figures"]["recommendation"]["default"], before["figures"]["recommendation"]["default"]);
-    assert_eq!(
-        (&judged["figures"]["margin"], &judged["figures"]["recommendation"]["decision"]),
-        (&0.05.into(), &"not_decided".into())
-    );
-    let asked = &judged["figures"]["recommendation"];
+    let again = judged(&["--recommend"], &[&out.join("results.json")]);
+    let asked = &again["figures"]["recommendation"];
+    assert_eq!(asked["default"], before["figures"]["recommendation"]["default"]);
+    assert_eq!((&again["figures"]["margin"], &asked["decision"]), (&0.05.into(), &"not_decided".into()));
     let many = asked["reason"].as_str().expect("text").starts_with("more than 100 more rounds would be needed");
     let enough = if many { asked["more_rounds"].is_null() } else { asked["more_rounds"].as_u64() >= Some(1) };
     assert!(enough, "two rounds are too few: {asked}");
-    let wide = bedload().args(["bench", "--json", "--margin", "100", "--recommend"]).arg(&out).assert().success();
-    let judged: Value = serde_json::from_slice(&wide.get_output().stdout).expect("json");
-    assert_eq!(judged["figures"]["margin"], 1.0);
+    assert_eq!(judged(&["--margin", "100", "--recommend"], &[&out])["figures"]["margin"], 1.0);
     bedload().args(["bench", "--quiet", "--recommend"]).arg(&out).assert().success().stdout(contains("not decided"));
-    let other =
-        bedload().args(["bench", "--json", "--reference", "memtable", "--recommend"]).arg(&out).assert().success();
-    let judged: Value = serde_json::from_slice(&other.get_output().stdout).expect("json");
-    assert_eq!(judged["figures"]["reference"], "memtable");
-    assert_eq!(of(&judged, "memtable")["to_reference"], Value::Null);
-    assert_eq!(of(&judged, "ingest")["to_reference"]["against"], "memtable");
-    bedload()
-        .args(["bench", "--reference", "nobody", "--recommend"])
-        .arg(&out)
-        .assert()
-        .code(2)
-        .stderr(contains("error: the reference `nobody` is not compared"));
+    let other = judged(&["--reference", "memtable", "--recommend"], &[&out]);
+    assert_eq!(other["figures"]["reference"], "memtable");
+    assert_eq!(of(&other, "memtable")["to_reference"], Value::Null);
+    assert_eq!(of(&other, "ingest")["to_reference"]["against"], "memtable");
+    let nobody = bedload().args(["bench", "--reference", "nobody", "--recommend"]).arg(&out).assert().code(2);
+    nobody.stderr(contains("error: the reference `nobody` is not compared"));
+}
+
+#[test]
+fn saved_results_are_compared() {
+    let (_dir, snapshot, out) = place();
+    bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "1", "--lookups", "0"]).assert().success();
+    let before = results(&out);
     let other_out = out.join("other");
     std::fs::create_dir(&other_out).expect("room");
     let mut other = before.clone();
+    let write = |other: &Value| std::fs::write(other_out.join("results.json"), other.to_string()).expect("room");
+    let compare = || bedload().args(["bench", "--compare"]).args([&out, &other_out]).assert();
+    let compare_json = || judged(&["--compare"], &[&out, &other_out]);
     other["machine"]["cpu"] = "Another <Processor>".into();
-    std::fs::write(other_out.join("results.json"), other.to_string()).expect("room");
-    let compared = bedload().args(["bench", "--compare"]).args([&out, &other_out]).assert().success();
-    let text = String::from_utf8_lossy(&compared.get_output().stdout).into_owned();
+    write(&other);
+    let text = String::from_utf8_lossy(&compare().success().get_output().stdout).into_owned();
     assert!(text.contains("Another <Processor>") && text.contains("due to all that differs"), "{text}");
     assert!(text.contains("1.00 (") && !text.contains("use "), "{text}");
-    let compared = bedload().args(["bench", "--json", "--compare"]).args([&out, &other_out]).assert().success();
-    let compared: Value = serde_json::from_slice(&compared.get_output().stdout).expect("json");
+    let compared = compare_json();
     assert_eq!(
         (&compared["schema"], &compared["differences"][0]["what"]),
         (&"bedload-bench-compare-1".into(), &"processor".into())
@@ -368,58 +338,40 @@ fn saved_results_are_judged_again_without_running_anything() {
     assert_eq!(compared["variants"][0]["metrics"]["wall_seconds"]["ratio"], 1.0);
     bedload().args(["bench", "--compare"]).arg(&out).assert().code(2);
     (other["setup"]["runs"], other["setup"]["lookups"]) = (77.into(), 12_345.into());
-    std::fs::write(other_out.join("results.json"), other.to_string()).expect("room");
-    let compared = bedload().args(["bench", "--json", "--compare"]).args([&out, &other_out]).assert().success();
-    let compared: Value = serde_json::from_slice(&compared.get_output().stdout).expect("json");
-    let differ: Vec<(&str, &str)> = compared["differences"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|it| (it["what"].as_str().expect("text"), it["b"].as_str().expect("text")))
-        .collect();
+    write(&other);
+    let compared = compare_json();
+    let differ = compared["differences"].as_array().expect("a list").iter();
+    let differ: Vec<_> =
+        differ.map(|it| (it["what"].as_str().expect("text"), it["b"].as_str().expect("text"))).collect();
     let warmup = &before["setup"]["warmup"];
     assert!(differ.contains(&("rounds", &format!("77 and {warmup} before them"))), "{differ:?}");
     assert!(differ.contains(&("lookups", "12,345")), "{differ:?}");
     other["figures"]["variants"] = Value::Array(Vec::new());
-    std::fs::write(other_out.join("results.json"), other.to_string()).expect("room");
-    bedload().args(["bench", "--compare"]).args([&out, &other_out]).assert().code(2).stderr(contains(
-        "error: the two comparisons have no preset in common: A has ingest, memtable, B has none\nhint: ",
-    ));
+    write(&other);
+    let words = "error: the two comparisons have no preset in common: A has ingest, memtable, B has none\nhint: ";
+    compare().code(2).stderr(contains(words));
     let too_long = std::fs::File::create(other_out.join("results.json")).expect("room");
     too_long.set_len((64 << 20) + 1).expect("a sparse file");
-    bedload()
-        .args(["bench", "--compare"])
-        .args([&out, &other_out])
-        .assert()
-        .code(1)
-        .stderr(contains("results.json: it has more than 67108864 bytes\nhint: it is not what must stand there"));
-    std::fs::remove_dir_all(&other_out).expect("removed");
+    let words = "results.json: it has more than 67108864 bytes\nhint: it is not what must stand there";
+    compare().code(1).stderr(contains(words));
     assert_eq!(results(&out), before, "nothing was written");
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_before_anything_runs() {
+fn impossible_comparison_is_refused_first() {
     let (dir, snapshot, out) = place();
-    bench(&dir.path().join("nosuch.car"), &out, &[])
-        .assert()
-        .code(3)
-        .stderr(contains("nosuch.car: there is no such file"));
-    let zip = dir.path().join("a.zip");
+    let missing = bench(&dir.path().join("nosuch.car"), &out, &[]).assert().code(3);
+    missing.stderr(contains("nosuch.car: there is no such file"));
+    let (zip, few) = (dir.path().join("a.zip"), ["--presets", "ingest", "--runs", "1"]);
     std::fs::write(&zip, b"PK\x03\x04 and the rest of it").expect("written");
-    bench(&zip, &dir.path().join("zip"), &["--presets", "ingest", "--runs", "1"])
-        .assert()
-        .code(3)
-        .stderr(contains("a.zip at byte 0: this is not a CAR: it is a zip archive"));
+    let words = "a.zip at byte 0: this is not a CAR: it is a zip archive";
+    bench(&zip, &dir.path().join("zip"), &few).assert().code(3).stderr(contains(words));
     assert!(!dir.path().join("zip").exists(), "nothing is kept of it");
     let damaged = dir.path().join("damaged.car");
-    let mut bytes = std::fs::read(&snapshot).expect("read");
-    *bytes.last_mut().expect("not empty") ^= 1;
-    std::fs::write(&damaged, bytes).expect("written");
-    bench(&damaged, &dir.path().join("damaged"), &["--presets", "ingest", "--runs", "1"])
-        .assert()
-        .code(3)
-        .stderr(contains("no run that succeeded (the first failed with: "))
-        .stderr(contains("damaged.car at byte "));
+    std::fs::copy(&snapshot, &damaged).expect("copied");
+    flip(&damaged, snapshot.metadata().expect("there").len() as usize - 1, 1);
+    let failed = bench(&damaged, &dir.path().join("damaged"), &few).assert().code(3);
+    failed.stderr(contains("no run that succeeded (the first failed with: ")).stderr(contains("damaged.car at byte "));
     for (words, message) in [
         (vec!["--presets", "ingset"], "ingset"),
         (vec!["--presets", "ingest", "--set", "node.table.block_size=many"], "node.table.block_size"),
@@ -435,7 +387,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn no_run_begins_when_the_budget_of_time_is_used_up() {
+fn no_run_begins_after_the_time_budget() {
     let (_dir, snapshot, out) = place();
     let words = ["--presets", "ingest", "--runs", "5000", "--budget", "2s"];
     bench(&snapshot, &out, &words).assert().success().stdout(contains("the budget of time is used up"));
@@ -445,17 +397,14 @@ fn no_run_begins_when_the_budget_of_time_is_used_up() {
 }
 
 #[test]
-fn a_snapshot_without_roots_is_scanned_in_order_and_a_cold_one_says_how() {
+fn rootless_snapshot_is_scanned_in_order() {
     let dir = tempfile::tempdir().expect("a folder");
-    let blocks: Vec<_> =
-        (0..500).map(|seed| crate::common::car::block(&crate::common::car::noise(seed, 700))).collect();
+    let blocks: Vec<_> = (0..500).map(|seed| block(&noise(seed, 700))).collect();
     let (snapshot, out) = (dir.path().join("rootless.car"), dir.path().join("out"));
-    std::fs::write(&snapshot, crate::common::car::car(&[], &blocks)).expect("room");
+    std::fs::write(&snapshot, car(&[], &blocks)).expect("room");
     let words = ["--presets", "ingest", "--runs", "1", "--cold", "--order", "random"];
     bench(&snapshot, &out, &words).assert().success();
-    let results = results(&out);
-    let run =
-        results["runs"].as_array().expect("runs").iter().find(|run| run["variant"] == "ingest").expect("one").clone();
+    let run = run_of(&out, "ingest");
     assert_eq!((&run["scan"]["kind"], &run["scan"]["records"]), (&"order".into(), &500.into()));
     assert_eq!(run["scan"]["missing"], Value::Null);
     assert_eq!(run["cache"]["state"], "cold");
@@ -463,7 +412,7 @@ fn a_snapshot_without_roots_is_scanned_in_order_and_a_cold_one_says_how() {
 }
 
 #[test]
-fn a_block_log_is_scanned_by_number_whatever_loaded_it() {
+fn block_log_is_scanned_by_number() {
     let dir = tempfile::tempdir().expect("a folder");
     let (log, out) = (dir.path().join("block_log"), dir.path().join("out"));
     bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
@@ -472,14 +421,11 @@ fn a_block_log_is_scanned_by_number_whatever_loaded_it() {
         .assert()
         .success()
         .stdout(contains("all blocks by number"));
-    let results = results(&out);
-    let runs = results["runs"].as_array().expect("runs");
-    let of = |preset| runs.iter().find(|run| run["variant"] == preset).expect("one");
     for preset in presets {
-        let run = of(preset);
+        let run = run_of(&out, preset);
         assert_eq!(run["scan"]["kind"], "number", "{preset}");
         assert_eq!(run["scan"]["records"], run["import"]["blocks"], "{preset}");
-        assert_eq!(run["import"]["digest"], of("block-log")["import"]["digest"], "{preset}");
+        assert_eq!(run["import"]["digest"], run_of(&out, "block-log")["import"]["digest"], "{preset}");
         assert!(run["reads"]["warm"]["hit"]["p50_ns"].as_u64() > Some(0), "{preset}");
         assert_eq!(run["import"]["level0_files_before_compaction"].is_u64(), preset != "block-log", "{preset}");
     }

@@ -162,7 +162,7 @@ fn interrupted_doctor_leaves_no_files() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_a_finding() {
+fn unwritable_directory_is_a_finding() {
     let place = Place::new();
     let report = run(doctor(&place, Path::new("/proc/self"), &[]));
     assert_eq!(report.code, Some(0), "{report:?}");
@@ -172,7 +172,7 @@ fn a_directory_that_cannot_be_written_is_a_finding() {
 }
 
 #[test]
-fn too_little_room_memory_and_descriptors_are_reported_with_a_remedy() {
+fn warnings_have_a_remedy() {
     let place = Place::new();
     let Some(disk) = Disk::new(place.path("data"), 6 << 10) else { return };
     let data = disk.0.clone();
@@ -216,7 +216,7 @@ fn doctor_forecasts_a_size_without_a_snapshot() {
 }
 
 #[test]
-fn a_snapshot_that_is_none_is_bad_input() {
+fn foreign_file_is_bad_input() {
     let place = Place::new();
     let file = place.file("s.car", b"this is not a snapshot at all");
     let report = run(doctor(&place, &place.path(""), &[file.to_str().expect("text")]));

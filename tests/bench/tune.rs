@@ -32,8 +32,7 @@ fn stopped_search_resumes() {
         assert!(child.try_wait().expect("ours").is_none(), "it ended by itself");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let process = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).expect("ours");
+    crate::send(&child, rustix::process::Signal::INT);
     assert_eq!(child.wait().expect("ours").code(), Some(130));
     assert!(!file.exists());
     let before = stored_runs(&out);
@@ -93,15 +92,8 @@ fn impossible_searches_are_refused() {
         (&["--tune"], 2, "--presets"),
     ] {
         let out = dir.path().join("out");
-        bedload()
-            .arg("bench")
-            .arg(&snapshot)
-            .arg("--out")
-            .arg(&out)
-            .args(words)
-            .assert()
-            .code(code)
-            .stderr(contains(message));
+        let run = bedload().arg("bench").arg(&snapshot).arg("--out").arg(&out).args(words).assert().code(code);
+        run.stderr(contains(message));
         assert!(!out.exists(), "{words:?}");
     }
     assert_eq!(std::fs::read(&file).expect("there"), b"mine");

@@ -107,26 +107,31 @@ fn bench_fetches_once_and_hides_secrets() {
     }
 }
 
+/// A comparison ends with this exit code and message, and leaves nothing in the folder of its work.
+#[track_caller]
+fn refuses(source: &str, place: &Place, code: i32, words: &str) {
+    let (_, said) = ends(bench(source, place), code);
+    assert!(said.contains(words), "{said}");
+    nothing_is_left(place);
+}
+
 #[test]
 fn wrong_checksum_stops_a_comparison() {
     let (place, server) = (Place::new(), Server::new(small()));
     let server = server.with("small.car.sha256sum", sha256(&forest().bytes));
-    let (_, said) = ends(bench(&server.url("small.car"), &place), 3);
-    assert!(said.contains(&format!("its SHA-256 is {}, and should be", sha256(&small().bytes))), "{said}");
-    nothing_is_left(&place);
+    let words = format!("its SHA-256 is {}, and should be", sha256(&small().bytes));
+    refuses(&server.url("small.car"), &place, 3, &words);
     assert!(names(&place.path("out")).contains(&"bench.json".to_owned()), "another run may go on there");
 }
 
 #[test]
 fn unusable_url_is_refused_before_benchmarking() {
     let (place, server) = (Place::new(), Server::new(small()).acts(|_, _| Act::WithoutLength));
-    let (_, said) = ends(bench(&server.url("a.car"), &place), 2);
-    assert!(said.contains("does not say how large it is"), "{said}");
+    refuses(&server.url("a.car"), &place, 2, "does not say how large it is");
     let server = Server::new(b"<html>no snapshot</html>".to_vec());
-    ends(bench(&server.url("a.car"), &place), 3);
+    refuses(&server.url("a.car"), &place, 3, "");
     server.now(|_, _| Act::Status(404, ""));
-    let (_, said) = ends(bench(&server.url("a.car"), &place), 3);
-    assert!(said.contains("there is no such file on the server"), "{said}");
+    refuses(&server.url("a.car"), &place, 3, "there is no such file on the server");
     assert!(!place.path("out").exists(), "made for nothing");
     let mut options = bench(small().file.to_str().expect("text"), &place);
     options.args(["--connections", "2"]);
@@ -136,16 +141,14 @@ fn unusable_url_is_refused_before_benchmarking() {
 
 #[test]
 fn snapshot_changed_during_fetch_is_refused() {
-    let (place, server) = (Place::new(), Server::new(forest()));
+    let server = Server::new(forest());
     // After the bytes that the probe reads.
-    let late = |request: &crate::common::server::Request, _| match request.range() {
+    server.now(|request, _| match request.range() {
         Some((first, _)) if (1 << 20..3 << 20).contains(&first) => Act::Status(412, "ETag: \"two\"\r\n"),
         _ => Act::Serve,
-    };
-    server.now(late);
-    let (_, said) = ends(bench(&server.url("a.car.zst"), &place), 4);
-    assert!(said.contains("it changed on the server while it was being read: it was"), "{said}");
-    nothing_is_left(&place);
+    });
+    let words = "it changed on the server while it was being read: it was";
+    refuses(&server.url("a.car.zst"), &Place::new(), 4, words);
 }
 
 #[test]

@@ -72,8 +72,11 @@ fn joined(place: &Place, snapshot: &Snapshot, key: Key, of: u32, args: &[&str]) 
     }
     let fields = |it: &Value| -> Vec<String> { it.as_object().expect("fields").keys().cloned().collect() };
     assert_eq!(fields(&found), fields(&whole), "{what}");
-    let same_files = content(&to)["files"] == content(&alone.path("bundles"))["files"];
-    assert!(same_files || args.len() > 2, "{what}: other files than those of one import");
+    if of == 16 {
+        // The files of few shards have other borders.
+        let same = content(&to)["files"] == content(&alone.path("bundles"))["files"];
+        assert!(same, "{what}: other files than those of one import");
+    }
     to
 }
 

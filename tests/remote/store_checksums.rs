@@ -29,24 +29,29 @@ fn spilling(place: &Place, server: &Server) -> Import {
     import(place, URL).at(&server.endpoint()).spilling().args(&["--connections", "2"])
 }
 
-fn says(server: &Server, name: &str, sum: &[u8], kind: &str) {
-    server.says(&[(name, BASE64.encode(sum)), ("type", kind.into())]);
+/// A store that says that this is the sum of the whole object.
+fn store(snapshot: &Snapshot, name: &str, sum: &[u8]) -> Server {
+    let server = Server::new(snapshot);
+    says(&server, name, sum);
+    server
+}
+
+fn says(server: &Server, name: &str, sum: &[u8]) {
+    server.says(&[(name, BASE64.encode(sum)), ("type", "FULL_OBJECT".into())]);
 }
 
 #[test]
 fn store_checksum_is_compared() {
     for (name, people, sum) in sums(&plain().bytes) {
-        let (place, server) = (Place::new(), Server::new(plain()));
-        says(&server, name, &sum, "FULL_OBJECT");
+        let (place, server) = (Place::new(), store(plain(), name, &sum));
         let done = import(&place, URL).at(&server.endpoint()).holds(&plain().blocks);
         assert_eq!(done.text("/sources/0/checksum/function"), name);
         assert_eq!(done.text("/sources/0/checksum/sum"), HEXLOWER.encode(&sum));
         assert_eq!(done.text("/sources/0/checksum/from"), format!("the metadata of {URL}"));
         assert_eq!(done.json.pointer("/sources/0/checksum/compared"), Some(&true.into()));
 
-        let (place, server) = (Place::new(), Server::new(plain()));
         let (_, _, other) = sums(b"something else").into_iter().find(|(other, ..)| *other == name).expect("the same");
-        says(&server, name, &other, "FULL_OBJECT");
+        let (place, server) = (Place::new(), store(plain(), name, &other));
         let done = import(&place, URL).at(&server.endpoint()).run();
         done.refused(3, None, &format!("its {people} is {}", HEXLOWER.encode(&sum)));
         let expected = format!("should be {} by the metadata of {URL}", HEXLOWER.encode(&other));
@@ -109,9 +114,8 @@ fn strongest_checksum_is_compared() {
 #[test]
 fn store_checksum_survives_a_resume() {
     for (snapshot, function) in [(plain(), 1), (forest(), 2)] {
-        let (place, server) = (Place::new(), Server::new(snapshot));
         let (name, people, sum) = sums(&snapshot.bytes)[function].clone();
-        says(&server, name, &sum, "FULL_OBJECT");
+        let (place, server) = (Place::new(), store(snapshot, name, &sum));
         spilling(&place, &server).dies_at("read:5");
         server.served();
         let done = spilling(&place, &server).holds(&snapshot.blocks);
@@ -119,9 +123,8 @@ fn store_checksum_survives_a_resume() {
         assert!(served < snapshot.bytes.len() as u64 - 1_000_000, "{served} bytes were served again");
         assert_eq!(done.text("/sources/0/checksum/sum"), HEXLOWER.encode(&sum));
 
-        let (place, server) = (Place::new(), Server::new(snapshot));
         let wrong = vec![7; sum.len()];
-        says(&server, name, &wrong, "FULL_OBJECT");
+        let (place, server) = (Place::new(), store(snapshot, name, &wrong));
         spilling(&place, &server).dies_at("read:5");
         let done = spilling(&place, &server).run();
         done.refused(3, None, &format!("its {people} is {}", HEXLOWER.encode(&sum)));
@@ -130,11 +133,10 @@ fn store_checksum_survives_a_resume() {
 
 #[test]
 fn changed_checksum_function_hashes_all_again() {
-    let (place, server) = (Place::new(), Server::new(plain()));
     let [sha, _, crc, _] = sums(&plain().bytes);
-    says(&server, crc.0, &crc.2, "FULL_OBJECT");
+    let (place, server) = (Place::new(), store(plain(), crc.0, &crc.2));
     spilling(&place, &server).dies_at("read:5");
-    says(&server, sha.0, &sha.2, "FULL_OBJECT");
+    says(&server, sha.0, &sha.2);
     let done = spilling(&place, &server).holds(&plain().blocks);
     assert_eq!(done.text("/sources/0/checksum/function"), "sha256");
     assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
@@ -149,8 +151,7 @@ fn checksum_request_is_signed_unless_public() {
         assert!(head.path.contains(words), "{}", head.path);
     }
     let [_, crc, ..] = sums(&plain().bytes);
-    let (place, server) = (Place::new(), Server::new(plain()));
-    says(&server, crc.0, &crc.2, "FULL_OBJECT");
+    let (place, server) = (Place::new(), store(plain(), crc.0, &crc.2));
     let public = import(&place, URL).env("AWS_SKIP_SIGNATURE", "true").args(&["--endpoint", &server.endpoint()]);
     let done = public.holds(&plain().blocks);
     assert_eq!(done.text("/sources/0/checksum/function"), "crc64nvme");
@@ -161,15 +162,14 @@ fn checksum_request_is_signed_unless_public() {
 #[test]
 fn each_source_has_its_store_checksum() {
     let file = |snapshot: &Snapshot| snapshot.file.to_str().expect("text").to_owned();
-    let (place, server) = (Place::new(), Server::new(plain()));
     let [_, crc, ..] = sums(&plain().bytes);
-    says(&server, crc.0, &crc.2, "FULL_OBJECT");
+    let (place, server) = (Place::new(), store(plain(), crc.0, &crc.2));
     let sources = [file(small()), URL.to_owned()];
     let done = import_all(&place, &sources).at(&server.endpoint()).run();
     done.succeeded();
     assert_eq!(done.text("/sources/1/checksum/sum"), HEXLOWER.encode(&crc.2));
     assert_eq!(done.json.pointer("/sources/0/checksum"), None);
-    says(&server, crc.0, b"8 bytes!", "FULL_OBJECT");
+    says(&server, crc.0, b"8 bytes!");
     let place = Place::new();
     let done = import_all(&place, &sources).at(&server.endpoint()).run();
     assert_eq!(done.code, Some(3), "{}", done.stderr);
