@@ -167,7 +167,6 @@ pub fn write<W: Write + Seek + Send>(spec: &Spec, out: &mut W) -> io::Result<Sum
     write_with(spec, out, &Progress::new(&Silent))
 }
 
-/// [`write()`] with its progress.
 pub(crate) fn write_with<W: Write + Seek + Send>(
     spec: &Spec,
     out: &mut W,

@@ -25,7 +25,6 @@ pub(crate) fn set(file: &File, direct: bool) {
     }
 }
 
-/// Rounds up to whole blocks.
 pub(crate) fn whole_blocks(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(BLOCK as u64).unwrap_or(bytes)
 }

@@ -32,7 +32,6 @@ pub enum IndexKind {
     Artifacts(Artifacts),
 }
 
-/// Writes an index block by block.
 #[derive(Debug)]
 pub struct IndexWriter<W> {
     kind: IndexKind,
@@ -42,7 +41,6 @@ pub struct IndexWriter<W> {
 }
 
 impl<W: Write + Seek> IndexWriter<W> {
-    /// Begins an index at the start of `out`.
     pub fn new(kind: IndexKind, out: W) -> io::Result<Self> {
         let mut writer = Self { kind, out, ends: None };
         writer.head()?;

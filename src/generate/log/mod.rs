@@ -214,7 +214,6 @@ pub fn write<W: Write + Send>(
     write_with(spec, out, each, &Progress::new(&Silent))
 }
 
-/// [`write()`] with its progress.
 pub(crate) fn write_with<W: Write + Send>(
     spec: &LogSpec,
     out: &mut W,
