@@ -28,12 +28,10 @@ pub(super) struct GeneratedChunk {
     pub(super) repeats: u64,
 }
 
-/// One section of a [`GeneratedChunk`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GeneratedSection {
     /// Start of the block in the chunk's bytes, after its CID.
     body: usize,
-    /// End of the section.
     pub(super) end: usize,
     pub(super) name: BlockName,
 }

@@ -20,7 +20,6 @@ use super::cbor::BlockName;
 const PRAGMA: [u8; 11] = *b"\x0a\xa1\x67version\x02";
 const V2_LEN: usize = PRAGMA.len() + 16 + 3 * 8;
 
-/// The header of a CARv1.
 pub(super) fn car_header(roots: &[BlockName]) -> Vec<u8> {
     let roots: Vec<_> = roots.iter().map(BlockName::bytes).collect();
     header_bytes(roots.iter().map(|root| root.as_slice()))

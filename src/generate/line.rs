@@ -32,7 +32,6 @@ pub(super) struct Made {
     pub(super) payload_bytes: u64,
     /// Bytes of the sections before compression.
     pub(super) section_bytes: u64,
-    /// Bytes written.
     pub(super) written: u64,
 }
 

@@ -33,6 +33,7 @@ mod pipeline;
 mod plan;
 mod profile;
 pub(crate) mod random;
+mod spec;
 mod spine;
 #[cfg(test)]
 mod tests;
@@ -41,48 +42,16 @@ use std::io::{self, Seek, SeekFrom, Write};
 
 use cid::Cid;
 
-use crate::error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
 use crate::progress::Silent;
 use crate::progress::{Phase, PhaseWeights, Progress};
 
 pub use profile::Profile;
 pub(crate) use random::Noise;
+pub use spec::{DUPLICATES_MAX, Format, Spec};
 
 use cbor::BlockName;
 use spine::Spine;
-
-/// The largest share of repeated sections, in percent.
-pub const DUPLICATES_MAX: u8 = 90;
-
-/// A snapshot to generate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spec {
-    profile: Profile,
-    size: u64,
-    seed: u64,
-    duplicates: u8,
-    format: Format,
-}
-
-/// The file format of a generated snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
-pub enum Format {
-    /// A plain CARv1.
-    #[default]
-    #[serde(rename = "car")]
-    Car,
-    /// A CARv1 within a CARv2, without an index.
-    #[serde(rename = "car-v2")]
-    CarV2,
-    /// A CARv1 in zstd frames of about 1 MiB of content, with checksums.
-    #[serde(rename = "car.zst")]
-    CarZst,
-    /// A CARv1 in small zstd frames with an index, as Forest writes it. Takes 16 bytes of memory per block for the
-    /// index.
-    #[serde(rename = "forest.car.zst")]
-    ForestCarZst,
-}
 
 /// The version of the JSON of summaries. It changes when a field changes its meaning or goes.
 pub const SCHEMA: &str = "bedload-generate-1";
@@ -109,54 +78,6 @@ fn as_text<S: serde::Serializer>(roots: &[Cid], to: S) -> std::result::Result<S:
     to.collect_seq(roots.iter().map(Cid::to_string))
 }
 
-impl Spec {
-    /// A CARv1 of `size` bytes, seed 0, no duplicates.
-    ///
-    /// The CAR's size is within 1 % of `size`, or that of the smallest possible snapshot. For a compressed format
-    /// `size` is that of the CAR inside, so that a size means the same blocks in every format.
-    pub fn new(profile: Profile, size: u64) -> Self {
-        Self { profile, size, seed: 0, duplicates: 0, format: Format::default() }
-    }
-
-    /// Another seed gives other blocks. Defaults to 0.
-    #[must_use]
-    pub fn seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
-    }
-
-    /// Another compression. Defaults to [`Format::Car`].
-    #[must_use]
-    pub fn format(self, format: Format) -> Self {
-        Self { format, ..self }
-    }
-
-    /// The percentage of sections that repeat an earlier one, half of them soon after it and half far away. Only blocks
-    /// without links are repeated. Defaults to 0.
-    pub fn duplicates(self, percent: u8) -> Result<Self> {
-        if percent > DUPLICATES_MAX {
-            return Err(Error::Usage {
-                reason: format!("{percent} % of the sections cannot be duplicates"),
-                hint: format!("give a percentage up to {DUPLICATES_MAX}"),
-            });
-        }
-        Ok(Self { duplicates: percent, ..self })
-    }
-}
-
-impl Format {
-    pub const ALL: [Self; 4] = [Self::Car, Self::CarV2, Self::CarZst, Self::ForestCarZst];
-
-    /// The name on the command line, which is also the usual ending of a file's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Car => "car",
-            Self::CarV2 => "car-v2",
-            Self::CarZst => "car.zst",
-            Self::ForestCarZst => "forest.car.zst",
-        }
-    }
-}
-
 /// Generates a snapshot from the current position of `out` to the position afterwards. The header, which names the last
 /// blocks, is written again at the end.
 ///
@@ -167,7 +88,6 @@ pub fn write<W: Write + Seek + Send>(spec: &Spec, out: &mut W) -> io::Result<Sum
     write_with(spec, out, &Progress::new(&Silent))
 }
 
-/// [`write()`] with its progress.
 pub(crate) fn write_with<W: Write + Seek + Send>(
     spec: &Spec,
     out: &mut W,

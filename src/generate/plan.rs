@@ -32,7 +32,6 @@ const SLACK: u64 = 32;
 const SIZES: u64 = 1 << 62;
 const REPEATS: u64 = 2 << 62;
 
-/// The shape of one chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ChunkPlan {
     pub(super) chunk: u64,

@@ -24,7 +24,6 @@ pub(crate) fn set(file: &File, direct: bool) -> bool {
     wanted == flags || fcntl_setfl(file, wanted).is_ok()
 }
 
-/// Rounds up to whole blocks.
 pub(crate) fn whole_blocks(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(BLOCK as u64).unwrap_or(bytes)
 }

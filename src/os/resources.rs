@@ -37,7 +37,6 @@ pub fn address_space() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::As).current
 }
 
-/// Memory of this machine in bytes.
 pub fn machine_memory() -> Option<u64> {
     field("/proc/meminfo", "MemTotal:").map(|kib| kib * 1024)
 }

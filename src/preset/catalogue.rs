@@ -43,7 +43,6 @@ pub(super) struct Rule {
     pub reason: String,
 }
 
-/// The effects of an option.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Effect {

@@ -123,7 +123,16 @@ fn row(resolved: &Resolved, setting: &Setting) -> Option<ExplainedOption> {
     if agrees(&setting.value, &default) && !sets_back {
         return None;
     }
-    let (effect, cost) = effect_and_cost(resolved.loader, &setting.key);
+    let key = &setting.key;
+    let known = catalogue::effect(key.scope, &key.name);
+    let effect = match catalogue::why_ineffective(key.scope, &key.name) {
+        Some(why) if resolved.loader == Loader::Ingest => Some(format!("none: {why}")),
+        _ => known.map(|effect| effect.load.clone()),
+    };
+    let cost = known.map(|effect| match key.stage == Stage::Node || effect.stays {
+        true => effect.after.clone(),
+        false => "none: it ends with the load".into(),
+    });
     Some(ExplainedOption {
         option: setting.key.clone(),
         value: setting.value.clone(),
@@ -136,18 +145,4 @@ fn row(resolved: &Resolved, setting: &Setting) -> Option<ExplainedOption> {
         from: setting.origin.clone(),
         via: setting.via,
     })
-}
-
-fn effect_and_cost(loader: Loader, key: &Key) -> (Option<String>, Option<String>) {
-    let known = catalogue::effect(key.scope, &key.name);
-    let effect = match catalogue::why_ineffective(key.scope, &key.name) {
-        Some(why) if loader == Loader::Ingest => Some(format!("none: {why}")),
-        _ => known.map(|effect| effect.load.clone()),
-    };
-    let cost = match known {
-        Some(effect) if key.stage == Stage::Node || effect.stays => Some(effect.after.clone()),
-        Some(_) => Some("none: it ends with the load".into()),
-        None => None,
-    };
-    (effect, cost)
 }

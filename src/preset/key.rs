@@ -5,16 +5,45 @@ use std::path::PathBuf;
 
 use crate::rocks::option_map::Group;
 
-/// Defines an enum whose variants have names.
-macro_rules! named_enum {
-    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-        #[serde(rename_all = "lowercase")]
-        pub enum $type {
-            $($(#[$variant_doc])* $variant,)+
-        }
+/// How the records get into the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Loader {
+    /// Sorted, built into SST files outside of the database, ingested at the last level.
+    Ingest,
+    /// Written in batches to memtables, then compacted.
+    Memtable,
+}
 
+/// When an option is effective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// While importing only.
+    Load,
+    /// In the finished database, and while importing unless `load` overrides it.
+    Node,
+}
+
+/// The RocksDB structure that has an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// `DBOptions`.
+    Db,
+    /// `ColumnFamilyOptions`.
+    Cf,
+    /// `BlockBasedTableOptions`.
+    Table,
+    /// `WriteOptions`, and how batches are made.
+    Write,
+    /// `IngestExternalFileOptions`, and how SST files are made.
+    Ingest,
+    /// `CompactRangeOptions` of the final compaction.
+    Compaction,
+}
+
+macro_rules! names {
+    ($type:ident { $($variant:ident = $name:literal),+ }) => {
         impl $type {
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
@@ -31,43 +60,9 @@ macro_rules! named_enum {
     };
 }
 
-named_enum! {
-    /// How the records get into the database.
-    Loader {
-        /// Sorted, built into SST files outside of the database, ingested at the last level.
-        Ingest = "ingest",
-        /// Written in batches to memtables, then compacted.
-        Memtable = "memtable",
-    }
-}
-
-named_enum! {
-    /// When an option is effective.
-    Stage {
-        /// While importing only.
-        Load = "load",
-        /// In the finished database, and while importing unless `load` overrides it.
-        Node = "node",
-    }
-}
-
-named_enum! {
-    /// The RocksDB structure that has an option.
-    Scope {
-        /// `DBOptions`.
-        Db = "db",
-        /// `ColumnFamilyOptions`.
-        Cf = "cf",
-        /// `BlockBasedTableOptions`.
-        Table = "table",
-        /// `WriteOptions`, and how batches are made.
-        Write = "write",
-        /// `IngestExternalFileOptions`, and how SST files are made.
-        Ingest = "ingest",
-        /// `CompactRangeOptions` of the final compaction.
-        Compaction = "compaction",
-    }
-}
+names!(Loader { Ingest = "ingest", Memtable = "memtable" });
+names!(Stage { Load = "load", Node = "node" });
+names!(Scope { Db = "db", Cf = "cf", Table = "table", Write = "write", Ingest = "ingest", Compaction = "compaction" });
 
 impl Scope {
     /// The group of RocksDB's option parser, for the scopes it reads.
@@ -115,9 +110,8 @@ impl serde::Serialize for Key {
 /// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// A line of a preset.
+    /// A line of a preset. The file of a built-in preset is a name.
     Preset {
-        /// Its file, or its file name if it is built in.
         file: PathBuf,
         line: usize,
     },
@@ -132,6 +126,7 @@ pub enum Origin {
     Environment {
         variable: String,
     },
+    /// A `--set`.
     CommandLine {
         argument: String,
     },

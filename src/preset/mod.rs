@@ -150,7 +150,6 @@ impl Preset {
         all
     }
 
-    /// Its text and those of its bases.
     pub(crate) fn all_text(&self) -> String {
         self.layers().into_iter().map(|preset| &*preset.text).collect::<Vec<_>>().join("\n")
     }

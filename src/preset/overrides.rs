@@ -88,7 +88,6 @@ impl Overrides {
         self.choose(named, DEFAULT).map(|(preset, _)| preset)
     }
 
-    /// Chooses a preset. Returns it with the place that names it.
     pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, Choice)> {
         if let Some(word) = named {
             return Ok((Preset::find(word)?, Choice::CommandLine));

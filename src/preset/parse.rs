@@ -30,7 +30,6 @@ const MAX_TEXT: u64 = 1 << 20;
 pub struct Assignment {
     pub key: Key,
     pub value: String,
-    /// The author's reason.
     pub reason: Option<String>,
     pub origin: Origin,
 }

@@ -51,7 +51,6 @@ pub enum PresetProblem {
         /// Its default: an example of the form.
         default: String,
     },
-    /// The option has no effect with this loader.
     #[error("{at}: `{key}` has no effect with the {loader} loader: {reason}")]
     NoEffect { at: Origin, key: Key, loader: Loader, reason: &'static str },
     /// Each option is fine, but RocksDB does not open a database with all of them.

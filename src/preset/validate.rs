@@ -22,7 +22,6 @@ pub struct Setting {
     pub value: String,
     /// Its value as it was written, e.g. `cores`.
     pub written: String,
-    /// The author's reason.
     pub reason: Option<String>,
     /// The place that sets it.
     pub origin: Origin,

@@ -24,16 +24,11 @@ pub(crate) trait Visit: Send {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Counted {
-    content: Content,
-    payload: u64,
-}
-
-impl Visit for Counted {
+/// Counts records. The number is the bytes of their values.
+impl Visit for (Content, u64) {
     fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.content.add_record(key, value);
-        self.payload += value.len() as u64;
+        self.0.add_record(key, value);
+        self.1 += value.len() as u64;
         Ok(())
     }
 }
@@ -51,10 +46,10 @@ pub(crate) struct FamilyScan<'a> {
 impl FamilyScan<'_> {
     /// Counts and digests all records. Returns the content and the bytes of the values.
     pub fn content(&self) -> Result<(Content, u64)> {
-        let parts = self.visit(Counted::default)?;
-        Ok(parts.into_iter().fold((Content::default(), 0), |(mut all, payload), part| {
-            all.merge(part.content);
-            (all, payload + part.payload)
+        let parts = self.visit(<(Content, u64)>::default)?;
+        Ok(parts.into_iter().fold(Default::default(), |(mut all, payload): (Content, u64), (content, bytes)| {
+            all.merge(content);
+            (all, payload + bytes)
         }))
     }
 
@@ -103,7 +98,6 @@ fn coarse(ranges: &[KeyRange], count: usize) -> Vec<KeyRange> {
     ranges.chunks(ranges.len().div_ceil(count.max(1)).max(1)).filter_map(join).collect()
 }
 
-/// The first key of `family` that is `wanted`.
 pub(crate) fn find_key(reader: &Reader, family: &str, wanted: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>> {
     let mut scan = reader.scan(family, None, None)?;
     while let Some((key, _)) = scan.item() {

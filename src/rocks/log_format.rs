@@ -26,15 +26,6 @@ const REUSED_HEADER: usize = 11;
 /// The most bytes of CURRENT that are read. It contains one file name.
 const CURRENT: u64 = 256;
 
-/// The kind of a log, which decides how RocksDB treats damage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Damage is an error.
-    Manifest,
-    /// Damage ends the replay: a crash may have left anything after it.
-    Wal { number: u64 },
-}
-
 /// True if RocksDB uses files of this name in a database's directory.
 pub(crate) fn is_database_file(name: &str) -> bool {
     let numbered = |stem: &str| !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_digit());
@@ -60,7 +51,7 @@ pub(super) fn check(dir: &Path) -> Result<()> {
         }
     }
     if let Some(manifest) = manifest(dir)? {
-        check_file(&manifest, Kind::Manifest)?;
+        check_file(&manifest, None)?;
     }
     let elsewhere = OptionsFile::latest(dir).ok().and_then(|file| wal_dir(&file));
     for dir in std::iter::once(dir.to_owned()).chain(elsewhere.filter(|other| other != dir)) {
@@ -68,14 +59,13 @@ pub(super) fn check(dir: &Path) -> Result<()> {
         for entry in dir.read_dir().into_iter().flatten().flatten() {
             let path = entry.path();
             if let Some(number) = numbered(&path, "", ".log") {
-                check_file(&path, Kind::Wal { number })?;
+                check_file(&path, Some(number))?;
             }
         }
     }
     Ok(())
 }
 
-/// The directory of the WAL, by the database's options.
 fn wal_dir(file: &OptionsFile) -> Option<PathBuf> {
     file.db.iter().find(|line| line.name == "wal_dir" && !line.value.is_empty()).map(|line| PathBuf::from(&line.value))
 }
@@ -109,17 +99,18 @@ fn damaged(path: &Path, what: String) -> Error {
     Error::Rocks { action: "read", path: path.to_owned(), message: format!("Corruption: {what}") }
 }
 
-fn check_file(path: &Path, kind: Kind) -> Result<()> {
+fn check_file(path: &Path, wal: Option<u64>) -> Result<()> {
     let Some(file) = open(path)? else { return Ok(()) };
-    match check_log(file, kind) {
+    match check_log(file, wal) {
         Ok(None) => Ok(()),
         Ok(Some((offset, what))) => Err(damaged(path, format!("the record at byte {offset} {what}"))),
         Err(error) => Err(Error::io("read", path)(error)),
     }
 }
 
-/// Checks the records of a log. Returns the offset of the first fault, and the fault.
-fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'static str)>> {
+/// Checks the records of a MANIFEST, or of a WAL with this number, where damage is no error: a crash may have left anything
+/// after it. Returns the offset of the first fault, and the fault.
+fn check_log(mut file: impl Read, wal: Option<u64>) -> std::io::Result<Option<(u64, &'static str)>> {
     let mut block = Vec::with_capacity(BLOCK);
     // True if a whole record was read, and if one of a reused file was read.
     let (mut begun, mut reused) = (false, false);
@@ -139,12 +130,12 @@ fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'
             let end = header + usize::from(u16::from_le_bytes([low, high]));
             let Some(record) = rest.get(..end) else {
                 // At the end of the file, its writer was killed or is still writing.
-                if kind == Kind::Manifest && !is_last {
+                if wal.is_none() && !is_last {
                     return Ok(Some((at, "is longer than its block")));
                 }
                 break;
             };
-            if let (Some(owner), Kind::Wal { number }) = (record.get(HEADER..REUSED_HEADER), kind)
+            if let (Some(owner), Some(number)) = (record.get(HEADER..REUSED_HEADER), wal)
                 && is_reused
                 && owner != (number as u32).to_le_bytes()
             {
@@ -156,7 +147,7 @@ fn check_log(mut file: impl Read, kind: Kind) -> std::io::Result<Option<(u64, &'
                 break;
             }
             if unmasked(u32::from_le_bytes([a, b, c, d])) != crc_fast::crc32_iscsi(&record[HEADER - 1..]) {
-                if kind == Kind::Manifest {
+                if wal.is_none() {
                     return Ok(Some((at, "does not match its checksum")));
                 }
                 break;
@@ -180,7 +171,8 @@ fn unmasked(masked: u32) -> u32 {
 mod tests {
     use super::*;
 
-    const WAL: Kind = Kind::Wal { number: 9 };
+    const WAL: Option<u64> = Some(9);
+    const MANIFEST: Option<u64> = None;
 
     /// A record of a type, with a right checksum.
     fn record(kind: u8, owner: Option<u32>, payload: &[u8]) -> Vec<u8> {
@@ -194,8 +186,8 @@ mod tests {
         record
     }
 
-    fn check(log: &[u8], kind: Kind) -> Option<(u64, &'static str)> {
-        check_log(log, kind).expect("it is in memory")
+    fn check(log: &[u8], wal: Option<u64>) -> Option<(u64, &'static str)> {
+        check_log(log, wal).expect("it is in memory")
     }
 
     /// Two full records, and where the second one begins.
@@ -208,20 +200,20 @@ mod tests {
     #[test]
     fn manifest_flips_are_found_and_cuts_accepted() {
         let (log, second) = two();
-        assert_eq!(check(&log, Kind::Manifest), None);
+        assert_eq!(check(&log, MANIFEST), None);
         for bit in 0..log.len() * 8 {
             let mut log = log.clone();
             log[bit / 8] ^= 1 << (bit % 8);
             let at = if bit / 8 < second { 0 } else { second };
             let length = bit / 8 - at == 4 || bit / 8 - at == 5;
-            match check(&log, Kind::Manifest) {
+            match check(&log, MANIFEST) {
                 Some((found, _)) => assert_eq!(found, at as u64, "bit {bit}"),
                 // A length beyond the end, or a first record of a file that is reused, is left to RocksDB.
                 None => assert!(length || bit / 8 == 6, "bit {bit} is not found"),
             }
         }
         for cut in 0..log.len() {
-            assert_eq!(check(&log[..cut], Kind::Manifest), None, "cut at {cut}");
+            assert_eq!(check(&log[..cut], MANIFEST), None, "cut at {cut}");
         }
     }
 
@@ -231,7 +223,7 @@ mod tests {
             let (mut log, second) = two();
             log[second + 6] = kind;
             let found = Some((second as u64, "is of a type that cannot stand there"));
-            assert_eq!((check(&log, WAL), check(&log, Kind::Manifest)), (found, found));
+            assert_eq!((check(&log, WAL), check(&log, MANIFEST)), (found, found));
         }
         let reused = [record(5, Some(9), b"one"), record(1, None, b"two"), record(5, Some(9), b"three")].concat();
         assert_eq!(check(&reused, WAL), None);
@@ -246,7 +238,7 @@ mod tests {
         log.resize(BLOCK, 0);
         log.extend(two().0);
         assert_eq!(check(&log, WAL), None);
-        assert_eq!(check(&log, Kind::Manifest), Some((second as u64, "does not match its checksum")));
+        assert_eq!(check(&log, MANIFEST), Some((second as u64, "does not match its checksum")));
         log[BLOCK + second + 6] = 5;
         assert_eq!(check(&log, WAL), Some(((BLOCK + second) as u64, "is of a type that cannot stand there")));
     }

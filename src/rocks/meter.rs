@@ -20,12 +20,9 @@ pub(crate) struct Metered {
     pub flushes: u64,
     /// Bytes of the files of flushes.
     pub flush_written: u64,
-    /// Bytes written to the WAL.
     pub wal_written: u64,
     pub compactions: u64,
-    /// Bytes read by compactions.
     pub compaction_read: u64,
-    /// Bytes written by compactions.
     pub compaction_written: u64,
     /// Number of write stalls.
     pub stalls: u64,
@@ -80,7 +77,6 @@ impl ReadCounts {
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     }
 
-    /// The counts of these options.
     pub(super) fn of(options: &Options) -> Self {
         let count = |ticker| options.get_ticker_count(ticker);
         Self {
@@ -93,7 +89,6 @@ impl ReadCounts {
         }
     }
 
-    /// Counts since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             file_reads: self.file_reads - before.file_reads,

@@ -40,7 +40,6 @@ use rust_rocksdb::{ColumnFamily, DB};
 use crate::error::{Error, Result};
 use crate::parallel;
 
-/// Converts an error of RocksDB.
 fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -> Error {
     let path = path.to_owned();
     move |error| Error::Rocks { action, path, message: error.into_string() }
@@ -53,7 +52,6 @@ fn table_properties(db: &DB, family: &ColumnFamily, path: &Path) -> Result<Strin
     Ok(text.unwrap_or_default())
 }
 
-/// The property whose name begins with `name`.
 fn table_property(text: &str, name: &str) -> Option<u64> {
     text.split(';').map(str::trim).find(|field| field.starts_with(name))?.rsplit_once('=')?.1.trim().parse().ok()
 }

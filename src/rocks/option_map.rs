@@ -124,7 +124,6 @@ pub fn fields_of(value: &str) -> Option<Vec<(&str, &str)>> {
     (depth == 0).then_some(fields)
 }
 
-/// The value of a field of a structure.
 pub fn field_of<'a>(structure: &'a str, name: &str) -> Option<&'a str> {
     fields_of(structure)?.into_iter().find(|(field, _)| *field == name).map(|(_, value)| value)
 }

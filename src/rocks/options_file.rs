@@ -46,7 +46,6 @@ pub struct Family {
     pub cf: Vec<Line>,
     /// The name after `TableOptions/`, e.g. `BlockBasedTable`.
     pub table_format: Option<String>,
-    /// `[TableOptions/..]`.
     pub table: Vec<Line>,
 }
 
@@ -97,7 +96,6 @@ impl OptionsFile {
         })
     }
 
-    /// The number in the name of an OPTIONS file.
     pub(crate) fn number(path: &Path) -> Option<u64> {
         path.file_name()?.to_str()?.strip_prefix("OPTIONS-")?.parse().ok()
     }
@@ -131,7 +129,6 @@ impl OptionsFile {
         Ok(file)
     }
 
-    /// The group of options in the section with this title.
     pub(super) fn group_of(title: &str) -> Option<Group> {
         Self::default().open_section(title)
     }

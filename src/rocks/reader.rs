@@ -25,7 +25,6 @@ const TABLE_FORMATS: [&str; 3] = ["BlockBasedTable", "PlainTable", "CuckooTable"
 /// Bytes read ahead by a scan.
 const SCAN_AHEAD: usize = 1 << 20;
 
-/// Options of a reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReaderOptions {
     /// The block cache in bytes.
@@ -49,7 +48,6 @@ pub(crate) struct Reader {
     db: DB,
     path: PathBuf,
     families: Vec<String>,
-    /// The options that count reads.
     counted: Option<Options>,
 }
 
@@ -77,7 +75,6 @@ pub(crate) struct FileCounts {
     pub merge_operands: u64,
     /// Bytes of all keys, each with RocksDB's trailer of 8 bytes.
     pub raw_key_bytes: u64,
-    /// Bytes of all values before compression.
     pub raw_value_bytes: u64,
 }
 
@@ -88,13 +85,11 @@ impl DataFile {
     }
 }
 
-/// Totals of the files of a column family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileTotals {
     pub entries: u64,
     /// Deletions among the entries, those of ranges included.
     pub deletions: u64,
-    /// Bytes of the values before compression.
     pub value_bytes: u64,
     pub filter_bytes: u64,
     pub index_bytes: u64,

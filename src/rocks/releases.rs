@@ -11,7 +11,6 @@ use super::options_file::OptionsFile;
 /// All options of RocksDB 7.8: the OPTIONS file of an empty database with a Bloom filter.
 const OPTIONS_7_8: &str = include_str!("OPTIONS-7.8");
 
-/// A release of RocksDB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release(u32, u32);
 

@@ -18,7 +18,6 @@ pub(super) enum Tried<T> {
     Answered(T),
     /// The result if no place supports the attempt.
     Unsupported(T),
-    /// The place failed.
     Failed(Error),
 }
 

@@ -15,7 +15,6 @@ const BYTES_PER_SYNC: u64 = 4 << 20;
 const DB_HOST: &str = "db_host_id";
 const THIS_HOST: &str = "__hostname__";
 
-/// Options for building SST files.
 pub(crate) struct SstOptions {
     options: Options,
     env: EnvOptions,

@@ -44,7 +44,6 @@ pub(crate) struct TableCheck {
 }
 
 impl TableCheck {
-    /// Opens the database at `path` for reading.
     pub fn open(path: &Path) -> Result<Self> {
         let options = ReaderOptions { open_files: OPEN_FILES, lenient: true, ..ReaderOptions::once() };
         let (reader, options) = Reader::open_with(path, &options, |options, families| {

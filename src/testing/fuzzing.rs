@@ -140,7 +140,6 @@ pub fn chain(kind: u8, block: &[u8]) {
     }
 }
 
-/// Checks that a problem is inside the block and has a hint.
 fn check_problem(problem: ChainProblem, block: &[u8]) {
     assert!(!problem.hint().is_empty() && !problem.to_string().is_empty());
     if let ChainProblem::Truncated { offset, .. }

@@ -12,7 +12,6 @@ pub(super) struct BlockReader<'a> {
 }
 
 impl<'a> BlockReader<'a> {
-    /// Reads `block` from `at` on.
     pub(super) fn new(block: &'a [u8], at: usize) -> Self {
         Self { block, at }
     }
@@ -22,12 +21,10 @@ impl<'a> BlockReader<'a> {
         self.at
     }
 
-    /// Bytes that are left.
     pub(super) fn left(&self) -> usize {
         self.block.len().saturating_sub(self.at)
     }
 
-    /// The bytes read since `start`.
     pub(super) fn since(&self, start: usize) -> &'a [u8] {
         self.block.get(start..self.at).unwrap_or_default()
     }

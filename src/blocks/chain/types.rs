@@ -56,7 +56,6 @@ pub struct Header {
     pub header_len: usize,
 }
 
-/// Options for reading a block's transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionOptions {
     /// Computes the transactions' ids.

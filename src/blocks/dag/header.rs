@@ -11,7 +11,6 @@
 use super::links::{link, skip_item};
 use crate::blocks::cbor::{Head, head, string};
 
-/// Fields of a header.
 const FIELDS: u64 = 16;
 
 /// The most parents that are accepted. A tipset hardly has more than a dozen blocks.

@@ -2,7 +2,6 @@
 
 use super::super::random::{Noise, mix};
 
-/// Appends a number in base 128.
 pub(super) fn varint(out: &mut Vec<u8>, value: usize) {
     let mut buffer = unsigned_varint::encode::usize_buffer();
     out.extend_from_slice(unsigned_varint::encode::usize(value, &mut buffer));
@@ -14,7 +13,6 @@ pub(super) fn text(out: &mut Vec<u8>, bytes: impl AsRef<[u8]>) {
     out.extend_from_slice(bytes.as_ref());
 }
 
-/// Appends `len` random bytes.
 pub(super) fn random(out: &mut Vec<u8>, len: usize, noise: &mut Noise) {
     let at = out.len();
     out.resize(at + len, 0);

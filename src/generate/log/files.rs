@@ -8,7 +8,18 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-use super::LogEntry;
+use crate::blocks::chain::Id;
+
+/// One block of a generated log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEntry {
+    pub number: u32,
+    pub id: Id,
+    /// The word after the block: its position in bits 0 to 47 (Hive; all bits otherwise), and how it is packed.
+    pub word: u64,
+    /// Bytes of the stored block, without the word.
+    pub len: u32,
+}
 
 /// Bytes of a commit's hash in hex, and a zero.
 const GIT: usize = 41;
@@ -32,7 +43,6 @@ pub enum IndexKind {
     Artifacts(Artifacts),
 }
 
-/// Writes an index block by block.
 #[derive(Debug)]
 pub struct IndexWriter<W> {
     kind: IndexKind,
@@ -42,7 +52,6 @@ pub struct IndexWriter<W> {
 }
 
 impl<W: Write + Seek> IndexWriter<W> {
-    /// Begins an index at the start of `out`.
     pub fn new(kind: IndexKind, out: W) -> io::Result<Self> {
         let mut writer = Self { kind, out, ends: None };
         writer.head()?;

@@ -9,7 +9,8 @@ use std::io;
 
 use super::antelope::Genesis;
 use super::files::{IndexKind, IndexWriter};
-use super::{LogEntry, LogSpec, VERSION};
+use super::spec::VERSION;
+use super::{LogEntry, LogSpec};
 use crate::blocks::chain::Family;
 
 /// Bits of a word that are the position. The other bits of Hive's words say how a block is packed.

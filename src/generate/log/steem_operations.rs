@@ -18,7 +18,6 @@ enum Symbol {
     Vests,
 }
 
-/// A part of an operation.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Account,
@@ -28,7 +27,6 @@ enum Part {
     Time,
     Flag,
     Asset(u64, Symbol),
-    /// A random amount.
     Amount(Symbol),
     /// A small random amount.
     Reward(Symbol),
@@ -41,7 +39,6 @@ enum Part {
     Pair,
 }
 
-/// An operation: tag and parts.
 type Operation = (usize, &'static [Part]);
 
 const CLAIM_REWARDS: Operation = (39, &[Account, Reward(Liquid), Reward(Dollar), Reward(Vests)]);

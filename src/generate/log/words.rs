@@ -94,7 +94,6 @@ impl Words {
         }
     }
 
-    /// The link of a post.
     pub(super) fn link(&self, post: u64) -> &[u8] {
         let mut noise = Noise::new(post, 2);
         let len = 16 + noise.below(40) as usize;

@@ -89,7 +89,6 @@ pub fn options_file(text: &str) {
     assert_eq!(shape(&again), shape(&file));
 }
 
-/// An OPTIONS file with these entries.
 fn written(file: &OptionsFile) -> String {
     let entries = |lines: &[Line]| -> String {
         lines.iter().map(|Line { name, value, .. }| format!("  {name}={value}\n")).collect()
@@ -206,11 +205,8 @@ pub fn seeds() -> Texts {
 /// Valid texts of each kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
-    /// For [`preset`].
     pub presets: Vec<String>,
-    /// For [`options_file`].
     pub options_files: Vec<String>,
-    /// For [`words`].
     pub words: Vec<String>,
 }
 

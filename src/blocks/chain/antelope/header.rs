@@ -42,7 +42,6 @@ pub(super) struct BareHeader {
     previous: Id,
     pub(super) transaction_root: Id,
     action_root: Id,
-    /// The version of the schedule of producers.
     pub(super) schedule_version: u32,
 }
 
@@ -72,7 +71,6 @@ pub(crate) fn action_root(block: &[u8]) -> Result<Id, ChainProblem> {
     bare_header(&mut BlockReader::new(block, 0)).map(|header| header.action_root)
 }
 
-/// Steps over a header up to its signature.
 pub(super) fn bare_header(reader: &mut BlockReader<'_>) -> Result<BareHeader, ChainProblem> {
     let slot = reader.u32("the timestamp")?;
     let producer = Name::from_number(reader.u64("the producer's name")?);
@@ -92,7 +90,6 @@ pub(super) fn bare_header(reader: &mut BlockReader<'_>) -> Result<BareHeader, Ch
     Ok(BareHeader { slot, producer, previous, transaction_root, action_root, schedule_version })
 }
 
-/// Steps over extensions of a header or a block.
 pub(super) fn extensions(reader: &mut BlockReader<'_>, what: &'static str) -> Result<(), ChainProblem> {
     for _ in 0..reader.count(what, MAX_EXTENSIONS, 3)? {
         reader.take(2, what)?;

@@ -25,7 +25,6 @@ pub(super) enum FieldType {
     Text,
     /// An amount and its symbol.
     Asset,
-    /// The fields of a structure.
     Group(&'static [FieldType]),
     /// Byte 0, or byte 1 and the fields.
     Optional(&'static [FieldType]),

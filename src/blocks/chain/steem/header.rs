@@ -27,7 +27,6 @@ pub(super) struct SignedHeader {
     /// Seconds since 1970.
     timestamp: u32,
     producer: Name,
-    /// The merkle root of the transactions.
     pub(super) merkle_root: Id,
 }
 
@@ -45,14 +44,12 @@ pub(in super::super) fn header(block: &[u8]) -> Result<Header, ChainProblem> {
     })
 }
 
-/// The id of the block with this signed header.
 pub(crate) fn block_id(signed_header: &[u8], number: u32) -> Id {
     let mut id = [0; ID_LEN];
     id.iter_mut().zip(Sha224::digest(signed_header)).for_each(|(to, from)| *to = from);
     Id::from(id).numbered(number)
 }
 
-/// Steps over a header and its signature.
 pub(super) fn signed_header(reader: &mut BlockReader<'_>) -> Result<SignedHeader, ChainProblem> {
     let previous: Id = reader.array::<ID_LEN>("the parent's id")?.into();
     let timestamp = reader.u32("the timestamp")?;

@@ -8,7 +8,6 @@ use super::super::{ChainProblem, Family};
 use super::field::FieldType::{self, Asset, Bool, List, Optional, Signed16, SignedHeader, Text};
 use super::types::*;
 
-/// One kind of operation.
 #[derive(Debug)]
 pub(super) struct Operation {
     tag: u32,
@@ -21,7 +20,6 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// The names of its fields in a family.
     pub(super) fn names(&self, family: Family) -> impl Iterator<Item = &'static str> {
         self.names.iter().map(move |name| match name.split_once('|') {
             Some((_, hives)) if family == Family::Hive => hives,
@@ -31,7 +29,6 @@ impl Operation {
     }
 }
 
-/// The operation with this tag.
 pub(super) fn find(family: Family, tag: u32) -> Option<&'static Operation> {
     let hives = HIVE.iter().find(|operation| family == Family::Hive && operation.tag == tag);
     hives.or_else(|| STEEM.get(usize::try_from(tag).ok()?))

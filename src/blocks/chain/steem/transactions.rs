@@ -88,7 +88,6 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// Compares the root of a block's transactions with its header.
 pub(super) fn compare(block: &[u8], header: &Header, computed: Id) -> Result<(), ChainProblem> {
     let said = signed_header(&mut BlockReader::new(block, 0))?.merkle_root;
     if computed != said && !known_roots::is_known(header.number, computed) {
