@@ -173,7 +173,7 @@ impl Checker {
 
     #[cfg(target_arch = "x86_64")]
     fn check_eight(&mut self, claims: &[Claim<'_>], ahead: &mut &[u8]) -> Option<Failure> {
-        use lanes::blake2b::{Message, hash};
+        use lanes::blake2b::{LaneMessage, hash};
 
         let mut first = None;
         let (params, order) = (&mut self.params, &mut self.order);
@@ -188,7 +188,7 @@ impl Checker {
         order.sort_unstable();
         let messages = order.iter().filter_map(|key| {
             let claim = claims.get(place(*key))?;
-            Some(Message { place: place(*key), digest_size: size_of(claim) as u8, bytes: claim.data })
+            Some(LaneMessage { place: place(*key), digest_size: size_of(claim) as u8, bytes: claim.data })
         });
         hash(messages, ahead, |index, digest| compare(claims, index, digest, &mut first));
         first

@@ -33,7 +33,7 @@ fn every_bytes(files: Option<u32>) -> u64 {
 }
 
 /// When the next checkpoint is due.
-pub(in crate::load) struct Clock {
+pub(in crate::load) struct CheckpointClock {
     last_offset: u64,
     last_time: Instant,
     every_bytes: u64,
@@ -41,7 +41,7 @@ pub(in crate::load) struct Clock {
     eager_bytes: u64,
 }
 
-impl Clock {
+impl CheckpointClock {
     /// Counts from `offset`. A checkpoint syncs up to `files` files; `None` if pieces bypass the page cache.
     pub fn new(offset: u64, files: Option<u32>) -> Self {
         Self { last_offset: offset, last_time: Instant::now(), every_bytes: every_bytes(files), eager_bytes: u64::MAX }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn what_came_over_a_network_is_made_durable_as_soon_as_the_disk_is_free() {
         let last_time = Instant::now().checked_sub(Duration::from_secs(1)).expect("it has run that long");
-        let clock = || Clock { last_time, ..Clock::new(0, Some(1)) };
+        let clock = || CheckpointClock { last_time, ..CheckpointClock::new(0, Some(1)) };
         assert!(!clock().is_due(1 << 20, || true), "of a file");
         assert!(clock().for_network(Some(1 << 30)).is_due(1 << 20, || true));
         assert!(!clock().for_network(Some(1 << 30)).is_due(1 << 20, || false));
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn what_is_written_as_it_comes_is_made_durable_by_time_alone() {
         let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("it has run that long");
-        let clock = |seconds, files| Clock { last_time: ago(seconds), ..Clock::new(0, files) };
+        let clock = |seconds, files| CheckpointClock { last_time: ago(seconds), ..CheckpointClock::new(0, files) };
         assert!(!clock(1, None).is_due(1 << 40, || true));
         assert!(clock(11, None).is_due(1, || false));
         assert!(clock(1, Some(38)).is_due(38 * EVERY_BYTES_PER_FILE, || false));

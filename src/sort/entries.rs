@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use parking_lot::Mutex;
 
 use super::key::{KeyLayout, Record};
-use super::marks::{Mark, source_at};
+use super::marks::{SourceMark, source_at};
 use crate::error::Result;
 use crate::os::resources::prefetch;
 use crate::source::car::chunk::ChunkBytes;
@@ -13,13 +13,13 @@ use crate::source::car::{Step, next_section, varint};
 
 /// One block: the first eight bytes it is sorted by, and the position of its section.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
+pub(crate) struct SortEntry {
     pub prefix: u64,
     /// Piece of the arena in the upper half, position in it in the lower.
     place: u64,
 }
 
-impl Entry {
+impl SortEntry {
     pub fn new(prefix: u64, piece: u32, start: u32) -> Self {
         Self { prefix, place: u64::from(piece) << 32 | u64::from(start) }
     }
@@ -32,11 +32,11 @@ impl Entry {
 
 /// The entries of one partition as the workers found them, until a worker takes them to sort.
 #[derive(Default)]
-pub(crate) struct Unsorted(Mutex<Vec<Vec<Entry>>>);
+pub(crate) struct Unsorted(Mutex<Vec<Vec<SortEntry>>>);
 
 impl Unsorted {
     /// Adds what one worker found.
-    pub fn add(&mut self, found: Vec<Entry>) {
+    pub fn add(&mut self, found: Vec<SortEntry>) {
         self.0.get_mut().push(found);
     }
 
@@ -46,7 +46,7 @@ impl Unsorted {
     }
 
     /// Takes all of them, in one piece.
-    pub fn take(&self) -> Vec<Entry> {
+    pub fn take(&self) -> Vec<SortEntry> {
         let mut found = std::mem::take(&mut *self.0.lock());
         if found.len() == 1 { found.pop().unwrap_or_default() } else { found.concat() }
     }
@@ -54,7 +54,7 @@ impl Unsorted {
 
 /// Sections in memory, in pieces.
 pub(crate) struct BlockArena {
-    pieces: Vec<Option<(ChunkBytes, Vec<Mark>)>>,
+    pieces: Vec<Option<(ChunkBytes, Vec<SourceMark>)>>,
     layout: KeyLayout,
 }
 
@@ -77,7 +77,7 @@ impl BlockArena {
     }
 
     /// Adds a piece, whose sections are of the sources that `marks` say.
-    pub fn insert(&mut self, piece: u32, bytes: ChunkBytes, marks: Vec<Mark>) {
+    pub fn insert(&mut self, piece: u32, bytes: ChunkBytes, marks: Vec<SourceMark>) {
         let index = piece as usize;
         if self.pieces.len() <= index {
             self.pieces.resize_with(index + 1, || None);
@@ -91,31 +91,31 @@ impl BlockArena {
     }
 
     /// The source of an entry.
-    pub fn source(&self, entry: Entry) -> u32 {
+    pub fn source(&self, entry: SortEntry) -> u32 {
         let piece = self.pieces.get((entry.place >> 32) as usize).and_then(Option::as_ref);
         piece.map_or(0, |(_, marks)| source_at(marks, u64::from(entry.place as u32)))
     }
 
-    fn at(&self, entry: Entry) -> Option<&[u8]> {
+    fn at(&self, entry: SortEntry) -> Option<&[u8]> {
         self.pieces.get((entry.place >> 32) as usize)?.as_ref()?.0.get((entry.place as u32) as usize..)
     }
 
     /// The record of an entry. Entries are made from sections that were read, so there always is one.
-    pub fn record(&self, entry: Entry) -> Option<Record<'_>> {
+    pub fn record(&self, entry: SortEntry) -> Option<Record<'_>> {
         let rest = self.at(entry)?;
         let Ok(Step::Section(section)) = next_section(rest, 0, u64::MAX) else { return None };
         Some(Record::new(rest, &section, self.layout))
     }
 
     /// The whole section of an entry, its length included.
-    pub fn section(&self, entry: Entry) -> Option<&[u8]> {
+    pub fn section(&self, entry: SortEntry) -> Option<&[u8]> {
         let rest = self.at(entry)?;
         let Ok(Step::Section(section)) = next_section(rest, 0, u64::MAX) else { return None };
         Some(section.whole(rest))
     }
 
     /// Prefetches the first byte of each entry.
-    fn prefetch_first(&self, entries: &[Entry]) {
+    fn prefetch_first(&self, entries: &[SortEntry]) {
         for &entry in entries {
             if let Some(first) = self.at(entry).and_then(<[u8]>::first) {
                 prefetch(first);
@@ -124,7 +124,7 @@ impl BlockArena {
     }
 
     /// Prefetches the last byte of each entry, whose first ones are in the cache by now: it may be on another page.
-    fn prefetch_last(&self, entries: &[Entry]) {
+    fn prefetch_last(&self, entries: &[SortEntry]) {
         for &entry in entries {
             if let Some(last) = self.head_of(entry).and_then(<[u8]>::last) {
                 prefetch(last);
@@ -132,13 +132,13 @@ impl BlockArena {
         }
     }
 
-    fn prefetch_all(&self, entry: Entry) {
+    fn prefetch_all(&self, entry: SortEntry) {
         let Some(head) = self.head_of(entry) else { return };
         head.iter().step_by(64).for_each(prefetch);
     }
 
     /// The first [`AHEAD_BYTES`] of an entry's section, or all of a shorter one.
-    fn head_of(&self, entry: Entry) -> Option<&[u8]> {
+    fn head_of(&self, entry: SortEntry) -> Option<&[u8]> {
         let rest = self.at(entry)?;
         let (len, len_bytes) = varint::read(rest, "a section's length").ok()??;
         rest.get(..(len as usize).saturating_add(len_bytes).min(AHEAD_BYTES).min(rest.len()))
@@ -150,7 +150,7 @@ impl BlockArena {
     }
 
     /// Sorts entries of one partition by their full keys.
-    pub fn sort(&self, entries: &mut [Entry]) {
+    pub fn sort(&self, entries: &mut [SortEntry]) {
         entries.sort_unstable_by_key(|entry| entry.prefix);
         // Equal prefixes are rare among hashes, and the rule among keys of an adversary.
         for same in entries.chunk_by_mut(|a, b| a.prefix == b.prefix) {
@@ -160,13 +160,13 @@ impl BlockArena {
         }
     }
 
-    fn compare(&self, a: Entry, b: Entry) -> Ordering {
+    fn compare(&self, a: SortEntry, b: SortEntry) -> Ordering {
         let key = |entry| self.record(entry).map_or(&[][..], |record| record.key());
         key(a).cmp(key(b)).then(a.place.cmp(&b.place))
     }
 
     /// Walks sorted entries in order and prefetches what follows.
-    pub fn walk<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = (Entry, Record<'a>)> + 'a {
+    pub fn walk<'a>(&'a self, entries: &'a [SortEntry]) -> impl Iterator<Item = (SortEntry, Record<'a>)> + 'a {
         let group = |number: usize| entries.chunks(GROUP).nth(number).unwrap_or_default();
         (0..3).for_each(|number| self.prefetch_first(group(number)));
         (0..2).for_each(|number| self.prefetch_last(group(number)));
@@ -191,7 +191,7 @@ mod tests {
     use crate::os::buffer::Buffer;
 
     /// An arena of identity CIDs, one piece for each group, and an entry for each.
-    fn arena(groups: &[Vec<Vec<u8>>]) -> (BlockArena, Vec<Entry>) {
+    fn arena(groups: &[Vec<Vec<u8>>]) -> (BlockArena, Vec<SortEntry>) {
         let mut arena = BlockArena::new(KeyLayout::Digest);
         let mut entries = Vec::new();
         for (piece, group) in (0u32..).zip(groups) {
@@ -199,7 +199,7 @@ mod tests {
             for digest in group {
                 let mut prefix = [0; 8];
                 prefix.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);
-                entries.push(Entry::new(u64::from_be_bytes(prefix), piece, bytes.len() as u32));
+                entries.push(SortEntry::new(u64::from_be_bytes(prefix), piece, bytes.len() as u32));
                 // The value is its place.
                 let value = bytes.len() as u32;
                 bytes.extend([digest.len() as u8 + 8, 1, 0x55, 0, digest.len() as u8]);
@@ -217,7 +217,7 @@ mod tests {
     fn entries_of_all_workers_are_taken_once() {
         let mut unsorted = Unsorted::default();
         for piece in 0..3 {
-            unsorted.add((0..4).map(|start| Entry::new(0, piece, start)).collect());
+            unsorted.add((0..4).map(|start| SortEntry::new(0, piece, start)).collect());
         }
         assert_eq!(unsorted.len(), 12);
         let mut places: Vec<_> = unsorted.take().iter().map(|entry| entry.place).collect();
@@ -229,8 +229,8 @@ mod tests {
     #[test]
     fn an_entry_without_a_piece_is_no_record() {
         let (arena, _) = arena(&[vec![vec![1]]]);
-        assert!(arena.record(Entry::new(0, 7, 0)).is_none());
-        assert!(arena.record(Entry::new(0, 0, 5_000_000)).is_none());
+        assert!(arena.record(SortEntry::new(0, 7, 0)).is_none());
+        assert!(arena.record(SortEntry::new(0, 0, 5_000_000)).is_none());
     }
 
     proptest! {

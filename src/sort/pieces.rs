@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, bounded};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::direct;
-use crate::sort::marks::{Mark, add_mark};
+use crate::sort::marks::{SourceMark, add_mark};
 use crate::sort::spill::{IN_FLIGHT, Spill, no_partition};
 
 /// The sections that one worker has not yet appended, by partition.
@@ -58,7 +58,7 @@ struct Piece {
     bytes: Vec<u8>,
     skipped: usize,
     content: Content,
-    marks: Vec<Mark>,
+    marks: Vec<SourceMark>,
 }
 
 impl Piece {
@@ -121,7 +121,7 @@ impl PartitionBuffers {
         }
         let one = Content { records: 1, digest };
         if section.len() >= self.limit {
-            return spill.append(partition, section, one, &[Mark { at: 0, source: self.source }]);
+            return spill.append(partition, section, one, &[SourceMark { at: 0, source: self.source }]);
         }
         piece.reserve(self.limit, spill);
         let at = piece.sections().len() as u64;

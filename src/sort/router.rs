@@ -40,7 +40,7 @@ const SHARED_BITS: u32 = 4;
 
 /// Neighbouring partitions that are built together, and the borders of files among their records.
 #[derive(Debug, Clone)]
-pub(crate) struct Group {
+pub(crate) struct PartitionGroup {
     pub partitions: Range<u32>,
     pub borders: Borders,
 }
@@ -149,14 +149,14 @@ impl Router {
     }
 
     /// All partitions, grouped into files of about `target` bytes. `framed` counts the whole source. A group has whole slices.
-    pub fn groups(&self, framed: &ClassCounts, target: u64) -> Vec<Group> {
+    pub fn groups(&self, framed: &ClassCounts, target: u64) -> Vec<PartitionGroup> {
         let counts = framed.0.get(..self.classes.len()).unwrap_or_default();
         let bits = |count: &Count| slice_bits(count.bytes, target);
         let least = counts.iter().map(bits).max().unwrap_or_default().min(SHARED_BITS);
         let mut groups = Vec::new();
         let mut start = 0;
         let mut group = |end: u32, borders: Borders| {
-            groups.push(Group { partitions: start..end, borders });
+            groups.push(PartitionGroup { partitions: start..end, borders });
             start = end;
         };
         group(1, Borders::default());

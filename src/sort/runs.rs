@@ -8,7 +8,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::entries::{BlockArena, Entry};
+use super::entries::{BlockArena, SortEntry};
 use super::key::{KeyLayout, Record};
 use super::marks::source_at;
 use super::spill::Spill;
@@ -76,7 +76,7 @@ impl Runs<'_> {
         let mut at = 0;
         // Half for the sections, half for their entries: a section has at least 5 bytes, an entry 16.
         let mut window = (self.memory / 2).clamp(MIN_READ, MAX_WINDOW);
-        let max_entries = (self.memory / 2 / size_of::<Entry>()).max(1);
+        let max_entries = (self.memory / 2 / size_of::<SortEntry>()).max(1);
         while at < total {
             let len = usize::try_from(total - at).unwrap_or(usize::MAX).min(window);
             let mut buffer = Buffer::new(len)?;
@@ -90,7 +90,7 @@ impl Runs<'_> {
                         content.add(record.checked_digest(self.key));
                         let mut prefix = [0; 8];
                         prefix.iter_mut().zip(record.key()).for_each(|(to, from)| *to = *from);
-                        entries.push(Entry::new(u64::from_be_bytes(prefix), 0, used as u32));
+                        entries.push(SortEntry::new(u64::from_be_bytes(prefix), 0, used as u32));
                         used = section.end;
                     }
                     // No section ends after the partition.

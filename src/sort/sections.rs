@@ -9,7 +9,7 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::buffer::Buffer;
 use crate::os::direct;
 use crate::os::mmap::Mapped;
-use crate::sort::marks::{Mark, add_mark};
+use crate::sort::marks::{SourceMark, add_mark};
 use crate::sort::pieces::PartitionBuffers;
 use crate::sort::references::{Reference, ReferencedSources};
 use crate::sort::spill::Spill;
@@ -27,7 +27,7 @@ impl Spill {
         entry: usize,
         memory: u64,
         spare: Option<Buffer>,
-    ) -> Result<Option<(ChunkBytes, Vec<Mark>)>> {
+    ) -> Result<Option<(ChunkBytes, Vec<SourceMark>)>> {
         let extent = self.extent(partition);
         let rest = memory.saturating_sub(extent.blocks.saturating_mul(entry as u64)).min(u64::from(u32::MAX));
         if extent.bytes > rest {

@@ -23,7 +23,7 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::direct;
 use crate::os::private;
 use crate::parallel::IoThreads;
-use crate::sort::marks::{Mark, add_mark};
+use crate::sort::marks::{SourceMark, add_mark};
 use crate::sort::references::ReferencedSources;
 use crate::text::size::human;
 
@@ -48,7 +48,7 @@ struct Partition {
     bytes: AtomicU64,
     content: Mutex<Content>,
     /// The marks, and how many of them are in the journal.
-    marks: Mutex<(Vec<Mark>, usize)>,
+    marks: Mutex<(Vec<SourceMark>, usize)>,
     /// Bytes that are synced.
     synced: AtomicU64,
     /// Length of the longest section of at least [`LARGE`] bytes.
@@ -159,7 +159,7 @@ impl Spill {
 
     /// Reopens the partition files of an earlier run, cuts off the bytes beyond `extents` and removes files without an
     /// extent.
-    pub fn resume(self, extents: &[(u32, Extent)], marks: &[(u32, Mark)]) -> Result<Self> {
+    pub fn resume(self, extents: &[(u32, Extent)], marks: &[(u32, SourceMark)]) -> Result<Self> {
         for (partition, mark) in marks {
             let slot = self.slot(*partition)?;
             let (all, noted) = &mut *slot.marks.lock();
@@ -228,7 +228,7 @@ impl Spill {
     }
 
     /// Returns the marks added since the last call.
-    pub fn take_new_marks(&self) -> Vec<(u32, Mark)> {
+    pub fn take_new_marks(&self) -> Vec<(u32, SourceMark)> {
         let mut new = Vec::new();
         for (partition, slot) in (0..).zip(&self.partitions) {
             let (all, noted) = &mut *slot.marks.lock();
@@ -238,7 +238,7 @@ impl Spill {
         new
     }
 
-    pub fn marks(&self, partition: u32) -> Vec<Mark> {
+    pub fn marks(&self, partition: u32) -> Vec<SourceMark> {
         self.partitions.get(partition as usize).map(|slot| slot.marks.lock().0.clone()).unwrap_or_default()
     }
 
@@ -284,12 +284,12 @@ impl Spill {
     }
 
     /// Appends `piece`: complete sections with the records of `content`, of the sources in `from`.
-    pub fn append(&self, partition: u32, piece: &[u8], content: Content, from: &[Mark]) -> Result<()> {
+    pub fn append(&self, partition: u32, piece: &[u8], content: Content, from: &[SourceMark]) -> Result<()> {
         self.reserve(partition, piece.len() as u64, content, from)?.write(piece)
     }
 
     /// Reserves a range for a piece of `len` bytes, which counts as appended from now on.
-    pub(super) fn reserve(&self, partition: u32, len: u64, content: Content, from: &[Mark]) -> Result<PieceSlot> {
+    pub(super) fn reserve(&self, partition: u32, len: u64, content: Content, from: &[SourceMark]) -> Result<PieceSlot> {
         let slot = self.slot(partition)?;
         let path = self.path(partition);
         let file = match slot.file.get() {
@@ -386,7 +386,7 @@ mod tests {
             new().sync(&[(1, extent)]).err(),
             new().delete(1).err(),
             new().resume(&[(1, extent)], &[]).err(),
-            new().resume(&[], &[(1, Mark { at: 0, source: 1 })]).err(),
+            new().resume(&[], &[(1, SourceMark { at: 0, source: 1 })]).err(),
         ];
         for error in errors {
             let error = error.expect("there is one partition");

@@ -7,7 +7,7 @@ use crate::hash::content_digest::ContentDigest;
 use crate::load::JournalBench;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{SstOptions, SstWriter};
-use crate::sort::entries::{BlockArena, Entry};
+use crate::sort::entries::{BlockArena, SortEntry};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::pieces::PartitionBuffers;
 use crate::sort::router::Router;
@@ -111,7 +111,7 @@ impl Snapshot {
         for (chunk, section) in self.sections() {
             let (key, digest_at) = key(chunk, &section);
             let route = routing.0.route(key, digest_at);
-            entries[route.partition as usize].push(Entry::new(route.prefix, chunk.index, section.start as u32));
+            entries[route.partition as usize].push(SortEntry::new(route.prefix, chunk.index, section.start as u32));
         }
         let mut arena = BlockArena::new(LAYOUT);
         self.0.into_iter().for_each(|chunk| arena.insert(chunk.index, chunk.bytes, Vec::new()));
@@ -159,7 +159,7 @@ pub struct Blocks(BlockArena);
 
 /// One entry a block, partition by partition.
 #[derive(Clone)]
-pub struct Entries(Vec<Vec<Entry>>);
+pub struct Entries(Vec<Vec<SortEntry>>);
 
 impl Entries {
     /// Sets all prefixes to zero, so that every comparison reads the keys.

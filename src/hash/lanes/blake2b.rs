@@ -44,7 +44,7 @@ const SIGMA: [[usize; 16]; 10] = [
 
 /// One message to hash.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Message<'a> {
+pub(crate) struct LaneMessage<'a> {
     /// Its index among the caller's messages, which `done` receives.
     pub place: usize,
     /// Bytes of the digest, 1 to 64.
@@ -58,7 +58,7 @@ pub(crate) struct Message<'a> {
 /// # Panics
 /// If the processor [lacks the instructions](super::are_supported).
 pub(crate) fn hash<'a>(
-    messages: impl Iterator<Item = Message<'a>>,
+    messages: impl Iterator<Item = LaneMessage<'a>>,
     ahead: &mut &[u8],
     done: impl FnMut(usize, &[u8; 64]),
 ) {
@@ -79,7 +79,7 @@ struct Lane<'a> {
 
 #[target_feature(enable = "avx512f,avx512bw")]
 fn hash_all<'a>(
-    mut messages: impl Iterator<Item = Message<'a>>,
+    mut messages: impl Iterator<Item = LaneMessage<'a>>,
     ahead: &mut &[u8],
     mut done: impl FnMut(usize, &[u8; 64]),
 ) {
@@ -143,10 +143,10 @@ fn refill<'a>(
     lanes: &mut [Lane<'a>; LANES],
     state: &mut [__m512i; 8],
     ended: u8,
-    messages: &mut impl Iterator<Item = Message<'a>>,
+    messages: &mut impl Iterator<Item = LaneMessage<'a>>,
 ) -> bool {
     for (at, lane) in lanes.iter_mut().enumerate().filter(|(at, _)| ended & 1 << at != 0) {
-        let Some(Message { place, digest_size, bytes }) = messages.next() else {
+        let Some(LaneMessage { place, digest_size, bytes }) = messages.next() else {
             lane.place = None;
             continue;
         };

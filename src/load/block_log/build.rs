@@ -6,7 +6,7 @@ use crate::blocks::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::block_log::block_error::BlockError;
-use crate::load::block_log::transactions::{Finder, Found};
+use crate::load::block_log::transactions::{Finder, RangeTransactions};
 use crate::load::built::{RangeDone, Tally};
 use crate::load::sink::Sink;
 use crate::report::BlockRef;
@@ -91,7 +91,7 @@ impl<'a> RangeBuilder<'a> {
         }
         let Self { chain, blocks, ids, finder, first, last, payload, .. } = self;
         let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
-        let Found { transactions, unknown_operations, extents } =
+        let RangeTransactions { transactions, unknown_operations, extents } =
             finder.map(Finder::finish).transpose()?.unwrap_or_default();
         let (blocks, ids) = (blocks.finish()?, ids.finish()?);
         Ok(Some(RangeDone {

@@ -28,7 +28,7 @@ use crate::report::PartitionPlan;
 use crate::schema::{PLACE, TRANSACTIONS};
 use crate::sort::borders::{Borders, slice_bits};
 use crate::sort::pieces::PartitionBuffers;
-use crate::sort::router::Group;
+use crate::sort::router::PartitionGroup;
 use crate::sort::shard::Shard;
 use crate::sort::spill::{Extent, Spill};
 use crate::source::block_log::{Log, LogProblem, Lookup};
@@ -72,7 +72,7 @@ struct Known {
 
 /// The transactions of a range.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct RangeTransactions {
     pub transactions: Content,
     pub unknown_operations: u64,
     pub extents: Vec<(u32, Extent)>,
@@ -154,7 +154,7 @@ impl<'a> Transactions<'a> {
                         let first = (group * together) as u32;
                         if !job.resumed.is_built(first) {
                             let borders = Borders::within(&[], Shard::default(), (first, index.plan.bits), bits);
-                            let group = Group { partitions: first..first + together as u32, borders };
+                            let group = PartitionGroup { partitions: first..first + together as u32, borders };
                             let built = self.build_group(index, &group, sinks, gathered.as_ref())?;
                             done.lock().add(&built);
                         }
@@ -170,12 +170,12 @@ impl<'a> Transactions<'a> {
     fn build_group(
         &self,
         index: &Index<'_>,
-        group: &Group,
+        group: &PartitionGroup,
         sinks: &Sinks<'_>,
         gathered: Option<&SharedBatch>,
     ) -> Result<FamilyDone> {
         let job = self.job;
-        let Group { partitions, borders } = group;
+        let PartitionGroup { partitions, borders } = group;
         let mut sink = sinks.sink(TRANSACTIONS, borders.clone(), gathered)?;
         let memory = usize::try_from(index.plan.sort_bytes).unwrap_or(usize::MAX);
         let mut before = Content::default();
@@ -306,7 +306,7 @@ impl Finder<'_> {
     ///
     /// # Panics
     /// If a block has not been checked.
-    pub fn finish(mut self) -> Result<Found> {
+    pub fn finish(mut self) -> Result<RangeTransactions> {
         assert!(self.batch.as_ref().is_none_or(SteemBatch::is_empty), "the caller flushes");
         let mut extents = Vec::new();
         if let (Some(index), Some(pieces)) = (&self.all.index, &mut self.pieces) {
@@ -322,6 +322,6 @@ impl Finder<'_> {
             }
         }
         let Self { found: transactions, unknown_operations, .. } = self;
-        Ok(Found { transactions, unknown_operations, extents })
+        Ok(RangeTransactions { transactions, unknown_operations, extents })
     }
 }

@@ -21,9 +21,9 @@ use crate::parallel::{self, MemoryLimit};
 use crate::report::SortPlan;
 use crate::rocks::SstOptions;
 use crate::sort::borders::Borders;
-use crate::sort::entries::{BlockArena, Entry as SortEntry};
+use crate::sort::entries::{BlockArena, SortEntry};
 use crate::sort::key::Record;
-use crate::sort::router::{Group, Router};
+use crate::sort::router::{PartitionGroup, Router};
 use crate::sort::runs::Runs;
 use crate::sort::spill::{Extent, Spill};
 use crate::source::car::chunk::{ChunkBytes, prefetch_ahead};
@@ -94,7 +94,7 @@ pub(super) fn build(job: &Job<'_>, sort: &SortPlan, sst: &SstOptions, blocks: &R
 }
 
 /// Groups of partitions with blocks that an earlier run has not built. One worker builds a group at a time.
-fn groups(job: &Job<'_>, blocks: &ReadBlocks) -> Vec<Group> {
+fn groups(job: &Job<'_>, blocks: &ReadBlocks) -> Vec<PartitionGroup> {
     let has_blocks = |partition: u32| match &blocks.stored {
         StoredBlocks::Memory { entries, .. } => entries.get(partition as usize).is_some_and(|found| found.len() > 0),
         StoredBlocks::Spilled(spill) => spill.extent(partition).bytes > 0,
@@ -124,7 +124,7 @@ impl Builder<'_> {
     /// more workers build at the same time than have room for it.
     fn build_within_limit(
         &self,
-        group: &Group,
+        group: &PartitionGroup,
         stored: &StoredBlocks,
         spare: &mut Option<Buffer>,
     ) -> Result<FamilyDone> {
@@ -168,8 +168,8 @@ impl Builder<'_> {
         WORKER_FIXED + copies + if whole <= in_memory { whole } else { outside + largest }
     }
 
-    fn build(&self, group: &Group, stored: &StoredBlocks, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
-        let Group { partitions, borders } = group;
+    fn build(&self, group: &PartitionGroup, stored: &StoredBlocks, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
+        let PartitionGroup { partitions, borders } = group;
         let mut output = Output::new(self, borders.clone());
         for partition in partitions.clone() {
             self.check_cancelled()?;

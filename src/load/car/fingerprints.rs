@@ -55,7 +55,7 @@ pub(super) struct FingerprintWriter<'a> {
 
 /// The sum of the entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Sum {
+pub(super) struct FingerprintSum {
     /// All blocks, each time they were read.
     pub read: Content,
     /// Distinct records.
@@ -92,15 +92,15 @@ impl Fingerprints {
     }
 
     /// Adds everything up, when all writers are finished. Each thread sorts within `memory` bytes.
-    pub fn sum(&self, memory: usize) -> Result<Sum> {
+    pub fn sum(&self, memory: usize) -> Result<FingerprintSum> {
         (0..self.spill.partitions())
             .into_par_iter()
             .map(|partition| self.sum_of(partition, memory))
-            .try_reduce(Sum::default, |a, b| Ok(a.and(b)))
+            .try_reduce(FingerprintSum::default, |a, b| Ok(a.and(b)))
     }
 
-    fn sum_of(&self, partition: u32, memory: usize) -> Result<Sum> {
-        let mut sum = Sum::default();
+    fn sum_of(&self, partition: u32, memory: usize) -> Result<FingerprintSum> {
+        let mut sum = FingerprintSum::default();
         let mut previous = None;
         let numbers = |entry: [u128; 2]| entry.map(u128::from_le);
         self.spill.for_each_sorted(partition, KEY, memory, numbers, |entry| {
@@ -148,7 +148,7 @@ impl FingerprintWriter<'_> {
     }
 }
 
-impl Sum {
+impl FingerprintSum {
     fn and(mut self, other: Self) -> Self {
         self.read.merge(other.read);
         self.records.merge(other.records);
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn sum_of(expected: u64, records: &[(u8, u8)]) -> Sum {
+    fn sum_of(expected: u64, records: &[(u8, u8)]) -> FingerprintSum {
         let dir = tempfile::tempdir().expect("a directory");
         let fingerprints = Fingerprints::new(dir.path(), Some(expected));
         for half in records.chunks(records.len().div_ceil(2).max(1)) {

@@ -14,7 +14,7 @@ use crate::hash::content_digest::Content;
 use crate::load::car::blocks::{BlockReader, conflict};
 use crate::load::car::counts::Counts;
 use crate::load::car::f3;
-use crate::load::car::fingerprints::{FingerprintWriter, Fingerprints, Sum, key_hash};
+use crate::load::car::fingerprints::{FingerprintSum, FingerprintWriter, Fingerprints, key_hash};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, check_content, compact, memtable_report, watched};
 use crate::load::context::{Job, Loaded, with_repeats};
@@ -86,7 +86,7 @@ fn check(
     written: &Written,
     fingerprints: &Fingerprints,
     known: Option<&ExistingRecords>,
-) -> Result<Sum> {
+) -> Result<FingerprintSum> {
     let Job { options, progress, target, .. } = *job;
     let family = &options.column_family;
     progress.begin(Phase::Check, known.is_none().then_some(written.payload));

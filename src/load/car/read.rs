@@ -14,7 +14,7 @@ use crate::load::car::counts::Counts;
 use crate::load::car::partition_setup::{learn_router, prepare_spill};
 use crate::load::car::resume_source::{another_source, check_whole, resume_reads, skip};
 use crate::load::car::stored_blocks::{StoredBlocks, WorkerBlocks};
-use crate::load::checkpoint::{self, Clock};
+use crate::load::checkpoint::{self, CheckpointClock};
 use crate::load::context::Job;
 use crate::load::journal::{Checkpoint, Entry, PartitionCheckpoint, SourceDelta};
 use crate::load::options::PlanChoice;
@@ -26,7 +26,7 @@ use crate::os::mmap::MAX_MAPS;
 use crate::parallel::{self, MemoryLimit, MemoryShare, Pull};
 use crate::progress::Event;
 use crate::report::SortPlan;
-use crate::sort::entries::Entry as SortEntry;
+use crate::sort::entries::SortEntry;
 use crate::sort::marks::source_at;
 use crate::sort::pieces::PartitionBuffers;
 use crate::sort::references::Reference;
@@ -82,7 +82,7 @@ struct Source {
     chunks: Chunks,
     /// The chunk that the router learned from, until a worker takes it.
     first: Option<Chunk>,
-    clock: Clock,
+    clock: CheckpointClock,
     /// The first source that the journal does not have to its end.
     noted: u32,
 }
@@ -126,7 +126,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     if spill.is_direct() && spilling {
         chunks.start_readers()?;
     }
-    let clock = Clock::new(chunks.taken() - first_bytes, by_bytes.then(|| router.partitions()));
+    let clock = CheckpointClock::new(chunks.taken() - first_bytes, by_bytes.then(|| router.partitions()));
     let clock = if sources.has_remote() { clock.for_network(plan.expected_bytes) } else { clock };
     let piece_bytes = planner::piece_bytes_for(plan, sort, router.partitions());
     let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));

@@ -6,9 +6,9 @@ use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
 use crate::os::buffer::{Buffer, Slab};
-use crate::sort::entries::{BlockArena, Entry, Unsorted};
+use crate::sort::entries::{BlockArena, SortEntry, Unsorted};
 use crate::sort::key::KeyLayout;
-use crate::sort::marks::{Mark, add_mark};
+use crate::sort::marks::{SourceMark, add_mark};
 use crate::sort::router::{Route, Router};
 use crate::sort::spill::{Spill, no_partition};
 use crate::source::car::chunk::{Chunk, ChunkBytes};
@@ -49,7 +49,7 @@ impl StoredBlocks {
         for worker in workers {
             contents.iter_mut().zip(&worker.contents).for_each(|(all, mine)| all.merge(*mine));
             for HeldChunk { index, source, bytes } in worker.chunks {
-                arena.insert(index, bytes, vec![Mark { at: 0, source }]);
+                arena.insert(index, bytes, vec![SourceMark { at: 0, source }]);
             }
             let (workers, number) = (worker.workers, worker.number);
             let found = worker.entries.into_iter().zip(worker.copies);
@@ -77,7 +77,7 @@ struct HeldChunk {
 struct Piece {
     buffer: Buffer,
     len: usize,
-    marks: Vec<Mark>,
+    marks: Vec<SourceMark>,
 }
 
 impl Piece {
@@ -112,7 +112,7 @@ impl Piece {
         Ok((nth, at as u32))
     }
 
-    fn into_bytes(self) -> (ChunkBytes, Vec<Mark>) {
+    fn into_bytes(self) -> (ChunkBytes, Vec<SourceMark>) {
         let Self { buffer, len, marks } = self;
         (ChunkBytes::Read { buffer, len }, marks)
     }
@@ -120,7 +120,7 @@ impl Piece {
 
 /// The blocks in memory of one worker.
 pub(super) struct WorkerBlocks {
-    entries: Vec<Vec<Entry>>,
+    entries: Vec<Vec<SortEntry>>,
     /// For each partition, the verified records.
     contents: Vec<Content>,
     chunks: Vec<HeldChunk>,
@@ -172,7 +172,7 @@ impl WorkerBlocks {
             }
             None => (chunk.index, block.section.start as u32),
         };
-        entries.push(Entry::new(route.prefix, index, start));
+        entries.push(SortEntry::new(route.prefix, index, start));
         content.add(digest);
         Ok(())
     }
@@ -194,11 +194,11 @@ impl WorkerBlocks {
     }
 
     /// Takes the verified records and their sections, with the marks of their sources.
-    pub fn take(&mut self) -> (Content, impl Iterator<Item = (ChunkBytes, Vec<Mark>)> + use<>) {
+    pub fn take(&mut self) -> (Content, impl Iterator<Item = (ChunkBytes, Vec<SourceMark>)> + use<>) {
         let content = self.content();
         let none = Self::new(0, (self.number, self.workers), self.room);
         let Self { chunks, copies, .. } = std::mem::replace(self, none);
-        let chunks = chunks.into_iter().map(|held| (held.bytes, vec![Mark { at: 0, source: held.source }]));
+        let chunks = chunks.into_iter().map(|held| (held.bytes, vec![SourceMark { at: 0, source: held.source }]));
         (content, chunks.chain(copies.into_iter().flatten().map(Piece::into_bytes)))
     }
 }

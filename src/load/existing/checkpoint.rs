@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::existing::Existing;
 use crate::load::existing::checkpoint_files::{
-    Kind, check_whole, copy, files, is_whole, link, newest_manifest, opens, put,
+    FileKind, check_whole, copy, files, is_whole, link, newest_manifest, opens, put,
 };
 use crate::load::journal::{DatabaseState, Entry, Journal, ResumedState};
 use crate::load::target::{SUMS, Target};
@@ -158,12 +158,12 @@ impl Existing<'_> {
         for (name, kind) in files(db)? {
             let (from, to) = (db.join(&name), making.join(&name));
             let sum = match kind {
-                Kind::Data => {
+                FileKind::Data => {
                     link(&from, &to)?;
                     to.metadata().map_err(Error::io("look at", &to))?.len()
                 }
-                Kind::Small => copy(&from, &to)?,
-                Kind::Scrap => continue,
+                FileKind::Small => copy(&from, &to)?,
+                FileKind::Scrap => continue,
             };
             sums.push_str(&format!("{sum:016x} {name}\n"));
         }
@@ -244,8 +244,8 @@ impl Existing<'_> {
         for (name, kind) in &kept {
             let (from, to) = (checkpoint.join(name), db.join(name));
             match kind {
-                Kind::Data if to.exists() => {}
-                Kind::Data => link(&from, &to)?,
+                FileKind::Data if to.exists() => {}
+                FileKind::Data => link(&from, &to)?,
                 _ if name == "CURRENT" => {}
                 _ => put(&from, &to)?,
             }
@@ -255,7 +255,7 @@ impl Existing<'_> {
         let later: Vec<_> = files(db)?.into_iter().filter(|(name, _)| !names.contains(name.as_str())).collect();
         // RocksDB would replay a later WAL.
         let (wal, rest): (Vec<_>, Vec<_>) = later.into_iter().partition(|(name, _)| name.ends_with(".log"));
-        let delete = |(name, _): &(String, Kind)| {
+        let delete = |(name, _): &(String, FileKind)| {
             let path = db.join(name);
             match std::fs::remove_file(&path) {
                 // A temporary file of a run that died: this restore has renamed one of the same name.

@@ -19,7 +19,7 @@ const PIECE: usize = 256 << 10;
 
 /// The kind of a database's file, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     /// Never changed once it is written: a link keeps it.
     Data,
     /// Appended to or replaced: a copy keeps it.
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Scrap,
 }
 
-impl Kind {
+impl FileKind {
     /// `None` for foreign files, and for RocksDB's lock and its own log.
     fn of(name: &str) -> Option<Self> {
         if name.ends_with(UNFINISHED) {
@@ -63,11 +63,11 @@ pub(super) fn newest_manifest(dir: &Path) -> Result<Option<String>> {
 }
 
 /// The files in a database's directory that are part of it.
-pub(super) fn files(dir: &Path) -> Result<Vec<(String, Kind)>> {
+pub(super) fn files(dir: &Path) -> Result<Vec<(String, FileKind)>> {
     let mut found = Vec::new();
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {
         let name = entry.map_err(Error::io("list", dir))?.file_name();
-        found.extend(name.to_str().and_then(|name| Some((name.to_owned(), Kind::of(name)?))));
+        found.extend(name.to_str().and_then(|name| Some((name.to_owned(), FileKind::of(name)?))));
     }
     Ok(found)
 }
@@ -88,10 +88,10 @@ pub(super) fn is_whole(checkpoint: &Path) -> bool {
         let is_right = |line: &str| {
             let (sum, name) = line.split_once(' ')?;
             let path = checkpoint.join(name);
-            let found = match Kind::of(name)? {
-                Kind::Data => path.metadata().ok()?.len(),
-                Kind::Small => copy_to(&path, std::io::sink()).ok()?,
-                Kind::Scrap => return None,
+            let found = match FileKind::of(name)? {
+                FileKind::Data => path.metadata().ok()?.len(),
+                FileKind::Small => copy_to(&path, std::io::sink()).ok()?,
+                FileKind::Scrap => return None,
             };
             (u64::from_str_radix(sum, 16) == Ok(found)).then_some(())
         };
@@ -144,16 +144,16 @@ mod tests {
     #[test]
     fn only_what_rocksdb_needs_is_kept_and_only_such_files_are_deleted() {
         for (name, kind) in [
-            ("000012.sst", Some(Kind::Data)),
-            ("000013.blob", Some(Kind::Data)),
-            ("000014.log", Some(Kind::Small)),
-            ("MANIFEST-000005", Some(Kind::Small)),
-            ("OPTIONS-000007", Some(Kind::Small)),
-            ("CURRENT", Some(Kind::Small)),
-            ("IDENTITY", Some(Kind::Small)),
-            ("BEDLOAD.json", Some(Kind::Small)),
-            ("000020.dbtmp", Some(Kind::Scrap)),
-            ("CURRENT.bedload", Some(Kind::Scrap)),
+            ("000012.sst", Some(FileKind::Data)),
+            ("000013.blob", Some(FileKind::Data)),
+            ("000014.log", Some(FileKind::Small)),
+            ("MANIFEST-000005", Some(FileKind::Small)),
+            ("OPTIONS-000007", Some(FileKind::Small)),
+            ("CURRENT", Some(FileKind::Small)),
+            ("IDENTITY", Some(FileKind::Small)),
+            ("BEDLOAD.json", Some(FileKind::Small)),
+            ("000020.dbtmp", Some(FileKind::Scrap)),
+            ("CURRENT.bedload", Some(FileKind::Scrap)),
             ("LOCK", None),
             ("LOG", None),
             ("LOG.old.17", None),
@@ -162,7 +162,7 @@ mod tests {
             (".sst", None),
             ("README", None),
         ] {
-            assert_eq!(Kind::of(name), kind, "{name}");
+            assert_eq!(FileKind::of(name), kind, "{name}");
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
 use crate::load::journal::DatabaseState;
 use crate::load::source_identity::Inode;
-use crate::sort::marks::Mark;
+use crate::sort::marks::SourceMark;
 use crate::sort::router::{ClassCounts, Router};
 use crate::sort::spill::Extent;
 use crate::source::car::chunks::Chunks;
@@ -95,7 +95,7 @@ pub(in crate::load) struct SourceDelta {
     pub sources: Vec<SourceRead>,
     /// Marks of partitions, each where another source begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<(u32, Mark)>,
+    pub marks: Vec<(u32, SourceMark)>,
 }
 
 /// How far the source has been read.

@@ -7,7 +7,7 @@ use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
 use crate::load::journal::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint, SourceDelta};
 use crate::load::source_identity::Inode;
-use crate::sort::marks::Mark;
+use crate::sort::marks::SourceMark;
 use crate::sort::router::Router;
 use crate::sort::spill::Extent;
 use crate::source::car::sources::SourceRead;
@@ -60,7 +60,7 @@ pub(in crate::load) struct ResumedCar {
     /// The sources that were read.
     pub sources: Vec<SourceRead>,
     /// Marks of partitions, each where another source begins.
-    pub marks: Vec<(u32, Mark)>,
+    pub marks: Vec<(u32, SourceMark)>,
     /// The last durable checkpoint, and the extents of the partitions at it.
     pub read: Option<(Checkpoint, Vec<(u32, Extent)>)>,
     /// Bytes of null padding, if the source was read to its end.
