@@ -15,7 +15,6 @@ use super::snapshot::{BenchSnapshot, absolute};
 use super::store::ResultStore;
 use crate::error::{Error, Result};
 use crate::preset::Preset;
-use crate::progress::Silent;
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, Run, Setup, SnapshotInfo, Variant};
 use crate::source::remote::take_secrets;
 use crate::text::size::counted;
@@ -23,32 +22,20 @@ use crate::text::size::counted;
 /// Receives the progress of a comparison.
 pub trait BenchObserver {
     /// A run begins.
-    fn begins(&self, step: &Step) {
-        let _ = step;
-    }
+    fn begins(&self, step: &Step);
 
     /// A part of the run begins; `action` is one word.
-    fn does(&self, action: &'static str) {
-        let _ = action;
-    }
+    fn does(&self, action: &'static str);
 
     /// The download of the snapshot has received `received` of `bytes`.
-    fn fetches(&self, received: u64, bytes: u64) {
-        let _ = (received, bytes);
-    }
+    fn fetches(&self, received: u64, bytes: u64);
 
     /// A run has ended.
-    fn ends(&self, run: &Run) {
-        let _ = run;
-    }
+    fn ends(&self, run: &Run);
 
     /// A note for the user.
-    fn note(&self, text: &str) {
-        let _ = text;
-    }
+    fn note(&self, text: &str);
 }
-
-impl BenchObserver for Silent {}
 
 /// A run that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
