@@ -30,7 +30,7 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_ERRORS: u64 = 64 << 10;
 
 /// A process to run.
-pub(super) struct Job<'a> {
+pub(super) struct ChildJob<'a> {
     pub program: &'a Path,
     pub words: Vec<OsString>,
     /// The directory of its output, `name.out` and `name.err`.
@@ -59,7 +59,7 @@ impl Ended {
 ///
 /// # Errors
 /// [`Error::Io`]: it does not start; [`Error::Interrupted`]: the caller cancelled it, and it has ended.
-pub(super) fn run(job: &Job<'_>) -> Result<Ended> {
+pub(super) fn run(job: &ChildJob<'_>) -> Result<Ended> {
     let (output, errors) = (job.dir.join(format!("{}.out", job.name)), job.dir.join(format!("{}.err", job.name)));
     let create = |path: &PathBuf| File::create(path).map_err(Error::io("create", path));
     let mut command = Command::new(job.program);
@@ -222,7 +222,7 @@ mod tests {
     fn shell(script: &str, stop: &CancellationToken) -> Result<Ended> {
         let dir = tempfile::tempdir().expect("a folder");
         let words = ["-c".into(), script.into()].to_vec();
-        run(&Job { program: Path::new("/bin/sh"), words, dir: dir.path(), name: "sh", stop })
+        run(&ChildJob { program: Path::new("/bin/sh"), words, dir: dir.path(), name: "sh", stop })
     }
 
     #[test]
@@ -257,7 +257,8 @@ mod tests {
     fn missing_program_is_an_error() {
         let dir = tempfile::tempdir().expect("a folder");
         let stop = CancellationToken::default();
-        let job = Job { program: Path::new("/no/such"), words: Vec::new(), dir: dir.path(), name: "x", stop: &stop };
+        let job =
+            ChildJob { program: Path::new("/no/such"), words: Vec::new(), dir: dir.path(), name: "x", stop: &stop };
         let Err(error) = run(&job) else { panic!("it started") };
         assert_eq!(error.to_string(), "start /no/such");
     }

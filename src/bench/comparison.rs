@@ -8,14 +8,13 @@ use super::figures::figures;
 use super::machine::machine;
 use super::matrix;
 use super::options::BenchOptions;
-use super::pace::Pace;
+use super::pace::RunPace;
 use super::runner::{Runner, Turn, WorkDir};
 use super::schedule;
-use super::snapshot::{Snapshot, absolute};
-use super::store::Store;
+use super::snapshot::{BenchSnapshot, absolute};
+use super::store::ResultStore;
 use crate::error::{Error, Result};
 use crate::preset::Preset;
-use crate::progress::Silent;
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, Run, Setup, SnapshotInfo, Variant};
 use crate::source::remote::take_secrets;
 use crate::text::size::counted;
@@ -23,32 +22,20 @@ use crate::text::size::counted;
 /// Receives the progress of a comparison.
 pub trait BenchObserver {
     /// A run begins.
-    fn begins(&self, step: &Step) {
-        let _ = step;
-    }
+    fn begins(&self, step: &Step);
 
     /// A part of the run begins; `action` is one word.
-    fn does(&self, action: &'static str) {
-        let _ = action;
-    }
+    fn does(&self, action: &'static str);
 
     /// The download of the snapshot has received `received` of `bytes`.
-    fn fetches(&self, received: u64, bytes: u64) {
-        let _ = (received, bytes);
-    }
+    fn fetches(&self, received: u64, bytes: u64);
 
     /// A run has ended.
-    fn ends(&self, run: &Run) {
-        let _ = run;
-    }
+    fn ends(&self, run: &Run);
 
     /// A note for the user.
-    fn note(&self, text: &str) {
-        let _ = text;
-    }
+    fn note(&self, text: &str);
 }
-
-impl BenchObserver for Silent {}
 
 /// A run that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +68,7 @@ pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<Ben
 }
 
 /// Checks the options before anything is written; returns them without secrets, with the variants and the snapshot.
-pub(super) fn prepare(options: &BenchOptions) -> Result<(BenchOptions, Vec<Variant>, Snapshot)> {
+pub(super) fn prepare(options: &BenchOptions) -> Result<(BenchOptions, Vec<Variant>, BenchSnapshot)> {
     let mut options = options.clone();
     take_secrets(&mut options.source, &mut options.network);
     let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
@@ -90,7 +77,7 @@ pub(super) fn prepare(options: &BenchOptions) -> Result<(BenchOptions, Vec<Varia
     if options.runs == 0 {
         return Err(Error::Usage { reason: "no rounds, no results".into(), hint: "give --runs 3 or more".into() });
     }
-    let snapshot = Snapshot::probe(&options.source, &options.network)?;
+    let snapshot = BenchSnapshot::probe(&options.source, &options.network)?;
     Ok((options, variants, snapshot))
 }
 
@@ -98,10 +85,10 @@ pub(super) fn prepare(options: &BenchOptions) -> Result<(BenchOptions, Vec<Varia
 pub(super) fn compare(
     options: &BenchOptions,
     variants: Vec<Variant>,
-    snapshot: &mut Snapshot,
+    snapshot: &mut BenchSnapshot,
     observer: &dyn BenchObserver,
 ) -> Result<BenchReport> {
-    let (mut store, runs) = Store::open(&options.out, &identity(options, &variants, snapshot)?)?;
+    let (mut store, runs) = ResultStore::open(&options.out, &identity(options, &variants, snapshot)?)?;
     let dir = options.dir.as_deref().unwrap_or(&options.out);
     let work_dir = WorkDir::take(dir)?;
     let plan = plan(options, &variants);
@@ -139,7 +126,7 @@ pub(super) fn compare(
 
     let start = Instant::now();
     let budget = || options.budget.map(|budget| budget.saturating_sub(start.elapsed()));
-    let mut pace = Pace::default();
+    let mut pace = RunPace::default();
     for (done, (index, (name, turn))) in todo.iter().enumerate() {
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
@@ -219,7 +206,7 @@ fn plan(options: &BenchOptions, variants: &[Variant]) -> Vec<(String, Turn)> {
 }
 
 /// Returns the identity of a comparison: everything but the number of rounds.
-fn identity(options: &BenchOptions, variants: &[Variant], snapshot: &Snapshot) -> Result<Map<String, Value>> {
+fn identity(options: &BenchOptions, variants: &[Variant], snapshot: &BenchSnapshot) -> Result<Map<String, Value>> {
     let variants = variants.iter().map(|variant| {
         let digest = text_digest(&Preset::find(&variant.preset)?.all_text());
         let Variant { name, set, arguments, .. } = variant;

@@ -1,16 +1,16 @@
 //! Computes figures from runs: medians, and ratios of runs of the same round.
 
 use super::recommendation::recommend;
-use crate::report::bench::{COPY, Comparison, Figures, METRICS, Run, VariantFigures, metric};
+use crate::report::bench::{BenchFigures, COPY, METRICS, Run, VariantFigures, VariantRatios, metric};
 use crate::report::statistics::spread;
 
 /// Computes the figures of `variants` from the successful runs that count. `margin` is the share by which a variant may be
 /// slower than another one and still be recommended.
-pub fn figures(variants: &[String], reference: &str, margin: f64, runs: &[Run]) -> Figures {
+pub fn figures(variants: &[String], reference: &str, margin: f64, runs: &[Run]) -> BenchFigures {
     let all: Vec<VariantFigures> = variants.iter().map(|variant| of_variant(variant, reference, runs)).collect();
     let copy = metric("wall_seconds").and_then(|wall| spread(&wall.values(runs, COPY)));
     let recommendation = recommend(&all, runs, margin);
-    Figures { reference: reference.to_owned(), margin, copy, variants: all, recommendation }
+    BenchFigures { reference: reference.to_owned(), margin, copy, variants: all, recommendation }
 }
 
 fn of_variant(variant: &str, reference: &str, runs: &[Run]) -> VariantFigures {
@@ -35,7 +35,7 @@ fn of_variant(variant: &str, reference: &str, runs: &[Run]) -> VariantFigures {
             .filter_map(|it| Some((it.key.to_owned(), spread(&it.values(runs, variant))?)))
             .collect(),
         to_reference: (variant != reference)
-            .then(|| Comparison { against: reference.to_owned(), ratios: ratios(reference) }),
+            .then(|| VariantRatios { against: reference.to_owned(), ratios: ratios(reference) }),
         to_copy: metric("wall_seconds").and_then(|wall| wall.ratio(runs, variant, COPY)),
     }
 }

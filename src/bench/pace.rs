@@ -7,9 +7,9 @@ use crate::report::bench::COPY;
 
 /// The duration of the last run of each variant.
 #[derive(Debug, Default)]
-pub(super) struct Pace(BTreeMap<String, Duration>);
+pub(super) struct RunPace(BTreeMap<String, Duration>);
 
-impl Pace {
+impl RunPace {
     /// Records the duration of a run.
     pub fn note(&mut self, variant: &str, time: Duration) {
         self.0.insert(variant.to_owned(), time);
@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn unknown_runs_take_the_mean_of_imports() {
         let seconds = Duration::from_secs;
-        let mut pace = Pace::default();
+        let mut pace = RunPace::default();
         assert_eq!(pace.expected("a"), None);
         pace.note(COPY, seconds(1));
         assert_eq!(pace.expected("a"), None, "a copy is no import");

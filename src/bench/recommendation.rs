@@ -218,29 +218,17 @@ mod tests {
     use super::super::testing::{failed, run};
     use super::*;
 
-    const MARGIN: f64 = 0.05;
-
-    fn judged_with(runs: &[Run], names: &[&str], margin: f64) -> Recommendation {
+    fn judge(runs: &[Run], names: &[&str], margin: f64) -> Recommendation {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         figures(&names, &names[0], margin, runs).recommendation.expect("something ran")
     }
 
-    fn judged(runs: &[Run], names: &[&str]) -> Recommendation {
-        judged_with(runs, names, MARGIN)
-    }
-
-    fn rounds(list: &[(&str, f64, f64)]) -> Vec<Run> {
-        let noise = [1.0, 1.02, 0.99];
-        (0..3)
-            .flat_map(|round| {
-                list.iter().map(move |(name, wall, lookups)| run(name, round, wall * noise[round as usize], *lookups))
-            })
-            .collect()
-    }
-
-    /// Runs of one variant by their total seconds, of which the scan takes a quarter of a second.
-    fn totals(name: &str, lookups: f64, totals: &[f64]) -> Vec<Run> {
-        totals.iter().zip(0..).map(|(total, round)| run(name, round, total - 0.25, lookups)).collect()
+    /// Returns runs by name, lookups per second, and total seconds of each round. The scan takes a quarter of a second.
+    fn runs(variants: &[(&str, f64, &[f64])]) -> Vec<Run> {
+        let of = |(name, lookups, totals): &(&str, f64, &[f64])| {
+            totals.iter().zip(0..).map(|(total, round)| run(name, round, total - 0.25, *lookups)).collect::<Vec<_>>()
+        };
+        variants.iter().flat_map(of).collect()
     }
 
     fn decided(found: &Recommendation) -> (Decision, Option<u32>, Option<&str>) {
@@ -248,115 +236,104 @@ mod tests {
     }
 
     #[test]
-    fn fastest_variant_is_recommended() {
-        let found = judged(&rounds(&[("slow", 4.0, 900.0), ("fast", 1.0, 300.0)]), &["slow", "fast"]);
-        assert_eq!(decided(&found), (Decision::Use, None, Some("fast")));
-        assert_eq!(found.by_total.variant, "fast");
-        assert_eq!(found.reason, "the shortest total time, by more than the noise");
-        assert_eq!(found.by_reads.expect("measured").variant, "slow");
+    fn runs_determine_the_recommendation() {
+        use Decision::{NotDecided, Use};
+        let alike: [&[f64]; 2] = [&[1.25, 1.27, 1.24, 1.25, 1.26], &[1.26, 1.27, 1.25, 1.24, 1.28]];
+        for (a, b, expected, reason) in [
+            (
+                (900.0, &[4.25, 4.33, 4.21][..]),
+                (300.0, &[1.25, 1.27, 1.24][..]),
+                (Use, None, Some("b")),
+                "the shortest total time, by more than the noise",
+            ),
+            // The interval of the ratio is 0.10 to 30 or wider.
+            (
+                (300.0, &[1.0, 1.0]),
+                (9000.0, &[1.4, 2.2]),
+                (NotDecided, Some(2), None),
+                "run 2 more rounds (--runs 4); after 2 rounds `a` is the fastest by the median, but may take 0.03 to \
+                 10.06 times the total time of `b`",
+            ),
+            (
+                (300.0, alike[0]),
+                (900.0, alike[1]),
+                (Use, None, Some("b")),
+                "it is shown to take at most 5 % longer in total than any other, and to look keys up faster than `a`",
+            ),
+            (
+                (300.0, alike[0]),
+                (300.0, alike[1]),
+                (Use, None, Some("a")),
+                "the shortest median of total time; shown to take at most 5 % longer than `b`",
+            ),
+            (
+                (1.0, &[1.0]),
+                (1.0, &[4.0]),
+                (NotDecided, Some(2), None),
+                "run 2 more rounds (--runs 3); one round of `a` and `b` has no spread that shows anything",
+            ),
+            (
+                (1.0, &[1.0, 9.0, 1.0]),
+                (1.0, &[9.0, 1.0, 1.0]),
+                (NotDecided, None, None),
+                "more than 100 more rounds would be needed at this spread",
+            ),
+        ] {
+            let found = judge(&runs(&[("a", a.0, a.1), ("b", b.0, b.1)]), &["a", "b"], 0.05);
+            assert_eq!(decided(&found), expected, "{reason}");
+            assert!(found.reason.starts_with(reason), "{}", found.reason);
+            assert_eq!(found.trade_off.is_some(), found.default.is_some());
+        }
+    }
+
+    #[test]
+    fn advantages_of_others_are_described() {
+        let found = judge(
+            &runs(&[("slow", 900.0, &[4.25, 4.33, 4.21]), ("fast", 300.0, &[1.25, 1.27, 1.24])]),
+            &["slow", "fast"],
+            0.05,
+        );
+        assert_eq!(
+            (found.by_total.variant.as_str(), found.by_reads.expect("measured").variant.as_str()),
+            ("fast", "slow")
+        );
         let trade_off = "`slow` looks up 3.00 times as many keys in 3.40 times its time.";
-        assert_eq!(found.trade_off.as_deref(), Some(trade_off));
-        assert_eq!(found.caveats, Vec::<String>::new());
+        assert_eq!((found.trade_off.as_deref(), found.caveats.len()), (Some(trade_off), 0));
     }
 
     #[test]
-    fn equality_must_be_shown() {
-        // Two rounds, 0.5 and 6 times: the interval of the ratio is 0.10 to 30 or wider.
-        let mut runs = totals("a", 300.0, &[1.0, 1.0]);
-        runs.extend(totals("b", 9000.0, &[1.4, 2.2]));
-        let found = judged(&runs, &["a", "b"]);
-        let (decision, more, default) = decided(&found);
-        assert_eq!((decision, default), (Decision::NotDecided, None), "{}", found.reason);
-        assert_eq!(more, Some(2));
-        assert_eq!(found.trade_off, None);
-        assert_eq!(
-            found.reason,
-            "run 2 more rounds (--runs 4); after 2 rounds `a` is the fastest by the median, but may take 0.03 to 10.06 times the \
-             total time of `b`"
-        );
+    fn margin_decides_on_slow_imports() {
+        let uneven = runs(&[("a", 300.0, &[1.0, 1.1, 0.9, 1.0, 1.05]), ("b", 9000.0, &[2.0, 1.0, 3.0, 2.2, 2.0])]);
+        assert_ne!(judge(&uneven, &["b", "a"], 0.05).default.as_deref(), Some("b"), "its lookups do not count");
+        assert_eq!(judge(&uneven, &["b", "a"], 0.5).default.as_deref(), Some("a"));
+        let alike = runs(&[("a", 300.0, &[1.25, 1.27, 1.24]), ("b", 900.0, &[1.26, 1.27, 1.25])]);
+        assert_eq!(judge(&alike, &["a", "b"], 0.001).decision, Decision::NotDecided);
     }
 
     #[test]
-    fn fast_lookups_do_not_excuse_slow_imports() {
-        let mut runs = totals("a", 300.0, &[1.0, 1.1, 0.9, 1.0, 1.05]);
-        runs.extend(totals("b", 9000.0, &[2.0, 1.0, 3.0, 2.2, 2.0]));
-        let found = judged(&runs, &["b", "a"]);
-        assert_ne!(found.default.as_deref(), Some("b"), "{}", found.reason);
-        assert_eq!(judged_with(&runs, &["b", "a"], 0.5).default.as_deref(), Some("a"), "a wide margin decides");
-    }
-
-    #[test]
-    fn faster_lookups_decide_among_equals() {
-        let mut runs = totals("a", 300.0, &[1.25, 1.27, 1.24, 1.25, 1.26]);
-        runs.extend(totals("b", 900.0, &[1.26, 1.27, 1.25, 1.24, 1.28]));
-        let found = judged(&runs, &["a", "b"]);
-        assert_eq!(found.by_total.variant, "a");
-        assert_eq!(found.by_total.no_difference_to, ["b"]);
-        assert_eq!(decided(&found), (Decision::Use, None, Some("b")), "{}", found.reason);
-        assert_eq!(
-            found.reason,
-            "it is shown to take at most 5 % longer in total than any other, and to look keys up faster than `a`"
-        );
-        assert_eq!(found.trade_off.as_deref(), Some("nothing measured here is given up for it."));
-        let found = judged_with(&runs, &["a", "b"], 0.001);
-        assert_eq!((found.decision, found.default), (Decision::NotDecided, None), "by another margin nothing is shown");
-    }
-
-    #[test]
-    fn fastest_of_equals_is_recommended() {
-        let mut runs = totals("a", 300.0, &[1.25, 1.27, 1.24, 1.25, 1.26]);
-        runs.extend(totals("b", 300.0, &[1.26, 1.27, 1.25, 1.24, 1.28]));
-        let found = judged(&runs, &["a", "b"]);
-        assert_eq!(decided(&found), (Decision::Use, None, Some("a")));
-        assert_eq!(found.reason, "the shortest median of total time; shown to take at most 5 % longer than `b`");
-    }
-
-    #[test]
-    fn failed_variant_is_not_recommended() {
-        let mut runs = rounds(&[("a", 1.0, 1.0), ("b", 3.0, 1.0)]);
-        runs.push(failed("a", 3, "out of room"));
-        let found = judged(&runs, &["a", "b"]);
-        assert_eq!(decided(&found), (Decision::Only, None, Some("b")));
+    fn failed_and_missing_runs_prevent_a_win() {
+        let mut runs = runs(&[("a", 300.0, &[1.0, 1.1, 0.9])]);
+        let found = judge(&runs, &["a", "b"], 0.05);
+        assert_eq!(decided(&found), (Decision::NotDecided, Some(3), None));
+        assert_eq!(found.reason, "run 3 more rounds (--runs 6); `b` has no run beside one of `a` yet");
+        runs.push(failed("b", 0, "out of room"));
+        let found = judge(&runs, &["a", "b"], 0.05);
+        assert_eq!(decided(&found), (Decision::Only, None, Some("a")));
+        assert_eq!(found.reason, "no other ran without a failure");
+        assert_eq!(judge(&runs, &["a"], 0.05).reason, "nothing else was compared");
+        runs.extend([run("b", 1, 0.5, 1.0), failed("a", 3, "out of room")]);
+        runs.retain(|run| run.variant == "a" || run.failure.is_none());
+        let found = judge(&runs, &["a", "b"], 0.05);
+        assert_eq!(decided(&found), (Decision::Only, None, Some("b")), "the other one has a failed run");
         assert_eq!(found.caveats, ["`a` failed in 1 of 4 runs (import: out of room)"]);
     }
 
     #[test]
-    fn variants_without_runs_prevent_a_decision() {
-        let mut runs = totals("a", 300.0, &[1.0, 1.1, 0.9]);
-        let found = judged(&runs, &["a", "b"]);
-        assert_eq!(decided(&found), (Decision::NotDecided, Some(3), None));
-        assert_eq!(found.reason, "run 3 more rounds (--runs 6); `b` has no run beside one of `a` yet");
-        runs.extend((0..3).map(|round| failed("b", round, "out of room")));
-        let found = judged(&runs, &["a", "b"]);
-        assert_eq!(decided(&found), (Decision::Only, None, Some("a")));
-        assert_eq!(found.reason, "no other ran without a failure");
-        assert_eq!(judged(&runs, &["a"]).reason, "nothing else was compared");
-    }
-
-    #[test]
-    fn one_round_decides_nothing() {
-        let mut runs = vec![run("a", 0, 1.0, 1.0), run("b", 0, 4.0, 1.0)];
+    fn different_databases_are_reported() {
+        let mut runs = runs(&[("a", 1.0, &[1.0]), ("b", 1.0, &[4.0])]);
         runs[1].import.as_mut().expect("an import").digest = "ff".into();
-        let found = judged(&runs, &["a", "b"]);
-        assert_eq!(decided(&found), (Decision::NotDecided, Some(2), None));
-        assert_eq!(
-            found.reason,
-            "run 2 more rounds (--runs 3); one round of `a` and `b` has no spread that shows anything"
-        );
+        let found = judge(&runs, &["a", "b"], 0.05);
         assert_eq!(found.by_total.no_difference_to, ["b"]);
         assert_eq!(found.caveats, ["`a` and `b` made different databases (content digests 00 and ff)"]);
-    }
-
-    #[test]
-    fn uneven_rounds_give_no_number() {
-        let mut runs = totals("a", 1.0, &[1.0, 9.0, 1.0]);
-        runs.extend(totals("b", 1.0, &[9.0, 1.0, 1.0]));
-        let found = judged(&runs, &["a", "b"]);
-        assert_eq!(decided(&found), (Decision::NotDecided, None, None));
-        assert!(
-            found.reason.starts_with("more than 100 more rounds would be needed at this spread"),
-            "{}",
-            found.reason
-        );
     }
 }

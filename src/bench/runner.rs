@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::de::DeserializeOwned;
 
 use super::cache;
-use super::child::{self, Ended, Job};
+use super::child::{self, ChildJob, Ended};
 use super::matrix::block_cache;
 use super::options::BenchOptions;
 use super::reads::Iterated;
@@ -23,7 +23,7 @@ use crate::os::files::{create_last_dir, read_regular};
 use crate::os::private;
 use crate::progress::{Phase, Sample};
 use crate::report::bench::{
-    COPY, Failure, ImportFigures, ProcessFigures, RUN_SCHEMA, Reads, Run, ScanFigures, ScanKind, Variant,
+    COPY, ImportFigures, ProcessFigures, RUN_SCHEMA, Reads, Run, RunFailure, ScanFigures, ScanKind, Variant,
 };
 use crate::report::{ImportReport, WalkReport};
 use crate::rocks::Level;
@@ -59,9 +59,11 @@ pub(super) struct Turn {
 /// An end of a run before its last step.
 enum Stopped {
     /// A process failed, which is a result.
-    Failed(Failure),
+    Failed(RunFailure),
     Error(Error),
 }
+
+type Attempt<T> = std::result::Result<T, Stopped>;
 
 impl From<Error> for Stopped {
     fn from(error: Error) -> Self {
@@ -126,7 +128,7 @@ impl Runner<'_> {
             let step = |program, words| match self.start(Path::new(program), words, program) {
                 Ok(ended) => Ok(check("copy", ended)?.process),
                 Err(error @ Error::Interrupted { .. }) => Err(Stopped::Error(error)),
-                Err(error) => Err(Stopped::Failed(Failure {
+                Err(error) => Err(Stopped::Failed(RunFailure {
                     action: "copy".into(),
                     exit: None,
                     signal: None,
@@ -170,12 +172,7 @@ impl Runner<'_> {
     }
 
     /// Prepares the page cache, does `work`, and removes its files.
-    fn run(
-        &self,
-        variant: &str,
-        turn: Turn,
-        work: impl FnOnce(&mut Run) -> std::result::Result<(), Stopped>,
-    ) -> Result<Run> {
+    fn run(&self, variant: &str, turn: Turn, work: impl FnOnce(&mut Run) -> Attempt<()>) -> Result<Run> {
         (self.watch)("prepare");
         self.work_dir.renew()?;
         let cache = cache::prepare(self.source, self.options.cold)?;
@@ -205,7 +202,7 @@ impl Runner<'_> {
     }
 
     /// Scans the finished database.
-    fn scan(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64) -> std::result::Result<(), Stopped> {
+    fn scan(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
         if self.options.cold {
             cache::evict(db)?;
         }
@@ -238,7 +235,7 @@ impl Runner<'_> {
     }
 
     /// Looks keys up in the finished database. The first one gives the keys for all.
-    fn read(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64) -> std::result::Result<(), Stopped> {
+    fn read(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
         let keys = self.options.out.join(format!("keys-{}.txt", report.key.name()));
         if !keys.exists() {
             let draft = keys.with_extension("draft");
@@ -265,7 +262,7 @@ impl Runner<'_> {
         more: impl IntoIterator<Item = OsString>,
         name: &'static str,
         action: &str,
-    ) -> std::result::Result<Ended, Stopped> {
+    ) -> Attempt<Ended> {
         let mut words =
             vec!["bench-read".into(), "--db".into(), db.into(), "--block-cache".into(), cache.to_string().into()];
         words.extend(more);
@@ -279,12 +276,12 @@ impl Runner<'_> {
 
     fn start(&self, program: &Path, words: Vec<OsString>, name: &'static str) -> Result<Ended> {
         (self.watch)(name);
-        child::run(&Job { program, words, dir: &self.work_dir.dir, name, stop: &self.options.stop })
+        child::run(&ChildJob { program, words, dir: &self.work_dir.dir, name, stop: &self.options.stop })
     }
 }
 
 /// Returns a process that has succeeded.
-fn check(action: &str, ended: Ended) -> std::result::Result<Ended, Stopped> {
+fn check(action: &str, ended: Ended) -> Attempt<Ended> {
     if ended.succeeded() { Ok(ended) } else { Err(Stopped::Failed(failure(action, &ended))) }
 }
 
@@ -363,6 +360,25 @@ fn sum_levels<'a>(all: impl Iterator<Item = &'a Level>) -> Vec<Level> {
     levels.into_values().collect()
 }
 
+/// Returns the bytes per second over the first and the last tenth of the source; `None` if no sample is near the end of the
+/// first or the start of the last one.
+fn tenths(samples: &[Sample]) -> [Option<u64>; 2] {
+    let reading = || samples.iter().filter(|sample| sample.phase == Phase::Read);
+    let Some(total) = reading().find_map(|sample| sample.total) else { return [None, None] };
+    let before = samples.iter().take_while(|sample| sample.phase != Phase::Read).last();
+    let start = (0, before.map_or(0.0, |sample| sample.seconds));
+    let mut points: Vec<(u64, f64)> =
+        std::iter::once(start).chain(reading().map(|sample| (sample.bytes, sample.seconds))).collect();
+    points.dedup_by_key(|(bytes, _)| *bytes);
+    let reached =
+        |place: u64| points.iter().find(|(bytes, _)| *bytes >= place).filter(|(bytes, _)| *bytes <= place + total / 20);
+    let rate = |from: Option<&(u64, f64)>, to: Option<&(u64, f64)>| {
+        let ((from, begin), (to, end)) = from.zip(to)?;
+        (end > begin).then(|| (to.saturating_sub(*from) as f64 / (end - begin)) as u64)
+    };
+    [rate(points.first(), reached(total / 10)), rate(reached(total - total / 10), points.last())]
+}
+
 /// Sums the figures of two processes that ran one after the other.
 fn sum_processes(first: ProcessFigures, second: ProcessFigures) -> ProcessFigures {
     let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
@@ -381,14 +397,14 @@ fn sum_processes(first: ProcessFigures, second: ProcessFigures) -> ProcessFigure
 }
 
 /// Returns the failure of a process, with its last words on standard error.
-fn failure(action: &str, ended: &Ended) -> Failure {
+fn failure(action: &str, ended: &Ended) -> RunFailure {
     let line = |name: &str| ended.errors.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
     let otherwise = || match (ended.signal, ended.errors.trim().lines().next_back()) {
         (Some(signal), _) => format!("ended by signal {signal}"),
         (None, Some(last)) => last.to_owned(),
         _ => format!("ended with exit code {}", ended.exit.unwrap_or(-1)),
     };
-    Failure {
+    RunFailure {
         action: action.to_owned(),
         exit: ended.exit,
         signal: ended.signal,
@@ -429,6 +445,28 @@ mod tests {
         assert_eq!(slowing_down(1000, 1), (None, None));
         assert_eq!(slowing_down(1000, 4), (None, None));
         assert_eq!(tenths(&[]), (None, None));
+    }
+
+    #[test]
+    fn tenths_need_near_samples() {
+        // Each step takes one second in the first half of the source and two in the second half.
+        let samples = |total: u64, steps: u64| -> Vec<Sample> {
+            let sample = |step: u64| {
+                let (phase, total) = if step == 0 { ("plan", None) } else { ("read", Some(total)) };
+                let text = serde_json::json!({
+                    "seconds": step + step.saturating_sub(steps / 2), "phase": phase, "total": total, "blocks": 0,
+                    "bytes": total.unwrap_or(0) * step / steps, "total_blocks": null, "backlog": null,
+                });
+                serde_json::from_value(text).expect("a sample")
+            };
+            (0..=steps).map(sample).collect()
+        };
+        assert_eq!(tenths(&samples(1000, 100)), [Some(10), Some(5)]);
+        assert_eq!(tenths(&samples(33_000, 33)), [Some(1000), Some(500)], "no step is at a tenth");
+        for steps in [1, 4] {
+            assert_eq!(tenths(&samples(1000, steps)), [None, None]);
+        }
+        assert_eq!(tenths(&[]), [None, None]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ const MEMORY: u64 = 64 << 20;
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// A snapshot, and the properties that identify it without reading it.
-pub(super) struct Snapshot {
+pub(super) struct BenchSnapshot {
     path: PathBuf,
     pub bytes: u64,
     /// The newest modification time of its files, in milliseconds since 1970.
@@ -39,7 +39,7 @@ pub(super) struct Snapshot {
     downloaded: Option<(PathBuf, ScratchDir)>,
 }
 
-impl Snapshot {
+impl BenchSnapshot {
     /// Probes a snapshot and inspects its start.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ mod tests {
         let car = dir.path().join("a.car");
         crate::generate::write(&Spec::new(Profile::Mainnet, 1 << 16), &mut File::create(&car).expect("room"))
             .expect("room");
-        let probe = |path: &Path| Snapshot::probe(path, &NetworkOptions::default());
+        let probe = |path: &Path| BenchSnapshot::probe(path, &NetworkOptions::default());
         let found = probe(&car).expect("a file");
         assert_eq!(found.bytes, fs::metadata(&car).expect("there").len());
         assert!(found.modified_ms.is_some());

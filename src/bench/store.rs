@@ -26,13 +26,13 @@ pub(super) const MOST_BYTES: u64 = 64 << 20;
 const MAX_LOG: u64 = 1 << 30;
 
 /// The directory of one comparison.
-pub(super) struct Store {
+pub(super) struct ResultStore {
     dir: PathBuf,
     log: File,
     log_path: PathBuf,
 }
 
-impl Store {
+impl ResultStore {
     /// Opens the directory for the comparison with this identity, and reads the finished runs. A line that was being
     /// written at a power cut is cut off.
     ///
@@ -177,8 +177,8 @@ mod tests {
         value.as_object().expect("an object").clone()
     }
 
-    fn open(dir: &Path, presets: &str) -> Result<(Store, Vec<Run>)> {
-        Store::open(dir, &identity(serde_json::json!({ "snapshot": "a.car", "presets": presets })))
+    fn open(dir: &Path, presets: &str) -> Result<(ResultStore, Vec<Run>)> {
+        ResultStore::open(dir, &identity(serde_json::json!({ "snapshot": "a.car", "presets": presets })))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::report::OptionRow;
 use crate::report::bench::{
-    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run,
+    COPY, CacheInfo, ImportFigures, LookupTimes, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run, RunFailure,
     ScanFigures, ScanKind,
 };
 use crate::rocks::{Level, ReadCounts};
@@ -16,7 +16,7 @@ pub(crate) fn copy(round: u32, seconds: f64) -> Run {
 
 /// Returns a failed run.
 pub(crate) fn failed(variant: &str, round: u32, error: &str) -> Run {
-    let failure = Failure {
+    let failure = RunFailure {
         action: "import".into(),
         exit: Some(1),
         signal: None,

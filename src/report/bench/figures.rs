@@ -9,7 +9,7 @@ use crate::report::statistics::{Ratio, Spread};
 
 /// Ratios to one variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
+pub struct VariantRatios {
     pub against: String,
     /// By metric.
     pub ratios: BTreeMap<String, Ratio>,
@@ -27,7 +27,7 @@ pub struct VariantFigures {
     /// By metric. A metric without a value in any run is missing.
     pub metrics: BTreeMap<String, Spread>,
     /// Ratios to the reference; `null` for the reference itself.
-    pub to_reference: Option<Comparison>,
+    pub to_reference: Option<VariantRatios>,
     /// The wall time over that of the copy in the same round.
     pub to_copy: Option<Ratio>,
 }
@@ -76,7 +76,7 @@ pub struct Recommendation {
 
 /// The figures of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct BenchFigures {
     /// The variant that others are compared with.
     pub reference: String,
     /// The share by which a variant may be slower than another one and still be recommended.
@@ -89,7 +89,7 @@ pub struct Figures {
     pub recommendation: Option<Recommendation>,
 }
 
-impl Figures {
+impl BenchFigures {
     /// Returns the figures of a variant.
     pub fn of(&self, variant: &str) -> Option<&VariantFigures> {
         self.variants.iter().find(|figures| figures.variant == variant)

@@ -52,10 +52,10 @@ struct Chart<'a> {
     note: &'a str,
     /// Classes of the style sheet and their meaning.
     legend: Vec<(&'static str, &'static str)>,
-    bars: Vec<Bar<'a>>,
+    bars: Vec<ChartBar<'a>>,
 }
 
-struct Bar<'a> {
+struct ChartBar<'a> {
     name: &'a str,
     caption: String,
     /// Classes of the style sheet, and widths in percent.
@@ -128,7 +128,7 @@ fn time_chart(report: &BenchReport) -> Option<Chart<'_>> {
     let bars = all.iter().map(|(name, phases)| {
         let spent = || PHASES.iter().zip(phases).filter(|(_, seconds)| **seconds > 0.0);
         let words = spent().map(|((phase, _), seconds)| format!("{phase} {}", value(Unit::Seconds, *seconds)));
-        Bar {
+        ChartBar {
             name,
             caption: value(Unit::Seconds, phases.iter().sum()),
             pieces: spent().map(|((phase, _), seconds)| (*phase, seconds / longest * 100.0)).collect(),
@@ -151,7 +151,12 @@ fn metric_chart<'a>(report: &'a BenchReport, metric: &'static Metric) -> Option<
     let longest = all.iter().map(|(_, median)| *median).fold(0.0, f64::max);
     let bar = |(it, middle): &(&'a VariantFigures, f64)| {
         let caption = median(it, metric.key);
-        Bar { name: &it.variant, words: caption.clone(), caption, pieces: vec![("whole", middle / longest * 100.0)] }
+        ChartBar {
+            name: &it.variant,
+            words: caption.clone(),
+            caption,
+            pieces: vec![("whole", middle / longest * 100.0)],
+        }
     };
     (longest > 0.0).then(|| Chart {
         title: metric.label,

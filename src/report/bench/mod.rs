@@ -12,7 +12,7 @@ mod run;
 
 pub use compare::{CompareReport, compare, compare_rows};
 pub use csv::csv;
-pub use figures::{Comparison, Decision, Figures, Pick, Recommendation, VariantFigures};
+pub use figures::{BenchFigures, Decision, Pick, Recommendation, VariantFigures, VariantRatios};
 pub use html::html;
 pub use markdown::markdown;
 pub use metrics::{Better, METRICS, Metric, metric};
@@ -20,7 +20,7 @@ pub use phrases::{FigureTable, circumstances, figure_table, recommendation_lines
 pub(crate) use phrases::{some_of, total_key};
 pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, Setup, SnapshotInfo, Variant};
 pub use run::{
-    COPY, CacheInfo, Failure, ImportFigures, LookupTimes, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run,
+    COPY, CacheInfo, ImportFigures, LookupTimes, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run, RunFailure,
     ScanFigures, ScanKind,
 };
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::{OptionRow, Versions};
-use super::figures::Figures;
+use super::figures::BenchFigures;
 use super::run::Run;
 
 /// The version of this document. It changes if a field is removed or changes its meaning.
@@ -18,7 +18,7 @@ pub struct BenchReport {
     pub snapshot: SnapshotInfo,
     pub setup: Setup,
     pub variants: Vec<Variant>,
-    pub figures: Figures,
+    pub figures: BenchFigures,
     pub runs: Vec<Run>,
 }
 

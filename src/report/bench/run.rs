@@ -27,10 +27,10 @@ pub struct Run {
     /// The time of its start, in seconds since 1970.
     pub started_unix_seconds: u64,
     pub cache: CacheInfo,
-    pub failure: Option<Failure>,
+    pub failure: Option<RunFailure>,
     /// The kernel's figures of the process.
     pub process: Option<ProcessFigures>,
-    /// Figures from the import's report.
+    /// BenchFigures from the import's report.
     pub import: Option<ImportFigures>,
     /// The scan after the import.
     pub scan: Option<ScanFigures>,
@@ -51,7 +51,7 @@ pub struct CacheInfo {
 
 /// The failure of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct RunFailure {
     /// The step: `import`, `scan`, `reads` or `copy`.
     pub action: String,
     /// The exit code; `null` if a signal ended the process.
