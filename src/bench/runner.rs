@@ -299,7 +299,7 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
     let of_log = report.log.iter().flat_map(|log| &log.families).flat_map(|family| &family.levels);
     let of_car = report.levels.iter().filter(|_| report.log.is_none());
     let levels = sum_levels(of_car.chain(of_log));
-    let (first_tenth_bytes_per_second, last_tenth_bytes_per_second) = tenths(&reading_steps(&report.samples));
+    let [first_tenth_bytes_per_second, last_tenth_bytes_per_second] = tenths(&report.samples);
     ImportFigures {
         import_seconds: (wall - compact - check.unwrap_or(0.0)).max(0.0),
         compact_seconds: compact,
@@ -322,31 +322,6 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         options: report.options.clone(),
         rocksdb_version: report.versions.rocksdb.clone(),
     }
-}
-
-/// Returns the bytes read and the seconds since reading began, at each sample that read more than the previous one.
-fn reading_steps(samples: &[Sample]) -> Vec<(u64, f64)> {
-    let before = samples.iter().take_while(|sample| sample.phase != Phase::Read).last();
-    let begin = before.map_or(0.0, |sample| sample.seconds);
-    let mut steps: Vec<(u64, f64)> = Vec::new();
-    for sample in samples.iter().filter(|sample| sample.phase == Phase::Read) {
-        if sample.bytes > steps.last().map_or(0, |step| step.0) {
-            steps.push((sample.bytes, sample.seconds - begin));
-        }
-    }
-    steps
-}
-
-/// Returns bytes per second over the first and over the last tenth of the source; `None` if the steps are too long.
-fn tenths(steps: &[(u64, f64)]) -> (Option<u64>, Option<u64>) {
-    let Some(&end) = steps.last() else { return (None, None) };
-    let total = end.0;
-    let reached =
-        |place: u64| steps.iter().copied().find(|step| step.0 >= place).filter(|step| step.0 <= place + total / 20);
-    let rate =
-        |from: (u64, f64), to: (u64, f64)| (to.1 > from.1).then(|| ((to.0 - from.0) as f64 / (to.1 - from.1)) as u64);
-    let first = reached(total / 10).and_then(|to| rate((0, 0.0), to));
-    (first, reached(total - total / 10).and_then(|from| rate(from, end)))
 }
 
 /// Sums the levels of several column families.
@@ -422,30 +397,6 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Reads `total` bytes in equal steps: a second each in the first half, two in the second.
-    fn slowing_down(total: u64, steps: u64) -> (Option<u64>, Option<u64>) {
-        let mut seconds = 0.0;
-        let mut step = |step| {
-            seconds += if step <= steps / 2 { 1.0 } else { 2.0 };
-            (total * step / steps, seconds)
-        };
-        tenths(&(1..=steps).map(&mut step).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn slower_end_shows_in_last_tenth() {
-        assert_eq!(slowing_down(1000, 100), (Some(10), Some(5)));
-        // Steps that do not hit the tenths.
-        assert_eq!(slowing_down(33_000, 33), (Some(1000), Some(500)));
-    }
-
-    #[test]
-    fn too_few_steps_have_no_tenths() {
-        assert_eq!(slowing_down(1000, 1), (None, None));
-        assert_eq!(slowing_down(1000, 4), (None, None));
-        assert_eq!(tenths(&[]), (None, None));
-    }
 
     #[test]
     fn tenths_need_near_samples() {

@@ -189,7 +189,7 @@ fn what_was_durable_is_not_read_again() {
     case.again();
     case.dies_at("read:4");
     let last = case.journal().into_iter().rfind(|line| line["entry"] == "read").expect("a point");
-    let offset = last["mark"]["offset"].as_u64().expect("a number");
+    let offset = last["checkpoint"]["offset"].as_u64().expect("a number");
     assert!(offset >= 4 << 20, "{last}");
     let rest = case.finishes().number("/bytes_read");
     assert!(rest + offset <= whole + (1 << 20), "{rest} of {whole} bytes were read after {offset} were durable");

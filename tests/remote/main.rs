@@ -47,6 +47,6 @@ fn sha256(bytes: &[u8]) -> String {
 fn durable(place: &common::run::Place) -> (u64, u64) {
     let text = std::fs::read_to_string(place.path("db.partial/journal")).expect("a journal");
     let mut entries = text.lines().rev().filter_map(|line| serde_json::from_str::<serde_json::Value>(&line[17..]).ok());
-    let mark = entries.find_map(|entry| entry.get("mark").cloned()).expect("a durable place");
-    (mark["source"].as_u64().unwrap_or(0), mark["restart"]["packed"].as_u64().unwrap_or(0))
+    let checkpoint = entries.find_map(|entry| entry.get("checkpoint").cloned()).expect("a durable place");
+    (checkpoint["source"].as_u64().unwrap_or(0), checkpoint["restart"]["packed"].as_u64().unwrap_or(0))
 }
