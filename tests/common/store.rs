@@ -36,6 +36,8 @@ struct State {
     /// Method and name of each request.
     requests: Mutex<Vec<(String, String)>>,
     served: AtomicU64,
+    /// Number of uploads in parts, which gives each a name of its own.
+    uploads: AtomicU64,
 }
 
 /// A store of its own for a test.
@@ -52,6 +54,7 @@ impl Store {
             act: Mutex::new(Box::new(|_, _| Answer::Right)),
             requests: Mutex::default(),
             served: AtomicU64::new(0),
+            uploads: AtomicU64::new(0),
         });
         let shared = Arc::clone(&state);
         let http = Http::start(move |request, stream, _| shared.answer(request, stream));
@@ -132,7 +135,7 @@ impl State {
                 respond(stream, "200 OK", &format!("ETag: \"{part}\"\r\n"), b"")
             }
             ("POST", None) => {
-                let id = self.requests.lock().len();
+                let id = self.uploads.fetch_add(1, Ordering::Relaxed);
                 let fields = format!("<Bucket>b</Bucket><Key>k</Key><UploadId>{id}</UploadId>");
                 let body = format!("<InitiateMultipartUploadResult>{fields}</InitiateMultipartUploadResult>");
                 respond(stream, "200 OK", "", body.as_bytes())

@@ -8,14 +8,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crc_fast::{CrcAlgorithm, Digest};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::digest::block_buffer::EagerBuffer;
 use sha2::digest::consts::U64;
 
-use super::CompressionProblem;
+use super::formats::SumFunction;
+use super::problem::CompressionProblem;
 use crate::error::Error;
 
 /// Bytes between two states that are kept, and their number: readers are less than that ahead of the journal.
@@ -25,53 +25,6 @@ const BATCH: usize = 4096;
 /// The initial state of SHA-256 (FIPS 180-4, 5.3.3).
 const START: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
-
-/// A function for the checksum of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum SumFunction {
-    /// SHA-256.
-    Sha256,
-    /// CRC-64/NVME, the default of S3.
-    Crc64Nvme,
-    /// CRC-32C.
-    Crc32c,
-    /// CRC-32, as of gzip.
-    Crc32,
-}
-
-impl SumFunction {
-    /// All functions, strongest first.
-    pub(super) const ALL: [Self; 4] = [Self::Sha256, Self::Crc64Nvme, Self::Crc32c, Self::Crc32];
-
-    /// Returns the name in headers of S3, the name for people, and the bytes of a checksum.
-    pub(super) fn describe(self) -> (&'static str, &'static str, usize) {
-        match self {
-            Self::Sha256 => ("sha256", "SHA-256", 32),
-            Self::Crc64Nvme => ("crc64nvme", "CRC-64/NVME", 8),
-            Self::Crc32c => ("crc32c", "CRC-32C", 4),
-            Self::Crc32 => ("crc32", "CRC-32", 4),
-        }
-    }
-
-    /// Returns the CRC whose state is `state`, or a new one. `None` for SHA-256.
-    fn crc(self, state: Option<u64>) -> Option<Digest> {
-        let algorithm = match self {
-            Self::Sha256 => return None,
-            Self::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
-            Self::Crc32c => CrcAlgorithm::Crc32Iscsi,
-            Self::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
-        };
-        Some(state.map_or_else(|| Digest::new(algorithm), |state| Digest::new_with_init_state(algorithm, state)))
-    }
-}
-
-impl std::fmt::Display for SumFunction {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.describe().1)
-    }
-}
 
 /// The state of a checksum after `at` bytes; for SHA-256 these are whole blocks of 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@
 
 mod ahead;
 mod detect;
+mod formats;
 mod frames;
 mod gzip;
 mod hashing;
@@ -37,8 +38,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use detect::is_compressed;
+pub use formats::{Compression, SumFunction};
 pub(crate) use hashing::Expected;
-pub use hashing::SumFunction;
 pub(crate) use look::{Look, look, look_at_remote};
 #[cfg(any(test, feature = "testing"))]
 pub use open::from_reader;
@@ -51,48 +52,6 @@ pub use stream::{Extent, InputOptions};
 
 use crate::error::Result;
 use crate::source::forest;
-
-/// The compression of a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// None.
-    None,
-    /// One or more zstd frames.
-    Zstd,
-    /// Independent zstd frames with Forest's index after them.
-    ForestZstd,
-    /// xz.
-    Xz,
-    /// gzip, one or more members.
-    Gzip,
-    /// lz4 frames.
-    Lz4,
-}
-
-impl Compression {
-    /// Returns the name in reports, the name in messages, and the usual suffix of files.
-    fn describe(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::None => ("none", "plain", "car"),
-            Self::Zstd => ("zstd", "zstd", "zst"),
-            Self::ForestZstd => ("forest-zstd", "zstd", "zst"),
-            Self::Xz => ("xz", "xz", "xz"),
-            Self::Gzip => ("gzip", "gzip", "gz"),
-            Self::Lz4 => ("lz4", "lz4", "lz4"),
-        }
-    }
-
-    /// Returns the name in reports.
-    pub fn name(self) -> &'static str {
-        self.describe().0
-    }
-}
-
-impl std::fmt::Display for Compression {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.describe().1)
-    }
-}
 
 /// An opened snapshot.
 pub struct Input {

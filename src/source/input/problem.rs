@@ -1,6 +1,6 @@
 //! Problems of inputs and their compression.
 
-use super::{Compression, SumFunction};
+use super::formats::{Compression, SumFunction};
 use crate::error::Problem;
 
 /// A problem of an input or its compression. The offset of `Truncated` is the end of the input, of `TrailingData` the
