@@ -73,7 +73,10 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
 /// Calls `work` for all items on `threads` threads and returns the results in order.
 fn map_all<I: Sync, T: Send>(threads: usize, items: &[I], work: impl Fn(&I) -> Result<T> + Sync) -> Result<Vec<T>> {
     let done = parallel::for_each(threads, items.len(), Vec::new, |done, number| {
-        items.get(number).map_or(Ok(()), |item| Ok(done.push((number, work(item)?))))
+        if let Some(item) = items.get(number) {
+            done.push((number, work(item)?));
+        }
+        Ok(())
     })?;
     let mut done: Vec<_> = done.into_iter().flatten().collect();
     done.sort_by_key(|(number, _)| *number);

@@ -19,7 +19,10 @@ pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<String, Malformed> {
     match codec {
         codec::DAG_CBOR => cbor(block, &mut out, 0).filter(|rest| rest.is_empty()).map(drop),
         codec::DAG_PB => pb(block, &mut out),
-        _ => Some(bytes(block, &mut out)),
+        _ => {
+            bytes(block, &mut out);
+            Some(())
+        }
     }
     .map(|()| out)
     .ok_or(Malformed)

@@ -171,9 +171,10 @@ fn print(report: &ExportReport, to_stdout: bool, globals: &Globals) -> anyhow::R
         return output::print(report, &text, 10, globals);
     }
     // Beside a snapshot on standard output the report is narration.
-    Ok(match globals.json {
+    match globals.json {
         _ if globals.quiet && report.complete => {}
         true => writeln!(io::stderr(), "{}", shown_json(&serde_json::to_string_pretty(report)?))?,
         false => write!(io::stderr(), "{}", screen::fit(&shown(&text), 10, screen::stderr_columns()))?,
-    })
+    }
+    Ok(())
 }

@@ -332,12 +332,13 @@ impl<'a> Printer<'a> {
             }
             return Ok(writeln!(self.out, "{}", shown_json(&line.to_string()))?);
         }
-        Ok(match (form, found) {
+        match (form, found) {
             // On standard error: standard output has only blocks.
             (_, None) => not_found(key),
             (Form::Raw, Some((_, block))) => self.out.write_all(block)?,
             (Form::Hex, Some((_, block))) => writeln!(self.out, "{}", HEXLOWER.encode(block))?,
             (Form::Json, Some((found, _))) => writeln!(self.out, "{}", shown_json(&json(found)))?,
-        })
+        }
+        Ok(())
     }
 }

@@ -63,7 +63,10 @@ pub(super) fn inspect(
             let mut forward = forward.lock();
             progress.begin(Phase::Read, log.size);
             let mut counted = Counted::default();
-            let packings = read_stream(&mut forward, log, options, progress, |block| Ok(counted.add(&block)))?;
+            let packings = read_stream(&mut forward, log, options, progress, |block| {
+                counted.add(&block);
+                Ok(())
+            })?;
             report.bytes = report.bytes.or(Some(forward.consumed()));
             Some(Counted { packings, ..counted })
         }
@@ -103,7 +106,10 @@ fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: 
     for_each(options.resources.thread_count(), ranges.len(), Batch::default, |batch: &mut Batch, item| {
         let Some(range) = ranges.get(item) else { return Ok(()) };
         let mut counted = Counted::default();
-        let packings = read_range((files, range), log, options, progress, batch, |block| Ok(counted.add(&block)))?;
+        let packings = read_range((files, range), log, options, progress, batch, |block| {
+            counted.add(&block);
+            Ok(())
+        })?;
         all.lock().push(Counted { packings, ..counted });
         Ok(())
     })?;
