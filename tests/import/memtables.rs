@@ -96,7 +96,8 @@ fn required_descriptors_are_reported() {
     let blocks = some(4000);
     let place = Place::new();
     let source = place.file("x.car", &rooted(&blocks));
-    let ways: [(fn(Import) -> Import, u64); 3] =
+    type Change = fn(Import) -> Import;
+    let ways: [(Change, u64); 3] =
         [(Import::through_memtables, 50), (|run| run.args(&["--preset", "memtable"]), 32), (|run| run, 32)];
     for (way, limit) in ways {
         let done = way(import(&place, &source)).with_files(limit).run();
