@@ -91,12 +91,13 @@ fn samples_show_the_compaction_backlog() {
     assert!(backlog["level0_files"].is_u64() && backlog["pending_bytes"].is_u64(), "{compacting}");
 }
 
+type Change = fn(Import) -> Import;
+
 #[test]
 fn required_descriptors_are_reported() {
     let blocks = some(4000);
     let place = Place::new();
     let source = place.file("x.car", &rooted(&blocks));
-    type Change = fn(Import) -> Import;
     let ways: [(Change, u64); 3] =
         [(Import::through_memtables, 50), (|run| run.args(&["--preset", "memtable"]), 32), (|run| run, 32)];
     for (way, limit) in ways {

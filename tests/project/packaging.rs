@@ -4,7 +4,7 @@ use crate::{listed, read, root};
 
 /// Lines of one job of a workflow.
 fn job(workflow: &str, name: &str) -> String {
-    let text = read(&format!(".github/workflows/{workflow}.yml"));
+    let text = read(format!(".github/workflows/{workflow}.yml"));
     let (_, rest) = text.split_once(&format!("\n  {name}:\n")).unwrap_or_else(|| panic!("no job {name}"));
     rest.lines().take_while(|line| line.is_empty() || line.starts_with("   ")).map(|line| format!("{line}\n")).collect()
 }
