@@ -8,7 +8,7 @@
 //!   gzip       1f 8b 08
 //! ```
 
-use super::source::Source;
+use super::source::InputReader;
 use super::{Compression, CompressionProblem};
 use crate::error::Result;
 
@@ -62,7 +62,7 @@ pub(crate) fn is_compressed(head: &[u8]) -> bool {
 }
 
 /// Detects the compression of an input. Skippable frames at its start are skipped.
-pub(super) fn detect(source: &mut Source) -> Result<Compression> {
+pub(super) fn detect(source: &mut InputReader) -> Result<Compression> {
     if source.peek(1)?.is_empty() {
         return Err(source.bad(0, CompressionProblem::Empty));
     }
@@ -94,7 +94,7 @@ pub(super) fn detect(source: &mut Source) -> Result<Compression> {
 
 /// Moves to the next frame of `compression` (zstd or lz4), and skips skippable ones. False at the clean end of the input,
 /// or at `until`.
-pub(super) fn next_frame(source: &mut Source, compression: Compression, until: Option<u64>) -> Result<bool> {
+pub(super) fn next_frame(source: &mut InputReader, compression: Compression, until: Option<u64>) -> Result<bool> {
     loop {
         if until == Some(source.offset()) {
             return Ok(false);

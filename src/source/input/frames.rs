@@ -4,7 +4,7 @@ use std::io::{Error as IoError, Read};
 
 use super::Compression;
 use super::ahead::{Decompressor, thread_died};
-use super::source::Source;
+use super::source::InputReader;
 use crate::error::Result;
 
 /// A decoder of one frame. A read of zero bytes is the end of the frame.
@@ -12,11 +12,11 @@ pub(super) trait FrameReader: Read + Sized + Send + 'static {
     const COMPRESSION: Compression;
 
     /// Moves to the next frame. False at the clean end of the input.
-    fn find(source: &mut Source) -> Result<bool>;
-    fn begin(source: Source) -> Result<Self>;
-    fn source(&self) -> &Source;
+    fn find(source: &mut InputReader) -> Result<bool>;
+    fn begin(source: InputReader) -> Result<Self>;
+    fn source(&self) -> &InputReader;
     /// Ends the frame that began at `start`, and returns the source.
-    fn end(self, start: u64) -> Result<Source>;
+    fn end(self, start: u64) -> Result<InputReader>;
 
     /// Returns the decoder's error in words.
     fn in_words(error: IoError) -> IoError {
@@ -25,7 +25,7 @@ pub(super) trait FrameReader: Read + Sized + Send + 'static {
 }
 
 enum State<F> {
-    Between(Source),
+    Between(InputReader),
     Frame(F),
     Failed,
 }
@@ -37,7 +37,7 @@ pub(super) struct Frames<F> {
 }
 
 impl<F> Frames<F> {
-    pub fn new(source: Source) -> Self {
+    pub fn new(source: InputReader) -> Self {
         Self { state: State::Between(source), start: 0, consumed: 0 }
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::detect::{self, Magic, PROBE};
 use super::hashing::Hashing;
-use super::source::Source;
+use super::source::InputReader;
 use super::stream::{InputOptions, stream};
 use super::{Body, CompressionProblem, Input, forest, remote};
 use crate::error::{Error, Result};
@@ -62,7 +62,7 @@ fn local(
         Some(expected) => Box::new(Hashing::new(reader, name, Arc::clone(expected), None).0),
         None => reader,
     };
-    stream(Source::new(name, reader), size, tail, expected, false, options)
+    stream(InputReader::new(name, reader), size, tail, expected, false, options)
 }
 
 /// Returns the error for a failed call: a problem of the input, or else of the system.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::hashing::{self, Expected, HashState, Hashing, States, state_before};
-use super::source::Source;
+use super::source::InputReader;
 use super::stream::{Extent, decompressed, stream};
 use super::{ByteStream, Compression, CompressionProblem, Input, InputOptions, Restart, SumFunction, forest};
 use crate::error::{Error, Result};
@@ -113,13 +113,13 @@ fn source(
     at: u64,
     expected: Option<&Arc<Expected>>,
     from: Option<HashState>,
-) -> (Source, Option<States>) {
+) -> (InputReader, Option<States>) {
     match expected {
         Some(expected) => {
             let (reader, states) = Hashing::new(reader, name, Arc::clone(expected), from);
-            (Source::new(name, Box::new(reader)).starting_at(at), Some(states))
+            (InputReader::new(name, Box::new(reader)).starting_at(at), Some(states))
         }
-        None => (Source::new(name, reader).starting_at(at), None),
+        None => (InputReader::new(name, reader).starting_at(at), None),
     }
 }
 
