@@ -26,6 +26,13 @@ pub struct NetworkOptions {
     pub(crate) urls: Arc<BTreeMap<PathBuf, Secret>>,
 }
 
+impl NetworkOptions {
+    /// Returns the whole URL of a source, whose name may be its shown form.
+    pub(super) fn url_of(&self, name: &Path) -> String {
+        self.urls.get(name).map_or_else(|| name.to_string_lossy().into_owned(), |url| url.0.clone())
+    }
+}
+
 /// A text that is never printed.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Secret(pub(crate) String);
@@ -146,7 +153,7 @@ pub(crate) fn take_secrets(source: &mut PathBuf, network: &mut NetworkOptions) {
 
 /// Returns the name of a file below the URL `root`, and adds its full form to `network`.
 pub(crate) fn below(root: &Path, name: &str, network: &mut NetworkOptions) -> PathBuf {
-    let whole = network.urls.get(root).map_or_else(|| root.to_string_lossy().into_owned(), |url| url.0.clone());
+    let whole = network.url_of(root);
     let (path, rest) = whole.split_at(whole.find(['?', '#']).unwrap_or(whole.len()));
     let mut file = PathBuf::from(format!("{}/{name}{rest}", path.trim_end_matches('/')));
     take_secrets(&mut file, network);

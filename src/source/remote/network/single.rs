@@ -12,12 +12,12 @@ use twox_hash::XxHash3_64;
 
 use super::RemoteFile;
 use super::backoff::Backoff;
-use super::body::Body;
+use super::body::AnswerBody;
 use super::fault::Fault;
 
 pub(super) struct Single {
     file: Arc<RemoteFile>,
-    body: Option<Body>,
+    body: Option<AnswerBody>,
     backoff: Backoff,
     piece: Bytes,
     delivered: u64,
