@@ -41,7 +41,7 @@ pub struct IndexUse {
 }
 
 /// An index file that has agreed with the log so far.
-pub(crate) struct Index {
+pub(crate) struct LogIndex {
     file: File,
     used: IndexUse,
     /// Bytes before the first entry, and of an entry.
@@ -59,7 +59,7 @@ pub(crate) struct Indexed {
     pub id_tail: Option<[u8; 16]>,
 }
 
-impl Index {
+impl LogIndex {
     /// Opens the index beside `log`, which has the blocks `first` to `last`. `None` if there is none. The error has the
     /// reason why it is ignored.
     pub fn open(log: &Path, framing: Framing, first: u32, last: u32) -> Option<Result<Self, IndexUse>> {
