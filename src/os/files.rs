@@ -19,7 +19,6 @@ const MODE: u32 = 0o666;
 /// The suffix of an output file until it is complete.
 const PARTIAL: &str = ".partial";
 
-/// The file that every RocksDB database has.
 const CURRENT: &str = "CURRENT";
 
 /// The suffix of an import's file until it is complete.
@@ -93,7 +92,6 @@ pub(crate) fn check_parent(path: &Path) -> Result<()> {
     checked.map_err(Error::io("create", path))
 }
 
-/// Creates a directory, or accepts the existing one.
 pub(crate) fn create_last_dir(path: &Path) -> Result<()> {
     check_parent(path)?;
     match std::fs::create_dir(path) {

@@ -12,7 +12,7 @@ pub fn cpu_seconds() -> Option<f64> {
     Some((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Peak resident memory of this process, in bytes.
+/// In bytes.
 pub fn peak_rss() -> Option<u64> {
     field("/proc/self/status", "VmHWM:").map(|kib| kib * 1024)
 }

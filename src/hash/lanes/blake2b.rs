@@ -10,7 +10,7 @@ use std::arch::x86_64::{
     _mm512_storeu_si512, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-/// Bytes that one step takes in.
+/// Bytes of one step.
 const STEP: usize = 128;
 
 /// Messages that are hashed at a time.
@@ -136,7 +136,7 @@ fn prefetch_next(ahead: &mut &[u8]) {
     *ahead = later;
 }
 
-/// Gives each lane that has ended the next message. Returns whether there is anything to hash.
+/// Gives each ended lane the next message. Returns false if nothing is left to hash.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn refill<'a>(

@@ -6,10 +6,9 @@
 
 use sha2::{Digest, Sha256};
 
-/// The digest of a message.
 pub(crate) type Sum = [u8; 32];
 
-/// Bytes that one step takes in.
+/// Bytes of one step.
 #[cfg(target_arch = "x86_64")]
 const STEP: usize = 64;
 
@@ -148,7 +147,7 @@ mod avx512 {
             words[15] = _mm512_mask_mov_epi32(words[15], ends, bits[1]);
             compress(&mut state, &mut words, _mm512_cmple_epu32_mask(step, last));
         }
-        // The first eight words of each lane, and anything behind them.
+        // The first eight words of each lane, and any bytes after them.
         words[..8].copy_from_slice(&state);
         big_endian(transpose(&mut words));
         for (lane, sum) in words.iter().enumerate() {
@@ -166,7 +165,6 @@ mod avx512 {
         unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
     }
 
-    /// A step of 64 bytes.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
     fn load_whole(bytes: &[u8]) -> __m512i {
@@ -175,7 +173,7 @@ mod avx512 {
         unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
     }
 
-    /// A step of a message, or of the padding behind it: a bit, and zeros.
+    /// Loads a step of a message, or of the padding after it: a bit, and zeros.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
     fn load(message: &[u8], step: usize) -> __m512i {

@@ -54,7 +54,6 @@ pub(super) enum NextRead {
 pub(super) struct DataBounds {
     /// The end of the blocks according to the header.
     pub end: Option<u64>,
-    /// Start of the index.
     pub index_at: Option<u64>,
     /// Bytes that were read after the end.
     pub after: Vec<u8>,
@@ -62,7 +61,6 @@ pub(super) struct DataBounds {
     pub undeclared: Option<u64>,
 }
 
-/// Whole sections for a chunk.
 pub(super) struct Sections {
     /// Offset of the first one in the decompressed source.
     pub base: u64,
@@ -70,7 +68,6 @@ pub(super) struct Sections {
     pub starts: Vec<u32>,
 }
 
-/// The source that is open.
 pub(super) struct OpenCar {
     pub name: Arc<Path>,
     pub bytes: Bytes,
@@ -128,7 +125,6 @@ impl OpenCar {
         self.carry = Vec::new();
     }
 
-    /// Returns the file of a plain source.
     pub fn file(&self) -> Option<&File> {
         match &self.bytes {
             Bytes::File(reader) => Some(&reader.file),

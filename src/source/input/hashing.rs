@@ -154,6 +154,18 @@ impl Hashing {
     }
 }
 
+/// Computes the `expected` checksum, if any, of a reader that begins at the end of `from`.
+pub(super) fn hashed(
+    reader: Box<dyn Read + Send>,
+    name: &Path,
+    expected: Option<&Arc<Expected>>,
+    from: Option<HashState>,
+) -> (Box<dyn Read + Send>, Option<States>) {
+    let Some(expected) = expected else { return (reader, None) };
+    let (reader, states) = Hashing::new(reader, name, Arc::clone(expected), from);
+    (Box::new(reader), Some(states))
+}
+
 impl Read for Hashing {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(into)?;

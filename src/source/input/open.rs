@@ -10,7 +10,7 @@ use rustix::fs::{Advice, SeekFrom};
 use rustix::io::Errno;
 
 use super::detect::{self, Magic, PROBE};
-use super::hashing::Hashing;
+use super::hashing::hashed;
 use super::source::InputReader;
 use super::stream::{InputOptions, stream};
 use super::{Body, CompressionProblem, Input, forest, remote};
@@ -58,10 +58,7 @@ fn local(
 ) -> Result<Input> {
     let expected = options.checksum.as_ref().map(|wanted| remote::expected(wanted, name, options)).transpose()?;
     let expected = expected.map(Arc::new);
-    let reader = match &expected {
-        Some(expected) => Box::new(Hashing::new(reader, name, Arc::clone(expected), None).0),
-        None => reader,
-    };
+    let (reader, _) = hashed(reader, name, expected.as_ref(), None);
     stream(InputReader::new(name, reader), size, tail, expected, false, options)
 }
 

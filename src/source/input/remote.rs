@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::hashing::{self, Expected, HashState, Hashing, States, state_before};
+use super::hashing::{self, Expected, HashState, States, hashed, state_before};
 use super::source::InputReader;
 use super::stream::{Extent, decompressed, stream};
 use super::{ByteStream, Compression, CompressionProblem, Input, InputOptions, Restart, SumFunction, forest};
@@ -93,10 +93,7 @@ impl Packed {
     pub fn read(&self, memory: u64) -> Box<dyn Read + Send> {
         let (reader, gate) = self.file.read_from(0, memory);
         gate.iter().for_each(RemoteGate::open);
-        match &self.expected {
-            Some(expected) => Box::new(Hashing::new(reader, self.file.name(), Arc::clone(expected), None).0),
-            None => reader,
-        }
+        hashed(reader, self.file.name(), self.expected.as_ref(), None).0
     }
 }
 
@@ -114,13 +111,8 @@ fn source(
     expected: Option<&Arc<Expected>>,
     from: Option<HashState>,
 ) -> (InputReader, Option<States>) {
-    match expected {
-        Some(expected) => {
-            let (reader, states) = Hashing::new(reader, name, Arc::clone(expected), from);
-            (InputReader::new(name, Box::new(reader)).starting_at(at), Some(states))
-        }
-        None => (InputReader::new(name, reader).starting_at(at), None),
-    }
+    let (reader, states) = hashed(reader, name, expected, from);
+    (InputReader::new(name, reader).starting_at(at), states)
 }
 
 /// Returns the checksum of the caller, given as digits, file or URL.

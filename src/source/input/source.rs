@@ -120,7 +120,6 @@ impl InputReader {
         Ok(true)
     }
 
-    /// Skips zeros.
     pub(super) fn skip_zeros(&mut self) -> Result<()> {
         loop {
             match self.available()?.iter().take_while(|byte| **byte == 0).count() {

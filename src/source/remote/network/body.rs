@@ -81,7 +81,7 @@ mod tests {
             tokio::time::sleep(every).await;
             Some((Ok(Bytes::from(vec![0; bytes])), ()))
         });
-        let mut body = Body { stall: Duration::from_millis(100), ..Body::new(pieces.boxed()) };
+        let mut body = AnswerBody { stall: Duration::from_millis(100), ..AnswerBody::new(pieces.boxed()) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(async move {
             let until = Instant::now() + Duration::from_secs(2);

@@ -89,7 +89,7 @@ impl Client {
         Ok((name, url, client))
     }
 
-    /// A client for `url`, which messages call `shown`.
+    /// Creates a client for `url`, whose name in messages is `shown`.
     pub fn new(url: &Url, shown: &Path, network: &NetworkOptions) -> Result<Self, Error> {
         let bad = |problem: RemoteProblem| Error::bad_input(shown, None, problem);
         let client = HttpSender(http_client().map_err(bad)?);

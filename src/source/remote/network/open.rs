@@ -101,7 +101,7 @@ impl RemoteFile {
         }
     }
 
-    /// Returns the bytes received and the requests made.
+    /// Returns the number of bytes received, and of requests.
     pub fn traffic(&self) -> (u64, u64) {
         (self.net.received.load(Relaxed), self.net.requests.load(Relaxed))
     }
@@ -148,7 +148,6 @@ impl RemoteFile {
         }
     }
 
-    /// Requests the whole file from a server without ranges.
     pub(super) async fn get_all(&self) -> Result<AnswerBody, Fault> {
         let client = self.pinned.lock().clone();
         self.net.requests.fetch_add(1, Relaxed);
@@ -167,7 +166,6 @@ impl RemoteFile {
         }
     }
 
-    /// Returns the error for a fault after all tries.
     pub(super) fn failed(&self, fault: Fault) -> Error {
         error_of(&self.name, fault, &self.facts)
     }

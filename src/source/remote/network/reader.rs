@@ -81,7 +81,6 @@ pub(crate) struct Shared {
     file: Arc<RemoteFile>,
     end: u64,
     state: Mutex<State>,
-    /// Bytes have arrived for the consumer.
     came: Condvar,
     /// There may be something to do for a task.
     wake: Notify,
@@ -311,7 +310,7 @@ impl Shared {
         Ok(Duration::ZERO)
     }
 
-    /// One request for what is left of a part.
+    /// Requests the rest of a part.
     async fn attempt(&self, start: u64, len: u64, got: &mut u64) -> Result<(), Fault> {
         let began = Instant::now();
         let first = *got;
