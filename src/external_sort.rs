@@ -137,7 +137,6 @@ impl<T: Fixed> Iterator for Records<'_, T> {
     }
 }
 
-/// A sorted file of records.
 #[derive(Debug)]
 pub(crate) struct Run<T> {
     file: File,
@@ -146,7 +145,6 @@ pub(crate) struct Run<T> {
 }
 
 impl<T: Fixed> Run<T> {
-    /// Writes `sorted` records to a new file in `dir`.
     pub fn write(dir: &Path, sorted: impl Iterator<Item = io::Result<T>>) -> io::Result<Self> {
         let mut out = BufWriter::with_capacity(WRITE, tempfile::tempfile_in(dir)?);
         let mut len = 0;
@@ -168,7 +166,6 @@ impl<T: Fixed> Run<T> {
     }
 }
 
-/// Reads a sorted sequence front to back.
 struct Reader<'a, T: Fixed> {
     buffer: Cow<'a, [T]>,
     next: usize,

@@ -8,7 +8,6 @@ use parking_lot::{Condvar, Mutex, RwLock, RwLockWriteGuard};
 
 use crate::error::{Error, Result};
 
-/// Threads that can run at once.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -149,7 +148,6 @@ impl MemoryLimit {
         MemoryShare { limit: self, bytes }
     }
 
-    /// Waits until no more than the room is taken.
     pub fn wait(&self) {
         self.changed.wait_while(&mut self.state.lock(), |state| state.taken > self.room);
     }

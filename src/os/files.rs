@@ -58,6 +58,14 @@ pub(crate) fn read_at_most(file: &File, buf: &mut [u8], at: u64) -> io::Result<u
     Ok(filled)
 }
 
+/// Reads the first `len` bytes of a file, or all if there are fewer.
+pub(crate) fn read_head(file: &File, len: usize) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; len];
+    let filled = read_at_most(file, &mut head, 0)?;
+    head.truncate(filled);
+    Ok(head)
+}
+
 /// True if two paths lead to the same existing file or directory, through links or not.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
@@ -261,7 +269,7 @@ fn clear_partial(path: &Path) -> Result<PathBuf> {
     };
     if !there.is_file() || there.uid() != rustix::process::geteuid().as_raw() {
         return refuse(
-            "is no file of yours, and is where the file stands until it is complete",
+            "is not your file, and the output needs its name until it is complete",
             "move it away, or choose another name",
         );
     }

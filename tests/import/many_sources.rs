@@ -226,7 +226,7 @@ fn directory_import_skips_only_hidden_files() {
     fresh().refused_by(3, "d.car: there is no such file");
     std::fs::remove_file(&link).expect("it is there");
     rustix::fs::mknodat(rustix::fs::CWD, &link, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
-    fresh().refused_by(3, "d.car: it is named like a CAR, and is no file");
+    fresh().refused_by(3, "d.car: it is named like a CAR, but is not a file");
 }
 
 #[test]

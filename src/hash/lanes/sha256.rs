@@ -8,6 +8,10 @@ use sha2::{Digest, Sha256};
 
 pub(crate) type Sum = [u8; 32];
 
+/// The initial state (FIPS 180-4, section 5.3.3).
+pub(crate) const IV: [u32; 8] =
+    [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
+
 /// Bytes of one step.
 #[cfg(target_arch = "x86_64")]
 const STEP: usize = 64;
@@ -43,7 +47,7 @@ mod avx512 {
 
     use sha2::{Digest, Sha256};
 
-    use super::{BATCH, STEP, Sum};
+    use super::{BATCH, IV, STEP, Sum};
 
     /// Messages that are hashed at a time.
     const LANES: usize = 16;
@@ -53,10 +57,6 @@ mod avx512 {
 
     /// The most steps of a message that is ordered; longer ones follow in the order of the caller.
     const MOST_STEPS: usize = 256;
-
-    /// The initial state (FIPS 180-4, section 5.3.3).
-    const IV: [u32; 8] =
-        [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
     /// The constants of the rounds (FIPS 180-4, section 4.2.2).
     #[rustfmt::skip]

@@ -20,7 +20,7 @@ const OLDEST_MS: i64 = 1_451_606_400_000;
 /// Checks that the first block is not older than all chains.
 pub(super) fn check_age(framing: Framing, first: &Header) -> Result<(), LogProblem> {
     if framing == Framing::Graphene && first.timestamp_ms < OLDEST_MS {
-        return Err(LogProblem::NotALog { reason: "what should be its first block has no sensible time".into() });
+        return Err(LogProblem::NotALog { reason: "its first block has an impossible time".into() });
     }
     Ok(())
 }

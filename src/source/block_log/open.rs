@@ -113,7 +113,6 @@ impl Log {
         if packed || is_hives { Family::Hive } else { Family::Steem }
     }
 
-    /// Returns the chain id in the log, if there is one.
     pub fn chain_id(&self) -> Option<String> {
         self.preamble.as_ref().map(|preamble| preamble.chain_id.to_string())
     }
@@ -144,7 +143,6 @@ impl Log {
         self.part_files().iter().filter_map(LogPart::index_use).collect()
     }
 
-    /// Bytes after the last complete block.
     pub fn rest(&self) -> u64 {
         match &self.body {
             LogBody::Files(files) => files.parts.last().map_or(0, |part| part.rest),

@@ -270,7 +270,7 @@ impl LogPart {
         match self.proven_before(at, unpacker)? {
             Some((_, header)) if header.number.checked_add(1) == Some(number) => Ok(Some((at, header))),
             _ => {
-                index.refute(|| format!("it says that block {number} begins at byte {at}"));
+                index.refute(|| format!("its position {at} of block {number} is wrong"));
                 Ok(None)
             }
         }
@@ -291,7 +291,7 @@ impl LogPart {
         if let (Some(Ok(index)), Some(indexed)) = (&self.index, indexed)
             && !indexed.agrees(word, &header.id)
         {
-            index.refute(|| format!("its entry of block {} is another than the log has", header.number));
+            index.refute(|| format!("its entry of block {} does not match the log", header.number));
         }
     }
 

@@ -145,7 +145,6 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Returns the offset of an entry in the log.
     pub fn offset(&self, span: Span) -> u64 {
         self.at + (span.start - ROOM) as u64
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::chunk::Chunk;
 pub(crate) use super::framing::Limits;
-use super::open_car::{Modes, NextRead, OpenCar, Sections};
+use super::open_car::{Modes, NextRead, OpenCar};
 use super::section::VisitSection;
 use super::skipped_block::SkippedCount;
 use super::sources::{Following, SourceRead};
@@ -182,11 +182,10 @@ impl Chunks {
                 }
             }
             if let Some(sections) = self.car.read_sections(spare.take())? {
-                let (index, source, name) = (self.next_index, self.source, Arc::clone(&self.car.name));
+                let index = self.next_index;
                 self.next_index += 1;
                 self.taken += sections.bytes.len() as u64;
-                let Sections { base, bytes, starts } = sections;
-                return Ok(Some(Chunk { index, source, name, base, bytes, starts }));
+                return Ok(Some(Chunk { index, source: self.source, ..sections }));
             }
             if let NextRead::Sections = self.car.next {
                 self.car.next = NextRead::End;

@@ -181,7 +181,7 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<HeaderStep, (
     if let Some(&first) = rest.get(len_bytes)
         && !(0xa0..=0xbf).contains(&first)
     {
-        let reason = "its first bytes are no header".to_owned();
+        let reason = "its first bytes are not a header".to_owned();
         return Err((CarProblem::NotACar { reason }, start));
     }
     if len > MAX_HEADER {
@@ -247,7 +247,7 @@ impl<'a> Fields<'a> {
             if zero != 0 {
                 return Err("a root's link does not begin with a zero byte".into());
             }
-            roots.push(RawCid::from_bytes(cid).map_err(|problem| format!("a root is no CID: {problem}"))?);
+            roots.push(RawCid::from_bytes(cid).map_err(|problem| format!("a root is not a CID: {problem}"))?);
         }
         Ok(roots)
     }
@@ -333,8 +333,8 @@ mod tests {
             (with(10, b"\x06"), "a root's link is an unsigned number, not bytes"),
             (with(10, b"\x5f"), "a root's link has no definite length"),
             (with(11, b"\x01"), "a root's link does not begin with a zero byte"),
-            (with(12, b"\x02"), "a root is no CID: CID version 2 does not exist"),
-            (with(15, b"\x00"), "a root is no CID: a CID's length is another than it says"),
+            (with(12, b"\x02"), "a root is not a CID: CID version 2 does not exist"),
+            (with(15, b"\x00"), "a root is not a CID: the length of the CID does not match its header"),
             (with(25, b"\x20"), "`version` is a negative number, not an unsigned number"),
             (with(25, b"\x80"), "`version` is a list, not an unsigned number"),
             (with(25, b"\xf5"), "`version` is a simple value, not an unsigned number"),

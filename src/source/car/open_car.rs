@@ -15,7 +15,6 @@ use twox_hash::XxHash3_64;
 
 use super::Header;
 use super::bytes::Bytes;
-use super::chunk::ChunkBytes;
 use super::framing::Limits;
 use super::skipped_block::SkippedBlock;
 use crate::error::{Error, Result};
@@ -59,13 +58,6 @@ pub(super) struct DataBounds {
     pub after: Vec<u8>,
     /// Offset of the first byte that the header does not declare.
     pub undeclared: Option<u64>,
-}
-
-pub(super) struct Sections {
-    /// Offset of the first one in the decompressed source.
-    pub base: u64,
-    pub bytes: ChunkBytes,
-    pub starts: Vec<u32>,
 }
 
 pub(super) struct OpenCar {

@@ -27,49 +27,49 @@ pub(super) trait FrameReader: Read + Sized + Send + 'static {
 enum State<F> {
     Between(InputReader),
     Frame(F),
-    Failed,
 }
 
 pub(super) struct Frames<F> {
-    state: State<F>,
+    /// `None` after an error.
+    state: Option<State<F>>,
     start: u64,
     consumed: u64,
 }
 
 impl<F> Frames<F> {
     pub fn new(source: InputReader) -> Self {
-        Self { state: State::Between(source), start: 0, consumed: 0 }
+        Self { state: Some(State::Between(source)), start: 0, consumed: 0 }
     }
 }
 
 impl<F: FrameReader> Decompressor for Frames<F> {
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
         loop {
-            match std::mem::replace(&mut self.state, State::Failed) {
+            // Never called again after an error.
+            let state = self.state.take().ok_or_else(|| thread_died("-".as_ref()))?;
+            self.state = Some(match state {
                 State::Between(mut source) => {
                     let has_next = F::find(&mut source)?;
                     self.consumed = source.offset();
                     if !has_next {
-                        self.state = State::Between(source);
+                        self.state = Some(State::Between(source));
                         return Ok(0);
                     }
                     self.start = source.offset();
-                    self.state = State::Frame(F::begin(source)?);
+                    State::Frame(F::begin(source)?)
                 }
                 State::Frame(mut frame) => match frame.read(out) {
-                    Ok(0) => self.state = State::Between(frame.end(self.start)?),
+                    Ok(0) => State::Between(frame.end(self.start)?),
                     Ok(count) => {
                         self.consumed = frame.source().offset();
-                        self.state = State::Frame(frame);
+                        self.state = Some(State::Frame(frame));
                         return Ok(count);
                     }
                     Err(error) => {
                         return Err(frame.source().decoder_failed(F::COMPRESSION, self.start, F::in_words(error)));
                     }
                 },
-                // Never called again after an error.
-                State::Failed => return Err(thread_died("-".as_ref())),
-            }
+            });
         }
     }
 

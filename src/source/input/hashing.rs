@@ -17,14 +17,12 @@ use sha2::digest::consts::U64;
 use super::formats::SumFunction;
 use super::problem::CompressionProblem;
 use crate::error::Error;
+use crate::hash::lanes::sha256::IV;
 
 /// Bytes between two states that are kept, and their number: readers are less than that ahead of the journal.
 const EVERY: u64 = 1 << 20;
 const KEPT: usize = 4096;
 const BATCH: usize = 4096;
-/// The initial state of SHA-256 (FIPS 180-4, 5.3.3).
-const START: [u32; 8] =
-    [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 /// The state of a checksum after `at` bytes; for SHA-256 these are whole blocks of 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +41,7 @@ enum State {
 impl HashState {
     fn new(function: SumFunction) -> Self {
         let crc = function.crc(None).map(|crc| State::Crc(function, crc.get_state()));
-        Self { at: 0, state: crc.unwrap_or(State::Sha256(START)) }
+        Self { at: 0, state: crc.unwrap_or(State::Sha256(IV)) }
     }
 
     pub fn function(&self) -> SumFunction {

@@ -78,7 +78,7 @@ impl FrameReader for Lz4 {
         if end_mark == 0 {
             return Ok(source);
         }
-        let detail = "it holds an empty block".into();
+        let detail = "it has an empty block".into();
         Err(source.bad(start, CompressionProblem::Corrupt { compression: Compression::Lz4, detail }))
     }
 
@@ -97,7 +97,7 @@ impl FrameReader for Lz4 {
             Some(Lz4Error::ContentChecksumError) => "its content does not match its checksum".into(),
             Some(Lz4Error::DictionaryNotSupported) => "it needs a dictionary, which is not supported".into(),
             Some(Lz4Error::ContentLengthError { expected, actual }) => {
-                format!("it holds {actual} bytes, its header says {expected}")
+                format!("it has {actual} bytes, but its header declares {expected}")
             }
             Some(_) => "a block's header cannot be right".into(),
         };

@@ -15,7 +15,7 @@ use super::source::InputReader;
 use super::stream::{InputOptions, stream};
 use super::{Body, CompressionProblem, Input, forest, remote};
 use crate::error::{Error, Result};
-use crate::os::files::read_at_most;
+use crate::os::files::read_head;
 use crate::source::remote::{is_remote, is_url};
 
 /// The name of standard input.
@@ -91,9 +91,8 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     }
     // Advice only: the system may read further ahead.
     rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
-    let mut head = [0; PROBE];
-    let got = read_at_most(&file, &mut head, 0).map_err(|error| refused(name, "read", error))?;
-    let is_plain = detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other;
+    let head = read_head(&file, PROBE).map_err(|error| refused(name, "read", error))?;
+    let is_plain = detect::magic(&head) == Magic::Other;
     // Only a stream has the bytes in the order of the checksum.
     if is_plain && options.checksum.is_none() {
         return Ok(Input::plain(name, size, Body::File(file)));

@@ -11,9 +11,12 @@ use super::stream::{Extent, decompressed, stream};
 use super::{ByteStream, Compression, CompressionProblem, Input, InputOptions, Restart, SumFunction, forest};
 use crate::error::{Error, Result};
 use crate::failpoint;
+use crate::os::files::read_regular;
 use crate::source::remote::{self, NetworkOptions, RemoteFile, RemoteGate, RemotePin};
 
 const SIDECARS: [&str; 2] = [".sha256sum", ".sha256"];
+/// The longest file of checksums, in bytes.
+const MOST_SUMS: u64 = 1 << 20;
 /// Time limit of the search for a checksum.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The share of an input's memory for bytes from the network, as its reciprocal, and the bounds in bytes.
@@ -128,16 +131,14 @@ pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> R
     let (bytes, from) = if remote::is_remote(path) {
         (remote::small(path, &options.network)?, remote::shown(place))
     } else {
-        let mut bytes = Vec::new();
         let name = remote::shown_path(path);
-        let file = crate::os::files::open_regular(path).map_err(|error| match error.kind() {
+        let bytes = read_regular(path, MOST_SUMS).map_err(|error| match error.kind() {
             ErrorKind::NotFound if !place.is_empty() && place.bytes().all(|it| it.is_ascii_hexdigit()) => {
                 usage(format!("`{place}` has {} hex digits, and a SHA-256 has 64; no file has that name", place.len()))
             }
             ErrorKind::NotFound if remote::is_url(path) => Error::bad_input(&name, None, CompressionProblem::Url),
-            _ => Error::io("open", &name)(error),
+            _ => Error::io("read", &name)(error),
         })?;
-        file.take(1 << 20).read_to_end(&mut bytes).map_err(Error::io("read", &name))?;
         (bytes, name.display().to_string())
     };
     let digest = hashing::sum_in(&bytes, &file_name(source), true);
@@ -258,7 +259,6 @@ impl Remote {
     }
 }
 
-/// A stream with restart places.
 struct RemoteStream {
     inner: Box<dyn ByteStream>,
     gate: Option<RemoteGate>,

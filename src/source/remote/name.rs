@@ -51,6 +51,12 @@ struct Parts<'a> {
     after: &'a str,
 }
 
+impl Parts<'_> {
+    fn is_read(&self) -> bool {
+        SCHEMES.iter().any(|known| self.scheme.eq_ignore_ascii_case(known))
+    }
+}
+
 fn parts(text: &str) -> Option<Parts<'_>> {
     let is_slash = |c| matches!(c, '/' | '\\');
     text.match_indices(':').find_map(|(colon, _)| {
@@ -71,11 +77,7 @@ fn parts(text: &str) -> Option<Parts<'_>> {
 /// True if a name is a URL of any kind: `scheme://rest`; of a scheme that is read also with other slashes.
 pub(crate) fn is_url(path: &Path) -> bool {
     let name = path.to_string_lossy();
-    parts(&name).is_some_and(|it| it.before.is_empty() && (it.slashes.starts_with("//") || is_read(it.scheme)))
-}
-
-fn is_read(scheme: &str) -> bool {
-    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+    parts(&name).is_some_and(|it| it.before.is_empty() && (it.slashes.starts_with("//") || it.is_read()))
 }
 
 pub(crate) fn is_remote(path: &Path) -> bool {
@@ -84,7 +86,7 @@ pub(crate) fn is_remote(path: &Path) -> bool {
 
 /// True if a text is a URL that is read over the network.
 fn is_remote_text(text: &str) -> bool {
-    parts(text).is_some_and(|it| it.before.is_empty() && it.slashes.starts_with("//") && is_read(it.scheme))
+    parts(text).is_some_and(|it| it.before.is_empty() && it.slashes.starts_with("//") && it.is_read())
 }
 
 /// Removes user, password, query and fragment from all URLs of a text, also from misspelt ones.

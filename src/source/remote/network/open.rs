@@ -53,7 +53,7 @@ impl RemoteFile {
         if matches!(&original, Client::Store { path, .. } if path.as_ref().is_empty()) {
             return Err(Error::Usage {
                 reason: format!("{} names no file: it ends with the bucket", name.display()),
-                hint: "write the file's name behind it: s3://bucket/dir/snapshot.car".into(),
+                hint: "write the file's name after it: s3://bucket/dir/snapshot.car".into(),
             });
         }
         let net = Net::new().map_err(Error::io("start threads to read", &name))?;
@@ -212,7 +212,7 @@ pub(crate) fn small(url: &Path, network: &NetworkOptions) -> Result<Vec<u8>> {
     let client = file.pinned.lock().clone();
     let bytes = file.net.wait(client.small(MAX_SMALL)).map_err(|fault| file.failed(fault))?;
     bytes.ok_or_else(|| {
-        let answer = "it is not there any more, or far too long".into();
+        let answer = "it no longer exists, or is larger than 1 MiB".into();
         Error::bad_input(&name, None, RemoteProblem::Refused { answer })
     })
 }
