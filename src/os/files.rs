@@ -17,7 +17,7 @@ use crate::os::private;
 const MODE: u32 = 0o666;
 
 /// The suffix of an output file until it is complete.
-const PARTIAL: &str = ".partial";
+const PARTIAL: &str = "partial";
 
 const CURRENT: &str = "CURRENT";
 
@@ -257,9 +257,7 @@ impl Output {
 
 /// Returns `FILE.partial` after removing the file that a killed process has left there.
 fn clear_partial(path: &Path) -> Result<PathBuf> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(PARTIAL);
-    let partial = PathBuf::from(name);
+    let partial = path.with_added_extension(PARTIAL);
     let refuse = |reason: &str, hint: &str| {
         Err(Error::State { path: partial.clone(), reason: reason.into(), hint: hint.into() })
     };
