@@ -187,7 +187,6 @@ impl Checker {
     }
 }
 
-/// Bytes of the digest that a claim's function gives.
 fn size_of(claim: &Claim<'_>) -> usize {
     Function::from_code(claim.code).map_or(1, Function::digest_size)
 }

@@ -22,7 +22,6 @@ const ARTIFACTS: &str = "artifacts";
 /// Bytes before the entries of an artifacts file of version 1.0.
 const ARTIFACTS_HEAD: usize = 48;
 
-/// Bytes of an entry of an artifacts file.
 const ARTIFACT: usize = 24;
 
 /// An index file, and whether it was used.

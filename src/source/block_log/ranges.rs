@@ -20,7 +20,6 @@ use crate::os::files::open_regular;
 /// Distance ahead of the reading position that the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
 
-/// The files of a log, in the order of their blocks.
 pub(crate) struct LogFiles {
     pub path: PathBuf,
     pub parts: Vec<LogPart>,

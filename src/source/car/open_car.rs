@@ -36,7 +36,6 @@ pub(super) struct Modes {
     pub skip_f3: Option<bool>,
 }
 
-/// The next step in a source.
 pub(super) enum NextRead {
     Sections,
     /// The block that is in no chunk, at the front of `carry`.

@@ -52,7 +52,6 @@ impl HashState {
     }
 }
 
-/// The expected checksum of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Expected {
     pub function: SumFunction,
@@ -183,7 +182,6 @@ impl Read for Hashing {
     }
 }
 
-/// Reads a SHA-256 in hex.
 pub(super) fn digest(text: &str) -> Option<[u8; 32]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }

@@ -84,7 +84,6 @@ impl Packed {
         self.file.pin()
     }
 
-    /// Reads the first `len` bytes, or all if there are fewer.
     pub fn head(&self, len: usize) -> Result<Vec<u8>> {
         let size = self.file.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
         let mut head = vec![0; len.min(size)];

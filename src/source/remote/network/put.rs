@@ -49,7 +49,6 @@ impl RemoteStore {
         part(bytes).min(bytes) * (IN_FLIGHT as u64 + 1)
     }
 
-    /// Returns the length of the object `file`, if it exists.
     pub fn size_of(&self, file: &str) -> Result<Option<u64>> {
         let path = self.path(file);
         self.tries(file, || async {
