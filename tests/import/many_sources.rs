@@ -367,7 +367,7 @@ fn concatenated_cars_need_the_option() {
     }
     let indexed = [v2(&cars[0], 0, b"an index"), cars[1].clone()].concat();
     let done = import(&place, place.file("indexed.car", &indexed)).args(&["--concatenated"]).run();
-    done.refused(3, indexed.len() as u64 - cars[1].len() as u64 - 8, "what follows the data of this CARv2");
+    done.refused(3, indexed.len() as u64 - cars[1].len() as u64 - 8, "the bytes after the data of this CARv2");
     // Bytes other than a header are reported as before.
     let mut version = cars[0].clone();
     version.extend([3, 0xa2, 0x65, b'r']);
