@@ -25,14 +25,13 @@ pub(crate) const MAX_RUNS: usize = 4 * FAN_IN;
 const MIN_READ: usize = 16 << 10;
 const MAX_READ: usize = 1 << 20;
 
-/// Bytes of a run written at once.
 const WRITE: usize = 256 << 10;
 
 /// Plain data that sorts by its value.
 pub(crate) trait Fixed: Copy + Ord + FromBytes + IntoBytes + Immutable {}
 impl<T: Copy + Ord + FromBytes + IntoBytes + Immutable> Fixed for T {}
 
-/// Takes records in any order. What does not fit `memory` goes into runs.
+/// Takes records in any order. Records that exceed `memory` go into runs.
 #[derive(Debug)]
 pub(crate) struct Sorter<T> {
     held: Vec<T>,
@@ -60,7 +59,6 @@ impl<T: Fixed> Sorter<T> {
         Ok(())
     }
 
-    /// Writes the records in memory to a run.
     fn spill(&mut self) -> io::Result<()> {
         self.held.sort_unstable();
         self.runs.push(Run::write(&self.dir, self.held.drain(..).map(Ok))?);
@@ -72,7 +70,6 @@ impl<T: Fixed> Sorter<T> {
         Ok(())
     }
 
-    /// Merges the first runs into one at the end.
     fn merge_first(&mut self, memory: usize) -> io::Result<()> {
         let group: Vec<_> = self.runs.drain(..FAN_IN).collect();
         self.runs.push(Run::write(&self.dir, Records::new(&[], group.iter(), memory)?)?);
@@ -90,37 +87,30 @@ impl<T: Fixed> Sorter<T> {
         while self.runs.len() > FAN_IN {
             self.merge_first(self.memory)?;
         }
-        let Self { held, memory, dir, runs, .. } = self;
-        Ok(Sorted { held, memory, dir, runs })
+        Ok(Sorted(self))
     }
 }
 
 /// Records in order, in memory or in runs.
 #[derive(Debug)]
-pub(crate) struct Sorted<T> {
-    held: Vec<T>,
-    memory: usize,
-    dir: PathBuf,
-    runs: Vec<Run<T>>,
-}
+pub(crate) struct Sorted<T>(Sorter<T>);
 
 impl<T: Fixed> Sorted<T> {
     pub fn len(&self) -> u64 {
-        self.held.len() as u64 + self.runs.iter().map(|run| run.len).sum::<u64>()
+        self.0.held.len() as u64 + self.0.runs.iter().map(|run| run.len).sum::<u64>()
     }
 
     pub fn iter(&self) -> io::Result<Records<'_, T>> {
-        Records::new(&self.held, self.runs.iter(), self.memory)
+        Records::new(&self.0.held, self.0.runs.iter(), self.0.memory)
     }
 
-    /// Removes duplicates.
     pub fn distinct(mut self) -> io::Result<Self> {
-        self.held.dedup();
-        if !self.runs.is_empty() {
+        self.0.held.dedup();
+        if !self.0.runs.is_empty() {
             let mut last = None;
             let mut is_repeated = |record: &T| last.replace(*record) == Some(*record);
             let distinct = self.iter()?.filter(|record| !record.as_ref().is_ok_and(&mut is_repeated));
-            self.runs = vec![Run::write(&self.dir, distinct)?];
+            self.0.runs = vec![Run::write(&self.0.dir, distinct)?];
         }
         Ok(self)
     }
@@ -147,7 +137,6 @@ impl<T: Fixed> Iterator for Records<'_, T> {
     }
 }
 
-/// A sorted file of records.
 #[derive(Debug)]
 pub(crate) struct Run<T> {
     file: File,
@@ -156,7 +145,6 @@ pub(crate) struct Run<T> {
 }
 
 impl<T: Fixed> Run<T> {
-    /// Writes `sorted` records to a new file in `dir`.
     pub fn write(dir: &Path, sorted: impl Iterator<Item = io::Result<T>>) -> io::Result<Self> {
         let mut out = BufWriter::with_capacity(WRITE, tempfile::tempfile_in(dir)?);
         let mut len = 0;
@@ -178,7 +166,6 @@ impl<T: Fixed> Run<T> {
     }
 }
 
-/// Reads a sorted sequence front to back.
 struct Reader<'a, T: Fixed> {
     buffer: Cow<'a, [T]>,
     next: usize,
@@ -265,7 +252,7 @@ mod tests {
         records.iter().for_each(|record| sorter.push(*record).expect("room"));
         let sorted = sorter.sorted().expect("room");
         assert_eq!(dir.path().read_dir().expect("a directory").count(), 0, "files have no names");
-        assert!(sorted.runs.len() <= FAN_IN && sorted.runs.is_empty() == (records.len() <= most_held));
+        assert!(sorted.0.runs.len() <= FAN_IN && sorted.0.runs.is_empty() == (records.len() <= most_held));
         sorted
     }
 
@@ -306,7 +293,7 @@ mod tests {
         // 70 runs of 80 KB each are more than two rounds take, and more than a buffer.
         let records: Vec<u64> = (0..700_000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         let found = sorted(&records, 10_000);
-        assert!(found.runs.len() > 1);
+        assert!(found.0.runs.len() > 1);
         let mut expected = records;
         expected.sort_unstable();
         assert!(all(&found) == expected, "not the records in order");

@@ -58,19 +58,16 @@ pub(crate) fn reach(name: &str) {
     }
 }
 
-/// Bytes between two durable points, if a test sets them.
 #[inline]
 pub(crate) fn durable_bytes() -> Option<u64> {
     static BYTES: OnceLock<Option<u64>> = OnceLock::new();
     *BYTES.get_or_init(|| variable("BEDLOAD_DURABLE_BYTES")?.parse().ok())
 }
 
-/// Timeout for a network without data, if a test sets it.
 pub(crate) fn network_patience() -> Option<Duration> {
     variable("BEDLOAD_NETWORK_PATIENCE_MS")?.parse().ok().map(Duration::from_millis)
 }
 
-/// Timeout for a stalled connection, if a test sets it.
 pub(crate) fn network_stall() -> Option<Duration> {
     variable("BEDLOAD_NETWORK_STALL_MS")?.parse().ok().map(Duration::from_millis)
 }

@@ -3,17 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender};
 use parking_lot::{Condvar, Mutex, RwLock, RwLockWriteGuard};
 
 use crate::error::{Error, Result};
 
-/// Threads that can run at once.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Starts a thread in `scope`.
 pub(crate) fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
@@ -74,7 +72,6 @@ pub(crate) fn without_handler<T: Send, W: FnOnce() -> T + Send>(work: W) -> Resu
     task.1.ok_or_else(|| Error::io("start", "a thread")(refused))
 }
 
-/// A pool of `count` threads.
 pub(crate) fn pool(count: usize) -> Result<rayon::ThreadPool> {
     let refused = |error| std::io::Error::new(std::io::ErrorKind::WouldBlock, error);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build();
@@ -86,7 +83,6 @@ pub(crate) fn pool(count: usize) -> Result<rayon::ThreadPool> {
 pub(crate) struct IoThreads(Sender<Box<dyn FnOnce() + Send>>);
 
 impl IoThreads {
-    /// Starts `count` threads.
     pub fn start(count: usize) -> Result<Self> {
         let (sender, jobs) = crossbeam_channel::unbounded::<Box<dyn FnOnce() + Send>>();
         for _ in 0..count.max(1) {
@@ -97,10 +93,16 @@ impl IoThreads {
         Ok(Self(sender))
     }
 
-    /// Queues a job.
-    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
+    /// Queues a job, and returns the receiver of its result. The job owns the only sender, so a job that panics disconnects
+    /// the channel instead of blocking the receiver.
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+        let (sender, result) = crossbeam_channel::bounded(1);
         // The threads receive until this sender is dropped.
-        let _ = self.0.send(Box::new(job));
+        let _ = self.0.send(Box::new(move || {
+            // Fails if the receiver no longer needs the result.
+            let _ = sender.send(job());
+        }));
+        result
     }
 }
 
@@ -146,7 +148,6 @@ impl MemoryLimit {
         MemoryShare { limit: self, bytes }
     }
 
-    /// Waits until no more than the room is taken.
     pub fn wait(&self) {
         self.changed.wait_while(&mut self.state.lock(), |state| state.taken > self.room);
     }

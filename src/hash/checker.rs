@@ -13,26 +13,24 @@ use blake2b_simd::{BLOCKBYTES as STEP, Params};
 use super::function::Function;
 use crate::hash::lanes;
 
-/// One block to check: the hash function's multicodec, the digest in its CID, and its bytes.
+/// A block to check: the multicodec of its hash function (`0xb220` is blake2b-256), the digest in its CID, and its bytes.
 #[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
 pub struct Claim<'a> {
-    /// Multicodec of the hash function, e.g. `0xb220` for blake2b-256.
     pub code: u64,
-    /// The digest in the CID.
     pub digest: &'a [u8],
-    /// The block's bytes.
     pub data: &'a [u8],
 }
 
-/// How many blocks go into one round of lanes. Its jobs take about 128 KiB, which stays in a second-level cache.
+/// Blocks in one round of lanes. Its jobs take about 128 KiB, which stays in a second-level cache.
 pub const BATCH: usize = 1024;
 
-/// The longest block for the lanes of AVX-512, in bytes. At the end of a batch a longer one would be alone in them, and one lane
-/// is slower than the instructions for one message.
+/// The longest block for the lanes of AVX-512, in bytes. At the end of a batch a longer one would be alone in them, which is
+/// slower than the instructions for one message.
 #[cfg(target_arch = "x86_64")]
 const LONGEST_IN_EIGHT: usize = 16 << 10;
 
-/// Checks claims. One per thread: it keeps its working memory from call to call and allocates nothing per block.
+/// Checks the claims of one thread. It keeps its working memory from call to call and allocates nothing per block.
 ///
 /// ```
 /// use bedload::testing::hash::{Checker, Claim, FailureKind, Function};
@@ -60,28 +58,22 @@ pub struct Checker {
     jobs: Vec<HashManyJob<'static>>,
 }
 
-/// The first claim that does not hold.
+/// The first claim that failed, by its index among the claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub struct Failure {
-    /// Its place in the claims that were passed.
     pub index: usize,
-    /// The problem.
     pub kind: FailureKind,
 }
 
-/// Why a claim does not hold.
+/// A reason why a claim failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub enum FailureKind {
-    /// The bytes give another digest.
-    Mismatch {
-        /// The digest of the bytes, as long as the one in the claim where the function can give that many bytes.
-        actual: Vec<u8>,
-    },
-    /// The digest has a length that the function cannot have ([`Function::digest_lengths`]).
-    DigestLength {
-        /// The function.
-        function: Function,
-    },
+    /// The bytes have a different digest: `actual`, cut to the length of the claimed one.
+    Mismatch { actual: Vec<u8> },
+    /// The function has no digest of this length ([`Function::digest_lengths`]).
+    DigestLength { function: Function },
     /// The function is not supported.
     UnknownFunction,
 }
@@ -93,7 +85,7 @@ impl Default for Checker {
 }
 
 impl Checker {
-    /// A checker without working memory yet.
+    /// Creates a checker without working memory.
     pub fn new() -> Self {
         Self {
             params: Params::new(),
@@ -142,7 +134,7 @@ impl Checker {
         }
     }
 
-    /// Hashes what `sha256` names and returns the first failure by input order.
+    /// Hashes the blocks of `sha256` and returns the first failure in input order.
     fn check_sha256(&self, claims: &[Claim<'_>]) -> Option<Failure> {
         let mut first = None;
         let messages: Vec<_> = self.sha256.iter().filter_map(|index| Some(claims.get(*index)?.data)).collect();
@@ -150,7 +142,7 @@ impl Checker {
         first
     }
 
-    /// Hashes what `order` names and returns the first failure by input order.
+    /// Hashes the blocks of `order` and returns the first failure in input order.
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "only lanes look ahead"))]
     fn check_blake2b(&mut self, claims: &[Claim<'_>], ahead: &mut &[u8]) -> Option<Failure> {
         #[cfg(target_arch = "x86_64")]
@@ -195,12 +187,11 @@ impl Checker {
     }
 }
 
-/// Bytes of the digest that a claim's function gives.
 fn size_of(claim: &Claim<'_>) -> usize {
     Function::from_code(claim.code).map_or(1, Function::digest_size)
 }
 
-/// Keeps the failure of the claim at `index`, if `hash` is not what it names and no earlier claim has failed.
+/// Notes a failure of the claim at `index`, if `hash` is not its digest and no earlier claim has failed.
 fn compare(claims: &[Claim<'_>], index: usize, hash: &[u8], first: &mut Option<Failure>) {
     let Some(claim) = claims.get(index) else { return };
     if !hash.starts_with(claim.digest) && first.as_ref().is_none_or(|first| index < first.index) {
@@ -218,7 +209,7 @@ enum Rest {
     Sha256,
 }
 
-/// Checks a claim, all but the hashing when that can be done in lanes.
+/// Checks a claim, except for the hashing if lanes can do that.
 fn triage(claim: &Claim<'_>) -> Result<Rest, FailureKind> {
     let function = Function::from_code(claim.code).ok_or(FailureKind::UnknownFunction)?;
     if function == Function::Identity {
@@ -243,7 +234,7 @@ fn triage(claim: &Claim<'_>) -> Result<Rest, FailureKind> {
     }
 }
 
-/// The digest cut to the length of the claimed one, so that the two can be compared by eye.
+/// Cuts a digest to the length of the claimed one, so that people can compare the two.
 fn shortened(digest: &[u8], claim: &Claim<'_>) -> Vec<u8> {
     digest.iter().take(claim.digest.len()).copied().collect()
 }

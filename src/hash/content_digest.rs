@@ -56,18 +56,15 @@ impl ContentDigest {
         self.0 = self.0.wrapping_add(hash(key_length, key_and_value));
     }
 
-    /// The digest of one such record.
     #[inline]
     pub(crate) fn of_section(key_and_value: &[u8], key_length: usize) -> Self {
         Self(hash(key_length, key_and_value))
     }
 
-    /// The sum as a number.
     pub(crate) fn value(self) -> u128 {
         self.0
     }
 
-    /// The digest with this sum.
     pub(crate) fn from_value(value: u128) -> Self {
         Self(value)
     }
@@ -78,7 +75,7 @@ impl ContentDigest {
         self.0 = self.0.wrapping_add(other.0);
     }
 
-    /// The digest without the records of another one, which are among its own.
+    /// Returns the digest without the records of `other`, which are among its own.
     pub(crate) fn without(self, other: Self) -> Self {
         Self(self.0.wrapping_sub(other.0))
     }
@@ -98,24 +95,21 @@ impl Content {
         self.merge(Self { records: 1, digest: record });
     }
 
-    /// Adds a record.
     pub fn add_record(&mut self, key: &[u8], value: &[u8]) {
         self.records += 1;
         self.digest.add_record(key, value);
     }
 
-    /// The content without the records of another one, which are among its own.
+    /// Returns the content without the records of `other`, which are among its own.
     pub fn without(self, other: Self) -> Self {
         Self { records: self.records.wrapping_sub(other.records), digest: self.digest.without(other.digest) }
     }
 
-    /// Adds all records of another content.
     pub fn merge(&mut self, other: Self) {
         self.records += other.records;
         self.digest.merge(other.digest);
     }
 
-    /// The records of both contents.
     pub fn and(mut self, other: Self) -> Self {
         self.merge(other);
         self
@@ -134,7 +128,7 @@ impl fmt::Display for Content {
     }
 }
 
-/// The hash of a record in one piece.
+/// Hashes a record in one piece.
 ///
 /// XXH3 derives a secret from the seed. For one record that is as much work as hashing some 200 bytes, so the secrets of
 /// the seeds that occur, lengths of keys, are cached.

@@ -15,7 +15,6 @@ use twox_hash::xxhash3_64::{DEFAULT_SECRET_LENGTH, Hasher};
 
 use super::content_digest::ContentDigest;
 
-/// Bytes of a key.
 pub(crate) const KEY_BYTES: usize = 32;
 
 /// A key of digests, and the secret that is derived from it.
@@ -34,7 +33,6 @@ impl DigestKey {
         Self { key, secret }
     }
 
-    /// Returns the keyed digest of one record.
     #[inline]
     pub fn of_section(&self, key_and_value: &[u8], key_length: usize) -> ContentDigest {
         let hash = match Hasher::oneshot_with_secret(&self.secret[..], key_and_value) {

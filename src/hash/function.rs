@@ -13,7 +13,7 @@ use sha2::Digest as _;
 /// The multicodec of [`Function::Identity`].
 pub(crate) const IDENTITY: u64 = 0;
 
-/// The longest digest that is computed here, in bytes: blake3 gives any length, and Go's multihash stops at this one.
+/// The longest digest, in bytes: blake3 has any length, and Go's multihash has this limit.
 pub const MAX_DIGEST: usize = 128;
 
 /// The shortest prefix of a digest that counts as proof, in bytes; the same as in kubo.
@@ -34,12 +34,12 @@ macro_rules! functions {
             Blake2b(u8),
             /// blake2s of so many bytes, 1 to 32.
             Blake2s(u8),
-            /// blake3; the digest in the CID says how many bytes.
+            /// blake3; the CID has the length of its digest.
             Blake3,
         }
 
         impl Function {
-            /// The function with this multicodec, if it is supported.
+            /// Returns the function with this multicodec, if it is supported.
             pub fn from_code(code: u64) -> Option<Self> {
                 Some(match code {
                     IDENTITY => Self::Identity,
@@ -52,7 +52,7 @@ macro_rules! functions {
                 })
             }
 
-            /// Bytes of a whole digest. Of blake3 the usual 32; of identity 0, because its digest is as long as the block.
+            /// Returns the bytes of a whole digest: 32 of blake3, 0 of identity, whose digest is as long as the block.
             pub fn digest_size(self) -> usize {
                 match self {
                     Self::Identity => 0,
@@ -143,12 +143,10 @@ impl Digest {
 }
 
 impl Function {
-    /// How many bytes of digest a CID may have for this function.
+    /// Returns the lengths that the digest in a CID may have.
     ///
-    /// A digest shorter than the function gives is its prefix: that is what Go's multihash makes of a wanted length, and
-    /// Go's CAR tools check it so. Fewer than [`MIN_TRUNCATED`] bytes prove nothing and are refused, unless the function
-    /// itself is that short. A longer digest than the function gives is refused, except for blake3, which gives as many
-    /// bytes as are wanted, here up to [`MAX_DIGEST`].
+    /// A shorter digest than the function's is its prefix, as in Go's multihash. Fewer than [`MIN_TRUNCATED`] bytes prove
+    /// nothing and are refused, unless the function itself is that short. blake3 has up to [`MAX_DIGEST`] bytes.
     pub fn digest_lengths(self) -> RangeInclusive<usize> {
         match self {
             Self::Identity => 0..=usize::MAX,
@@ -157,7 +155,7 @@ impl Function {
         }
     }
 
-    /// The whole digest of `data`; for blake3 its usual 32 bytes.
+    /// Returns the whole digest of `data`; of blake3 32 bytes.
     pub fn digest(self, data: &[u8]) -> Vec<u8> {
         match self {
             Self::Identity => data.to_vec(),

@@ -6,45 +6,24 @@ use super::checker::{Claim, Failure, FailureKind};
 use super::function::Function;
 use crate::error::Problem;
 
-/// How many bytes of a digest a message shows; an identity digest may be as long as a block.
+/// Most bytes of a digest in a message; an identity digest may be as long as a block.
 const MAX_SHOWN: usize = 64;
 
-/// A problem of a block's hash.
+/// A problem of the hash of the block with this CID. Digests are hex.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum HashProblem {
-    /// The bytes are not what the CID says.
     #[error("block {cid} does not match its hash: the CID says {expected}, the bytes give {actual}")]
-    Mismatch {
-        /// The CID in its usual text form.
-        cid: String,
-        /// The digest in the CID, as hex.
-        expected: String,
-        /// The digest of the bytes, as hex.
-        actual: String,
-    },
-    /// The CID's digest has a length that its function does not give.
+    Mismatch { cid: String, expected: String, actual: String },
     #[error(
         "block {cid} carries a {function} digest of {length} bytes, it must have {} to {}",
         function.digest_lengths().start(),
         function.digest_lengths().end()
     )]
-    DigestLength {
-        /// The CID in its usual text form.
-        cid: String,
-        /// The function that the CID names.
-        function: Function,
-        /// Bytes in the CID's digest.
-        length: usize,
-    },
-    /// A hash function that is not supported.
+    DigestLength { cid: String, function: Function, length: usize },
     #[error("block {cid} uses the hash function 0x{code:x}, which is not supported")]
-    UnknownFunction {
-        /// The CID in its usual text form.
-        cid: String,
-        /// The multicodec of the function.
-        code: u64,
-    },
+    UnknownFunction { cid: String, code: u64 },
 }
 
 impl Problem for HashProblem {
@@ -58,8 +37,8 @@ impl Problem for HashProblem {
     }
 }
 
-/// The problem of a claim that did not hold. `cid` are the bytes of the block's CID; bytes that cannot be written as
-/// one (an identity digest of more than 64 bytes) are shown as hex.
+/// Returns the problem of a failed claim of the block with the CID `cid`. A CID of an identity digest of more than 64 bytes
+/// is shown as hex.
 pub fn problem_of(cid: &[u8], claim: &Claim<'_>, failure: &Failure) -> HashProblem {
     let cid = cid::Cid::try_from(cid).map_or_else(|_| shown(cid), |cid| cid.to_string());
     match &failure.kind {
@@ -73,7 +52,7 @@ pub fn problem_of(cid: &[u8], claim: &Claim<'_>, failure: &Failure) -> HashProbl
     }
 }
 
-/// Hex, cut where it gets too long to read.
+/// Formats the first [`MAX_SHOWN`] bytes as hex.
 fn shown(digest: &[u8]) -> String {
     match digest.get(..MAX_SHOWN) {
         _ if digest.is_empty() => "nothing".into(),

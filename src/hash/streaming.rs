@@ -4,7 +4,7 @@ use sha2::Digest as _;
 
 use super::function::Function;
 
-/// The hash of a block that is never whole in memory: of the functions that such blocks have.
+/// The state of a hash of a block that is never whole in memory.
 pub(crate) enum Streaming {
     Blake2b(Box<blake2b_simd::State>),
     Sha2_256(Box<sha2::Sha256>),
@@ -12,7 +12,7 @@ pub(crate) enum Streaming {
 }
 
 impl Streaming {
-    /// The function with this multicodec; `None` where it is not computed in pieces.
+    /// Begins a hash by its multicodec. `None` if the function is not computed in pieces.
     pub fn new(code: u64) -> Option<Self> {
         match Function::from_code(code)? {
             Function::Blake2b(size) => {
@@ -24,7 +24,6 @@ impl Streaming {
         }
     }
 
-    /// Adds the next piece.
     pub fn update(&mut self, piece: &[u8]) {
         match self {
             Self::Blake2b(state) => _ = state.update(piece),
@@ -33,7 +32,7 @@ impl Streaming {
         }
     }
 
-    /// The whole digest; of blake3 `length` bytes.
+    /// Returns the whole digest; of blake3 `length` bytes.
     pub fn finish(self, length: usize) -> Vec<u8> {
         match self {
             Self::Blake2b(state) => state.finalize().as_bytes().to_vec(),

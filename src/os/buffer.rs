@@ -153,7 +153,6 @@ fn region(len: usize) -> Result<Buffer> {
     Ok(region)
 }
 
-/// Chooses the cheaper kind of pages.
 #[derive(Default)]
 struct Choice {
     /// Times for the last small and huge pages.

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::buffer::Buffer;
+use super::files::read_at_most;
 
 /// Alignment that Linux requires on nearly all file systems, in bytes.
 pub(crate) const BLOCK: usize = 4096;
@@ -33,7 +34,6 @@ pub(crate) fn next_block(at: u64) -> u64 {
     whole_blocks(at.saturating_add(1))
 }
 
-/// Bytes from `start` to the next aligned address.
 pub(crate) fn until_block(start: *const u8) -> usize {
     start.align_offset(BLOCK)
 }
@@ -61,16 +61,8 @@ fn write_blocks(file: &File, blocks: &[u8], at: u64) -> Result<()> {
 /// Reads the first `len` bytes of the file into `buffer`, which has room for the rest of the last block.
 pub(crate) fn read_exact(file: &File, buffer: &mut Buffer, len: usize) -> Result<()> {
     let whole = whole_blocks(len as u64) as usize;
-    let mut filled = 0;
-    while filled < len {
-        match or_cached(file, || file.read_at(&mut buffer[filled..whole], filled as u64)) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    let filled = or_cached(file, || read_at_most(file, &mut buffer[..whole], 0))?;
+    if filled < len { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
 /// Runs `act`, a second time through the page cache if the file system refuses the blocks (`EINVAL`).

@@ -80,7 +80,6 @@ pub(crate) fn is_mount_point(path: &Path) -> bool {
     }
 }
 
-/// True if the list of mounts contains the path.
 fn is_in_mount_table(path: &Path) -> bool {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(whole) = parent.canonicalize().map(|parent| parent.join(path.file_name().unwrap_or_default())) else {
@@ -97,7 +96,6 @@ fn is_in_mount_table(path: &Path) -> bool {
     table.split(|&byte| byte == b'\n').any(|line| line.split(|&byte| byte == b' ').nth(4) == Some(&escaped))
 }
 
-/// Names a type of `statfs(2)`.
 fn name(kind: u64) -> String {
     let known = match kind {
         0xef53 => "ext4",

@@ -17,9 +17,8 @@ use crate::os::private;
 const MODE: u32 = 0o666;
 
 /// The suffix of an output file until it is complete.
-const PARTIAL: &str = ".partial";
+const PARTIAL: &str = "partial";
 
-/// The file that every RocksDB database has.
 const CURRENT: &str = "CURRENT";
 
 /// The suffix of an import's file until it is complete.
@@ -59,6 +58,14 @@ pub(crate) fn read_at_most(file: &File, buf: &mut [u8], at: u64) -> io::Result<u
     Ok(filled)
 }
 
+/// Reads the first `len` bytes of a file, or all if there are fewer.
+pub(crate) fn read_head(file: &File, len: usize) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; len];
+    let filled = read_at_most(file, &mut head, 0)?;
+    head.truncate(filled);
+    Ok(head)
+}
+
 /// True if two paths lead to the same existing file or directory, through links or not.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
@@ -93,7 +100,6 @@ pub(crate) fn check_parent(path: &Path) -> Result<()> {
     checked.map_err(Error::io("create", path))
 }
 
-/// Creates a directory, or accepts the existing one.
 pub(crate) fn create_last_dir(path: &Path) -> Result<()> {
     check_parent(path)?;
     match std::fs::create_dir(path) {
@@ -251,9 +257,7 @@ impl Output {
 
 /// Returns `FILE.partial` after removing the file that a killed process has left there.
 fn clear_partial(path: &Path) -> Result<PathBuf> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(PARTIAL);
-    let partial = PathBuf::from(name);
+    let partial = path.with_added_extension(PARTIAL);
     let refuse = |reason: &str, hint: &str| {
         Err(Error::State { path: partial.clone(), reason: reason.into(), hint: hint.into() })
     };
@@ -263,7 +267,7 @@ fn clear_partial(path: &Path) -> Result<PathBuf> {
     };
     if !there.is_file() || there.uid() != rustix::process::geteuid().as_raw() {
         return refuse(
-            "is no file of yours, and is where the file stands until it is complete",
+            "is not your file, and the output needs its name until it is complete",
             "move it away, or choose another name",
         );
     }

@@ -66,7 +66,7 @@ impl Slot {
         self.write(epoch, 0, 0);
     }
 
-    /// Only for the thread that has made the epoch odd.
+    /// Called only by the thread that has made the epoch odd.
     fn write(&self, odd: usize, start: usize, len: usize) {
         fence(Ordering::Release);
         self.start.store(start, Ordering::Release);
@@ -161,7 +161,6 @@ impl Drop for Mapped {
 }
 
 static HANDLED: Once = Once::new();
-/// True once the handler is installed.
 static IS_HANDLED: AtomicBool = AtomicBool::new(false);
 
 /// Installs a handler of SIGBUS for this process, so that plain files are mapped instead of read, which avoids copies.

@@ -12,16 +12,13 @@ pub(crate) mod watched_dir;
 
 use std::io;
 
+use rustix::rand::{GetRandomFlags, getrandom};
+
 /// Random bytes of the kernel, fit for keys.
 pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    // The kernel returns up to 256 bytes whole.
+    const { assert!(N <= 256, "too many bytes for one call") };
     let mut bytes = [0; N];
-    let mut filled = 0;
-    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()) {
-            Ok(count) => filled += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(bytes)
+    let count = rustix::io::retry_on_intr(|| getrandom(&mut bytes[..], GetRandomFlags::empty()))?;
+    if count == N { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }

@@ -13,10 +13,8 @@ use rustix::fs::OFlags;
 use crate::error::{Error, Result};
 use crate::os::file_system::is_mount_point;
 
-/// The mode of directories: for this user only.
 const MODE: u32 = 0o700;
 
-/// The permissions of other users to write.
 const OTHERS_WRITE: u32 = 0o022;
 
 /// Creates a directory, or accepts the existing one.
@@ -37,8 +35,7 @@ pub(crate) fn is_own_dir(path: &Path) -> bool {
 /// The error for a path that other users may have prepared; `None` if they cannot have.
 fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
     let refuse = |reason: String| {
-        let hint =
-            "bedload uses only a directory of its own user there: look at what it is and remove it, or work elsewhere";
+        let hint = "bedload uses only a directory of its own user there: inspect and remove it, or work elsewhere";
         Some(Error::State { path: path.to_owned(), reason, hint: hint.into() })
     };
     if !there.is_dir() {
@@ -98,7 +95,6 @@ fn no_file(path: &Path, there: &Metadata) -> Error {
     Error::damaged_work(path, format!("has {} here, not a file", kind(there)))
 }
 
-/// The kind of a file, for messages.
 pub(crate) fn kind(there: &Metadata) -> &'static str {
     match there.file_type() {
         kind if kind.is_symlink() => "a symbolic link",
@@ -120,7 +116,6 @@ pub(crate) fn remove_dir(path: &Path, is_ours: fn(&str) -> bool) -> Result<()> {
     skipped.map_or(Ok(()), |mount: PathBuf| Err(is_mounted(&mount)))
 }
 
-/// The error for a mount point among files to be removed.
 pub(crate) fn is_mounted(mount: &Path) -> Error {
     Error::State {
         path: mount.to_owned(),

@@ -1,4 +1,4 @@
-//! Resources of this process and this machine, as the system reports them.
+//! Resources of this process and this machine, as the system reports them. Memory is in bytes.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,10 @@ pub fn cpu_seconds() -> Option<f64> {
     Some((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Peak resident memory of this process, in bytes.
 pub fn peak_rss() -> Option<u64> {
     field("/proc/self/status", "VmHWM:").map(|kib| kib * 1024)
 }
 
-/// Resident memory of this process, in bytes.
 pub fn rss() -> Option<u64> {
     field("/proc/self/status", "VmRSS:").map(|kib| kib * 1024)
 }

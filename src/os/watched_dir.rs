@@ -26,7 +26,6 @@ impl WatchedDir {
         Self { path: path.to_owned(), identity, _open: open }
     }
 
-    /// Checks that the path still leads to the same directory.
     pub fn check(&self) -> Result<()> {
         let now = stat(&self.path).ok().map(|found| (found.st_dev, found.st_ino));
         match now == self.identity {

@@ -24,7 +24,6 @@ impl SortEntry {
         Self { prefix, place: u64::from(piece) << 32 | u64::from(start) }
     }
 
-    /// Its position in its piece.
     pub fn start(self) -> u32 {
         self.place as u32
     }
@@ -35,40 +34,34 @@ impl SortEntry {
 pub(crate) struct Unsorted(Mutex<Vec<Vec<SortEntry>>>);
 
 impl Unsorted {
-    /// Adds what one worker found.
     pub fn add(&mut self, found: Vec<SortEntry>) {
         self.0.get_mut().push(found);
     }
 
-    /// How many there are.
     pub fn len(&self) -> u64 {
         self.0.lock().iter().map(|found| found.len() as u64).sum()
     }
 
-    /// Takes all of them, in one piece.
     pub fn take(&self) -> Vec<SortEntry> {
         let mut found = std::mem::take(&mut *self.0.lock());
         if found.len() == 1 { found.pop().unwrap_or_default() } else { found.concat() }
     }
 }
 
-/// Sections in memory, in pieces.
 pub(crate) struct BlockArena {
     pieces: Vec<Option<(ChunkBytes, Vec<SourceMark>)>>,
     layout: KeyLayout,
 }
 
-/// How many entries are prefetched at once.
-///
-/// Blocks are spread over the snapshot, so each one means a walk through the page tables, which costs more than fetching
+/// Entries that are prefetched at once. Blocks are spread over the snapshot, so each one means a walk through the page tables, which costs more than fetching
 /// the bytes: on virtual machines half a microsecond. Processors do several walks at a time, but only if the requests are
 /// close together; and a processor waits at a prefetch until the walk has found its page.
 const GROUP: usize = 16;
 
-/// How many entries ahead the bytes of a block are prefetched, once its page is known.
+/// Distance at which the bytes of a block are prefetched, in entries, once its page is known.
 const AHEAD: usize = 6;
 
-/// How many bytes of a block are prefetched; the processor itself prefetches from there.
+/// Bytes of a block that are prefetched; the processor itself prefetches from there.
 const AHEAD_BYTES: usize = 2048;
 
 impl BlockArena {
@@ -76,7 +69,6 @@ impl BlockArena {
         Self { pieces: Vec::new(), layout }
     }
 
-    /// Adds a piece, whose sections are of the sources that `marks` say.
     pub fn insert(&mut self, piece: u32, bytes: ChunkBytes, marks: Vec<SourceMark>) {
         let index = piece as usize;
         if self.pieces.len() <= index {
@@ -85,12 +77,10 @@ impl BlockArena {
         self.pieces[index] = Some((bytes, marks));
     }
 
-    /// Takes a piece out again.
     pub fn take(&mut self, piece: u32) -> Option<ChunkBytes> {
         self.pieces.get_mut(piece as usize)?.take().map(|(bytes, _)| bytes)
     }
 
-    /// The source of an entry.
     pub fn source(&self, entry: SortEntry) -> u32 {
         let piece = self.pieces.get((entry.place >> 32) as usize).and_then(Option::as_ref);
         piece.map_or(0, |(_, marks)| source_at(marks, u64::from(entry.place as u32)))
@@ -100,21 +90,20 @@ impl BlockArena {
         self.pieces.get((entry.place >> 32) as usize)?.as_ref()?.0.get((entry.place as u32) as usize..)
     }
 
-    /// The record of an entry. Entries are made from sections that were read, so there always is one.
+    /// Returns the record of an entry. Entries are made from sections that were read, so there always is one.
     pub fn record(&self, entry: SortEntry) -> Option<Record<'_>> {
         let rest = self.at(entry)?;
         let Ok(Step::Section(section)) = next_section(rest, 0, u64::MAX) else { return None };
         Some(Record::new(rest, &section, self.layout))
     }
 
-    /// The whole section of an entry, its length included.
+    /// Returns the whole section of an entry, with its length.
     pub fn section(&self, entry: SortEntry) -> Option<&[u8]> {
         let rest = self.at(entry)?;
         let Ok(Step::Section(section)) = next_section(rest, 0, u64::MAX) else { return None };
         Some(section.whole(rest))
     }
 
-    /// Prefetches the first byte of each entry.
     fn prefetch_first(&self, entries: &[SortEntry]) {
         for &entry in entries {
             if let Some(first) = self.at(entry).and_then(<[u8]>::first) {

@@ -31,12 +31,11 @@ impl KeyLayout {
         }
     }
 
-    /// The first byte of the digest in the key.
     pub(crate) fn digest_in_key(self, cid: &CidSpan) -> usize {
         cid.digest as usize - self.key_start(cid)
     }
 
-    /// The name on the command line and in reports.
+    /// Returns the name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cid => "cid",
@@ -62,7 +61,6 @@ impl<'a> Record<'a> {
         Self { bytes, key_len: (section.cid.len as usize - start).min(bytes.len()) }
     }
 
-    /// The record whose value follows its key in `bytes`.
     #[cfg(test)]
     pub fn from_parts(bytes: &'a [u8], key_len: usize) -> Self {
         Self { bytes, key_len }
@@ -76,17 +74,16 @@ impl<'a> Record<'a> {
         &self.bytes[self.key_len..]
     }
 
-    /// The record's part of a content digest.
     pub fn digest(&self) -> ContentDigest {
         ContentDigest::of_section(self.bytes, self.key_len)
     }
 
-    /// The record's part of a keyed digest, or of a content digest if there is no key.
+    /// Returns the keyed digest, or the content digest if there is no key.
     pub fn checked_digest(&self, key: Option<&DigestKey>) -> ContentDigest {
         key.map_or_else(|| self.digest(), |key| key.of_section(self.bytes, self.key_len))
     }
 
-    /// Key and value in one piece, and the key's length.
+    /// Returns key and value in one piece, and the key's length.
     pub fn parts(&self) -> (&'a [u8], usize) {
         (self.bytes, self.key_len)
     }

@@ -9,7 +9,6 @@ pub(crate) struct SourceMark {
     pub source: u32,
 }
 
-/// Returns the source of the section at `at`.
 pub(crate) fn source_at(marks: &[SourceMark], at: u64) -> u32 {
     let after = marks.partition_point(|mark| mark.at <= at);
     after.checked_sub(1).and_then(|last| marks.get(last)).map_or(0, |mark| mark.source)

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::Receiver;
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
@@ -21,8 +21,7 @@ pub(crate) struct PartitionBuffers {
 /// The memory of a written piece, or the reason for the failure.
 type Written = Result<Vec<u8>>;
 
-/// Pieces that I/O threads are writing, the oldest first. Each job owns the only sender of its answer, so a job that
-/// panics disconnects the channel instead of blocking the waiter.
+/// Pieces that I/O threads are writing, the oldest first.
 #[derive(Default)]
 struct InFlight(VecDeque<Receiver<Written>>);
 
@@ -33,7 +32,6 @@ impl InFlight {
         self.0.pop_front().map_or_else(|| Ok(Vec::new()), |written| written.recv().unwrap_or_else(|_| lost()))
     }
 
-    /// Waits until all pieces are written.
     fn wait(&mut self) -> Result<()> {
         let mut outcome = Ok(());
         while !self.0.is_empty() {
@@ -51,7 +49,6 @@ impl Drop for InFlight {
     }
 }
 
-/// Sections for one partition.
 #[derive(Default)]
 struct Piece {
     /// The first `skipped` bytes are alignment padding for pieces that bypass the page cache.
@@ -85,13 +82,10 @@ impl Piece {
             let spare = if in_flight.0.len() < IN_FLIGHT { Vec::new() } else { in_flight.next()? };
             let (bytes, skipped) = (std::mem::replace(&mut self.bytes, spare), self.skipped);
             self.skipped = direct::until_block(self.bytes.as_ptr()).min(self.bytes.len());
-            let (sender, written) = bounded(1);
-            in_flight.0.push_back(written);
-            threads.run(move || {
-                let outcome = slot.write(bytes.get(skipped..).unwrap_or_default());
-                // The waiter drops its receiver only after an answer.
-                let _ = sender.send(outcome.map(|()| bytes));
-            });
+            in_flight.0.push_back(threads.run(move || {
+                slot.write(bytes.get(skipped..).unwrap_or_default())?;
+                Ok(bytes)
+            }));
         } else {
             slot.write(self.sections())?;
         }
@@ -102,13 +96,12 @@ impl Piece {
 }
 
 impl PartitionBuffers {
-    /// `limit` is the size of a piece in bytes.
+    /// Creates buffers for pieces of `limit` bytes.
     pub fn new(partitions: u32, limit: usize) -> Self {
         let pieces = (0..partitions).map(|_| Piece::default()).collect();
         Self { pieces, limit, source: 0, in_flight: InFlight::default() }
     }
 
-    /// Sets the source of the sections added from now on.
     pub fn set_source(&mut self, source: u32) {
         self.source = source;
     }
@@ -186,13 +179,8 @@ mod tests {
         let threads = crate::parallel::IoThreads::start(1).expect("a thread");
         let mut in_flight = InFlight::default();
         for _ in 0..2 {
-            let (sender, written) = bounded(1);
-            in_flight.0.push_back(written);
             // The second job is never run: its thread is gone.
-            threads.run(move || {
-                let _sender = sender;
-                panic!("a write fails");
-            });
+            in_flight.0.push_back(threads.run(|| panic!("a write fails")));
         }
         let error = in_flight.wait().expect_err("nothing was written");
         assert!(error.to_string().contains("the thread that writes a partition has ended"), "{error}");

@@ -12,9 +12,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Reference {
-    /// Offset in the source.
     pub at: u64,
-    /// Length in bytes.
     pub len: u32,
     /// Number of the source, counted from 0.
     pub source: u32,
@@ -27,7 +25,6 @@ pub(crate) struct ReferencedSources {
     pub open: Box<dyn Fn(usize) -> Result<File> + Send + Sync>,
 }
 
-/// A plain source that partitions refer to.
 pub(crate) struct ReferencedSource {
     pub name: PathBuf,
     pub bytes: u64,

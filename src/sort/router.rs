@@ -65,7 +65,6 @@ impl ClassCounts {
         }
     }
 
-    /// Adds the counts of another.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
             mine.blocks += theirs.blocks;
@@ -73,7 +72,6 @@ impl ClassCounts {
         }
     }
 
-    /// All classes together.
     pub fn all(&self) -> Count {
         self.0.iter().fold(Count::default(), |all, count| Count {
             blocks: all.blocks + count.blocks,
@@ -94,7 +92,6 @@ pub(crate) struct Route {
     pub prefix: u64,
 }
 
-/// Routes keys to partitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Router {
     classes: Vec<Vec<u8>>,
@@ -134,12 +131,10 @@ impl Router {
         known.chain(framed.0.last().map(|count| (None, *count)))
     }
 
-    /// Bits of the digest that choose a partition of a class.
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// How many partitions there are.
     pub fn partitions(&self) -> u32 {
         self.classes.len() as u32 * self.per_class() + 1
     }

@@ -7,12 +7,10 @@ use serde::{Deserialize, Serialize};
 /// The most shards of a source.
 pub(crate) const MAX_SHARDS: u32 = 1 << 16;
 
-/// One of several equal ranges of the digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shard {
     /// Counted from 0.
     pub number: u32,
-    /// Number of shards.
     pub of: u32,
 }
 

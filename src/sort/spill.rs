@@ -12,10 +12,9 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -41,24 +40,20 @@ pub(super) const LEAST_DIRECT: u64 = 128 << 10;
 pub(crate) const IN_FLIGHT: usize = 4;
 const MOST_IN_FLIGHT: usize = 16;
 
-/// One partition's file.
 #[derive(Default)]
 struct Partition {
     file: OnceLock<Arc<File>>,
-    bytes: AtomicU64,
-    content: Mutex<Content>,
-    /// The marks, and how many of them are in the journal.
-    marks: Mutex<(Vec<SourceMark>, usize)>,
-    /// Bytes that are synced.
-    synced: AtomicU64,
-    /// Length of the longest section of at least [`LARGE`] bytes.
-    largest: AtomicU64,
+    state: Mutex<PartitionState>,
 }
 
-impl Partition {
-    fn content(&self) -> MutexGuard<'_, Content> {
-        self.content.lock()
-    }
+#[derive(Default)]
+struct PartitionState {
+    extent: Extent,
+    /// Bytes that are synced.
+    synced: u64,
+    marks: Vec<SourceMark>,
+    /// Number of marks in the journal.
+    noted: usize,
 }
 
 /// The reserved range of a partition file for one piece.
@@ -77,7 +72,6 @@ impl PieceSlot {
     }
 }
 
-/// The partition files of an import.
 pub(crate) struct Spill {
     pub dir: PathBuf,
     partitions: Vec<Partition>,
@@ -152,7 +146,6 @@ impl Spill {
         Ok(Self { direct, ..self })
     }
 
-    /// True if pieces bypass the page cache.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()
     }
@@ -161,10 +154,9 @@ impl Spill {
     /// extent.
     pub fn resume(self, extents: &[(u32, Extent)], marks: &[(u32, SourceMark)]) -> Result<Self> {
         for (partition, mark) in marks {
-            let slot = self.slot(*partition)?;
-            let (all, noted) = &mut *slot.marks.lock();
-            all.push(*mark);
-            *noted = all.len();
+            let mut state = self.slot(*partition)?.state.lock();
+            state.marks.push(*mark);
+            state.noted += 1;
         }
         for entry in self.dir.read_dir().map_err(Error::io("list", &self.dir))? {
             let path = entry.map_err(Error::io("list", &self.dir))?.path();
@@ -190,10 +182,8 @@ impl Spill {
             // An earlier run may have had more memory and pieces of any length: zeros fill the last block.
             let whole = if self.is_direct() { direct::whole_blocks(extent.bytes) } else { extent.bytes };
             file.set_len(extent.bytes).and_then(|()| file.set_len(whole)).map_err(Error::io("cut", &path))?;
-            slot.bytes.store(whole, Ordering::Relaxed);
-            slot.synced.store(extent.bytes, Ordering::Relaxed);
-            slot.largest.store(extent.largest, Ordering::Relaxed);
-            *slot.content() = extent.content();
+            let mut state = slot.state.lock();
+            (state.extent, state.synced) = (Extent { bytes: whole, ..extent }, extent.bytes);
             direct::set(&file, self.is_direct());
             let _ = slot.file.set(Arc::new(file));
         }
@@ -205,7 +195,7 @@ impl Spill {
         let mut new_files = false;
         for &(partition, extent) in extents {
             let slot = self.slot(partition)?;
-            let synced = slot.synced.load(Ordering::Relaxed);
+            let synced = slot.state.lock().synced;
             if synced >= extent.bytes {
                 continue;
             }
@@ -213,7 +203,8 @@ impl Spill {
             if let Some(file) = slot.file.get() {
                 file.sync_data().map_err(Error::io("sync", self.path(partition)))?;
             }
-            slot.synced.fetch_max(extent.bytes, Ordering::Relaxed);
+            let synced = &mut slot.state.lock().synced;
+            *synced = extent.bytes.max(*synced);
         }
         if new_files {
             File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", &self.dir))?;
@@ -231,22 +222,21 @@ impl Spill {
     pub fn take_new_marks(&self) -> Vec<(u32, SourceMark)> {
         let mut new = Vec::new();
         for (partition, slot) in (0..).zip(&self.partitions) {
-            let (all, noted) = &mut *slot.marks.lock();
-            new.extend(all.iter().skip(*noted).map(|mark| (partition, *mark)));
-            *noted = all.len();
+            let mut state = slot.state.lock();
+            new.extend(state.marks.iter().skip(state.noted).map(|mark| (partition, *mark)));
+            state.noted = state.marks.len();
         }
         new
     }
 
     pub fn marks(&self, partition: u32) -> Vec<SourceMark> {
-        self.partitions.get(partition as usize).map(|slot| slot.marks.lock().0.clone()).unwrap_or_default()
+        self.partitions.get(partition as usize).map(|slot| slot.state.lock().marks.clone()).unwrap_or_default()
     }
 
     fn slot(&self, partition: u32) -> Result<&Partition> {
         self.partitions.get(partition as usize).ok_or_else(|| no_partition(partition))
     }
 
-    /// The open file of a partition that is not empty.
     pub(super) fn file(&self, partition: u32) -> Option<&File> {
         self.partitions.get(partition as usize)?.file.get().map(Arc::as_ref)
     }
@@ -256,9 +246,9 @@ impl Spill {
         let _ = self.partitions[partition as usize].file.set(Arc::new(file));
     }
 
-    /// Replaces the expected records of a partition.
     pub(super) fn set_content(&self, partition: u32, content: Content) -> Result<()> {
-        *self.slot(partition)?.content() = content;
+        let mut state = self.slot(partition)?.state.lock();
+        (state.extent.blocks, state.extent.digest) = (content.records, content.digest);
         Ok(())
     }
 
@@ -266,9 +256,8 @@ impl Spill {
         self.dir.join(format!("{partition:05}.{}", if self.referenced.is_some() { "refs" } else { "part" }))
     }
 
-    /// The records of all partitions.
     pub fn content(&self) -> Content {
-        self.partitions.iter().map(|slot| *slot.content()).sum()
+        self.partitions.iter().map(|slot| slot.state.lock().extent.content()).sum()
     }
 
     /// Returns the error for a partition whose records do not match those that were written.
@@ -302,42 +291,37 @@ impl Spill {
             }
         };
         let len = if self.is_direct() { direct::whole_blocks(len) } else { len };
-        let at = {
-            let (marks, _) = &mut *slot.marks.lock();
-            let at = slot.bytes.fetch_add(len, Ordering::Relaxed);
-            if from.first().is_none_or(|first| first.at > 0) {
-                add_mark(marks, at, 0);
-            }
-            from.iter().for_each(|next| add_mark(marks, at + next.at, next.source));
-            at
-        };
-        slot.content().merge(content);
+        let PartitionState { extent, marks, .. } = &mut *slot.state.lock();
+        let at = extent.bytes;
+        extent.bytes += len;
+        extent.blocks += content.records;
+        extent.digest.merge(content.digest);
+        if from.first().is_none_or(|first| first.at > 0) {
+            add_mark(marks, at, 0);
+        }
+        from.iter().for_each(|next| add_mark(marks, at + next.at, next.source));
         Ok(PieceSlot { file: Arc::clone(file), path, at, is_direct: self.is_direct() })
     }
 
-    /// The number of partitions.
     pub fn partitions(&self) -> u32 {
         self.partitions.len() as u32
     }
 
     pub fn extent(&self, partition: u32) -> Extent {
-        self.partitions.get(partition as usize).map_or_else(Extent::default, |slot| {
-            let Content { records, digest } = *slot.content();
-            let largest = slot.largest.load(Ordering::Relaxed);
-            Extent { bytes: slot.bytes.load(Ordering::Relaxed), blocks: records, digest, largest }
-        })
+        self.partitions.get(partition as usize).map(|slot| slot.state.lock().extent).unwrap_or_default()
     }
 
     /// Notes the length of a section of at least [`LARGE`] bytes, spilled or in memory.
     pub fn note_large(&self, partition: u32, len: u64) {
         if let Some(slot) = self.partitions.get(partition as usize) {
-            slot.largest.fetch_max(len, Ordering::Relaxed);
+            let mut state = slot.state.lock();
+            state.extent.largest = state.extent.largest.max(len);
         }
     }
 
     /// Returns the length of the longest large section of each partition.
     pub fn largest(&self) -> Vec<u64> {
-        self.partitions.iter().map(|slot| slot.largest.load(Ordering::Relaxed)).collect()
+        self.partitions.iter().map(|slot| slot.state.lock().extent.largest).collect()
     }
 
     /// Reads bytes of a partition within its [`Spill::extent`].

@@ -1,9 +1,8 @@
 //! Recognises files of other kinds by their first bytes, for error messages.
 
-use std::io::Read;
 use std::path::Path;
 
-use crate::os::files::open_regular;
+use crate::os::files::{open_regular, read_head};
 use crate::source::input::is_compressed;
 
 /// Offset and value of the magic of a tar archive.
@@ -19,7 +18,7 @@ const KINDS: [(&[u8], &str, &str); 10] = [
     (b"\x80\x08", "the index of a CAR", "give the CAR that it belongs to"),
     (b"\x81\x08", "the index of a CAR", "give the CAR that it belongs to"),
     (b"SQLite format 3\0", "an SQLite database", "give the snapshot itself"),
-    (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file that it stands for: git lfs pull"),
+    (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself: git lfs pull"),
     (b"\x7fELF", "a program", "give the snapshot itself"),
 ];
 
@@ -47,7 +46,7 @@ pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'sta
     if is_text && WEB.iter().any(begins) {
         return Some((
             "a web page or the answer of a server",
-            "look at it (head -c 200 {file}), and download the snapshot again",
+            "read its beginning (head -c 200 {file}), and download the snapshot again",
         ));
     }
     if is_log_index(head) {
@@ -59,10 +58,8 @@ pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'sta
 
 /// True if the file at `path` begins like a CAR or compressed data.
 pub(crate) fn is_snapshot(path: &Path) -> bool {
-    let mut head = [0; 64];
-    let got = open_regular(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
-    let head = head.get(..got).unwrap_or_default();
-    is_compressed(head) || has_header_fields(head)
+    let head = open_regular(path).and_then(|file| read_head(&file, 64)).unwrap_or_default();
+    is_compressed(&head) || has_header_fields(&head)
 }
 
 /// True if `head` has a field of a CAR's header, in CBOR. In a header with many roots, `version` comes long after them.

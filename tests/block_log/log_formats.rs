@@ -58,7 +58,7 @@ fn a_right_index_is_used_and_a_wrong_one_ignored_aloud() {
     let other = index(&raw(&steem(1, MANY, 4)));
     let all: [(&[u8], bool, &str); 4] = [
         (&right, true, ""),
-        (&shifted, false, "its entry of block 3001 is another than the log has"),
+        (&shifted, false, "its entry of block 3001 does not match the log"),
         (cut, false, "it has 5999 entries, the log 6000 blocks"),
         (&other, false, ""),
     ];
@@ -90,7 +90,7 @@ fn artifacts_of_both_versions_are_checked_against_the_log() {
         wrong_version[45] = 2;
         let all: [(&[u8], &str); 4] = [
             (&right, ""),
-            (&wrong_id, "its entry of block 2900 is another"),
+            (&wrong_id, "its entry of block 2900 does not match"),
             (&wrong_head, "its head is block 3001, that of the log 3000"),
             (&wrong_version, "its version is not 1.0 or 1.1"),
         ];

@@ -274,7 +274,7 @@ fn other_file_formats_are_recognized() {
     let url = program().args(["import", "ftp://snapshots.example/a.car.zst", "--db", "nowhere"]).output();
     let said = String::from_utf8(url.expect("run").stderr).expect("text");
     assert!(
-        said.contains("it is a URL of a kind that is not read, and")
+        said.contains("it is neither a supported URL nor an existing file")
             && said.contains("(curl -fL ftp://snapshots.example/a.car.zst | bedload import - --db nowhere)"),
         "{said}"
     );

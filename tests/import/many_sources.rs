@@ -226,7 +226,7 @@ fn directory_import_skips_only_hidden_files() {
     fresh().refused_by(3, "d.car: there is no such file");
     std::fs::remove_file(&link).expect("it is there");
     rustix::fs::mknodat(rustix::fs::CWD, &link, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
-    fresh().refused_by(3, "d.car: it is named like a CAR, and is no file");
+    fresh().refused_by(3, "d.car: it is named like a CAR, but is not a file");
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn concatenated_cars_need_the_option() {
     }
     let indexed = [v2(&cars[0], 0, b"an index"), cars[1].clone()].concat();
     let done = import(&place, place.file("indexed.car", &indexed)).args(&["--concatenated"]).run();
-    done.refused(3, indexed.len() as u64 - cars[1].len() as u64 - 8, "what follows the data of this CARv2");
+    done.refused(3, indexed.len() as u64 - cars[1].len() as u64 - 8, "the bytes after the data of this CARv2");
     // Bytes other than a header are reported as before.
     let mut version = cars[0].clone();
     version.extend([3, 0xa2, 0x65, b'r']);

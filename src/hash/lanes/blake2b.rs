@@ -10,7 +10,7 @@ use std::arch::x86_64::{
     _mm512_storeu_si512, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-/// Bytes that one step takes in.
+/// Bytes of one step.
 const STEP: usize = 128;
 
 /// Messages that are hashed at a time.
@@ -42,7 +42,6 @@ const SIGMA: [[usize; 16]; 10] = [
     [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0],
 ];
 
-/// One message to hash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LaneMessage<'a> {
     /// Its index among the caller's messages, which `done` receives.
@@ -136,7 +135,7 @@ fn prefetch_next(ahead: &mut &[u8]) {
     *ahead = later;
 }
 
-/// Gives each lane that has ended the next message. Returns whether there is anything to hash.
+/// Gives each ended lane the next message. Returns false if nothing is left to hash.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn refill<'a>(
@@ -171,7 +170,6 @@ fn counts_of(lanes: &[Lane<'_>; LANES]) -> __m512i {
     _mm512_setr_epi64(count(0), count(1), count(2), count(3), count(4), count(5), count(6), count(7))
 }
 
-/// The words of 128 bytes.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn load_whole(bytes: &[u8]) -> [__m512i; 2] {

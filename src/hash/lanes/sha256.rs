@@ -6,10 +6,13 @@
 
 use sha2::{Digest, Sha256};
 
-/// The digest of a message.
 pub(crate) type Sum = [u8; 32];
 
-/// Bytes that one step takes in.
+/// The initial state (FIPS 180-4, section 5.3.3).
+pub(crate) const IV: [u32; 8] =
+    [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
+
+/// Bytes of one step.
 #[cfg(target_arch = "x86_64")]
 const STEP: usize = 64;
 
@@ -44,7 +47,7 @@ mod avx512 {
 
     use sha2::{Digest, Sha256};
 
-    use super::{BATCH, STEP, Sum};
+    use super::{BATCH, IV, STEP, Sum};
 
     /// Messages that are hashed at a time.
     const LANES: usize = 16;
@@ -54,10 +57,6 @@ mod avx512 {
 
     /// The most steps of a message that is ordered; longer ones follow in the order of the caller.
     const MOST_STEPS: usize = 256;
-
-    /// The initial state (FIPS 180-4, section 5.3.3).
-    const IV: [u32; 8] =
-        [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
     /// The constants of the rounds (FIPS 180-4, section 4.2.2).
     #[rustfmt::skip]
@@ -148,7 +147,7 @@ mod avx512 {
             words[15] = _mm512_mask_mov_epi32(words[15], ends, bits[1]);
             compress(&mut state, &mut words, _mm512_cmple_epu32_mask(step, last));
         }
-        // The first eight words of each lane, and anything behind them.
+        // The first eight words of each lane, and any bytes after them.
         words[..8].copy_from_slice(&state);
         big_endian(transpose(&mut words));
         for (lane, sum) in words.iter().enumerate() {
@@ -166,7 +165,6 @@ mod avx512 {
         unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
     }
 
-    /// A step of 64 bytes.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
     fn load_whole(bytes: &[u8]) -> __m512i {
@@ -175,7 +173,7 @@ mod avx512 {
         unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
     }
 
-    /// A step of a message, or of the padding behind it: a bit, and zeros.
+    /// Loads a step of a message, or of the padding after it: a bit, and zeros.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
     fn load(message: &[u8], step: usize) -> __m512i {

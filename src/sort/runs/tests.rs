@@ -99,11 +99,12 @@ fn readers_of_runs_hold_no_large_section() {
     let runs = runs(&spill, 64 << 10, u64::MAX);
     let paths = runs.write_runs().expect("room");
     assert_eq!(paths.len(), blocks.len());
-    for (path, (key, value)) in paths.into_iter().zip(&blocks) {
-        let mut reader = Reader::open(&runs, path, MIN_READ).expect("a run");
+    for (path, (key, value)) in paths.iter().zip(&blocks) {
+        let mut reader = RunReader::open(&runs, path, MIN_READ).expect("a run");
         assert_eq!(reader.advance().expect("a section").as_ref(), Some(key));
-        assert!(reader.buffer.capacity() <= 2 * MIN_READ, "{} bytes", reader.buffer.capacity());
-        let taken = reader.with_current(|_, record| {
+        let buffered = reader.front.capacity() + reader.file.capacity();
+        assert!(buffered <= 2 * MIN_READ, "{buffered} bytes");
+        let taken = reader.with_current(|_, record, _| {
             assert!(record.key() == key && record.value() == value);
             Ok(())
         });

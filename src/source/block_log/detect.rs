@@ -6,6 +6,7 @@
 
 use super::framing::Framing;
 use super::preamble;
+use super::problem::LogProblem;
 use crate::blocks::chain::Header;
 
 pub(crate) const PEEK: usize = 64 << 10;
@@ -16,8 +17,12 @@ const LEAST_CAR: u8 = 17;
 /// 2016-01-01 in milliseconds since 1970: no chain of this kind is older.
 const OLDEST_MS: i64 = 1_451_606_400_000;
 
-pub(super) fn is_old_enough(header: &Header) -> bool {
-    header.timestamp_ms >= OLDEST_MS
+/// Checks that the first block is not older than all chains.
+pub(super) fn check_age(framing: Framing, first: &Header) -> Result<(), LogProblem> {
+    if framing == Framing::Graphene && first.timestamp_ms < OLDEST_MS {
+        return Err(LogProblem::NotALog { reason: "its first block has an impossible time".into() });
+    }
+    Ok(())
 }
 
 /// True if a source that begins with `bytes` is a block log. `ends`: the source has no more bytes.
@@ -28,7 +33,7 @@ pub(crate) fn is_block_log(bytes: &[u8], ends: bool) -> bool {
     if bytes.first().is_none_or(|&byte| byte >= LEAST_CAR) {
         return false;
     }
-    if Framing::Graphene.header(bytes).is_ok_and(|header| is_old_enough(&header)) {
+    if Framing::Graphene.header(bytes).is_ok_and(|header| check_age(Framing::Graphene, &header).is_ok()) {
         return true;
     }
     // A compressed first block may be longer than `bytes`.

@@ -20,7 +20,7 @@ const BESIDE: [&str; 2] = ["retained", "archive"];
 const SINGLE: [&str; 2] = ["block_log", "blocks.log"];
 
 /// Returns the number in the name of one of Hive's parts.
-fn part_number(name: &OsStr) -> Option<u32> {
+pub(super) fn part_number(name: &OsStr) -> Option<u32> {
     let digits = name.to_str()?.strip_prefix(PART)?;
     (digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok()).flatten()
 }

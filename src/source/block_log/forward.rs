@@ -5,10 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::detect::is_old_enough;
+use super::detect::check_age;
 use super::framing::{End, Framing, Span, WORD};
 use super::packing::Packing;
-use super::part::no_time;
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
 use super::ranges::Batch;
@@ -58,36 +57,33 @@ impl Forward {
         let got = stream.fill(&mut carry)?;
         let ended = got < carry.len();
         carry.truncate(got);
-        let (mut framing, mut head, mut at) = (Framing::Graphene, None, 0);
-        if preamble::is_antelope(&carry) {
-            let found = preamble::read(&carry).map_err(|problem| Error::bad_input(name, 0, problem))?;
-            if found.pruned {
-                return Err(Error::bad_input(name, 0, LogProblem::PrunedStream));
-            }
-            framing = Framing::Antelope { version: found.version };
-            at = found.len() as u64;
-            carry.drain(..found.len());
-            head = Some(found);
+        let preamble = preamble::detect(&carry).map_err(|problem| Error::bad_input(name, 0, problem))?;
+        if preamble.as_ref().is_some_and(|preamble| preamble.pruned) {
+            return Err(Error::bad_input(name, 0, LogProblem::PrunedStream));
         }
+        let start = preamble.as_ref().map_or(0, Preamble::len);
+        carry.drain(..start);
+        let at = start as u64;
         if carry.is_empty() {
             return Err(Error::bad_input(name, at, LogProblem::Empty));
         }
+        let (first, last, done, rest, fault) = Default::default();
         Ok(Self {
             name: name.to_owned(),
             stream,
             unpacker: Unpacker::new(dictionaries),
-            framing,
-            preamble: head,
+            framing: Framing::of(preamble.as_ref()),
+            preamble,
             torn,
             carry,
             at,
-            first: None,
-            last: None,
+            first,
+            last,
             last_packed: (Vec::new(), Packing::Raw),
             ended,
-            done: false,
-            rest: 0,
-            fault: None,
+            done,
+            rest,
+            fault,
         })
     }
 
@@ -209,14 +205,12 @@ impl Forward {
             };
             if span.packing == Packing::Raw || self.last.is_none() {
                 let header = self.read_header(self.framing.stored(rest, span), span.packing, at)?;
-                if self.framing == Framing::Graphene && self.first.is_none() && !is_old_enough(&header) {
-                    return Err(Error::bad_input(&self.name, at, no_time()));
-                }
                 let Header { number, id, .. } = header;
-                if self.first.is_none()
-                    && let Some(head) = &self.preamble
-                {
-                    head.check_first(number).map_err(|problem| Error::bad_input(&self.name, 0, problem))?;
+                if self.first.is_none() {
+                    let bad = |at: u64, problem| Error::bad_input(&self.name, at, problem);
+                    check_age(self.framing, &header).map_err(|problem| bad(at, problem))?;
+                    let checked = self.preamble.as_ref().map_or(Ok(()), |head| head.check_first(number));
+                    checked.map_err(|problem| bad(0, problem))?;
                 }
                 self.first.get_or_insert(number);
                 self.last = Some((number, Some(id)));

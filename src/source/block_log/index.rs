@@ -17,12 +17,11 @@ use super::framing::{Framing, u32_at, u64_at};
 use crate::blocks::chain::Id;
 use crate::os::files::open_regular;
 
-const ARTIFACTS: &str = ".artifacts";
+const ARTIFACTS: &str = "artifacts";
 
 /// Bytes before the entries of an artifacts file of version 1.0.
 const ARTIFACTS_HEAD: usize = 48;
 
-/// Bytes of an entry of an artifacts file.
 const ARTIFACT: usize = 24;
 
 /// An index file, and whether it was used.
@@ -41,7 +40,7 @@ pub struct IndexUse {
 }
 
 /// An index file that has agreed with the log so far.
-pub(crate) struct Index {
+pub(crate) struct LogIndex {
     file: File,
     used: IndexUse,
     /// Bytes before the first entry, and of an entry.
@@ -59,20 +58,15 @@ pub(crate) struct Indexed {
     pub id_tail: Option<[u8; 16]>,
 }
 
-impl Index {
+impl LogIndex {
     /// Opens the index beside `log`, which has the blocks `first` to `last`. `None` if there is none. The error has the
     /// reason why it is ignored.
     pub fn open(log: &Path, framing: Framing, first: u32, last: u32) -> Option<Result<Self, IndexUse>> {
-        let with = |ending: &str| {
-            let mut name = log.file_name()?.to_owned();
-            name.push(ending);
-            Some(log.with_file_name(name))
-        };
         let (path, kind) = match framing {
             Framing::Antelope { .. } => (log.with_extension("index"), "index"),
-            Framing::Graphene => match with(ARTIFACTS).filter(|path| path.is_file()) {
-                Some(path) => (path, "artifacts"),
-                None => (with(".index")?, "index"),
+            Framing::Graphene => match log.with_added_extension(ARTIFACTS) {
+                path if path.is_file() => (path, ARTIFACTS),
+                _ => (log.with_added_extension("index"), "index"),
             },
         };
         if !path.is_file() {
@@ -89,7 +83,7 @@ impl Index {
         let size = file.metadata().map_err(failed)?.len();
         let blocks = u64::from(last - first) + 1;
         let (mut head, mut entry) = (0, 8);
-        if used.kind == "artifacts" {
+        if used.kind == ARTIFACTS {
             let mut bytes = [0; ARTIFACTS_HEAD + 8];
             let known = usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len());
             file.read_exact_at(bytes.get_mut(..known).unwrap_or_default(), 0).map_err(failed)?;

@@ -53,7 +53,7 @@ impl BlockRef {
     }
 }
 
-/// How blocks are stored in a log.
+/// Numbers of blocks in a log, by their compression.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Packings {

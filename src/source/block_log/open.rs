@@ -5,12 +5,12 @@ use std::path::Path;
 use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 
-use super::discover::is_set;
+use super::discover::{is_set, part_number};
 use super::forward::Forward;
 use super::framing::Framing;
 use super::index::IndexUse;
 use super::layout::LogLayout;
-use super::part::Part;
+use super::part::LogPart;
 use super::preamble::Preamble;
 use super::ranges::LogFiles;
 use super::unpack::Dictionaries;
@@ -18,8 +18,6 @@ use super::{PEEK, TornTail, is_block_log};
 use crate::blocks::chain::Family;
 use crate::error::Result;
 use crate::source::input::{Body, Compression, Input, peek};
-
-const HIVES_PART: &str = "block_log_part.";
 
 pub(crate) struct Log {
     pub body: LogBody,
@@ -57,7 +55,7 @@ impl Log {
             return Ok(None);
         }
         let files = LogFiles::open(path, tail, dictionaries)?;
-        let size = Some(files.parts.iter().map(|part| part.size).sum());
+        let size = Some(files.size());
         Ok(Some(Self::of_files(files, dictionaries, Compression::None, size)))
     }
 
@@ -92,6 +90,13 @@ impl Log {
         Ok(Opened::Log(Box::new(log)))
     }
 
+    fn part_files(&self) -> &[LogPart] {
+        match &self.body {
+            LogBody::Files(files) => &files.parts,
+            LogBody::Stream(_) => &[],
+        }
+    }
+
     pub fn is_piped(&self) -> bool {
         matches!(self.body, LogBody::Stream(_))
     }
@@ -101,17 +106,13 @@ impl Log {
         if let Framing::Antelope { .. } = self.framing {
             return Family::Antelope;
         }
-        let is_hives = match &self.body {
-            LogBody::Files(files) => files.parts.iter().any(|part| {
-                let name = part.path.file_name().unwrap_or_default().to_string_lossy();
-                name.starts_with(HIVES_PART) || part.index_use().is_some_and(|used| used.kind != "index")
-            }),
-            LogBody::Stream(_) => false,
-        };
+        let is_hives = self.part_files().iter().any(|part| {
+            part.path.file_name().and_then(part_number).is_some()
+                || part.index_use().is_some_and(|used| used.kind != "index")
+        });
         if packed || is_hives { Family::Hive } else { Family::Steem }
     }
 
-    /// Returns the chain id in the log, if there is one.
     pub fn chain_id(&self) -> Option<String> {
         self.preamble.as_ref().map(|preamble| preamble.chain_id.to_string())
     }
@@ -139,13 +140,9 @@ impl Log {
     }
 
     pub fn indexes(&self) -> Vec<IndexUse> {
-        match &self.body {
-            LogBody::Files(files) => files.parts.iter().filter_map(Part::index_use).collect(),
-            LogBody::Stream(_) => Vec::new(),
-        }
+        self.part_files().iter().filter_map(LogPart::index_use).collect()
     }
 
-    /// Bytes after the last complete block.
     pub fn rest(&self) -> u64 {
         match &self.body {
             LogBody::Files(files) => files.parts.last().map_or(0, |part| part.rest),
@@ -154,10 +151,7 @@ impl Log {
     }
 
     pub fn parts(&self) -> u64 {
-        match &self.body {
-            LogBody::Files(files) => files.parts.len() as u64,
-            LogBody::Stream(_) => 1,
-        }
+        self.part_files().len().max(1) as u64
     }
 
     /// True if such a log may begin after block 1.

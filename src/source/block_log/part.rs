@@ -5,15 +5,15 @@ use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::detect::is_old_enough;
-use super::framing::{End, Framing, WORD, u64_at};
-use super::index::{Index, IndexUse, Indexed};
+use super::detect::check_age;
+use super::framing::{End, Framing, WORD, Word, u64_at};
+use super::index::{IndexUse, Indexed, LogIndex};
 use super::packing::Packing;
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
 use super::unpack::Unpacker;
 use super::{MAX_BLOCK, PEEK, TornTail};
-use crate::blocks::chain::{Header, Id};
+use crate::blocks::chain::{ChainProblem, Header, Id};
 use crate::error::{Error, Result};
 use crate::os::mmap::shrank;
 
@@ -35,17 +35,17 @@ pub(crate) struct LogFile {
 }
 
 /// A file of a log with its first and last block.
-pub(crate) struct Part {
+pub(crate) struct LogPart {
     log: LogFile,
     pub first: Header,
     pub last: Header,
     /// Bytes after the last complete block.
     pub rest: u64,
     /// The index beside it, or the reason why it is ignored.
-    index: Option<Result<Index, IndexUse>>,
+    index: Option<Result<LogIndex, IndexUse>>,
 }
 
-impl Deref for Part {
+impl Deref for LogPart {
     type Target = LogFile;
     fn deref(&self) -> &LogFile {
         &self.log
@@ -55,7 +55,7 @@ impl Deref for Part {
 /// A block that was read on its own: its start and header.
 type Single = (u64, Header);
 
-impl Part {
+impl LogPart {
     pub fn of_file(path: &Path, file: File, torn: TornTail, unpacker: &mut Unpacker) -> Result<Self> {
         let size = file.metadata().map_err(Error::io("read metadata of", path))?.len();
         let mut head = vec![0; PEEK.min(usize::try_from(size).unwrap_or(usize::MAX))];
@@ -64,23 +64,15 @@ impl Part {
         if size == 0 {
             return Err(bad(0, LogProblem::Empty));
         }
-        let mut end = size;
-        let (mut start, mut framing, mut pruned_blocks, mut preamble) = (0, Framing::Graphene, None, None);
-        if preamble::is_antelope(&head) {
-            let found = preamble::read(&head).map_err(|problem| bad(0, problem))?;
-            (start, framing) = (found.len() as u64, Framing::Antelope { version: found.version });
-            if found.pruned {
-                end = size.saturating_sub(4).max(start);
-                let tail = size.checked_sub(4).filter(|&at| at >= start).ok_or_else(|| bad(0, LogProblem::Empty))?;
-                let mut count = [0; 4];
-                file.read_exact_at(&mut count, tail).map_err(|error| failed(path, error))?;
-                pruned_blocks = Some(u32::from_le_bytes(count));
-            }
-            preamble = Some(found);
-        }
-        let mut log = LogFile { path: path.to_owned(), file, framing, preamble, size, start, end };
-        if let Some(blocks) = pruned_blocks {
-            log.start = log.walk_back(blocks)?;
+        let preamble = preamble::detect(&head).map_err(|problem| bad(0, problem))?;
+        let (framing, start) = (Framing::of(preamble.as_ref()), preamble.as_ref().map_or(0, Preamble::len) as u64);
+        let is_pruned = preamble.as_ref().is_some_and(|preamble| preamble.pruned);
+        let mut log = LogFile { path: path.to_owned(), file, framing, preamble, size, start, end: size };
+        if is_pruned {
+            log.end = size.checked_sub(4).filter(|&at| at >= start).ok_or_else(|| bad(0, LogProblem::Empty))?;
+            let mut count = [0; 4];
+            log.read(log.end, &mut count)?;
+            log.start = log.walk_back(u32::from_le_bytes(count))?;
         }
         let first = log.read_first(unpacker)?;
         if let Some(head) = &log.preamble {
@@ -91,7 +83,7 @@ impl Part {
             let problem = LogProblem::Backwards { first: first.number, last: last.number };
             return Err(log.bad(log.start, problem));
         }
-        let index = Index::open(path, framing, first.number, last.number);
+        let index = LogIndex::open(path, framing, first.number, last.number);
         Ok(Self { log, first, last, rest, index })
     }
 }
@@ -126,20 +118,11 @@ impl LogFile {
     fn walk_back(&self, blocks: u32) -> Result<u64> {
         let mut at = self.end;
         for _ in 0..blocks {
-            let word = at.checked_sub(WORD as u64).filter(|&word| word >= self.start);
-            let before = match word {
-                Some(word) => {
-                    let mut bytes = [0; WORD];
-                    self.read(word, &mut bytes)?;
-                    let position = u64::from_le_bytes(bytes);
-                    Some(position).filter(|&position| position >= self.start && position < word)
-                }
-                None => None,
-            };
+            let before = self.word_before(at)?.filter(|&(word, position)| position >= self.start && position < word);
             let reason = || LogProblem::Preamble {
                 reason: format!("it is pruned to {blocks} blocks, but they do not follow each other before byte {at}"),
             };
-            at = before.ok_or_else(|| self.bad(at, reason()))?;
+            (_, at) = before.ok_or_else(|| self.bad(at, reason()))?;
         }
         if blocks == 0 {
             return Err(self.bad(self.end, LogProblem::Empty));
@@ -147,7 +130,17 @@ impl LogFile {
         Ok(at)
     }
 
+    /// Reads the word that ends at `end`, and returns its place too. `None` at the first entry.
+    fn word_before(&self, end: u64) -> Result<Option<(u64, u64)>> {
+        let Some(at) = end.checked_sub(WORD as u64).filter(|&at| at >= self.start) else { return Ok(None) };
+        let mut word = [0; WORD];
+        self.read(at, &mut word)?;
+        Ok(Some((at, u64::from_le_bytes(word))))
+    }
+
     fn read_first(&self, unpacker: &mut Unpacker) -> Result<Header> {
+        let not_a_log =
+            |problem: ChainProblem| self.bad(self.start, LogProblem::NotALog { reason: problem.to_string() });
         let mut len = PEEK as u64;
         loop {
             let bytes = self.piece(self.start, len)?;
@@ -159,21 +152,17 @@ impl LogFile {
                     let stored = self.framing.stored(&bytes, span);
                     let header = self.framing.read_header(stored, span.packing, None, unpacker);
                     let header = header.map_err(|problem| self.bad(self.start, problem))?;
-                    return match self.framing != Framing::Graphene || is_old_enough(&header) {
-                        true => Ok(header),
-                        false => Err(self.bad(self.start, no_time())),
-                    };
+                    check_age(self.framing, &header).map_err(|problem| self.bad(self.start, problem))?;
+                    return Ok(header);
                 }
                 End::More => len *= 8,
-                End::Bad(problem) => {
-                    return Err(self.bad(self.start, LogProblem::NotALog { reason: problem.to_string() }));
-                }
+                End::Bad(problem) => return Err(not_a_log(problem)),
                 End::Cut | End::None(_) => {
                     return match self.framing.header(bytes.get(self.framing.head()..).unwrap_or_default()) {
                         // Damaged or torn, but the header is valid: a later read finds the fault.
                         Ok(header) if matches!(end, End::None(_)) => Ok(header),
                         Ok(_) => Err(self.bad(self.start, LogProblem::Empty)),
-                        Err(problem) => Err(self.bad(self.start, LogProblem::NotALog { reason: problem.to_string() })),
+                        Err(problem) => Err(not_a_log(problem)),
                     };
                 }
             }
@@ -182,11 +171,8 @@ impl LogFile {
 
     /// Reads the block whose word ends at `end`, if there is one.
     fn block_before(&self, end: u64, unpacker: &mut Unpacker) -> Result<Option<Single>> {
-        let Some(at) = end.checked_sub(WORD as u64).filter(|&at| at > self.start) else { return Ok(None) };
-        let mut word = [0; WORD];
-        self.read(at, &mut word)?;
-        let Some(word) = self.framing.word(u64::from_le_bytes(word)) else { return Ok(None) };
-        let start = word.position;
+        let Some((at, word)) = self.word_before(end)? else { return Ok(None) };
+        let Some(Word { position: start, .. }) = self.framing.word(word) else { return Ok(None) };
         if start < self.start || start >= at || at - start > MAX_BLOCK as u64 {
             return Ok(None);
         }
@@ -255,7 +241,7 @@ impl LogFile {
     }
 }
 
-impl Part {
+impl LogPart {
     /// Returns a border between blocks near `offset`, and the header of the block before it.
     pub fn cut_near(&self, offset: u64, unpacker: &mut Unpacker) -> Result<Option<(u64, Header)>> {
         if let Some(found) = self.indexed_cut(offset, unpacker)? {
@@ -284,21 +270,19 @@ impl Part {
         match self.proven_before(at, unpacker)? {
             Some((_, header)) if header.number.checked_add(1) == Some(number) => Ok(Some((at, header))),
             _ => {
-                index.refute(|| format!("it says that block {number} begins at byte {at}"));
+                index.refute(|| format!("its position {at} of block {number} is wrong"));
                 Ok(None)
             }
         }
     }
 
     pub fn ends_packed(&self) -> bool {
-        let mut word = [0; WORD];
-        let read = self.end.checked_sub(WORD as u64).is_some_and(|at| self.read(at, &mut word).is_ok());
-        let word = self.framing.word(u64::from_le_bytes(word)).filter(|_| read);
+        let word = self.word_before(self.end).ok().flatten().and_then(|(_, word)| self.framing.word(word));
         word.is_some_and(|word| word.packing != Packing::Raw)
     }
 
     /// Returns the index if it has agreed with the log so far.
-    pub fn index(&self) -> Option<&Index> {
+    pub fn index(&self) -> Option<&LogIndex> {
         self.index.as_ref()?.as_ref().ok().filter(|index| index.is_right())
     }
 
@@ -307,18 +291,13 @@ impl Part {
         if let (Some(Ok(index)), Some(indexed)) = (&self.index, indexed)
             && !indexed.agrees(word, &header.id)
         {
-            index.refute(|| format!("its entry of block {} is another than the log has", header.number));
+            index.refute(|| format!("its entry of block {} does not match the log", header.number));
         }
     }
 
     pub fn index_use(&self) -> Option<IndexUse> {
-        self.index.as_ref().map(|index| index.as_ref().map_or_else(Clone::clone, Index::used))
+        self.index.as_ref().map(|index| index.as_ref().map_or_else(Clone::clone, LogIndex::used))
     }
-}
-
-/// Returns the problem of a first block that is older than all chains, so no block.
-pub(super) fn no_time() -> LogProblem {
-    LogProblem::NotALog { reason: "what should be its first block has no sensible time".into() }
 }
 
 fn failed(path: &Path, error: std::io::Error) -> Error {

@@ -82,7 +82,12 @@ pub(crate) fn is_antelope(bytes: &[u8]) -> bool {
     u32_at(bytes, 0).is_some_and(|version| matches!(version & !PRUNED, 1..=4))
 }
 
-/// Reads the head of a log from its first few KiB.
+/// Reads the preamble if a log begins with one.
+pub(super) fn detect(bytes: &[u8]) -> Result<Option<Preamble>, LogProblem> {
+    is_antelope(bytes).then(|| read(bytes)).transpose()
+}
+
+/// Reads the preamble from the first few KiB of a log.
 pub(crate) fn read(bytes: &[u8]) -> Result<Preamble, LogProblem> {
     let bad = |reason: &str| LogProblem::Preamble { reason: reason.into() };
     let cut = || bad("the log ends inside it");

@@ -133,7 +133,7 @@ impl Problem for LogProblem {
             }
             Self::OutOfRange { first, .. } => format!("name blocks from {first} on, or leave the option out"),
             Self::MissingPart { .. } | Self::Gap { .. } => {
-                "fetch what is missing, or import the blocks before it with --to".into()
+                "fetch the missing part, or import the blocks before it with --to".into()
             }
             Self::Overlap { .. } | Self::OtherKind { .. } => "keep the parts of one log alone in a directory".into(),
             Self::MissingDictionary { dictionary, .. } => format!(

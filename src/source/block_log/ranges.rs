@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::discover::discover;
 use super::framing::{End, Span, WORD, u64_at};
 use super::index::Indexed;
-use super::part::Part;
+use super::part::LogPart;
 use super::problem::LogProblem;
 use super::unpack::{Dictionaries, ROOM, Unpacker};
 use super::{MAX_BLOCK, TornTail};
@@ -20,10 +20,9 @@ use crate::os::files::open_regular;
 /// Distance ahead of the reading position that the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
 
-/// The files of a log, in the order of their blocks.
 pub(crate) struct LogFiles {
     pub path: PathBuf,
-    pub parts: Vec<Part>,
+    pub parts: Vec<LogPart>,
 }
 
 /// Consecutive blocks of one file.
@@ -51,21 +50,21 @@ impl LogFiles {
             // Only the end of a log is torn by a crash; anywhere else blocks would be missing.
             let torn = if number + 1 == count { torn } else { TornTail::Error };
             let opened = open_regular(&file).map_err(Error::io("open", &file))?;
-            parts.push(Part::of_file(&file, opened, torn, &mut unpacker)?);
+            parts.push(LogPart::of_file(&file, opened, torn, &mut unpacker)?);
         }
         Self::of_parts(path, parts)
     }
 
     pub fn of_file(path: &Path, file: std::fs::File, torn: TornTail, dictionaries: &Dictionaries) -> Result<Self> {
-        let part = Part::of_file(path, file, torn, &mut Unpacker::new(dictionaries))?;
+        let part = LogPart::of_file(path, file, torn, &mut Unpacker::new(dictionaries))?;
         Self::of_parts(path, vec![part])
     }
 
-    fn of_parts(path: &Path, parts: Vec<Part>) -> Result<Self> {
+    fn of_parts(path: &Path, parts: Vec<LogPart>) -> Result<Self> {
         for pair in parts.windows(2) {
             let [one, next] = pair else { continue };
             let name = || next.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let chain_id = |part: &Part| part.preamble.as_ref().map(|preamble| preamble.chain_id);
+            let chain_id = |part: &LogPart| part.preamble.as_ref().map(|preamble| preamble.chain_id);
             let (last, first) = (one.last.number, next.first.number);
             if chain_id(one) != chain_id(next) || one.framing.family() != next.framing.family() {
                 return Err(next.bad(0, LogProblem::OtherKind { next: name() }));
@@ -92,7 +91,7 @@ impl LogFiles {
     }
 
     pub fn ends_packed(&self) -> bool {
-        self.parts.last().is_some_and(Part::ends_packed)
+        self.parts.last().is_some_and(LogPart::ends_packed)
     }
 
     pub fn size(&self) -> u64 {
@@ -145,7 +144,6 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Returns the offset of an entry in the log.
     pub fn offset(&self, span: Span) -> u64 {
         self.at + (span.start - ROOM) as u64
     }
@@ -167,7 +165,7 @@ impl Batch {
 }
 
 pub(crate) struct RangeReader<'a> {
-    part: &'a Part,
+    part: &'a LogPart,
     at: u64,
     end: u64,
     window: usize,
@@ -182,7 +180,7 @@ impl<'a> RangeReader<'a> {
         Some(Self { part, at: range.start, end: range.end, window, advised: range.start, indexed: Vec::new() })
     }
 
-    pub fn part(&self) -> &'a Part {
+    pub fn part(&self) -> &'a LogPart {
         self.part
     }
 

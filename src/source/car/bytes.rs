@@ -69,7 +69,6 @@ impl Bytes {
         }
     }
 
-    /// Returns the bytes read of the file or of the compressed stream.
     pub fn consumed(&self) -> u64 {
         match self {
             Self::File(reader) => reader.at,

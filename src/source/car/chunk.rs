@@ -21,7 +21,6 @@ pub(crate) struct Chunk {
     pub starts: Vec<u32>,
 }
 
-/// The bytes of a chunk: read into memory, or mapped from the page cache.
 pub(crate) enum ChunkBytes {
     Read { buffer: Buffer, len: usize },
     Mapped { map: Arc<Mapped>, at: usize, len: usize },

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::chunk::Chunk;
 pub(crate) use super::framing::Limits;
-use super::open_car::{Modes, NextRead, OpenCar, Sections};
+use super::open_car::{Modes, NextRead, OpenCar};
 use super::section::VisitSection;
 use super::skipped_block::SkippedCount;
 use super::sources::{Following, SourceRead};
@@ -21,14 +21,12 @@ use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::source::input::{Input, Restart};
 
-/// The end of a CAR.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tail {
     /// Bytes of null padding after the blocks.
     pub padding: u64,
 }
 
-/// Reads CARs front to back, in chunks.
 pub(crate) struct Chunks {
     car: OpenCar,
     next_index: u32,
@@ -87,7 +85,6 @@ impl Chunks {
         self.car.start_readers()
     }
 
-    /// Sets the sources that follow the first one.
     pub fn follow(&mut self, following: Following) {
         self.reads.resize_with(following.names.len().max(1), SourceRead::default);
         for (source, read) in (0..).zip(&mut self.reads) {
@@ -164,7 +161,6 @@ impl Chunks {
         }
     }
 
-    /// Returns the next chunk of this source, or `None` at its clean end.
     pub fn next_here(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
         if self.broken {
             return Ok(None);
@@ -186,11 +182,10 @@ impl Chunks {
                 }
             }
             if let Some(sections) = self.car.read_sections(spare.take())? {
-                let (index, source, name) = (self.next_index, self.source, Arc::clone(&self.car.name));
+                let index = self.next_index;
                 self.next_index += 1;
                 self.taken += sections.bytes.len() as u64;
-                let Sections { base, bytes, starts } = sections;
-                return Ok(Some(Chunk { index, source, name, base, bytes, starts }));
+                return Ok(Some(Chunk { index, source: self.source, ..sections }));
             }
             if let NextRead::Sections = self.car.next {
                 self.car.next = NextRead::End;
@@ -258,7 +253,6 @@ impl Chunks {
         Tail { padding: earlier + self.car.padding }
     }
 
-    /// Bytes of the compressed sources consumed so far.
     pub fn consumed(&self) -> u64 {
         self.before + self.car.bytes.consumed()
     }
@@ -272,7 +266,6 @@ impl Chunks {
         (self.car.position, self.car.padding) == (offset, padding)
     }
 
-    /// Bytes of sections handed out or skipped, of all sources.
     pub fn taken(&self) -> u64 {
         self.taken
     }
@@ -286,7 +279,6 @@ impl Chunks {
         self.car.checksum()
     }
 
-    /// Index of the open source.
     pub fn source(&self) -> u32 {
         self.source
     }
@@ -300,7 +292,6 @@ impl Chunks {
         self.reads.len() as u32
     }
 
-    /// Returns the progress of an earlier run.
     pub fn known(&self) -> Vec<SourceRead> {
         self.reads.clone()
     }

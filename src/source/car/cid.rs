@@ -29,7 +29,7 @@ impl RawCid {
         let bytes = bytes.into();
         match read_cid(&bytes) {
             Ok(Some(span)) if span.len as usize == bytes.len() => Ok(Self(bytes)),
-            Ok(_) => Err(NoCid { reason: "a CID's length is another than it says".into() }),
+            Ok(_) => Err(NoCid { reason: "the length of the CID does not match its header".into() }),
             Err(problem) => Err(NoCid { reason: problem.to_string() }),
         }
     }
@@ -46,7 +46,7 @@ impl FromStr for RawCid {
     /// Reads a CID in any multibase, or version 0 in bare base58.
     fn from_str(text: &str) -> Result<Self, NoCid> {
         let text = text.strip_prefix("/ipfs/").unwrap_or(text);
-        let no_text = |error: multibase::Error| NoCid { reason: format!("it is no CID: {error}") };
+        let no_text = |error: multibase::Error| NoCid { reason: format!("it is not a CID: {error}") };
         if text.len() == 46 && text.starts_with("Qm") {
             return Self::from_bytes(Base::Base58Btc.decode(text).map_err(no_text)?);
         }
@@ -126,6 +126,6 @@ mod tests {
         assert_eq!(ours.to_string().parse(), Ok(ours.clone()));
         assert!(cid::Cid::try_from(bytes.as_slice()).is_err(), "the reason for this module");
         let cut = RawCid::from_bytes(&bytes[..200]).expect_err("it is cut");
-        assert_eq!(cut.to_string(), "a CID's length is another than it says");
+        assert_eq!(cut.to_string(), "the length of the CID does not match its header");
     }
 }

@@ -31,7 +31,7 @@ impl Limits {
 }
 
 /// The whole sections at the front of some bytes, and the reason why no more follow.
-pub(super) struct Framing {
+pub(super) struct FramedSections {
     pub starts: Vec<u32>,
     pub len: usize,
     /// Bytes that make the next section whole. For a skipped block: bytes of its section before the block.
@@ -51,10 +51,10 @@ pub(super) enum Stop {
 }
 
 /// Hops over whole sections. If `may_join`, the header of one more CAR may follow.
-pub(super) fn frame(bytes: &[u8], limits: &Limits, may_join: bool, skipped: Option<&SkippedBlock>) -> Framing {
+pub(super) fn frame(bytes: &[u8], limits: &Limits, may_join: bool, skipped: Option<&SkippedBlock>) -> FramedSections {
     let Limits { max_block, fits, budget, .. } = *limits;
     let starts = Vec::with_capacity(bytes.len() / 512);
-    let mut framed = Framing { starts, len: 0, needed: 0, stop: None, problem: None };
+    let mut framed = FramedSections { starts, len: 0, needed: 0, stop: None, problem: None };
     while framed.len < bytes.len() {
         let at = framed.len;
         prefetch_ahead(bytes, at);

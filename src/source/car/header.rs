@@ -1,12 +1,13 @@
 //! The header of a CAR, of both versions.
 
-use cbor4ii::core::dec::{self, ArrayStart, Decode, MapStart, Read as _, Reference, TagStart};
-use cbor4ii::core::major::{ARRAY, BYTES, MAP, STRING, TAG, UNSIGNED};
-use cbor4ii::core::types::{BadStr, Bytes};
-use cbor4ii::core::utils::SliceReader;
-use serde::{Serialize, Serializer};
-
 use super::{CarProblem, MAX_HEADER, RawCid, varint};
+use crate::blocks::cbor::{self, ARRAY, BYTES, push_head};
+
+/// Major types of CBOR.
+const UNSIGNED: u8 = 0;
+const STRING: u8 = 3;
+const MAP: u8 = 5;
+const TAG: u8 = 6;
 
 /// The tag of a link in dag-cbor.
 const LINK_TAG: u64 = 42;
@@ -17,7 +18,7 @@ const V2_PRAGMA: [u8; 11] = [0x0a, 0xa1, 0x67, b'v', b'e', b'r', b's', b'i', b'o
 /// Bytes of the pragma and the fixed header of a CARv2.
 const V2_HEAD: u64 = 51;
 
-/// The header of a CAR.
+/// The header of a CAR, of version 1 or 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The outer version: 1 or 2.
@@ -26,7 +27,7 @@ pub struct Header {
     pub roots: Vec<RawCid>,
     /// Offset of the first section in the file.
     pub blocks_start: u64,
-    /// The header of a CARv2.
+    /// Of a CARv2 only.
     pub v2: Option<V2Header>,
 }
 
@@ -57,33 +58,18 @@ impl Header {
 
 /// Returns the header of a CARv1 with these roots, as at the start of a file.
 pub fn header_bytes<'a>(roots: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let header = RootsAndVersion { roots: roots.map(Link).collect(), version: 1 };
-    let cbor = serde_ipld_dagcbor::to_vec(&header).expect("memory takes what is written");
+    let mut cbor = b"\xa2\x65roots".to_vec();
+    push_head(&mut cbor, ARRAY, roots.len() as u64);
+    for root in roots {
+        push_head(&mut cbor, TAG, LINK_TAG);
+        push_head(&mut cbor, BYTES, root.len() as u64 + 1);
+        cbor.push(0);
+        cbor.extend_from_slice(root);
+    }
+    cbor.extend_from_slice(b"\x67version\x01");
     let mut header = unsigned_varint::encode::usize(cbor.len(), &mut unsigned_varint::encode::usize_buffer()).to_vec();
     header.extend_from_slice(&cbor);
     header
-}
-
-/// The fields of a header.
-#[derive(Serialize)]
-struct RootsAndVersion<'a> {
-    roots: Vec<Link<'a>>,
-    version: u64,
-}
-
-/// The bytes of a CID, written as a link.
-struct Link<'a>(&'a [u8]);
-
-impl Serialize for Link<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Bytes<'a>(&'a [u8]);
-        impl Serialize for Bytes<'_> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_bytes(self.0)
-            }
-        }
-        serializer.serialize_newtype_struct(cid::serde::CID_SERDE_PRIVATE_IDENTIFIER, &Bytes(self.0))
-    }
 }
 
 /// The content of a place where a section may begin.
@@ -195,7 +181,7 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<HeaderStep, (
     if let Some(&first) = rest.get(len_bytes)
         && !(0xa0..=0xbf).contains(&first)
     {
-        let reason = "its first bytes are no header".to_owned();
+        let reason = "its first bytes are not a header".to_owned();
         return Err((CarProblem::NotACar { reason }, start));
     }
     if len > MAX_HEADER {
@@ -216,8 +202,8 @@ fn read_inner(head: &[u8], start: u64, end: Option<u64>) -> Result<HeaderStep, (
 
 /// Reads `{roots: [links], version: 1}`, strictly: nothing else, and nothing of another type.
 fn decode(cbor: &[u8]) -> Result<Vec<RawCid>, CarProblem> {
-    // [`CarHeader`] passes over fields that it does not know, takes some types for others, and needs many times the memory.
-    let mut fields = Fields { rest: SliceReader::new(cbor) };
+    // Parsers for serde skip unknown fields, take some types for others, and need many times the memory.
+    let mut fields = Fields { rest: cbor };
     let (version, roots) = fields.read().map_err(|reason| CarProblem::Header { reason })?;
     // Another version may well have no roots.
     match (version, roots) {
@@ -230,15 +216,15 @@ fn decode(cbor: &[u8]) -> Result<Vec<RawCid>, CarProblem> {
 
 /// The rest of the header's CBOR.
 struct Fields<'a> {
-    rest: SliceReader<'a>,
+    rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
     /// Reads version and roots, if they exist. The error is the reason.
     fn read(&mut self) -> Result<(Option<u64>, Option<Vec<RawCid>>), String> {
         let (mut version, mut roots) = (None, None);
-        for _ in 0..self.next::<MapStart>(MAP, "the header")?.0.unwrap_or_default() {
-            match self.next::<BadStr<&[u8]>>(STRING, "a key")?.0 {
+        for _ in 0..self.next(MAP, "the header")? {
+            match self.string(STRING, "a key")? {
                 b"version" if version.is_none() => version = Some(self.next(UNSIGNED, "`version`")?),
                 b"roots" if roots.is_none() => roots = Some(self.roots()?),
                 key @ (b"version" | b"roots") => {
@@ -247,28 +233,34 @@ impl<'a> Fields<'a> {
                 key => return Err(format!("the key `{}` is unknown", key.escape_ascii())),
             }
         }
-        if self.first().is_none() { Ok((version, roots)) } else { Err("more follows its map".into()) }
+        if self.rest.is_empty() { Ok((version, roots)) } else { Err("more follows its map".into()) }
     }
 
     fn roots(&mut self) -> Result<Vec<RawCid>, String> {
         let mut roots = Vec::new();
-        for _ in 0..self.next::<ArrayStart>(ARRAY, "`roots`")?.0.unwrap_or_default() {
-            let TagStart(tag) = self.next(TAG, "a root")?;
+        for _ in 0..self.next(ARRAY, "`roots`")? {
+            let tag = self.next(TAG, "a root")?;
             if tag != LINK_TAG {
                 return Err(format!("a root has the tag {tag}, a link has {LINK_TAG}"));
             }
-            let Bytes(link) = self.next::<Bytes<&[u8]>>(BYTES, "a root's link")?;
-            let (&zero, cid) = link.split_first().ok_or("a root's link is empty")?;
+            let (&zero, cid) = self.string(BYTES, "a root's link")?.split_first().ok_or("a root's link is empty")?;
             if zero != 0 {
                 return Err("a root's link does not begin with a zero byte".into());
             }
-            roots.push(RawCid::from_bytes(cid).map_err(|problem| format!("a root is no CID: {problem}"))?);
+            roots.push(RawCid::from_bytes(cid).map_err(|problem| format!("a root is not a CID: {problem}"))?);
         }
         Ok(roots)
     }
 
-    /// Reads the next item, which must have this major type. The decoder itself reads the length only.
-    fn next<T: Decode<'a>>(&mut self, major: u8, what: &str) -> Result<T, String> {
+    fn string(&mut self, major: u8, what: &str) -> Result<&'a [u8], String> {
+        let len = self.next(major, what)?;
+        let (string, rest) = cbor::string(len, self.rest).ok_or_else(|| format!("it ends inside {what}"))?;
+        self.rest = rest;
+        Ok(string)
+    }
+
+    /// Reads the head of the next item, which must have this major type, and returns its value or length.
+    fn next(&mut self, major: u8, what: &str) -> Result<u64, String> {
         const NAMES: [&str; 8] = [
             "an unsigned number",
             "a negative number",
@@ -280,19 +272,16 @@ impl<'a> Fields<'a> {
             "a simple value",
         ];
         let name = |major: u8| NAMES.get(usize::from(major)).copied().unwrap_or_default();
-        match self.first() {
-            Some(first) if dec::if_major(first) != major => {
-                Err(format!("{what} is {}, not {}", name(dec::if_major(first)), name(major)))
-            }
+        match self.rest.first() {
+            Some(first) if first >> 5 != major => Err(format!("{what} is {}, not {}", name(first >> 5), name(major))),
             Some(first) if first & 0x1f == 0x1f => Err(format!("{what} has no definite length")),
             Some(first) if first & 0x1f >= 0x1c => Err(format!("{what} begins with the reserved byte {first:#04x}")),
-            _ => T::decode(&mut self.rest).map_err(|_| format!("it ends inside {what}")),
+            _ => {
+                let (head, rest) = cbor::head(self.rest).ok_or_else(|| format!("it ends inside {what}"))?;
+                self.rest = rest;
+                Ok(head.value)
+            }
         }
-    }
-
-    fn first(&mut self) -> Option<u8> {
-        let Ok(Reference::Long(bytes) | Reference::Short(bytes)) = self.rest.fill(1);
-        bytes.first().copied()
     }
 }
 
@@ -344,8 +333,8 @@ mod tests {
             (with(10, b"\x06"), "a root's link is an unsigned number, not bytes"),
             (with(10, b"\x5f"), "a root's link has no definite length"),
             (with(11, b"\x01"), "a root's link does not begin with a zero byte"),
-            (with(12, b"\x02"), "a root is no CID: CID version 2 does not exist"),
-            (with(15, b"\x00"), "a root is no CID: a CID's length is another than it says"),
+            (with(12, b"\x02"), "a root is not a CID: CID version 2 does not exist"),
+            (with(15, b"\x00"), "a root is not a CID: the length of the CID does not match its header"),
             (with(25, b"\x20"), "`version` is a negative number, not an unsigned number"),
             (with(25, b"\x80"), "`version` is a list, not an unsigned number"),
             (with(25, b"\xf5"), "`version` is a simple value, not an unsigned number"),

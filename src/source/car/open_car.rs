@@ -15,7 +15,6 @@ use twox_hash::XxHash3_64;
 
 use super::Header;
 use super::bytes::Bytes;
-use super::chunk::ChunkBytes;
 use super::framing::Limits;
 use super::skipped_block::SkippedBlock;
 use crate::error::{Error, Result};
@@ -37,7 +36,6 @@ pub(super) struct Modes {
     pub skip_f3: Option<bool>,
 }
 
-/// The next step in a source.
 pub(super) enum NextRead {
     Sections,
     /// The block that is in no chunk, at the front of `carry`.
@@ -54,7 +52,6 @@ pub(super) enum NextRead {
 pub(super) struct DataBounds {
     /// The end of the blocks according to the header.
     pub end: Option<u64>,
-    /// Start of the index.
     pub index_at: Option<u64>,
     /// Bytes that were read after the end.
     pub after: Vec<u8>,
@@ -62,15 +59,6 @@ pub(super) struct DataBounds {
     pub undeclared: Option<u64>,
 }
 
-/// Whole sections for a chunk.
-pub(super) struct Sections {
-    /// Offset of the first one in the decompressed source.
-    pub base: u64,
-    pub bytes: ChunkBytes,
-    pub starts: Vec<u32>,
-}
-
-/// The source that is open.
 pub(super) struct OpenCar {
     pub name: Arc<Path>,
     pub bytes: Bytes,
@@ -128,7 +116,6 @@ impl OpenCar {
         self.carry = Vec::new();
     }
 
-    /// Returns the file of a plain source.
     pub fn file(&self) -> Option<&File> {
         match &self.bytes {
             Bytes::File(reader) => Some(&reader.file),

@@ -35,9 +35,9 @@ pub enum CarProblem {
     Database { dir: PathBuf },
     #[error("two CARs in one file: here the header of another one begins")]
     Concatenated,
-    #[error("what follows the data of this CARv2 is no CAR, and where it ends is not known")]
+    #[error("the bytes after the data of this CARv2 are not a CAR, and their end is unknown")]
     IndexInConcatenation,
-    #[error("it is named like a CAR, and is no file")]
+    #[error("it is named like a CAR, but is not a file")]
     NoFileInDirectory,
     #[error("the roots of all sources have more than {} together", human(super::MAX_ROOTS))]
     TooManyRoots,
@@ -92,7 +92,7 @@ impl Problem for CarProblem {
             Self::HeaderOverBudget { needs, .. } => {
                 format!("run it again with --memory {}", human(*needs).replace(' ', ""))
             }
-            Self::NothingInDirectory => "name the files; folders below it are not looked into".into(),
+            Self::NothingInDirectory => "name the files; bedload does not search subdirectories".into(),
             Self::Database { dir } => {
                 let dir = shell_word(dir);
                 format!(
@@ -117,8 +117,8 @@ impl Problem for CarProblem {
                 "a node that starts from these roots needs them: the snapshot is cut, or a part of another one".into()
             }
             Self::MissingLinks { .. } => {
-                "a lite snapshot leaves out what lies behind its tail; one that was cut at a block's end lacks blocks as \
-                 well: compare its size and sha256 with the publisher's"
+                "a lite snapshot omits the blocks before its tail; one that was cut after a block is incomplete: compare its \
+                 size and sha256 with the publisher's"
                     .into()
             }
             Self::UnreadableLinks { .. } => {

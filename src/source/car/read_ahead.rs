@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Result};
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::Receiver;
 
 use crate::os::files::read_at_most;
 use crate::parallel::IoThreads;
@@ -75,18 +75,13 @@ impl ReadAhead {
 
     fn ask(&mut self, mut bytes: Vec<u8>) {
         bytes.resize(PIECE, 0);
-        let (answer, asked) = bounded(1);
         let (file, at) = (Arc::clone(&self.file), self.asked);
         self.asked += PIECE as u64;
-        self.pieces.push_back(Piece::Asked(asked));
-        self.threads.run(move || {
-            let read = read_at_most(&file, &mut bytes, at).map(|len| {
-                bytes.truncate(len);
-                bytes
-            });
-            // Fails if the reader is elsewhere.
-            let _ = answer.send(read);
-        });
+        self.pieces.push_back(Piece::Asked(self.threads.run(move || {
+            let len = read_at_most(&file, &mut bytes, at)?;
+            bytes.truncate(len);
+            Ok(bytes)
+        })));
     }
 }
 

@@ -93,11 +93,12 @@ fn matches(cid: &RawCid, hash: Option<Streaming>) -> Result<(), Cause> {
     let Ok(Some(span)) = read_cid(cid.as_bytes()) else { return Err(CarProblem::CidVersion { version: 0 }.into()) };
     let digest = cid.as_bytes().get(span.digest as usize..).unwrap_or_default();
     let function = crate::hash::Function::from_code(span.hash);
-    let kind = match (hash, function) {
-        (Some(_), Some(function)) if !function.digest_lengths().contains(&digest.len()) => {
+    let kind = match hash.zip(function) {
+        None => FailureKind::UnknownFunction,
+        Some((_, function)) if !function.digest_lengths().contains(&digest.len()) => {
             FailureKind::DigestLength { function }
         }
-        (Some(hash), _) => {
+        Some((hash, _)) => {
             let mut actual = hash.finish(digest.len());
             actual.truncate(digest.len());
             if actual == digest {
@@ -105,7 +106,6 @@ fn matches(cid: &RawCid, hash: Option<Streaming>) -> Result<(), Cause> {
             }
             FailureKind::Mismatch { actual }
         }
-        (None, _) => FailureKind::UnknownFunction,
     };
     let claim = Claim { code: span.hash, digest, data: &[] };
     Err(problem_of(cid.as_bytes(), &claim, &Failure { index: 0, kind }).into())

@@ -17,7 +17,6 @@ pub(crate) struct Following {
     pub names: Arc<[PathBuf]>,
     /// Bytes on disk, if known.
     pub bytes: Vec<Option<u64>>,
-    /// Opens the source with this index.
     pub open: Box<dyn FnMut(usize) -> Result<Input> + Send>,
 }
 

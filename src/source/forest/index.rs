@@ -9,7 +9,7 @@
 //! free slot from there. There are `entries / 0.8` buckets, then slots that were pushed beyond them, then an empty
 //! slot, which ends every lookup.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use crate::external_sort::{Sorted, Sorter};
@@ -63,25 +63,13 @@ impl Index {
     fn write_in_frames(self, out: &mut impl Write, position: u64, payload_max: u64) -> io::Result<u64> {
         let slots = self.0.sorted()?.distinct()?;
         let table = Table::new(&slots)?;
-        let mut frames = SkippableFrames { out, left: table.len(), in_frame: 0, payload_max, written: 0 };
-        let mut piece = Vec::with_capacity(PIECE + SLOT_LEN);
-        piece.extend(table.head());
-        table.for_each(|slot| {
-            slot.iter().for_each(|word| piece.extend_from_slice(&word.to_le_bytes()));
-            if piece.len() < PIECE {
-                return Ok(());
-            }
-            frames.write(&piece)?;
-            piece.clear();
-            Ok(())
-        })?;
-        frames.write(&piece)?;
-
-        let written = frames.written;
-        let mut footer = [0; 16];
-        footer[..4].copy_from_slice(&SKIPPABLE_MAGIC);
-        footer[4..8].copy_from_slice(&8u32.to_le_bytes());
-        footer[8..].copy_from_slice(&(position + SKIPPABLE_HEAD_LEN).to_le_bytes());
+        let frames = SkippableFrames { out: &mut *out, left: table.len(), in_frame: 0, payload_max, written: 0 };
+        let mut frames = BufWriter::with_capacity(PIECE, frames);
+        frames.write_all(&table.head())?;
+        table.for_each(|slot| frames.write_all(slot.map(u64::to_le_bytes).as_flattened()))?;
+        let written = frames.into_inner().map_err(io::IntoInnerError::into_error)?.written;
+        let content = position + SKIPPABLE_HEAD_LEN;
+        let footer = [&SKIPPABLE_MAGIC[..], &8u32.to_le_bytes(), &content.to_le_bytes()].concat();
         out.write_all(&footer)?;
         Ok(written + footer.len() as u64)
     }
@@ -164,23 +152,24 @@ struct SkippableFrames<'a, W> {
     written: u64,
 }
 
-impl<W: Write> SkippableFrames<'_, W> {
-    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            if self.in_frame == 0 {
-                self.in_frame = self.left.min(self.payload_max);
-                self.out.write_all(&SKIPPABLE_MAGIC)?;
-                self.out.write_all(&(self.in_frame as u32).to_le_bytes())?;
-                self.written += SKIPPABLE_HEAD_LEN;
-            }
-            let (now, later) = bytes.split_at(bytes.len().min(self.in_frame as usize));
-            self.out.write_all(now)?;
-            self.in_frame -= now.len() as u64;
-            self.left -= now.len() as u64;
-            self.written += now.len() as u64;
-            bytes = later;
+impl<W: Write> Write for SkippableFrames<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.in_frame == 0 {
+            self.in_frame = self.left.min(self.payload_max);
+            self.out.write_all(&SKIPPABLE_MAGIC)?;
+            self.out.write_all(&(self.in_frame as u32).to_le_bytes())?;
+            self.written += SKIPPABLE_HEAD_LEN;
         }
-        Ok(())
+        let len = bytes.len().min(self.in_frame as usize);
+        self.out.write_all(&bytes[..len])?;
+        self.in_frame -= len as u64;
+        self.left -= len as u64;
+        self.written += len as u64;
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

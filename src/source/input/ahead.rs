@@ -10,14 +10,15 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use super::source::{READ_SIZE, Source};
-use super::{ByteStream, Result};
+use super::source::{InputReader, READ_SIZE};
+use super::{ByteStream, Restart, Result};
 use crate::error::Error;
 
 const READ_DEPTH: usize = 4;
 
+/// Decompressed bytes. An empty chunk is the end.
 #[derive(Default)]
-pub(super) struct Chunk {
+pub(super) struct Unpacked {
     pub(super) data: Vec<u8>,
     /// Bytes of `data` that count.
     pub(super) len: usize,
@@ -25,161 +26,63 @@ pub(super) struct Chunk {
     pub(super) consumed: u64,
 }
 
-/// A chunk that is handed out piece by piece.
-#[derive(Default)]
-pub(super) struct Cursor {
-    chunk: Chunk,
-    at: usize,
-}
+/// The consumer's end of producer threads.
+pub(super) trait UnpackedQueue: Send {
+    /// Returns the next chunk, and returns the memory of the `spent` one to the producer. `None` if the producer died.
+    fn next(&mut self, spent: Vec<u8>) -> Option<Result<Unpacked>>;
 
-impl Cursor {
-    /// Starts the next chunk and returns the old one's buffer.
-    pub(super) fn replace(&mut self, chunk: Chunk) -> Vec<u8> {
-        self.at = 0;
-        std::mem::replace(&mut self.chunk, chunk).data
-    }
-
-    pub(super) fn copy_to(&mut self, into: &mut [u8]) -> usize {
-        let from = self.chunk.data.get(self.at..self.chunk.len).unwrap_or_default();
-        let count = from.len().min(into.len());
-        if let (Some(to), Some(from)) = (into.get_mut(..count), from.get(..count)) {
-            to.copy_from_slice(from);
-        }
-        self.at += count;
-        count
+    /// See [`ByteStream::restart`].
+    fn restart(&self, before: u64) -> Option<Restart> {
+        let _ = before;
+        None
     }
 }
 
-/// The error of every call after the first error.
-pub(super) fn failed_before(name: &Path) -> Error {
-    Error::io("read on after an error in", name)(io::ErrorKind::Other.into())
-}
-
-/// The error for a thread that ended without a message.
-pub(super) fn thread_died(name: &Path) -> Error {
-    Error::io("unpack", name)(io::Error::other("the unpacking thread died"))
-}
-
-enum Message {
-    Chunk(Chunk),
-    Failed(Error),
-    End { consumed: u64 },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Running,
-    Ended,
-    Failed,
-}
-
-/// The consumer's end of a producer thread.
-pub(super) struct Ahead {
+/// Hands out chunks piece by piece.
+pub(super) struct UnpackedStream<Q> {
     name: PathBuf,
-    full: Receiver<Message>,
-    empty: Sender<Vec<u8>>,
-    cursor: Cursor,
-    consumed: u64,
-    state: State,
+    queue: Q,
+    chunk: Unpacked,
+    /// Bytes of `chunk` that were handed out.
+    at: usize,
+    ended: bool,
+    failed: bool,
 }
 
-impl Ahead {
-    /// Starts `produce`, which fills a buffer of `size` bytes and returns the number of bytes (0 at the end) and the
-    /// position in the compressed input.
-    fn spawn(
-        name: &Path,
-        thread_name: &str,
-        (size, depth): (usize, usize),
-        mut produce: impl FnMut(&mut [u8]) -> Result<(usize, u64)> + Send + 'static,
-    ) -> Result<Self> {
-        let (full_in, full) = bounded(depth);
-        let (empty, empty_out) = unbounded::<Vec<u8>>();
-        let run = move || {
-            loop {
-                let mut data = empty_out.try_recv().unwrap_or_else(|_| vec![0; size]);
-                let message = match produce(&mut data) {
-                    Ok((0, consumed)) => Message::End { consumed },
-                    Ok((len, consumed)) => Message::Chunk(Chunk { data, len, consumed }),
-                    Err(error) => Message::Failed(error),
-                };
-                let last = !matches!(message, Message::Chunk(_));
-                if full_in.send(message).is_err() || last {
-                    return;
-                }
-            }
-        };
-        let builder = thread::Builder::new().name(thread_name.into());
-        builder.spawn(run).map_err(Error::io("start a thread to unpack", name))?;
-        let name = name.to_owned();
-        Ok(Self { name, full, empty, cursor: Cursor::default(), consumed: 0, state: State::Running })
-    }
-
-    /// Decompresses ahead, at most `depth` chunks of `size` bytes.
-    pub(super) fn decompress(
-        name: &Path,
-        (size, depth): (usize, usize),
-        mut decompressor: impl Decompressor,
-    ) -> Result<Self> {
-        // An error is kept until the bytes before it are delivered.
-        let mut failed: Option<Error> = None;
-        Self::spawn(name, "bedload-unpack", (size, depth), move |into| {
-            if let Some(error) = failed.take() {
-                return Err(error);
-            }
-            let mut filled = 0;
-            while let Some(room) = into.get_mut(filled..).filter(|room| !room.is_empty()) {
-                match decompressor.unpack(room) {
-                    Ok(0) => break,
-                    Ok(count) => filled += count,
-                    Err(error) if filled == 0 => return Err(error),
-                    Err(error) => {
-                        failed = Some(error);
-                        break;
-                    }
-                }
-            }
-            Ok((filled, decompressor.consumed()))
-        })
+impl<Q: UnpackedQueue> UnpackedStream<Q> {
+    pub(super) fn new(name: &Path, queue: Q) -> Self {
+        Self { name: name.to_owned(), queue, chunk: Unpacked::default(), at: 0, ended: false, failed: false }
     }
 
     /// Copies the next bytes; 0 at the end.
     fn step(&mut self, into: &mut [u8]) -> Result<usize> {
         loop {
-            let count = self.cursor.copy_to(into);
-            if count > 0 || into.is_empty() {
+            let from = self.chunk.data.get(self.at..self.chunk.len).unwrap_or_default();
+            let count = from.len().min(into.len());
+            if let (Some(to), Some(from)) = (into.get_mut(..count), from.get(..count)) {
+                to.copy_from_slice(from);
+            }
+            self.at += count;
+            if count > 0 || into.is_empty() || self.ended {
                 return Ok(count);
             }
-            match self.state {
-                State::Running => {}
-                State::Ended => return Ok(0),
-                State::Failed => return Err(failed_before(&self.name)),
+            if std::mem::replace(&mut self.failed, true) {
+                return Err(Error::io("read on after an error in", &self.name)(io::ErrorKind::Other.into()));
             }
-            self.state = State::Failed;
-            match self.full.recv() {
-                Ok(Message::Chunk(chunk)) => {
-                    self.state = State::Running;
-                    self.consumed = chunk.consumed;
-                    let spent = self.cursor.replace(chunk);
-                    if !spent.is_empty() {
-                        // Fails if the producer has ended.
-                        self.empty.send(spent).ok();
-                    }
-                }
-                Ok(Message::End { consumed }) => (self.consumed, self.state) = (consumed, State::Ended),
-                Ok(Message::Failed(error)) => return Err(error),
-                Err(_) => return Err(thread_died(&self.name)),
-            }
+            let next = self.queue.next(std::mem::take(&mut self.chunk.data));
+            self.chunk = next.unwrap_or_else(|| Err(thread_died(&self.name)))?;
+            (self.at, self.ended, self.failed) = (0, self.chunk.len == 0, false);
         }
     }
 }
 
-impl Read for Ahead {
+impl<Q: UnpackedQueue> Read for UnpackedStream<Q> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.step(into).map_err(io::Error::other)
     }
 }
 
-impl ByteStream for Ahead {
+impl<Q: UnpackedQueue> ByteStream for UnpackedStream<Q> {
     fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while let Some(room) = buf.get_mut(filled..).filter(|room| !room.is_empty()) {
@@ -192,12 +95,90 @@ impl ByteStream for Ahead {
     }
 
     fn consumed(&self) -> u64 {
-        self.consumed
+        self.chunk.consumed
+    }
+
+    fn restart(&self, before: u64) -> Option<Restart> {
+        self.queue.restart(before)
     }
 }
 
+/// The error for a thread that ended without a message.
+pub(super) fn thread_died(name: &Path) -> Error {
+    Error::io("unpack", name)(io::Error::other("the unpacking thread died"))
+}
+
+/// The queue of one producer thread.
+pub(super) struct Producer {
+    full: Receiver<Result<Unpacked>>,
+    empty: Sender<Vec<u8>>,
+}
+
+impl UnpackedQueue for Producer {
+    fn next(&mut self, spent: Vec<u8>) -> Option<Result<Unpacked>> {
+        if !spent.is_empty() {
+            // Fails if the producer has ended.
+            self.empty.send(spent).ok();
+        }
+        self.full.recv().ok()
+    }
+}
+
+/// Starts `produce`, which fills a buffer of `size` bytes and returns the number of bytes (0 at the end) and the
+/// position in the compressed input. At most `depth` chunks wait.
+fn spawn(
+    name: &Path,
+    thread_name: &str,
+    (size, depth): (usize, usize),
+    mut produce: impl FnMut(&mut [u8]) -> Result<(usize, u64)> + Send + 'static,
+) -> Result<UnpackedStream<Producer>> {
+    let (full_in, full) = bounded(depth);
+    let (empty, empty_out) = unbounded::<Vec<u8>>();
+    let run = move || {
+        loop {
+            let mut data = empty_out.try_recv().unwrap_or_else(|_| vec![0; size]);
+            let chunk = produce(&mut data).map(|(len, consumed)| Unpacked { data, len, consumed });
+            let is_last = chunk.as_ref().map_or(true, |chunk| chunk.len == 0);
+            if full_in.send(chunk).is_err() || is_last {
+                return;
+            }
+        }
+    };
+    let builder = thread::Builder::new().name(thread_name.into());
+    builder.spawn(run).map_err(Error::io("start a thread to unpack", name))?;
+    Ok(UnpackedStream::new(name, Producer { full, empty }))
+}
+
+/// Decompresses ahead, at most `depth` chunks of `size` bytes.
+pub(super) fn decompress(
+    name: &Path,
+    (size, depth): (usize, usize),
+    mut decompressor: impl Decompressor,
+) -> Result<UnpackedStream<Producer>> {
+    // An error is kept until the bytes before it are delivered.
+    let mut failed: Option<Error> = None;
+    spawn(name, "bedload-unpack", (size, depth), move |into| {
+        if let Some(error) = failed.take() {
+            return Err(error);
+        }
+        let mut filled = 0;
+        while let Some(room) = into.get_mut(filled..).filter(|room| !room.is_empty()) {
+            match decompressor.unpack(room) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if filled == 0 => return Err(error),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok((filled, decompressor.consumed()))
+    })
+}
+
 /// Reads `source` on a thread ahead of the decoder of the returned source.
-pub(super) fn read_ahead(mut source: Source) -> Result<Source> {
+pub(super) fn read_ahead(mut source: InputReader) -> Result<InputReader> {
     let (name, offset) = (source.name().to_owned(), source.offset());
     let read = {
         let name = name.clone();
@@ -206,8 +187,8 @@ pub(super) fn read_ahead(mut source: Source) -> Result<Source> {
             Ok((count, source.offset()))
         }
     };
-    let ahead = Ahead::spawn(&name, "bedload-read", (READ_SIZE, READ_DEPTH), read)?;
-    Ok(Source::new(&name, Box::new(ahead)).starting_at(offset))
+    let ahead = spawn(&name, "bedload-read", (READ_SIZE, READ_DEPTH), read)?;
+    Ok(InputReader::new(&name, Box::new(ahead)).starting_at(offset))
 }
 
 /// A decoder that runs on one thread.
@@ -219,7 +200,7 @@ pub(super) trait Decompressor: Send + 'static {
 }
 
 /// The decoder of a pipe without compression.
-impl Decompressor for Source {
+impl Decompressor for InputReader {
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
         let name = self.name().to_owned();
         self.read(out).map_err(Error::io("read", name))

@@ -8,7 +8,7 @@
 //!   gzip       1f 8b 08
 //! ```
 
-use super::source::Source;
+use super::source::InputReader;
 use super::{Compression, CompressionProblem};
 use crate::error::Result;
 
@@ -62,7 +62,7 @@ pub(crate) fn is_compressed(head: &[u8]) -> bool {
 }
 
 /// Detects the compression of an input. Skippable frames at its start are skipped.
-pub(super) fn detect(source: &mut Source) -> Result<Compression> {
+pub(super) fn detect(source: &mut InputReader) -> Result<Compression> {
     if source.peek(1)?.is_empty() {
         return Err(source.bad(0, CompressionProblem::Empty));
     }
@@ -76,9 +76,7 @@ pub(super) fn detect(source: &mut Source) -> Result<Compression> {
             Magic::Cut(compression) => return Err(source.truncated(compression)),
             Magic::Skippable(length) => {
                 skipped = true;
-                if !source.skip(SKIPPABLE_HEADER as u64 + u64::from(length))? {
-                    return Err(source.truncated(Compression::Zstd));
-                }
+                skip_frame(source, length, Compression::Zstd)?;
             }
             // Only skippable frames: a valid empty zstd file.
             Magic::Other if skipped && head.is_empty() => return Ok(Compression::Zstd),
@@ -92,9 +90,15 @@ pub(super) fn detect(source: &mut Source) -> Result<Compression> {
     }
 }
 
+/// Skips a skippable frame with `length` bytes of content.
+fn skip_frame(source: &mut InputReader, length: u32, compression: Compression) -> Result<()> {
+    let is_whole = source.skip(SKIPPABLE_HEADER as u64 + u64::from(length))?;
+    if is_whole { Ok(()) } else { Err(source.truncated(compression)) }
+}
+
 /// Moves to the next frame of `compression` (zstd or lz4), and skips skippable ones. False at the clean end of the input,
 /// or at `until`.
-pub(super) fn next_frame(source: &mut Source, compression: Compression, until: Option<u64>) -> Result<bool> {
+pub(super) fn next_frame(source: &mut InputReader, compression: Compression, until: Option<u64>) -> Result<bool> {
     loop {
         if until == Some(source.offset()) {
             return Ok(false);
@@ -102,11 +106,7 @@ pub(super) fn next_frame(source: &mut Source, compression: Compression, until: O
         let head = source.peek(PROBE)?;
         match magic(head) {
             Magic::Frame(found) if found == compression => return Ok(true),
-            Magic::Skippable(length) => {
-                if !source.skip(SKIPPABLE_HEADER as u64 + u64::from(length))? {
-                    return Err(source.truncated(compression));
-                }
-            }
+            Magic::Skippable(length) => skip_frame(source, length, compression)?,
             Magic::Other if head.is_empty() => return Ok(false),
             Magic::Cut(cut) if cut == compression || cut == Compression::Zstd => {
                 return Err(source.truncated(compression));

@@ -5,14 +5,13 @@ use serde::{Deserialize, Serialize};
 
 /// The compression of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub enum Compression {
-    /// None.
     None,
     /// One or more zstd frames.
     Zstd,
     /// Independent zstd frames with Forest's index after them.
     ForestZstd,
-    /// xz.
     Xz,
     /// gzip, one or more members.
     Gzip,
@@ -49,12 +48,11 @@ impl std::fmt::Display for Compression {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum SumFunction {
-    /// SHA-256.
     Sha256,
     /// CRC-64/NVME, the default of S3.
     Crc64Nvme,
-    /// CRC-32C.
     Crc32c,
     /// CRC-32, as of gzip.
     Crc32,

@@ -6,14 +6,14 @@
 use flate2::bufread::GzDecoder;
 
 use super::frames::FrameReader;
-use super::source::Source;
+use super::source::InputReader;
 use super::{Compression, CompressionProblem, detect};
 use crate::error::Result;
 
-impl FrameReader for GzDecoder<Source> {
+impl FrameReader for GzDecoder<InputReader> {
     const COMPRESSION: Compression = Compression::Gzip;
 
-    fn find(source: &mut Source) -> Result<bool> {
+    fn find(source: &mut InputReader) -> Result<bool> {
         match source.peek(detect::GZIP.len())? {
             [] => Ok(false),
             head if head == detect::GZIP => Ok(true),
@@ -29,15 +29,15 @@ impl FrameReader for GzDecoder<Source> {
         }
     }
 
-    fn begin(source: Source) -> Result<Self> {
+    fn begin(source: InputReader) -> Result<Self> {
         Ok(Self::new(source))
     }
 
-    fn source(&self) -> &Source {
+    fn source(&self) -> &InputReader {
         self.get_ref()
     }
 
-    fn end(self, _: u64) -> Result<Source> {
+    fn end(self, _: u64) -> Result<InputReader> {
         Ok(self.into_inner())
     }
 }

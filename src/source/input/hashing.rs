@@ -17,14 +17,12 @@ use sha2::digest::consts::U64;
 use super::formats::SumFunction;
 use super::problem::CompressionProblem;
 use crate::error::Error;
+use crate::hash::lanes::sha256::IV;
 
 /// Bytes between two states that are kept, and their number: readers are less than that ahead of the journal.
 const EVERY: u64 = 1 << 20;
 const KEPT: usize = 4096;
 const BATCH: usize = 4096;
-/// The initial state of SHA-256 (FIPS 180-4, 5.3.3).
-const START: [u32; 8] =
-    [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 /// The state of a checksum after `at` bytes; for SHA-256 these are whole blocks of 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +41,7 @@ enum State {
 impl HashState {
     fn new(function: SumFunction) -> Self {
         let crc = function.crc(None).map(|crc| State::Crc(function, crc.get_state()));
-        Self { at: 0, state: crc.unwrap_or(State::Sha256(START)) }
+        Self { at: 0, state: crc.unwrap_or(State::Sha256(IV)) }
     }
 
     pub fn function(&self) -> SumFunction {
@@ -54,7 +52,6 @@ impl HashState {
     }
 }
 
-/// The expected checksum of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Expected {
     pub function: SumFunction,
@@ -154,6 +151,18 @@ impl Hashing {
     }
 }
 
+/// Computes the `expected` checksum, if any, of a reader that begins at the end of `from`.
+pub(super) fn hashed(
+    reader: Box<dyn Read + Send>,
+    name: &Path,
+    expected: Option<&Arc<Expected>>,
+    from: Option<HashState>,
+) -> (Box<dyn Read + Send>, Option<States>) {
+    let Some(expected) = expected else { return (reader, None) };
+    let (reader, states) = Hashing::new(reader, name, Arc::clone(expected), from);
+    (Box::new(reader), Some(states))
+}
+
 impl Read for Hashing {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(into)?;
@@ -173,7 +182,6 @@ impl Read for Hashing {
     }
 }
 
-/// Reads a SHA-256 in hex.
 pub(super) fn digest(text: &str) -> Option<[u8; 32]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }

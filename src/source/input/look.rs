@@ -9,7 +9,7 @@ use super::open::{STDIN, refused};
 use super::remote::Remote;
 use super::{Compression, CompressionProblem, InputOptions, forest};
 use crate::error::{Error, Result};
-use crate::os::files::read_at_most;
+use crate::os::files::read_head;
 use crate::source::remote::RemoteFile;
 
 const HEAD: usize = 64 << 10;
@@ -41,9 +41,7 @@ pub(crate) fn look(path: &Path) -> Result<Option<(Look, File)>> {
     if size == 0 {
         return Err(Error::bad_input(path, 0, CompressionProblem::Empty));
     }
-    let mut head = vec![0; HEAD];
-    let got = read_at_most(&file, &mut head, 0).map_err(|error| refused(path, "read", error))?;
-    head.truncate(got);
+    let head = read_head(&file, HEAD).map_err(|error| refused(path, "read", error))?;
     let seen = seen(head, size, |size| forest::find(&file, size));
     Ok(Some((seen.map_err(Error::io("read", path))?, file)))
 }

@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use lz4_flex::frame::FrameDecoder;
 
 use super::frames::FrameReader;
-use super::source::Source;
+use super::source::InputReader;
 use super::{Compression, CompressionProblem, detect};
 use crate::error::Result;
 
@@ -21,12 +21,12 @@ use crate::error::Result;
 const CONTENT_CHECKSUM: u8 = 1 << 2;
 
 /// A reader that keeps the last eight bytes.
-struct Tail {
-    source: Source,
+struct LastBytes {
+    source: InputReader,
     last: u64,
 }
 
-impl Read for Tail {
+impl Read for LastBytes {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(into)?;
         let got = into.get(..count).unwrap_or_default();
@@ -39,7 +39,7 @@ impl Read for Tail {
 
 /// A frame. `lz4_flex` does not expect the block size to change, so each has a decoder of its own.
 pub(super) struct Lz4 {
-    decoder: FrameDecoder<Tail>,
+    decoder: FrameDecoder<LastBytes>,
     /// True if a checksum follows the end mark.
     checksum: bool,
 }
@@ -53,24 +53,24 @@ impl Read for Lz4 {
 impl FrameReader for Lz4 {
     const COMPRESSION: Compression = Compression::Lz4;
 
-    fn find(source: &mut Source) -> Result<bool> {
+    fn find(source: &mut InputReader) -> Result<bool> {
         detect::next_frame(source, Compression::Lz4, None)
     }
 
-    fn begin(mut source: Source) -> Result<Self> {
+    fn begin(mut source: InputReader) -> Result<Self> {
         let Some(flags) = source.peek(5)?.get(4).copied() else {
             return Err(source.truncated(Compression::Lz4));
         };
-        let decoder = FrameDecoder::new(Tail { source, last: 0 });
+        let decoder = FrameDecoder::new(LastBytes { source, last: 0 });
         Ok(Self { decoder, checksum: flags & CONTENT_CHECKSUM != 0 })
     }
 
-    fn source(&self) -> &Source {
+    fn source(&self) -> &InputReader {
         &self.decoder.get_ref().source
     }
 
-    fn end(self, start: u64) -> Result<Source> {
-        let Tail { source, last } = self.decoder.into_inner();
+    fn end(self, start: u64) -> Result<InputReader> {
+        let LastBytes { source, last } = self.decoder.into_inner();
         if source.starved() {
             return Err(source.truncated(Compression::Lz4));
         }
@@ -78,7 +78,7 @@ impl FrameReader for Lz4 {
         if end_mark == 0 {
             return Ok(source);
         }
-        let detail = "it holds an empty block".into();
+        let detail = "it has an empty block".into();
         Err(source.bad(start, CompressionProblem::Corrupt { compression: Compression::Lz4, detail }))
     }
 
@@ -97,7 +97,7 @@ impl FrameReader for Lz4 {
             Some(Lz4Error::ContentChecksumError) => "its content does not match its checksum".into(),
             Some(Lz4Error::DictionaryNotSupported) => "it needs a dictionary, which is not supported".into(),
             Some(Lz4Error::ContentLengthError { expected, actual }) => {
-                format!("it holds {actual} bytes, its header says {expected}")
+                format!("it has {actual} bytes, but its header declares {expected}")
             }
             Some(_) => "a block's header cannot be right".into(),
         };

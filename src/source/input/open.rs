@@ -10,12 +10,12 @@ use rustix::fs::{Advice, SeekFrom};
 use rustix::io::Errno;
 
 use super::detect::{self, Magic, PROBE};
-use super::hashing::Hashing;
-use super::source::Source;
+use super::hashing::hashed;
+use super::source::InputReader;
 use super::stream::{InputOptions, stream};
 use super::{Body, CompressionProblem, Input, forest, remote};
 use crate::error::{Error, Result};
-use crate::os::files::read_at_most;
+use crate::os::files::read_head;
 use crate::source::remote::{is_remote, is_url};
 
 /// The name of standard input.
@@ -58,11 +58,8 @@ fn local(
 ) -> Result<Input> {
     let expected = options.checksum.as_ref().map(|wanted| remote::expected(wanted, name, options)).transpose()?;
     let expected = expected.map(Arc::new);
-    let reader = match &expected {
-        Some(expected) => Box::new(Hashing::new(reader, name, Arc::clone(expected), None).0),
-        None => reader,
-    };
-    stream(Source::new(name, reader), size, tail, expected, false, options)
+    let (reader, _) = hashed(reader, name, expected.as_ref(), None);
+    stream(InputReader::new(name, reader), size, tail, expected, false, options)
 }
 
 /// Returns the error for a failed call: a problem of the input, or else of the system.
@@ -94,9 +91,8 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     }
     // Advice only: the system may read further ahead.
     rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
-    let mut head = [0; PROBE];
-    let got = read_at_most(&file, &mut head, 0).map_err(|error| refused(name, "read", error))?;
-    let is_plain = detect::magic(head.get(..got).unwrap_or_default()) == Magic::Other;
+    let head = read_head(&file, PROBE).map_err(|error| refused(name, "read", error))?;
+    let is_plain = detect::magic(&head) == Magic::Other;
     // Only a stream has the bytes in the order of the checksum.
     if is_plain && options.checksum.is_none() {
         return Ok(Input::plain(name, size, Body::File(file)));

@@ -2,7 +2,7 @@
 
 use super::{Body, ByteStream, Input, Restart};
 use crate::error::{Error, Result};
-use crate::os::files::read_at_most;
+use crate::os::files::read_head;
 
 /// A stream that delivers its first bytes again. The default is an empty stream.
 #[derive(Default)]
@@ -52,12 +52,7 @@ impl ByteStream for Prefixed {
 /// again.
 pub(crate) fn peek(input: &mut Input, len: usize) -> Result<(Vec<u8>, bool)> {
     let head = match &mut input.body {
-        Body::File(file) => {
-            let mut head = vec![0; len];
-            let filled = read_at_most(file, &mut head, 0).map_err(Error::io("read", &input.name))?;
-            head.truncate(filled);
-            head
-        }
+        Body::File(file) => read_head(file, len).map_err(Error::io("read", &input.name))?,
         Body::Stream(stream) => {
             let prefixed = Prefixed::new(std::mem::replace(stream, Box::new(Prefixed::default())), len)?;
             let head = prefixed.head().to_vec();

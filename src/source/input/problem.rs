@@ -17,7 +17,7 @@ pub enum CompressionProblem {
     NotFound,
     #[error("its links lead in a circle")]
     Loop,
-    #[error("it is a URL of a kind that is not read, and there is no such file")]
+    #[error("it is neither a supported URL nor an existing file")]
     Url,
     #[error("its {function} is {found}, and should be {expected} by {from}")]
     Checksum { function: SumFunction, found: String, expected: String, from: String },
@@ -45,7 +45,7 @@ impl Problem for CompressionProblem {
     fn hint(&self) -> String {
         match self {
             Self::Empty => "download the snapshot again".into(),
-            Self::Directory => "name the snapshot file, not the folder it lies in".into(),
+            Self::Directory => "name the snapshot file, not its directory".into(),
             Self::NotFound => "check the path".into(),
             Self::Loop => "name the file itself; namei -l {file} shows where each link leads".into(),
             Self::Url => {

@@ -5,15 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::hashing::{self, Expected, HashState, Hashing, States, state_before};
-use super::source::Source;
+use super::hashing::{self, Expected, HashState, States, hashed, state_before};
+use super::source::InputReader;
 use super::stream::{Extent, decompressed, stream};
 use super::{ByteStream, Compression, CompressionProblem, Input, InputOptions, Restart, SumFunction, forest};
 use crate::error::{Error, Result};
 use crate::failpoint;
+use crate::os::files::read_regular;
 use crate::source::remote::{self, NetworkOptions, RemoteFile, RemoteGate, RemotePin};
 
 const SIDECARS: [&str; 2] = [".sha256sum", ".sha256"];
+/// The longest file of checksums, in bytes.
+const MOST_SUMS: u64 = 1 << 20;
 /// Time limit of the search for a checksum.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The share of an input's memory for bytes from the network, as its reciprocal, and the bounds in bytes.
@@ -81,7 +84,6 @@ impl Packed {
         self.file.pin()
     }
 
-    /// Reads the first `len` bytes, or all if there are fewer.
     pub fn head(&self, len: usize) -> Result<Vec<u8>> {
         let size = self.file.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
         let mut head = vec![0; len.min(size)];
@@ -93,10 +95,7 @@ impl Packed {
     pub fn read(&self, memory: u64) -> Box<dyn Read + Send> {
         let (reader, gate) = self.file.read_from(0, memory);
         gate.iter().for_each(RemoteGate::open);
-        match &self.expected {
-            Some(expected) => Box::new(Hashing::new(reader, self.file.name(), Arc::clone(expected), None).0),
-            None => reader,
-        }
+        hashed(reader, self.file.name(), self.expected.as_ref(), None).0
     }
 }
 
@@ -113,14 +112,9 @@ fn source(
     at: u64,
     expected: Option<&Arc<Expected>>,
     from: Option<HashState>,
-) -> (Source, Option<States>) {
-    match expected {
-        Some(expected) => {
-            let (reader, states) = Hashing::new(reader, name, Arc::clone(expected), from);
-            (Source::new(name, Box::new(reader)).starting_at(at), Some(states))
-        }
-        None => (Source::new(name, reader).starting_at(at), None),
-    }
+) -> (InputReader, Option<States>) {
+    let (reader, states) = hashed(reader, name, expected, from);
+    (InputReader::new(name, reader).starting_at(at), states)
 }
 
 /// Returns the checksum of the caller, given as digits, file or URL.
@@ -136,16 +130,14 @@ pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> R
     let (bytes, from) = if remote::is_remote(path) {
         (remote::small(path, &options.network)?, remote::shown(place))
     } else {
-        let mut bytes = Vec::new();
         let name = remote::shown_path(path);
-        let file = crate::os::files::open_regular(path).map_err(|error| match error.kind() {
+        let bytes = read_regular(path, MOST_SUMS).map_err(|error| match error.kind() {
             ErrorKind::NotFound if !place.is_empty() && place.bytes().all(|it| it.is_ascii_hexdigit()) => {
                 usage(format!("`{place}` has {} hex digits, and a SHA-256 has 64; no file has that name", place.len()))
             }
             ErrorKind::NotFound if remote::is_url(path) => Error::bad_input(&name, None, CompressionProblem::Url),
-            _ => Error::io("open", &name)(error),
+            _ => Error::io("read", &name)(error),
         })?;
-        file.take(1 << 20).read_to_end(&mut bytes).map_err(Error::io("read", &name))?;
         (bytes, name.display().to_string())
     };
     let digest = hashing::sum_in(&bytes, &file_name(source), true);
@@ -266,7 +258,6 @@ impl Remote {
     }
 }
 
-/// A stream with restart places.
 struct RemoteStream {
     inner: Box<dyn ByteStream>,
     gate: Option<RemoteGate>,

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 pub(super) const READ_SIZE: usize = 256 << 10;
 
-pub(super) struct Source {
+pub(super) struct InputReader {
     name: PathBuf,
     reader: Box<dyn Read + Send>,
     buf: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct Source {
     broken: bool,
 }
 
-impl Source {
+impl InputReader {
     pub(super) fn new(name: &Path, reader: Box<dyn Read + Send>) -> Self {
         let (buf, start, end, offset, ended, starved, broken) = Default::default();
         Self { name: name.to_owned(), reader, buf, start, end, offset, ended, starved, broken }
@@ -120,7 +120,6 @@ impl Source {
         Ok(true)
     }
 
-    /// Skips zeros.
     pub(super) fn skip_zeros(&mut self) -> Result<()> {
         loop {
             match self.available()?.iter().take_while(|byte| **byte == 0).count() {
@@ -166,7 +165,7 @@ impl Source {
     }
 }
 
-impl Read for Source {
+impl Read for InputReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // A large read with an empty buffer goes directly into the caller's memory.
         if self.start == self.end && into.len() >= READ_SIZE && !self.ended {
@@ -186,7 +185,7 @@ impl Read for Source {
     }
 }
 
-impl BufRead for Source {
+impl BufRead for InputReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.buffer(1)?;
         self.starved |= self.start == self.end;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use flate2::bufread::GzDecoder;
 
-use super::ahead::{Ahead, read_ahead};
+use super::ahead::{decompress, read_ahead};
 use super::detect::{self, Magic, PROBE};
 use super::frames::Frames;
 use super::lz4::Lz4;
-use super::source::{READ_SIZE, Source};
+use super::source::{InputReader, READ_SIZE};
 use super::xz::Xz;
-use super::zstd_stream::ZstdStream;
+use super::zstd_stream;
 use super::{Body, ByteStream, Compression, CompressionProblem, Expected, Input, Prefixed, forest};
 use crate::error::{Error, Result};
 use crate::source::remote::NetworkOptions;
@@ -80,7 +80,7 @@ impl Default for InputOptions {
 
 /// Opens an input that is not a plain regular file.
 pub(super) fn stream(
-    mut source: Source,
+    mut source: InputReader,
     size: Option<u64>,
     tail: Option<forest::ForestTail>,
     expected: Option<Arc<Expected>>,
@@ -103,7 +103,7 @@ pub(super) fn stream(
 /// Decompresses `source`, which begins at offset `unpacked` of the decompressed bytes. If `drains`, the source is read to
 /// its end, including an index. A stream that `is_remote` hands out small pieces.
 pub(super) fn decompressed(
-    source: Source,
+    source: InputReader,
     compression: Compression,
     tail: Option<(u64, u64)>,
     (drains, is_remote): (bool, bool),
@@ -122,16 +122,16 @@ pub(super) fn decompressed(
     Ok(match compression {
         Compression::None => {
             let ahead = if is_remote { (chunk.min(REMOTE_CHUNK), 2 * DEPTH) } else { ahead };
-            Box::new(Ahead::decompress(&name, ahead, source)?)
+            Box::new(decompress(&name, ahead, source)?)
         }
         Compression::Zstd | Compression::ForestZstd => {
-            Box::new(ZstdStream::spawn(source, threads, memory, tail, drains, unpacked)?)
+            Box::new(zstd_stream::spawn(source, threads, memory, tail, drains, unpacked)?)
         }
-        Compression::Xz => Box::new(Ahead::decompress(&name, ahead, Xz::new(read_ahead(source)?, decoder_memory))?),
+        Compression::Xz => Box::new(decompress(&name, ahead, Xz::new(read_ahead(source)?, decoder_memory))?),
         Compression::Gzip => {
-            Box::new(Ahead::decompress(&name, ahead, Frames::<GzDecoder<Source>>::new(read_ahead(source)?))?)
+            Box::new(decompress(&name, ahead, Frames::<GzDecoder<InputReader>>::new(read_ahead(source)?))?)
         }
-        Compression::Lz4 => Box::new(Ahead::decompress(&name, ahead, Frames::<Lz4>::new(read_ahead(source)?))?),
+        Compression::Lz4 => Box::new(decompress(&name, ahead, Frames::<Lz4>::new(read_ahead(source)?))?),
     })
 }
 

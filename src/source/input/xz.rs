@@ -4,7 +4,7 @@
 use liblzma::stream::{Action, Error as XzError, Status, Stream, TELL_UNSUPPORTED_CHECK};
 
 use super::ahead::Decompressor;
-use super::source::Source;
+use super::source::InputReader;
 use super::{Compression, CompressionProblem, detect};
 use crate::error::{Error, Result};
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 const LEAST_MEMORY: u64 = 1 << 20;
 
 pub(super) struct Xz {
-    source: Source,
+    source: InputReader,
     stream: Option<Stream>,
     start: u64,
     limit: u64,
@@ -20,7 +20,7 @@ pub(super) struct Xz {
 
 impl Xz {
     /// Decompresses `source` with at most `memory` bytes for the decoder.
-    pub(super) fn new(source: Source, memory: u64) -> Self {
+    pub(super) fn new(source: InputReader, memory: u64) -> Self {
         Self { source, stream: None, start: 0, limit: memory.max(LEAST_MEMORY) }
     }
 

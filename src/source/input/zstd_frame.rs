@@ -18,7 +18,7 @@ pub const CHECKSUM: usize = 4;
 /// Largest content of a block (RFC 8878, 3.1.1.2.4).
 pub const MAX_BLOCK: usize = 128 << 10;
 
-/// A frame header.
+/// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
     /// Its length, including the magic.
@@ -44,22 +44,17 @@ pub struct BlockHeader {
 
 /// A reason why a header cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
 pub enum FrameProblem {
-    /// The bytes end inside it.
     #[error("the header is cut")]
     Cut,
-    /// It does not begin with the magic of a zstd frame.
     #[error("no zstd magic")]
     NoMagic,
-    /// A bit is set that must not be.
     #[error("a reserved bit of the frame header is set")]
     ReservedBit,
-    /// A block has the type that does not exist.
     #[error("a block is of a reserved type")]
     ReservedBlock,
-    /// A block is longer than any may be.
     #[error("a block has {len} bytes, more than {MAX_BLOCK}")]
-    #[allow(missing_docs)]
     BlockTooLong { len: usize },
 }
 

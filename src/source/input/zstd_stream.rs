@@ -16,21 +16,21 @@
 //! work in parallel. The first frame that does not fit, and all after it, go to one worker, which gets the rest.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
-use super::ahead::{Cursor, failed_before, thread_died};
+use super::ahead::{Unpacked, UnpackedQueue, UnpackedStream};
 use super::detect;
-use super::source::Source;
+use super::source::InputReader;
 use super::zstd_frame::{
     BLOCK_HEADER, CHECKSUM, FrameHeader, FrameProblem, MAX_BLOCK, MAX_FRAME_HEADER, block_header, frame_header,
 };
-use super::zstd_worker::{CHUNK, Job, MAX_WINDOW_LOG, Pool, Shared, Stop, Unpacked, decoder_overhead, work};
-use super::{ByteStream, Compression, CompressionProblem, Restart};
+use super::zstd_worker::{CHUNK, MAX_WINDOW_LOG, Pool, Stop, UnpackJob, WorkerShared, decoder_overhead, work};
+use super::{Compression, CompressionProblem, Restart};
 use crate::error::{Error, Result};
 
 /// Compressed bytes after which a piece is sent, and after which a job of complete frames ends.
@@ -73,17 +73,17 @@ impl Shares {
     }
 }
 
-enum Slot {
+/// A result of the scanner, in the order of the input.
+enum Scanned {
     /// A job, and the offset of its first frame in the input.
-    Job(Receiver<Unpacked>, u64),
-    Failed(Error),
+    Job(Receiver<Result<Unpacked>>, u64),
     End {
         consumed: u64,
     },
 }
 
 struct Scanner {
-    source: Source,
+    source: InputReader,
     /// Start of Forest's index, where reading may end.
     until: Option<u64>,
     /// True if the index is read too, for the checksum.
@@ -92,9 +92,9 @@ struct Scanner {
     started: usize,
     /// True if a window was too large to be beside others.
     alone: bool,
-    shared: Arc<Shared>,
-    jobs: Sender<Job>,
-    slots: Sender<Slot>,
+    shared: Arc<WorkerShared>,
+    jobs: Sender<UnpackJob>,
+    scanned: Sender<Result<Scanned>>,
     /// The open job, its bytes so far, and the next piece for it.
     job: Option<Sender<Option<Vec<u8>>>>,
     job_bytes: usize,
@@ -103,21 +103,23 @@ struct Scanner {
 
 impl Scanner {
     fn run(mut self, end: Option<u64>) {
-        let slot = match self.scan() {
-            Ok(()) => Slot::End { consumed: end.filter(|_| self.until.is_some()).unwrap_or(self.source.offset()) },
+        let last = match self.scan() {
+            Ok(()) => {
+                Ok(Scanned::End { consumed: end.filter(|_| self.until.is_some()).unwrap_or(self.source.offset()) })
+            }
             Err(Some(error)) => {
                 // The bytes before the error are decompressed and delivered. Without an end mark the worker does not
                 // report the missing rest.
                 if self.send_piece().is_err() {
                     return;
                 }
-                Slot::Failed(error)
+                Err(error)
             }
             Err(None) => return,
         };
         self.job = None;
         // A failure here has no receiver.
-        self.slots.send(slot).ok();
+        self.scanned.send(last).ok();
     }
 
     fn scan(&mut self) -> Result<(), Stop> {
@@ -209,8 +211,8 @@ impl Scanner {
                 .map_err(Error::io("start a thread to unpack", self.source.name()))?;
             self.started += 1;
         }
-        self.slots.send(Slot::Job(unpacked, start)).map_err(|_| None)?;
-        self.jobs.send(Job { start, pieces, out }).map_err(|_| None)?;
+        self.scanned.send(Ok(Scanned::Job(unpacked, start))).map_err(|_| None)?;
+        self.jobs.send(UnpackJob { start, pieces, out }).map_err(|_| None)?;
         self.job = Some(pieces_in);
         self.job_bytes = 0;
         Ok(())
@@ -233,140 +235,77 @@ impl Scanner {
     }
 }
 
-pub(super) struct ZstdStream {
-    name: PathBuf,
-    slots: Receiver<Slot>,
-    job: Option<Receiver<Unpacked>>,
-    cursor: Cursor,
+/// The jobs of workers, and the chunks of the open one.
+pub(super) struct ZstdJobs {
+    scanned: Receiver<Result<Scanned>>,
+    job: Option<Receiver<Result<Unpacked>>>,
     chunks: Pool,
-    consumed: u64,
-    /// Offset in the decompressed bytes after the last delivered one.
-    delivered: u64,
+    /// Offset in the decompressed bytes after the last chunk.
+    unpacked: u64,
     /// Starts of the last jobs: offsets in the decompressed and in the compressed bytes.
     starts: Mutex<VecDeque<(u64, u64)>>,
-    state: State,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Running,
-    /// A job had no end; the scanner reports the reason.
-    Cut,
-    Ended,
-    Failed,
+/// Decompresses `source` on up to `threads` threads with at most `memory` bytes. `tail` has the start of Forest's index
+/// and the end of the file; the index is read only if `drains`. `unpacked` bytes precede `source`.
+pub(super) fn spawn(
+    source: InputReader,
+    threads: usize,
+    memory: u64,
+    tail: Option<(u64, u64)>,
+    drains: bool,
+    unpacked: u64,
+) -> Result<UnpackedStream<ZstdJobs>> {
+    let name: Arc<Path> = Arc::from(source.name());
+    let shares = Shares::new(threads, memory);
+    let (jobs, jobs_out) = bounded(shares.workers);
+    let (scanned, scanned_out) = bounded(shares.workers);
+    let (packed, chunks) = (Pool::default(), Pool::default());
+    let shared = Arc::new(WorkerShared { name: name.clone(), jobs: jobs_out, packed, chunks: chunks.clone() });
+    let (started, alone, job, job_bytes, piece) = Default::default();
+    let until = tail.map(|(index, _)| index);
+    let scanner =
+        Scanner { source, until, drains, shares, started, alone, shared, jobs, scanned, job, job_bytes, piece };
+    thread::Builder::new()
+        .name("bedload-scan".into())
+        .spawn(move || scanner.run(tail.map(|(_, end)| end)))
+        .map_err(Error::io("start a thread to unpack", &*name))?;
+    let jobs = ZstdJobs { scanned: scanned_out, job: None, chunks, unpacked, starts: Mutex::default() };
+    Ok(UnpackedStream::new(&name, jobs))
 }
 
-impl ZstdStream {
-    /// Decompresses `source` on up to `threads` threads with at most `memory` bytes. `tail` has the start of Forest's index
-    /// and the end of the file; the index is read only if `drains`. `unpacked` bytes precede `source`.
-    pub(super) fn spawn(
-        source: Source,
-        threads: usize,
-        memory: u64,
-        tail: Option<(u64, u64)>,
-        drains: bool,
-        unpacked: u64,
-    ) -> Result<Self> {
-        let name: Arc<Path> = Arc::from(source.name());
-        let shares = Shares::new(threads, memory);
-        let (jobs, jobs_out) = bounded(shares.workers);
-        let (slots, slots_out) = bounded(shares.workers);
-        let (packed, chunks) = (Pool::default(), Pool::default());
-        let shared = Arc::new(Shared { name: name.clone(), jobs: jobs_out, packed, chunks: chunks.clone() });
-        let scanner = Scanner {
-            source,
-            until: tail.map(|(index, _)| index),
-            drains,
-            shares,
-            started: 0,
-            alone: false,
-            shared,
-            jobs,
-            slots,
-            job: None,
-            job_bytes: 0,
-            piece: Vec::new(),
-        };
-        thread::Builder::new()
-            .name("bedload-scan".into())
-            .spawn(move || scanner.run(tail.map(|(_, end)| end)))
-            .map_err(Error::io("start a thread to unpack", &*name))?;
-        Ok(Self {
-            name: name.to_path_buf(),
-            slots: slots_out,
-            job: None,
-            cursor: Cursor::default(),
-            chunks,
-            consumed: 0,
-            delivered: unpacked,
-            starts: Mutex::default(),
-            state: State::Running,
-        })
-    }
-
-    /// Receives the next chunk, or changes the state.
-    fn advance(&mut self) -> Result<()> {
-        if let Some(job) = &self.job {
-            match job.recv() {
-                Ok(Unpacked::Chunk(chunk)) => {
-                    self.consumed = chunk.consumed;
-                    let spent = self.cursor.replace(chunk);
-                    self.chunks.give(spent);
-                    return Ok(());
+impl UnpackedQueue for ZstdJobs {
+    fn next(&mut self, spent: Vec<u8>) -> Option<Result<Unpacked>> {
+        self.chunks.give(spent);
+        let mut is_cut = false;
+        loop {
+            if let Some(job) = &self.job {
+                match job.recv() {
+                    // The end of the job.
+                    Ok(Ok(chunk)) if chunk.len == 0 => {}
+                    Ok(chunk) => {
+                        self.unpacked += chunk.as_ref().map_or(0, |chunk| chunk.len as u64);
+                        return Some(chunk);
+                    }
+                    // The job has no end; the scanner reports the reason.
+                    Err(_) => is_cut = true,
                 }
-                Ok(Unpacked::Failed(error)) => return Err(error),
-                Ok(Unpacked::Done) => {}
-                Err(_) => self.state = State::Cut,
+                self.job = None;
             }
-            self.job = None;
-        }
-        match self.slots.recv() {
-            Ok(Slot::Failed(error)) => return Err(error),
-            Ok(Slot::Job(job, start)) if self.state == State::Running => {
-                self.job = Some(job);
-                let starts = self.starts.get_mut();
-                starts.push_back((self.delivered, start));
-                if starts.len() > STARTS {
-                    starts.pop_front();
+            match self.scanned.recv().ok()? {
+                Err(error) => return Some(Err(error)),
+                Ok(_) if is_cut => return None,
+                Ok(Scanned::End { consumed }) => return Some(Ok(Unpacked { consumed, ..Unpacked::default() })),
+                Ok(Scanned::Job(job, start)) => {
+                    self.job = Some(job);
+                    let starts = self.starts.get_mut();
+                    starts.push_back((self.unpacked, start));
+                    if starts.len() > STARTS {
+                        starts.pop_front();
+                    }
                 }
             }
-            Ok(Slot::End { consumed }) if self.state == State::Running => {
-                self.consumed = consumed;
-                self.state = State::Ended;
-            }
-            Ok(_) | Err(_) => return Err(thread_died(&self.name)),
         }
-        Ok(())
-    }
-}
-
-impl ByteStream for ZstdStream {
-    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let mut filled = 0;
-        while let Some(room) = buf.get_mut(filled..).filter(|room| !room.is_empty()) {
-            match self.cursor.copy_to(room) {
-                0 => {}
-                count => {
-                    filled += count;
-                    self.delivered += count as u64;
-                    continue;
-                }
-            }
-            match self.state {
-                State::Running | State::Cut => {}
-                State::Ended => break,
-                State::Failed => return Err(failed_before(&self.name)),
-            }
-            if let Err(error) = self.advance() {
-                self.state = State::Failed;
-                return Err(error);
-            }
-        }
-        Ok(filled)
-    }
-
-    fn consumed(&self) -> u64 {
-        self.consumed
     }
 
     fn restart(&self, before: u64) -> Option<Restart> {

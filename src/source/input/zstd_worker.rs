@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 use zstd::zstd_safe;
 
-use super::ahead::Chunk;
+use super::ahead::Unpacked;
 use super::{Compression, CompressionProblem};
 use crate::error::{Error, Result};
 use crate::os::buffer::make_room;
@@ -20,21 +20,14 @@ pub(super) const CHUNK: usize = 256 << 10;
 /// Largest window as a power of two: the limit of libzstd on 64-bit machines (`zstd --ultra --long=31`).
 pub(super) const MAX_WINDOW_LOG: u32 = 31;
 
-/// Decompressed bytes for the consumer.
-pub(super) enum Unpacked {
-    Chunk(Chunk),
-    Failed(Error),
-    /// The job is delivered.
-    Done,
-}
-
-pub(super) struct Job {
+pub(super) struct UnpackJob {
     /// Offset of the first one in the input.
     pub(super) start: u64,
     /// Compressed bytes. `None` after the last piece, with the end of a frame. Without it the input is cut or bad, which the
     /// scanner reports.
     pub(super) pieces: Receiver<Option<Vec<u8>>>,
-    pub(super) out: Sender<Unpacked>,
+    /// An empty chunk after the last frame is the end of the job.
+    pub(super) out: Sender<Result<Unpacked>>,
 }
 
 /// Empty buffers for reuse.
@@ -51,9 +44,9 @@ impl Pool {
     }
 }
 
-pub(super) struct Shared {
+pub(super) struct WorkerShared {
     pub(super) name: Arc<Path>,
-    pub(super) jobs: Receiver<Job>,
+    pub(super) jobs: Receiver<UnpackJob>,
     pub(super) packed: Pool,
     pub(super) chunks: Pool,
 }
@@ -62,19 +55,19 @@ pub(super) struct Shared {
 pub(super) type Stop = Option<Error>;
 
 /// Works until there are no more jobs or their consumer is gone.
-pub(super) fn work(shared: &Shared) {
+pub(super) fn work(shared: &WorkerShared) {
     let mut decoder = None;
     for job in &shared.jobs {
-        let mut run = Run { shared, job: &job, frame: job.start, at: job.start, out: shared.chunk(), filled: 0 };
+        let mut run = JobRun { shared, job: &job, frame: job.start, at: job.start, out: shared.chunk(), filled: 0 };
         let message = match run.unpack(&mut decoder) {
-            Ok(true) => Unpacked::Done,
+            Ok(true) => Ok(Unpacked::default()),
             Ok(false) => continue,
             Err(Some(error)) => {
                 decoder = None;
                 if run.flush().is_err() {
                     return;
                 }
-                Unpacked::Failed(error)
+                Err(error)
             }
             Err(None) => return,
         };
@@ -84,7 +77,7 @@ pub(super) fn work(shared: &Shared) {
     }
 }
 
-impl Shared {
+impl WorkerShared {
     fn chunk(&self) -> Vec<u8> {
         let mut chunk = self.chunks.take();
         make_room(&mut chunk, CHUNK);
@@ -92,16 +85,16 @@ impl Shared {
     }
 }
 
-struct Run<'a> {
-    shared: &'a Shared,
-    job: &'a Job,
+struct JobRun<'a> {
+    shared: &'a WorkerShared,
+    job: &'a UnpackJob,
     frame: u64,
     at: u64,
     out: Vec<u8>,
     filled: usize,
 }
 
-impl Run<'_> {
+impl JobRun<'_> {
     /// Decompresses the job. False if the job is incomplete because the input is.
     fn unpack(&mut self, decoder: &mut Option<Decoder<'static>>) -> Result<bool, Stop> {
         let decoder = match decoder {
@@ -158,8 +151,8 @@ impl Run<'_> {
             return Ok(());
         }
         let data = std::mem::replace(&mut self.out, self.shared.chunk());
-        let chunk = Chunk { data, len: std::mem::take(&mut self.filled), consumed: self.at };
-        self.job.out.send(Unpacked::Chunk(chunk)).map_err(|_| None)
+        let chunk = Unpacked { data, len: std::mem::take(&mut self.filled), consumed: self.at };
+        self.job.out.send(Ok(chunk)).map_err(|_| None)
     }
 
     /// Returns the error for a decoder that failed: refused memory, or damage.
@@ -186,7 +179,7 @@ fn is_refused_memory(error: &std::io::Error) -> bool {
     error.to_string() == zstd_safe::get_error_name(MEMORY_ALLOCATION.wrapping_neg())
 }
 
-impl Drop for Run<'_> {
+impl Drop for JobRun<'_> {
     fn drop(&mut self) {
         self.shared.chunks.give(std::mem::take(&mut self.out));
     }

@@ -26,6 +26,13 @@ pub struct NetworkOptions {
     pub(crate) urls: Arc<BTreeMap<PathBuf, Secret>>,
 }
 
+impl NetworkOptions {
+    /// Returns the whole URL of a source, whose name may be its shown form.
+    pub(super) fn url_of(&self, name: &Path) -> String {
+        self.urls.get(name).map_or_else(|| name.to_string_lossy().into_owned(), |url| url.0.clone())
+    }
+}
+
 /// A text that is never printed.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Secret(pub(crate) String);
@@ -42,6 +49,12 @@ struct Parts<'a> {
     scheme: &'a str,
     slashes: &'a str,
     after: &'a str,
+}
+
+impl Parts<'_> {
+    fn is_read(&self) -> bool {
+        SCHEMES.iter().any(|known| self.scheme.eq_ignore_ascii_case(known))
+    }
 }
 
 fn parts(text: &str) -> Option<Parts<'_>> {
@@ -64,11 +77,7 @@ fn parts(text: &str) -> Option<Parts<'_>> {
 /// True if a name is a URL of any kind: `scheme://rest`; of a scheme that is read also with other slashes.
 pub(crate) fn is_url(path: &Path) -> bool {
     let name = path.to_string_lossy();
-    parts(&name).is_some_and(|it| it.before.is_empty() && (it.slashes.starts_with("//") || is_read(it.scheme)))
-}
-
-fn is_read(scheme: &str) -> bool {
-    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+    parts(&name).is_some_and(|it| it.before.is_empty() && (it.slashes.starts_with("//") || it.is_read()))
 }
 
 pub(crate) fn is_remote(path: &Path) -> bool {
@@ -77,7 +86,7 @@ pub(crate) fn is_remote(path: &Path) -> bool {
 
 /// True if a text is a URL that is read over the network.
 fn is_remote_text(text: &str) -> bool {
-    parts(text).is_some_and(|it| it.before.is_empty() && it.slashes.starts_with("//") && is_read(it.scheme))
+    parts(text).is_some_and(|it| it.before.is_empty() && it.slashes.starts_with("//") && it.is_read())
 }
 
 /// Removes user, password, query and fragment from all URLs of a text, also from misspelt ones.
@@ -146,7 +155,7 @@ pub(crate) fn take_secrets(source: &mut PathBuf, network: &mut NetworkOptions) {
 
 /// Returns the name of a file below the URL `root`, and adds its full form to `network`.
 pub(crate) fn below(root: &Path, name: &str, network: &mut NetworkOptions) -> PathBuf {
-    let whole = network.urls.get(root).map_or_else(|| root.to_string_lossy().into_owned(), |url| url.0.clone());
+    let whole = network.url_of(root);
     let (path, rest) = whole.split_at(whole.find(['?', '#']).unwrap_or(whole.len()));
     let mut file = PathBuf::from(format!("{}/{name}{rest}", path.trim_end_matches('/')));
     take_secrets(&mut file, network);

@@ -34,7 +34,7 @@ impl Problem for RemoteProblem {
             }
             Self::Certificate { .. } => {
                 "check the host in the URL and this machine's clock; SSL_CERT_FILE=FILE names the certificates (PEM) that are \
-                 trusted, in place of the system's"
+                 trusted, instead of the system's"
                     .into()
             }
             Self::Refused { .. } => "check the answer of the server with curl -IL URL".into(),

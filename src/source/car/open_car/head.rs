@@ -9,7 +9,6 @@ use crate::source::block_log::is_block_log;
 use crate::source::car::{CarProblem, Header, HeaderStep, MAX_HEADER, read_header};
 use crate::source::foreign;
 
-/// Bytes of the first read.
 const FIRST_READ: usize = 64 << 10;
 
 /// Bytes in which every header has its first field.
@@ -20,7 +19,6 @@ const MAX_HEAD: u64 = MAX_HEADER + MAX_PADDING;
 const MAX_PADDING: u64 = 4 << 20;
 
 impl OpenCar {
-    /// Reads the header at the current position.
     pub fn read_head(&mut self) -> Result<Header> {
         let Self { name, bytes, .. } = self;
         let (name, part) = (Arc::clone(name), self.position);

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{NextRead, OpenCar, Sections};
+use super::{NextRead, OpenCar};
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
 use crate::source::car::bytes::Bytes;
-use crate::source::car::chunk::ChunkBytes;
-use crate::source::car::framing::{Framing, Stop, frame};
+use crate::source::car::chunk::{Chunk, ChunkBytes};
+use crate::source::car::framing::{FramedSections, Stop, frame};
 use crate::source::car::{CarProblem, Step, next_section};
 
 impl OpenCar {
-    /// Maps a plain file.
     pub fn map(&mut self) {
         if let Bytes::File(reader) = &mut self.bytes
             && let Ok(bytes) = reader.len(&self.name)
@@ -40,7 +39,7 @@ impl OpenCar {
     }
 
     /// Returns the next sections of a mapped file: as many as fill a chunk.
-    fn mapped_sections(&mut self) -> Result<Option<Sections>> {
+    fn mapped_sections(&mut self) -> Result<Option<Chunk>> {
         let Bytes::File(reader) = &mut self.bytes else { return Ok(None) };
         reader.advise();
         let Some(map) = reader.map.clone() else { return Ok(None) };
@@ -75,7 +74,7 @@ impl OpenCar {
     }
 
     /// Returns the next whole sections, in `spare` if it is large enough. `None`: see `next`.
-    pub fn read_sections(&mut self, spare: Option<Buffer>) -> Result<Option<Sections>> {
+    pub fn read_sections(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
         if self.is_mapped() {
             return self.mapped_sections();
         }
@@ -125,7 +124,7 @@ impl OpenCar {
 
     /// Checks `rest`, the bytes after the whole sections. If `data_ends`, the data ends with them; if `short`, before the end
     /// in the header.
-    fn check_rest(&mut self, framed: &Framing, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
+    fn check_rest(&mut self, framed: &FramedSections, rest: &[u8], data_ends: bool, short: bool) -> Result<()> {
         if let Some((problem, at)) = &framed.problem {
             return Err(Error::bad_input(&self.name, self.position + *at as u64, problem.clone()));
         }
@@ -150,8 +149,8 @@ impl OpenCar {
         }
     }
 
-    /// Hands out the sections. A fault after them is reported by the next call.
-    fn hand_out(&mut self, bytes: ChunkBytes, starts: Vec<u32>, fault: Result<()>) -> Result<Option<Sections>> {
+    /// Hands out the sections, without index and source. A fault after them is reported by the next call.
+    fn hand_out(&mut self, bytes: ChunkBytes, starts: Vec<u32>, fault: Result<()>) -> Result<Option<Chunk>> {
         if starts.is_empty() {
             return fault.map(|()| None);
         }
@@ -161,7 +160,7 @@ impl OpenCar {
         let base = self.position;
         self.position += bytes.len() as u64;
         self.add_to_checksum(&bytes);
-        Ok(Some(Sections { base, bytes, starts }))
+        Ok(Some(Chunk { index: 0, source: 0, name: Arc::clone(&self.name), base, bytes, starts }))
     }
 
     /// Returns the error for data that end inside `rest`, which begins at `skipped` in the buffer.

@@ -16,8 +16,8 @@ const STALL: Duration = Duration::from_secs(15);
 pub(super) const LEAST_RATE: u64 = 1 << 10;
 const STALLS: u32 = 4;
 
-/// The body of an answer. Only the time in which the caller waits for bytes counts.
-pub(super) struct Body {
+/// The bytes of an answer. Only the time in which the caller waits for bytes counts.
+pub(super) struct AnswerBody {
     stream: BoxStream<'static, Result<Bytes, Fault>>,
     stall: Duration,
     /// Time of waiting and bytes since the throughput was last compared with the least.
@@ -25,9 +25,20 @@ pub(super) struct Body {
     bytes: u64,
 }
 
-impl Body {
+impl AnswerBody {
     pub fn new(stream: BoxStream<'static, Result<Bytes, Fault>>) -> Self {
         Self { stream, stall: failpoint::network_stall().unwrap_or(STALL), waited: Duration::ZERO, bytes: 0 }
+    }
+
+    /// Reads at least `want` bytes, or all if there are fewer.
+    pub async fn take(&mut self, want: usize) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        while bytes.len() < want
+            && let Some(piece) = self.next().await?
+        {
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
     }
 
     /// Returns the next bytes; `None` at the end.
@@ -70,7 +81,7 @@ mod tests {
             tokio::time::sleep(every).await;
             Some((Ok(Bytes::from(vec![0; bytes])), ()))
         });
-        let mut body = Body { stall: Duration::from_millis(100), ..Body::new(pieces.boxed()) };
+        let mut body = AnswerBody { stall: Duration::from_millis(100), ..AnswerBody::new(pieces.boxed()) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(async move {
             let until = Instant::now() + Duration::from_secs(2);

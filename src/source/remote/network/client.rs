@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +15,14 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse, HttpService,
 };
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::path::Path as ObjectPath;
 use object_store::signer::{SignedUrlOptions, Signer};
 use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use url::Url;
 
-use super::body::Body;
+use super::body::AnswerBody;
 use super::fault::{Fault, classify, root_cause};
 use super::headers::{content_range, fact, refusal, retry_after, store_tag, stored_sums, tag};
 use super::name::{self, NetworkOptions};
@@ -44,7 +46,7 @@ pub(super) struct Answer {
     pub facts: RemotePin,
     /// The address after redirects.
     pub url: Option<Url>,
-    pub body: Body,
+    pub body: AnswerBody,
 }
 
 #[derive(Clone)]
@@ -56,7 +58,7 @@ pub(super) enum Client {
     /// `name` is for messages.
     Store {
         store: Arc<dyn ObjectStore>,
-        path: object_store::path::Path,
+        path: ObjectPath,
         name: String,
         sums: Option<Sums>,
     },
@@ -77,8 +79,18 @@ tokio::task_local! {
 }
 
 impl Client {
-    /// A client for `url`, which messages call `shown`.
-    pub fn new(url: &Url, shown: &std::path::Path, network: &NetworkOptions) -> Result<Self, Error> {
+    /// Returns the shown name of a source, its URL, and a client for it.
+    pub fn open(source: &Path, network: &NetworkOptions) -> Result<(PathBuf, Url, Self), Error> {
+        let text = network.url_of(source);
+        let name = PathBuf::from(name::shown(&text));
+        let bad = |error: url::ParseError| RemoteProblem::Url { reason: error.to_string() };
+        let url = Url::parse(&text).map_err(|error| Error::bad_input(&name, None, bad(error)))?;
+        let client = Self::new(&url, &name, network)?;
+        Ok((name, url, client))
+    }
+
+    /// Creates a client for `url`, whose name in messages is `shown`.
+    pub fn new(url: &Url, shown: &Path, network: &NetworkOptions) -> Result<Self, Error> {
         let bad = |problem: RemoteProblem| Error::bad_input(shown, None, problem);
         let client = HttpSender(http_client().map_err(bad)?);
         if let "http" | "https" = url.scheme() {
@@ -144,7 +156,7 @@ impl Client {
             }
             Self::Store { store, path, name, sums } => Self::Store {
                 store: store.clone(),
-                path: object_store::path::Path::from(format!("{path}{suffix}")),
+                path: ObjectPath::from(format!("{path}{suffix}")),
                 name: format!("{name}{suffix}"),
                 sums: sums.clone(),
             },
@@ -166,8 +178,7 @@ impl Client {
                 Self::Store { store, path, .. } => store_get(&**store, path, range.clone(), known).await,
             }
         };
-        let answer = tokio::time::timeout(2 * CONNECT, asking).await;
-        let answer = answer.map_err(|_| Fault::transient("the server does not answer"))??;
+        let answer = within(2 * CONNECT, asking).await?;
         if !known.agrees(&answer.facts) {
             return Err(Fault::Changed(answer.facts.describe()));
         }
@@ -176,15 +187,8 @@ impl Client {
 
     /// Reads a small file of up to `most` bytes. `None` if it is larger.
     pub async fn small(&self, most: usize) -> Result<Option<Vec<u8>>, Fault> {
-        let mut answer = self.get(None, &RemotePin::default()).await?;
-        let mut bytes = Vec::new();
-        while let Some(piece) = answer.body.next().await? {
-            bytes.extend_from_slice(&piece);
-            if bytes.len() > most {
-                return Ok(None);
-            }
-        }
-        Ok(Some(bytes))
+        let bytes = self.get(None, &RemotePin::default()).await?.body.take(most + 1).await?;
+        Ok((bytes.len() <= most).then_some(bytes))
     }
 
     /// True if a denied file beside this one may be missing: a store denies missing files to those who may not list it, and
@@ -195,12 +199,12 @@ impl Client {
             Self::Store { .. } => true,
         }
     }
+}
 
+impl Sums {
     /// Returns the checksums that the store has of the whole file, with the store's names of their functions.
-    pub async fn sums(&self, known: &RemotePin) -> Result<Vec<(String, Vec<u8>)>, Fault> {
-        let Self::Store { path, sums: Some(Sums { client, signer, unsigned }), .. } = self else {
-            return Ok(Vec::new());
-        };
+    pub async fn request(&self, path: &ObjectPath, known: &RemotePin) -> Result<Vec<(String, Vec<u8>)>, Fault> {
+        let Self { client, signer, unsigned } = self;
         let (name, value) = (HeaderName::from_static(SUM_MODE), HeaderValue::from_static("ENABLED"));
         let options = SignedUrlOptions::new().with_signed_header(name.clone(), value.clone());
         let asking = async {
@@ -211,8 +215,7 @@ impl Client {
             }
             client.send(client.0.head(url).header(name, value)).await
         };
-        let response = tokio::time::timeout(2 * CONNECT, asking).await;
-        let (_, response) = response.map_err(|_| Fault::transient("the server does not answer"))??;
+        let (_, response) = within(2 * CONNECT, asking).await?;
         let (status, headers) = (response.status(), response.headers());
         if !status.is_success() {
             return Err(refusal(status, headers, known));
@@ -220,6 +223,12 @@ impl Client {
         let found = RemotePin { bytes: content_length(headers), etag: tag(headers), ..RemotePin::default() };
         Ok(if known.agrees(&found) { stored_sums(headers) } else { Vec::new() })
     }
+}
+
+/// Waits for an answer, but not longer than `limit`.
+pub(super) async fn within<T>(limit: Duration, asking: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    let answer = tokio::time::timeout(limit, asking).await;
+    answer.unwrap_or_else(|_| Err(Fault::transient("the server does not answer")))
 }
 
 fn is_yes(text: &str) -> bool {
@@ -282,12 +291,12 @@ async fn http_get(
     }
     let body = response.into_body().bytes_stream();
     let body = body.map(|piece| piece.map_err(|error| Fault::transient(root_cause(&error))));
-    Ok(Answer { is_range, facts, url: Some(url), body: Body::new(body.boxed()) })
+    Ok(Answer { is_range, facts, url: Some(url), body: AnswerBody::new(body.boxed()) })
 }
 
 async fn store_get(
     store: &dyn ObjectStore,
-    path: &object_store::path::Path,
+    path: &ObjectPath,
     range: Option<Range<u64>>,
     known: &RemotePin,
 ) -> Result<Answer, Fault> {
@@ -305,7 +314,7 @@ async fn store_get(
         ..RemotePin::default()
     };
     let body = result.into_stream().map(|piece| piece.map_err(|error| Fault::transient(root_cause(&error)))).boxed();
-    Ok(Answer { is_range: range.is_some(), facts, url: None, body: Body::new(body) })
+    Ok(Answer { is_range: range.is_some(), facts, url: None, body: AnswerBody::new(body) })
 }
 
 /// Waits for a request of `object_store`. A fault has the delay that the server asked for.

@@ -8,26 +8,22 @@ use super::problem::RemoteProblem;
 use crate::error::Error;
 
 /// A reason why a request brought no bytes.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     /// Worth another try, after the delay that the server requested, if any.
-    Transient {
-        what: String,
-        pause: Option<Duration>,
-    },
+    #[error("{what}")]
+    Transient { what: String, pause: Option<Duration> },
     /// The server broke the protocol: worth few tries.
+    #[error("{0}")]
     Protocol(String),
+    #[error("{0}")]
     Changed(String),
     /// The server does not have the file or denies it.
+    #[error("{0}")]
     Permanent(RemoteProblem),
     /// A failure on this machine.
-    Local(Error),
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Local(error)
-    }
+    #[error("{0}")]
+    Local(#[from] Error),
 }
 
 impl Fault {

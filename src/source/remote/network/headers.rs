@@ -52,7 +52,6 @@ pub(super) fn stored_sums(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     headers.keys().filter_map(sum).collect()
 }
 
-/// Converts a failure status to a fault.
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, known: &RemotePin) -> Fault {
     let answer = status.to_string();
     let changed = |found: RemotePin| match found == RemotePin::default() {

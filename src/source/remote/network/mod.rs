@@ -16,7 +16,7 @@ mod single;
 
 pub(crate) use open::{RemoteFile, small};
 pub(crate) use put::RemoteStore;
-pub(crate) use reader::Gate as RemoteGate;
+pub(crate) use reader::RemoteGate;
 
 use super::name::{self, NetworkOptions};
 use super::pin::RemotePin;

@@ -15,7 +15,6 @@ const LOOKUPS: usize = 2;
 const STACK: usize = 1 << 20;
 
 pub(super) struct Net {
-    /// `Some` until this is dropped.
     runtime: Option<Runtime>,
     handle: Handle,
     pub received: AtomicU64,

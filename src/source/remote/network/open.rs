@@ -13,7 +13,7 @@ use url::Url;
 
 use super::RemotePin;
 use super::backoff::Backoff;
-use super::body::Body;
+use super::body::AnswerBody;
 use super::client::{Answer, Client};
 use super::fault::Fault;
 use super::name::{self, NetworkOptions};
@@ -49,21 +49,17 @@ struct Probed {
 impl RemoteFile {
     /// Opens the file that `source` names; `pinned` is where an earlier run has found it.
     pub fn open(source: &Path, network: &NetworkOptions, pinned: Option<&str>) -> Result<Arc<Self>> {
-        let text = network.urls.get(source).map_or_else(|| source.to_string_lossy().into_owned(), |url| url.0.clone());
-        let name = PathBuf::from(name::shown(&text));
-        let bad = |problem: RemoteProblem| Error::bad_input(&name, None, problem);
-        let parse = |text: &str| Url::parse(text).map_err(|error| RemoteProblem::Url { reason: error.to_string() });
-        let url = parse(&text).map_err(bad)?;
-        let original = Client::new(&url, &name, network)?;
+        let (name, url, original) = Client::open(source, network)?;
         if matches!(&original, Client::Store { path, .. } if path.as_ref().is_empty()) {
             return Err(Error::Usage {
                 reason: format!("{} names no file: it ends with the bucket", name.display()),
-                hint: "write the file's name behind it: s3://bucket/dir/snapshot.car".into(),
+                hint: "write the file's name after it: s3://bucket/dir/snapshot.car".into(),
             });
         }
         let net = Net::new().map_err(Error::io("start threads to read", &name))?;
-        let pinned = pinned.filter(|&pinned| pinned != text && url.scheme().starts_with("http"));
-        let pinned = pinned.and_then(|pinned| Client::new(&parse(pinned).ok()?, &name, network).ok());
+        let pinned = pinned.and_then(|pinned| Url::parse(pinned).ok());
+        let pinned = pinned.filter(|pinned| *pinned != url && url.scheme().starts_with("http"));
+        let pinned = pinned.and_then(|pinned| Client::new(&pinned, &name, network).ok());
         let probed = pinned.map(|client| net.wait(probe(&client, &RemotePin::default(), &net)));
         let probed = match probed {
             Some(Ok(probed)) => Ok(probed),
@@ -72,7 +68,7 @@ impl RemoteFile {
             Some(Err(fault)) => Err(fault),
         };
         let probed = probed.map_err(|fault| match fault {
-            Fault::Permanent(problem) => bad(problem),
+            Fault::Permanent(problem) => Error::bad_input(&name, None, problem),
             fault => error_of(&name, fault, &RemotePin::default()),
         })?;
         let Probed { client, facts, is_ranged, head } = probed;
@@ -105,7 +101,7 @@ impl RemoteFile {
         }
     }
 
-    /// Returns the bytes received and the requests made.
+    /// Returns the number of bytes received, and of requests.
     pub fn traffic(&self) -> (u64, u64) {
         (self.net.received.load(Relaxed), self.net.requests.load(Relaxed))
     }
@@ -134,13 +130,9 @@ impl RemoteFile {
 
     async fn exactly(&self, range: Range<u64>) -> Result<Vec<u8>, Fault> {
         let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-        let mut answer = self.get(range).await?;
-        let mut bytes = Vec::new();
-        while bytes.len() < len {
-            let Some(piece) = answer.body.next().await? else {
-                return Err(Fault::transient("the connection ended too early"));
-            };
-            bytes.extend_from_slice(&piece);
+        let mut bytes = self.get(range).await?.body.take(len).await?;
+        if bytes.len() < len {
+            return Err(Fault::transient("the connection ended too early"));
         }
         bytes.truncate(len);
         self.net.received.fetch_add(len as u64, Relaxed);
@@ -156,8 +148,7 @@ impl RemoteFile {
         }
     }
 
-    /// Requests the whole file from a server without ranges.
-    pub(super) async fn get_all(&self) -> Result<Body, Fault> {
+    pub(super) async fn get_all(&self) -> Result<AnswerBody, Fault> {
         let client = self.pinned.lock().clone();
         self.net.requests.fetch_add(1, Relaxed);
         Ok(client.get(None, &self.facts).await?.body)
@@ -175,7 +166,6 @@ impl RemoteFile {
         }
     }
 
-    /// Returns the error for a fault after all tries.
     pub(super) fn failed(&self, fault: Fault) -> Error {
         error_of(&self.name, fault, &self.facts)
     }
@@ -190,9 +180,7 @@ impl RemoteFile {
             Ok(None) => Err("it is too large for a sum".into()),
             Err(Fault::Permanent(RemoteProblem::NotFound { .. })) => return None,
             Err(Fault::Permanent(RemoteProblem::Denied { .. })) if pinned.may_hide_missing_objects() => return None,
-            Err(Fault::Permanent(problem)) => Err(problem.to_string()),
-            Err(Fault::Transient { what, .. } | Fault::Protocol(what) | Fault::Changed(what)) => Err(what),
-            Err(Fault::Local(error)) => Err(error.to_string()),
+            Err(fault) => Err(fault.to_string()),
         };
         Some((client.shown(), bytes))
     }
@@ -201,8 +189,8 @@ impl RemoteFile {
     /// by `end`.
     pub fn stored_sums(&self, end: Instant) -> Vec<(String, Vec<u8>)> {
         let client = self.pinned.lock().clone();
-        let Client::Store { sums: Some(_), .. } = &client else { return Vec::new() };
-        self.ask_optional(end, || client.sums(&self.facts)).unwrap_or_default()
+        let Client::Store { path, sums: Some(sums), .. } = &client else { return Vec::new() };
+        self.ask_optional(end, || sums.request(path, &self.facts)).unwrap_or_default()
     }
 
     /// Asks for optional data, with few tries and none after `end`.
@@ -224,7 +212,7 @@ pub(crate) fn small(url: &Path, network: &NetworkOptions) -> Result<Vec<u8>> {
     let client = file.pinned.lock().clone();
     let bytes = file.net.wait(client.small(MAX_SMALL)).map_err(|fault| file.failed(fault))?;
     bytes.ok_or_else(|| {
-        let answer = "it is not there any more, or far too long".into();
+        let answer = "it no longer exists, or is larger than 1 MiB".into();
         Error::bad_input(&name, None, RemoteProblem::Refused { answer })
     })
 }
@@ -240,13 +228,9 @@ async fn probe_once(client: &Client, known: &RemotePin) -> Result<Probed, Fault>
     let mut answer = client.get(Some(0..HEAD), known).await?;
     let whole = answer.facts.bytes.unwrap_or(u64::MAX);
     let want = usize::try_from(HEAD.min(whole)).unwrap_or(usize::MAX);
-    let mut head = Vec::new();
-    while head.len() < want {
-        match answer.body.next().await? {
-            Some(piece) => head.extend_from_slice(&piece),
-            None if answer.facts.bytes.is_none() => break,
-            None => return Err(Fault::transient("the connection ended too early")),
-        }
+    let mut head = answer.body.take(want).await?;
+    if head.len() < want && answer.facts.bytes.is_some() {
+        return Err(Fault::transient("the connection ended too early"));
     }
     head.truncate(want);
     let client = match (client, answer.url) {
@@ -269,20 +253,16 @@ async fn probe_once(client: &Client, known: &RemotePin) -> Result<Probed, Fault>
 
 /// Converts a fault to an error of the network, or of a file that changed.
 fn error_of(name: &Path, fault: Fault, known: &RemotePin) -> Error {
-    let what = match fault {
-        Fault::Changed(found) => {
-            return Error::State {
-                path: name.to_owned(),
-                reason: format!(
-                    "it changed on the server while it was being read: it was {}, is {found}",
-                    known.describe()
-                ),
-                hint: "the same command with --restart imports what is there now".into(),
-            };
-        }
-        Fault::Transient { what, .. } | Fault::Protocol(what) => what,
-        Fault::Permanent(problem) => problem.to_string(),
-        Fault::Local(error) => return error,
-    };
-    Error::io("read", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, what))
+    match fault {
+        Fault::Changed(found) => Error::State {
+            path: name.to_owned(),
+            reason: format!(
+                "it changed on the server while it was being read: it was {}, is {found}",
+                known.describe()
+            ),
+            hint: "the same command with --restart imports what is there now".into(),
+        },
+        Fault::Local(error) => error,
+        fault => Error::io("read", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, fault.to_string())),
+    }
 }

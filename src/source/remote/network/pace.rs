@@ -27,7 +27,6 @@ const TOLERATED: f64 = 0.05;
 /// The fewest requests that a share is computed of.
 const LEAST_REQUESTS: u64 = 4;
 
-/// Decides on the number of connections and the size of parts of one file.
 #[derive(Debug)]
 pub(super) struct Pace {
     pub connections: usize,

@@ -1,6 +1,5 @@
 //! Writes objects into an object store, each in one step.
 
-use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,15 +7,13 @@ use std::time::Duration;
 
 use object_store::path::Path as ObjectPath;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
-use url::Url;
+use tokio::task::JoinSet;
 
 use super::NetworkOptions;
 use super::backoff::Backoff;
-use super::client::{Client, store_answer};
+use super::client::{Client, store_answer, within};
 use super::fault::Fault;
-use super::name;
 use super::net::Net;
-use super::problem::RemoteProblem;
 use crate::error::{Error, Result};
 use crate::os::files::open_regular;
 
@@ -36,11 +33,8 @@ pub(crate) struct RemoteStore {
 
 impl RemoteStore {
     pub fn open(root: &Path, network: &NetworkOptions) -> Result<Self> {
-        let text = network.urls.get(root).map_or_else(|| root.to_string_lossy().into_owned(), |url| url.0.clone());
-        let name = PathBuf::from(name::shown(&text));
-        let bad = |problem: RemoteProblem| Error::bad_input(&name, None, problem);
-        let url = Url::parse(&text).map_err(|error| bad(RemoteProblem::Url { reason: error.to_string() }))?;
-        let Client::Store { store, path, .. } = Client::new(&url, &name, network)? else {
+        let (name, _, client) = Client::open(root, network)?;
+        let Client::Store { store, path, .. } = client else {
             return Err(Error::Usage {
                 reason: format!("{} is at a web server, which takes no files", name.display()),
                 hint: "write to a directory that it serves, or to s3://, gs:// or az://".into(),
@@ -55,7 +49,6 @@ impl RemoteStore {
         part(bytes).min(bytes) * (IN_FLIGHT as u64 + 1)
     }
 
-    /// Returns the length of the object `file`, if it exists.
     pub fn size_of(&self, file: &str) -> Result<Option<u64>> {
         let path = self.path(file);
         self.tries(file, || async {
@@ -103,28 +96,26 @@ impl RemoteStore {
             return answer(self.store.put(path, PutPayload::from(piece))).await.map(|_| true);
         }
         let mut upload = answer(self.store.put_multipart(path)).await?;
-        let mut sending = VecDeque::new();
-        let outcome = async {
+        // Tasks of the runtime send the parts.
+        let mut sending = JoinSet::new();
+        let outcome: Result<(), Fault> = async {
             while left > 0 {
                 let piece = next(&mut left)?;
-                // Tasks of the runtime send the parts.
-                sending.push_back(self.net.handle().spawn(store_answer(upload.put_part(PutPayload::from(piece)))));
-                if sending.len() > IN_FLIGHT
-                    && let Some(first) = sending.pop_front()
-                {
-                    sent(first).await?;
+                sending.spawn_on(store_answer(upload.put_part(PutPayload::from(piece))), self.net.handle());
+                if sending.len() > IN_FLIGHT {
+                    sent(&mut sending).await?;
                 }
             }
-            while let Some(first) = sending.pop_front() {
-                sent(first).await?;
+            while !sending.is_empty() {
+                sent(&mut sending).await?;
             }
             Ok(())
-        };
-        let outcome: Result<(), Fault> = outcome.await;
+        }
+        .await;
         if outcome.is_ok() && hasher.finalize() == blake3 {
             return answer(upload.complete()).await.map(|_| true);
         }
-        sending.iter().for_each(|part| part.abort());
+        drop(sending);
         abort(&mut *upload).await;
         outcome.map(|()| false)
     }
@@ -139,12 +130,11 @@ impl RemoteStore {
 
     fn failed(&self, file: &str, fault: Fault) -> Error {
         let name = self.name.join(file);
-        let what = match fault {
-            Fault::Permanent(problem) => return Error::bad_input(&name, None, problem),
-            Fault::Local(error) => return error,
-            Fault::Transient { what, .. } | Fault::Protocol(what) | Fault::Changed(what) => what,
-        };
-        Error::io("write", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, what))
+        match fault {
+            Fault::Permanent(problem) => Error::bad_input(&name, None, problem),
+            Fault::Local(error) => error,
+            fault => Error::io("write", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, fault.to_string())),
+        }
     }
 
     fn path(&self, file: &str) -> ObjectPath {
@@ -152,14 +142,15 @@ impl RemoteStore {
     }
 }
 
-async fn sent(part: tokio::task::JoinHandle<Result<(), Fault>>) -> Result<(), Fault> {
-    let sent = tokio::time::timeout(PATIENCE, part).await;
-    sent.map_err(|_| Fault::transient("the server takes no more bytes"))?.map_err(Fault::transient)?
+/// Waits until one more part is sent.
+async fn sent(parts: &mut JoinSet<Result<(), Fault>>) -> Result<(), Fault> {
+    let sent = tokio::time::timeout(PATIENCE, parts.join_next()).await;
+    let sent = sent.map_err(|_| Fault::transient("the server takes no more bytes"))?;
+    sent.map_or(Ok(()), |sent| sent.map_err(Fault::transient)?)
 }
 
 async fn answer<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T, Fault> {
-    let answer = tokio::time::timeout(PATIENCE, store_answer(request)).await;
-    answer.map_err(|_| Fault::transient("the server does not answer"))?
+    within(PATIENCE, store_answer(request)).await
 }
 
 fn part(bytes: u64) -> u64 {

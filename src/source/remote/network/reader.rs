@@ -77,17 +77,16 @@ struct State {
     failed: Option<Error>,
 }
 
-pub(crate) struct Shared {
+pub(super) struct Download {
     file: Arc<RemoteFile>,
     end: u64,
     state: Mutex<State>,
-    /// Bytes have arrived for the consumer.
     came: Condvar,
     /// There may be something to do for a task.
     wake: Notify,
     received: AtomicU64,
     rate: AtomicU64,
-    /// Requests that have ended, and those of them that failed.
+    /// Requests that ended, and those of them that failed.
     requests: AtomicU64,
     failed: AtomicU64,
 }
@@ -98,13 +97,13 @@ enum Next {
     End,
 }
 
-pub(super) struct Ordered(Arc<Shared>);
+pub(super) struct Ordered(Arc<Download>);
 
 /// Opens the gate of a reader, so that the whole file is wanted.
 #[derive(Clone)]
-pub(crate) struct Gate(Arc<Shared>);
+pub(crate) struct RemoteGate(Arc<Download>);
 
-impl Gate {
+impl RemoteGate {
     pub fn open(&self) {
         let mut state = self.0.state.lock();
         if !std::mem::replace(&mut state.flows, true) {
@@ -125,7 +124,7 @@ impl Gate {
 impl RemoteFile {
     /// Reads the file from `start` to its end with `memory` bytes, and returns the gate if it has ranges; see
     /// [`Ordered::new`]. Without ranges it is read from its start.
-    pub fn read_from(self: &Arc<Self>, start: u64, memory: u64) -> (Box<dyn Read + Send>, Option<Gate>) {
+    pub fn read_from(self: &Arc<Self>, start: u64, memory: u64) -> (Box<dyn Read + Send>, Option<RemoteGate>) {
         match self.facts.bytes.filter(|_| self.is_ranged) {
             Some(bytes) => {
                 let (reader, gate) = Ordered::new(Arc::clone(self), start, bytes, memory);
@@ -137,9 +136,9 @@ impl RemoteFile {
 }
 
 impl Ordered {
-    /// Reads `file` from `start`, with at most `memory` bytes ahead of the consumer. Before [`Gate::open`] it asks only
+    /// Reads `file` from `start`, with at most `memory` bytes ahead of the consumer. Before [`RemoteGate::open`] it asks only
     /// for what the consumer waits for.
-    pub fn new(file: Arc<RemoteFile>, start: u64, end: u64, memory: u64) -> (Self, Gate) {
+    pub fn new(file: Arc<RemoteFile>, start: u64, end: u64, memory: u64) -> (Self, RemoteGate) {
         let head = file.head.get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
         let head = file.head.slice_ref(head);
         let pace = Pace::new(file.network.connections, end, memory);
@@ -151,13 +150,13 @@ impl Ordered {
         let (flows, waits, wanted, closed, failed) = Default::default();
         let state = Mutex::new(State { parts, next, taken: start, pace, flows, waits, wanted, closed, failed });
         let (came, wake, received, rate, requests, failed) = Default::default();
-        let shared = Arc::new(Shared { file, end, state, came, wake, received, rate, requests, failed });
+        let shared = Arc::new(Download { file, end, state, came, wake, received, rate, requests, failed });
         let runtime = shared.file.net.handle();
         for index in 0..tasks {
             runtime.spawn(Arc::clone(&shared).work(index));
         }
         runtime.spawn(Arc::clone(&shared).measure());
-        (Self(Arc::clone(&shared)), Gate(shared))
+        (Self(Arc::clone(&shared)), RemoteGate(shared))
     }
 }
 
@@ -228,7 +227,7 @@ impl State {
     }
 }
 
-impl Shared {
+impl Download {
     fn next(&self, index: usize) -> Next {
         let mut state = self.state.lock();
         let is_all_here = state.next >= self.end && state.parts.iter().all(|part| part.got >= part.len);
@@ -311,7 +310,7 @@ impl Shared {
         Ok(Duration::ZERO)
     }
 
-    /// One request for what is left of a part.
+    /// Requests the rest of a part.
     async fn attempt(&self, start: u64, len: u64, got: &mut u64) -> Result<(), Fault> {
         let began = Instant::now();
         let first = *got;

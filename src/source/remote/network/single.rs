@@ -12,12 +12,12 @@ use twox_hash::XxHash3_64;
 
 use super::RemoteFile;
 use super::backoff::Backoff;
-use super::body::Body;
+use super::body::AnswerBody;
 use super::fault::Fault;
 
 pub(super) struct Single {
     file: Arc<RemoteFile>,
-    body: Option<Body>,
+    body: Option<AnswerBody>,
     backoff: Backoff,
     piece: Bytes,
     delivered: u64,
@@ -39,7 +39,7 @@ impl Single {
                 let (mut hash, mut left) = (XxHash3_64::new(), self.delivered);
                 while left > 0 {
                     let Some(mut piece) = body.next().await? else {
-                        return Err(Fault::Changed("shorter than what had been read".into()));
+                        return Err(Fault::Changed("shorter than the bytes that were read".into()));
                     };
                     let here = piece.split_to(piece.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
                     hash.write(&here);
