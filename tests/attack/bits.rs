@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha224, Sha256};
 
 use super::common::car::{header, rooted};
-use super::common::crash::{Case, Chance, From, Snapshot, Way};
+use super::common::crash::{Case, Chance, From, Way};
 use super::common::log::{antelope_log, raw, words};
-use super::common::model::{Key, Model};
-use super::imports::{World, blocks};
+use super::common::model::Key;
+use super::imports::{World, blocks, snapshot_of};
 use super::judge::*;
 use super::{Context, Tell, logs};
 
@@ -24,21 +24,7 @@ pub struct Small {
 }
 
 pub fn car() -> Small {
-    let bytes = rooted(&blocks(9, 40, true).into_iter().map(short).collect::<Vec<_>>());
-    Small { name: "CAR", bytes, args: &[], read: read_car, place: place_in_car }
-}
-
-/// A block of the same kind with fewer bytes.
-fn short((cid, data): super::common::car::Block) -> super::common::car::Block {
-    use super::common::car::{RAW, blake, block, identity, sha256, v0};
-    let data = &data[..data.len().min(60)];
-    match cid[..] {
-        [0x12, ..] => v0(data),
-        [1, 0x55, 0, ..] => identity(RAW, data),
-        [1, 0x55, ..] => sha256(RAW, data),
-        [1, 0x70, ..] => blake(0x70, data),
-        _ => block(data),
-    }
+    Small { name: "CAR", bytes: rooted(&blocks(9, 40, 60, true)), args: &[], read: read_car, place: place_in_car }
 }
 
 pub fn steem(links: bool) -> Small {
@@ -68,20 +54,14 @@ pub fn flips(small: &Small, _: &World, at: &Context, _: &mut Chance, tell: Tell<
     flipped[byte] ^= mask;
     let file = at.dir.join("source");
     std::fs::write(&file, &flipped).expect("room");
-    let model = Model { records: BTreeMap::new(), read: 0, payload: 0 };
-    let mut snapshot = Snapshot::new("unused", Vec::new(), &model);
-    snapshot.file = file;
-    let mut case = Case::new(at.dir, Box::leak(Box::new(snapshot)), Way::Memory, From::File);
+    let mut case = Case::new(at.dir, snapshot_of(file, 0), Way::Memory, From::File);
     case.args = small.args.iter().map(Into::into).collect();
     let place = (small.place)(&small.bytes, byte);
     let what = format!("{}: byte {byte} ^ {mask:#04x}, {place}", small.name);
     let judge = || {
         let ended = ends(case.start(), &[0, 3])?;
         if ended.code == Some(3) {
-            return match case.db.symlink_metadata() {
-                Ok(_) => fail(Harm::Wrong, "refused, and something stands under the final name"),
-                Err(_) => Ok(Outcome::Refused),
-            };
+            return refused(&case.db);
         }
         let Some(families) = (small.read)(&flipped) else {
             return fail(Harm::Wrong, "accepted, and cannot be read in another way");

@@ -16,7 +16,7 @@ pub type Families = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An acceptable result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
     /// An error that says what is wrong; then the right records with `--restart`, or with a valid source or disk.
     Refused,
@@ -31,9 +31,10 @@ pub enum Outcome {
 }
 
 /// A result that must never occur.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy)]
 pub enum Harm {
-    Lost,
+    // The column after those of the outcomes.
+    Lost = Outcome::Uncovered as isize + 1,
     Wrong,
     Hung,
     Signal,
@@ -52,6 +53,14 @@ pub type Judged<T> = Result<T, Failure>;
 
 pub fn fail<T>(harm: Harm, text: impl Into<String>) -> Judged<T> {
     Err(Failure { harm, text: text.into() })
+}
+
+/// The outcome of a refused import, after which nothing exists under the name of its database.
+pub fn refused(db: &Path) -> Judged<Outcome> {
+    match db.symlink_metadata() {
+        Ok(_) => fail(Harm::Wrong, "refused, and something exists under the final name"),
+        Err(_) => Ok(Outcome::Refused),
+    }
 }
 
 /// Waits for a run that must end by itself, with one of the documented exit codes.

@@ -11,12 +11,13 @@ use serde_json::Value;
 
 use super::car::*;
 use super::model::{Key, Model};
-use super::run::{BEDLOAD, hermetic, own_folder};
+use super::run::{BEDLOAD, Place, hermetic, own_folder};
 
 /// Time after which a run counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A snapshot that imports are killed over.
+#[derive(Clone)]
 pub struct Snapshot {
     pub name: &'static str,
     pub file: PathBuf,
@@ -47,6 +48,17 @@ impl Snapshot {
     /// A CAR of these blocks.
     pub fn of_blocks(name: &'static str, bytes: Vec<u8>, blocks: &[Block]) -> Self {
         Self { blocks: blocks.to_vec(), ..Self::new(name, bytes, &Model::new(blocks, Key::Cid)) }
+    }
+
+    /// Keeps the snapshot until the process ends.
+    pub fn leaked(self) -> &'static Self {
+        Box::leak(Box::new(self))
+    }
+
+    /// The same snapshot in a file that may be changed.
+    pub fn copied_to(&self, file: PathBuf) -> &'static Self {
+        std::fs::write(&file, &self.bytes).expect("room for a snapshot");
+        Self { file, ..self.clone() }.leaked()
     }
 }
 
@@ -99,21 +111,23 @@ pub fn forest() -> &'static Snapshot {
     })
 }
 
-/// Several versions, codecs and hash functions, and blocks that are in their CIDs.
+/// A block of one of six kinds: several versions, codecs and hash functions, and a block that is in its CID.
+pub fn block_of_kind(kind: u64, data: &[u8]) -> Block {
+    match kind % 6 {
+        0 => v0(data),
+        1 => sha256(RAW, data),
+        2 => identity(RAW, &data[..40]),
+        3 => blake(0x70, data),
+        4 => sha256(0x0129, data),
+        _ => block(data),
+    }
+}
+
+/// Blocks of all kinds.
 pub fn mixed() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
-        let make = |i: u64| {
-            let data = noise(i + 200_000, 100 + (i * 31 % 2500) as usize);
-            match i % 6 {
-                0 => v0(&data),
-                1 => sha256(RAW, &data),
-                2 => identity(RAW, &data[..40]),
-                3 => blake(0x70, &data),
-                4 => sha256(0x0129, &data),
-                _ => block(&data),
-            }
-        };
+        let make = |i: u64| block_of_kind(i, &noise(i + 200_000, 100 + (i * 31 % 2500) as usize));
         Snapshot::plain("mixed.car", (0..6000).map(make))
     })
 }
@@ -187,6 +201,23 @@ pub enum Way {
     Batches,
 }
 
+/// The named points that an import of this way passes before its database has the final name.
+pub fn points(way: Way) -> Vec<&'static str> {
+    const INGEST: &[&str] = &["built-synced", "built", "ingesting", "ingest", "ingested", "options-rewritten"];
+    const READ: &[&str] = &["read-synced", "read", "read-synced:3", "read:4", "read-done-synced", "read-done"];
+    const BUILT: &[&str] = &["built-synced:2", "built:2", "built-synced:3", "built:3"];
+    const RANGES: &[&str] =
+        &["range-synced", "range", "range:3", "ranges", "ingesting", "ingest", "ingest:2", "ingested"];
+    let own: &[&[&str]] = match way {
+        Way::Memory => &[&["held"], INGEST],
+        Way::Spill | Way::Source => &[READ, BUILT, INGEST],
+        Way::Memtables => &[&["batch", "batch:3", "read-done", "compacted", "checked"]],
+        Way::Ranges => &[RANGES],
+        Way::Batches => &[&["batch", "batch:3", "ranges", "read-done"]],
+    };
+    [&["start"], &own.concat()[..], &["recorded", "complete"]].concat()
+}
+
 /// The source of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
@@ -218,24 +249,17 @@ impl Case {
             Way::Memory => &["--plan", "memory", "--memory", "96MiB"],
             Way::Spill => &["--plan", "spill", "--memory", "16MiB"],
             Way::Source => &["--plan", "source", "--memory", "16MiB"],
-            Way::Memtables | Way::Batches => &[
-                "--preset",
-                "memtable",
-                "--memory",
-                "96MiB",
-                "--set",
-                "load.cf.write_buffer_size=1M",
-                "--set",
-                "load.write.batch_bytes=64K",
-            ],
+            Way::Memtables | Way::Batches => &["--preset", "memtable", "--memory", "96MiB"],
             Way::Ranges => &["--memory", "16MiB"],
         };
         let joined: &[&str] = if snapshot.name == "several" { &["--concatenated"] } else { &[] };
+        let small = ["--set", "load.cf.write_buffer_size=1M", "--set", "load.write.batch_bytes=64K"];
+        let small = if matches!(way, Way::Memtables | Way::Batches) { &small[..] } else { &[] };
         Self {
             snapshot,
             from,
             db: dir.join("db"),
-            args: args.iter().chain(joined).map(Into::into).collect(),
+            args: args.iter().chain(small).chain(joined).map(Into::into).collect(),
             env: vec![
                 ("BEDLOAD_DURABLE_BYTES".into(), (1 << 20).to_string()),
                 ("TMPDIR".into(), dir.to_str().expect("text").to_owned()),
@@ -244,6 +268,11 @@ impl Case {
             key: Key::Cid,
             old: None,
         }
+    }
+
+    /// An import of [`plain`] from a file.
+    pub fn plain(place: &Place, way: Way) -> Self {
+        Self::new(&place.path(""), plain(), way, From::File)
     }
 
     /// Stores blocks under another key.
@@ -344,23 +373,25 @@ impl Case {
         command
     }
 
-    /// Starts it; a pipe is fed `bytes` and closed.
-    pub fn start_with(&self, bytes: &[u8]) -> Child {
-        let mut command = self.command();
-        if self.from == From::Pipe {
-            command.stdin(Stdio::piped());
-        }
-        let mut child = command.spawn().expect("it starts");
-        if let Some(mut stdin) = child.stdin.take() {
-            let bytes = bytes.to_vec();
-            // A program that dies does not read to the end.
-            std::thread::spawn(move || stdin.write_all(&bytes));
-        }
+    /// Starts it on a pipe that brings `bytes` and is closed.
+    pub fn start_fed(&self, bytes: &[u8]) -> Child {
+        let mut child = self.command().stdin(Stdio::piped()).spawn().expect("it starts");
+        let (mut stdin, bytes) = (child.stdin.take().expect("a pipe"), bytes.to_vec());
+        // A program that dies does not read to the end.
+        std::thread::spawn(move || stdin.write_all(&bytes));
         child
     }
 
+    /// Runs it; a pipe brings `bytes`.
+    pub fn run_with(&self, bytes: &[u8]) -> Ended {
+        ended(if self.from == From::Pipe { self.start_fed(bytes) } else { self.start() })
+    }
+
     pub fn start(&self) -> Child {
-        self.start_with(&self.snapshot.bytes)
+        match self.from {
+            From::Pipe => self.start_fed(&self.snapshot.bytes),
+            From::File | From::Stdin => self.command().spawn().expect("it starts"),
+        }
     }
 
     /// Starts it on a pipe that brings `bytes` and then nothing, until the handle is dropped.
@@ -406,10 +437,29 @@ impl Case {
         self.holds_the_old(point, false);
     }
 
+    /// Dies at `point` of an import into what was there before, finishes with the same command, and forgets the database.
+    #[track_caller]
+    pub fn resumes_from(&self, point: &str) -> Ended {
+        self.put_old();
+        self.dies_at(point);
+        let ended = self.finishes();
+        self.again();
+        ended
+    }
+
+    /// Runs, and fails with this exit code and all of `words`.
+    #[track_caller]
+    pub fn fails(&self, code: i32, what: &str, words: &[&str]) -> Ended {
+        let ended = self.run();
+        ended.failed(code, what, words);
+        self.nothing_under_the_name(what);
+        ended
+    }
+
     /// Nothing exists under the final name before the import is complete.
     #[track_caller]
     pub fn nothing_under_the_name(&self, point: &str) {
-        if !point.starts_with("renamed") && self.old.is_none() {
+        if !point.starts_with("renamed") && self.old.is_none() && !self.args.contains(&"--replace".into()) {
             assert!(self.db.symlink_metadata().is_err(), "something stands under the final name after {point}");
         }
     }
@@ -451,9 +501,7 @@ impl Case {
     /// Is refused with exit code 4, and all of `words` in what it says.
     #[track_caller]
     pub fn is_refused(&self, words: &[&str]) {
-        let ended = self.run();
-        assert_eq!(ended.code, Some(4), "{ended:?}");
-        ended.says(words);
+        self.run().failed(4, self.snapshot.name, words);
     }
 
     /// Runs after the work was damaged, and expects the right records, or exit code 4 with a hint and then the right
@@ -558,23 +606,55 @@ impl Ended {
             assert!(self.stderr.contains(word), "`{word}` is not in what it says:\n{}", self.stderr);
         }
     }
+
+    /// It failed with this exit code and all of `words`.
+    #[track_caller]
+    pub fn failed(&self, code: i32, what: &str, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "{what}: {self:?}");
+        let missing: Vec<&&str> = words.iter().filter(|word| !self.stderr.contains(**word)).collect();
+        assert!(missing.is_empty(), "{what}: {missing:?} are not in what it says:\n{}", self.stderr);
+    }
+}
+
+/// Waits until a condition holds, for 20 seconds at most.
+#[track_caller]
+pub fn wait_for(is_met: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_met() {
+        assert!(started.elapsed() < Duration::from_secs(20), "it does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// True in the long tests.
+pub fn is_long() -> bool {
+    std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1")
 }
 
 /// Number of rounds of a random test: `few`, or `many` in the long tests.
 pub fn rounds(few: usize, many: usize) -> usize {
-    if std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1") { many } else { few }
+    if is_long() { many } else { few }
 }
 
 /// Returns all of `all` in the long tests, otherwise the one whose turn it is in round `nth`.
 pub fn in_turn<T>(all: &[T], nth: usize) -> &[T] {
-    let one = nth % all.len();
-    if rounds(0, 1) == 1 { all } else { &all[one..=one] }
+    let one = nth % all.len().max(1);
+    if is_long() { all } else { all.get(one..=one).unwrap_or_default() }
 }
 
 /// Copies with all that belongs to the files; hard links stay hard links.
 pub fn copy(from: &Path, to: &Path) {
     let done = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp");
     assert!(done.success(), "{} cannot be copied", from.display());
+}
+
+/// Metadata of a snapshot of version 2 (FRC-0108), which name its F3 data and its head.
+pub fn f3_metadata(f3: &[u8], head: &[u8]) -> Block {
+    use ipld_core::ipld::Ipld;
+    let link = |cid: &[u8]| Ipld::Link(cid::Cid::try_from(cid).expect("a CID"));
+    let fields = [("F3Data", link(f3)), ("HeadTipsetKey", Ipld::List(vec![link(head)])), ("Version", Ipld::Integer(2))];
+    let map = Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+    block(&serde_ipld_dagcbor::to_vec(&map).expect("encoded"))
 }
 
 /// Numbers that differ from run to run, shown so that a failure can be looked at again.

@@ -6,9 +6,7 @@ use crate::common::run::Place;
 
 /// The import of `snapshot` with only these arguments.
 fn case(place: &Place, snapshot: &'static Snapshot, from: From, args: &[&str]) -> Case {
-    let mut case = Case::new(&place.path(""), snapshot, Way::Spill, from);
-    case.args = args.iter().map(Into::into).collect();
-    case
+    with(&Case::new(&place.path(""), snapshot, Way::Spill, from), args)
 }
 
 fn with(case: &Case, args: &[&str]) -> Case {
@@ -39,13 +37,13 @@ fn resume_with_another_budget_finishes() {
 #[test]
 fn resume_with_other_cores_finishes() {
     let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
-    case.dies_at("read:2");
-    case.clone().through(&["taskset", "-c", "0"]).finishes();
-    case.again();
-    case.clone().through(&["taskset", "-c", "0"]).dies_at("read:2");
-    case.finishes();
-    case.again();
+    let many = Case::plain(&place, Way::Spill);
+    let one = many.clone().through(&["taskset", "-c", "0"]);
+    for (first, second) in [(&many, &one), (&one, &many)] {
+        first.dies_at("read:2");
+        second.finishes();
+        first.again();
+    }
 }
 
 #[test]
@@ -66,17 +64,13 @@ fn log_resumes_with_another_budget() {
     }
 }
 
-/// A block that a budget of 64 MiB accepts and one of 16 MiB refuses, at the place `at` of many.
-fn with_large_block(name: &'static str, at: usize) -> &'static Snapshot {
-    let mut blocks: Vec<Block> = (0..3000).map(|i| block(&noise(i + 400_000, 1000))).collect();
-    blocks.insert(at, block(&noise(500_000, 10 << 20)));
-    Box::leak(Box::new(Snapshot::of_blocks(name, rooted(&blocks), &blocks)))
-}
-
 #[test]
 fn resume_names_the_memory_that_a_block_needs() {
     let place = Place::in_memory();
-    let snapshot = with_large_block("large.car", 100);
+    // A budget of 64 MiB accepts its large block, one of 16 MiB does not.
+    let mut blocks: Vec<Block> = (0..3000).map(|i| block(&noise(i + 400_000, 1000))).collect();
+    blocks.insert(100, block(&noise(500_000, 10 << 20)));
+    let snapshot = Snapshot::of_blocks("large.car", rooted(&blocks), &blocks).leaked();
     for plan in ["spill", "source"] {
         let first = ["--memory", "64MiB", "--plan", plan];
         let case = case(&place, snapshot, From::File, &first);

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use crate::common::car::*;
 use crate::common::crash::*;
 use crate::common::model::Key;
-use crate::common::run::{Place, program};
+use crate::common::run::Place;
 
 const BLOCKS: u64 = 6000;
 
@@ -56,6 +56,7 @@ fn linked() -> &'static Snapshot {
 
 const MISSING: u64 = BLOCKS / EVERY + 1;
 const WAYS: [Way; 3] = [Way::Memory, Way::Spill, Way::Memtables];
+const KEYS: [Key; 3] = [Key::Cid, Key::Multihash, Key::Digest];
 
 #[track_caller]
 fn counts(ended: &Ended, missing: u64) {
@@ -69,10 +70,10 @@ fn counts(ended: &Ended, missing: u64) {
 }
 
 #[test]
-fn every_loader_and_key_comes_to_the_same_count() {
+fn all_loaders_and_keys_count_the_same_links() {
     let place = Place::in_memory();
     for way in WAYS {
-        for key in [Key::Cid, Key::Multihash, Key::Digest] {
+        for key in KEYS {
             for from in [From::File, From::Pipe] {
                 let case = Case::new(&place.path(""), linked(), way, from).key(key);
                 let ended = case.clone().arg(&["--links", "check"]).finishes();
@@ -92,7 +93,7 @@ fn every_loader_and_key_comes_to_the_same_count() {
 }
 
 #[test]
-fn a_run_that_goes_on_comes_to_the_same_count() {
+fn resumed_import_counts_the_same_links() {
     let place = Place::in_memory();
     let points = |way: Way| match way {
         Way::Memory => ["start", "held", "built", "ingesting", "ingest", "ingested", "recorded"],
@@ -101,46 +102,37 @@ fn a_run_that_goes_on_comes_to_the_same_count() {
     };
     for (index, way) in WAYS.into_iter().enumerate() {
         for (number, point) in points(way).into_iter().enumerate() {
-            for (which, from) in [From::File, From::Pipe].into_iter().enumerate() {
-                let key = [Key::Cid, Key::Multihash, Key::Digest][(index + number) % 3];
-                // Half of them; all in the long run.
-                if rounds(0, 1) == 0 && (number + which) % 2 == 0 {
-                    continue;
-                }
+            for &from in in_turn(&[From::File, From::Pipe], number) {
+                let key = KEYS[(index + number) % 3];
                 let case = Case::new(&place.path(""), linked(), way, from).key(key).arg(&["--links", "check"]);
-                case.dies_at(point);
-                let ended = case.finishes();
+                let ended = case.resumes_from(point);
                 counts(&ended, MISSING);
                 // An import through memtables starts over.
                 let expected = point != "start" && point != "held" && way != Way::Memtables;
                 assert_eq!(ended.json["resumed"], expected, "{point}: {ended:?}");
-                case.again();
             }
         }
     }
 }
 
 #[test]
-fn links_to_what_the_database_held_before_lead_somewhere() {
+fn links_to_existing_blocks_are_not_missing() {
     let place = Place::in_memory();
     let held: Vec<Block> = (0..BLOCKS).step_by(2 * EVERY as usize).map(absent).collect();
-    let old: &'static Snapshot = Box::leak(Box::new(Snapshot::of_blocks("held.car", rooted(&held), &held)));
+    let old = Snapshot::of_blocks("held.car", rooted(&held), &held);
     for way in WAYS {
-        let case = Case::new(&place.path(""), linked(), way, From::File).into_existing(old).arg(&["--links", "check"]);
+        let case = Case::new(&place.path(""), linked(), way, From::File).into_existing(&old).arg(&["--links", "check"]);
         case.put_old();
         counts(&case.finishes(), MISSING - held.len() as u64);
     }
 }
 
 #[test]
-fn what_is_required_and_not_there_is_refused_and_nothing_is_published() {
+fn missing_required_links_are_refused() {
     let place = Place::in_memory();
     let other = absent(1).0;
-    let lacking: &'static Snapshot = Box::leak(Box::new(Snapshot::of_blocks(
-        "rootless.car",
-        car(&[linked().blocks[0].0.clone(), other.clone(), identity(RAW, b"a root").0], &linked().blocks),
-        &linked().blocks,
-    )));
+    let roots = [linked().blocks[0].0.clone(), other.clone(), identity(RAW, b"a root").0];
+    let lacking = Snapshot::of_blocks("rootless.car", car(&roots, &linked().blocks), &linked().blocks).leaked();
     let name = cid::Cid::try_from(other).expect("a CID").to_string();
     for way in WAYS {
         let case = Case::new(&place.path(""), lacking, way, From::File);
@@ -148,50 +140,34 @@ fn what_is_required_and_not_there_is_refused_and_nothing_is_published() {
             ("roots", format!("rootless.car: the blocks lack 1 of 3 roots: {name}\n")),
             ("require", format!("rootless.car: the blocks lack {MISSING} of the {} that they link to: bafy", "6,120")),
         ] {
-            let ended = case.clone().arg(&["--links", links]).run();
-            assert_eq!(ended.code, Some(3), "{links}: {ended:?}");
-            ended.says(&[&says]);
-            assert!(!case.db.exists() && !case.partial().exists(), "{links}: something is left");
+            case.clone().arg(&["--links", links]).fails(3, links, &[&says]);
+            assert!(!case.partial().exists(), "{links}: something is left");
         }
         let ended = case.finishes();
         assert_eq!((ended.number("/missing_roots"), ended.text("/first_missing_roots/0")), (1, &*name));
         case.again();
     }
-    let check = ["--links", "check"];
-    let warned = program().arg("import").arg(&lacking.file).arg("--db").arg(place.path("warned")).args(check).output();
-    let warned = String::from_utf8(warned.expect("it runs").stderr).expect("text");
-    for says in
-        ["warning: the blocks lack 1 of 3 roots: ", "warning: the blocks lack 121 of the 6,120 that they link to: "]
-    {
-        assert!(warned.contains(says), "{warned}");
-    }
+    let roots = "warning: the blocks lack 1 of 3 roots: ";
+    let links = "warning: the blocks lack 121 of the 6,120 that they link to: ";
+    let checked = Case::new(&place.path(""), lacking, Way::Memory, From::File).arg(&["--links", "check"]);
+    checked.finishes().says(&[roots, links]);
 }
 
 #[test]
-fn a_link_behind_an_identity_is_named_and_what_cannot_be_followed_is_refused() {
+fn hidden_or_malformed_links_are_refused() {
     let place = Place::in_memory();
     let hidden = linking(0, &[identity(DAG_CBOR, &link(&absent(1).0)).0]);
     let name = cid::Cid::try_from(absent(1).0).expect("one").to_string();
-    let snapshot = |name: &str, block: &(Vec<u8>, Vec<u8>), root: &[u8]| {
-        place.file(name, &car(&[root.to_vec()], std::slice::from_ref(block)))
-    };
-    let run = |file: &std::path::Path| {
-        let db = place.path("refused");
-        let mut command = crate::common::run::bedload();
-        command.arg("import").arg(file).arg("--db").arg(&db).args(["--links", "require"]);
-        let output = command.output().expect("run");
-        assert!(!db.exists());
-        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
-    };
-    let (code, said) = run(&snapshot("hidden.car", &hidden, &hidden.0));
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains(&format!("lack 1 of the 1 that they link to: {name}")), "{said}");
     // An array of two that ends after its first item.
     let cut = blake(DAG_CBOR, &[0x82, 0x01]);
-    let (code, said) = run(&snapshot("cut.car", &cut, &cut.0));
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("1 block or link is not what their codec says"), "{said}");
-    let (code, said) = run(&snapshot("rootless.car", &linking(0, &[]), &absent(9).0));
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("the blocks lack 1 of 1 root"), "{said}");
+    let (hidden_root, cut_root) = (hidden.0.clone(), cut.0.clone());
+    for (file, block, root, words) in [
+        ("hidden.car", hidden, hidden_root, &*format!("lack 1 of the 1 that they link to: {name}")),
+        ("cut.car", cut, cut_root, "1 block or link is not what their codec says"),
+        ("rootless.car", linking(0, &[]), absent(9).0, "the blocks lack 1 of 1 root"),
+    ] {
+        let snapshot = Snapshot::of_blocks(file, car(&[root], std::slice::from_ref(&block)), &[block]).leaked();
+        let case = Case::new(&place.path(""), snapshot, Way::Memory, From::File).arg(&["--links", "require"]);
+        case.fails(3, file, &[words]);
+    }
 }

@@ -7,8 +7,9 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, block, cid, header, noise, section, varint};
+use crate::common::crash::{f3_metadata, is_long};
 use crate::common::run::{BEDLOAD, Place, bedload, hermetic};
-use crate::{FIXED, MIB, Measured, is_long, measured};
+use crate::{FIXED, MIB, Measured, generate_steem, measured};
 use bedload::testing::generate::{self, Format, Profile, Spec};
 
 pub fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {
@@ -68,7 +69,6 @@ fn four_times(mib: u64) {
 
 /// A snapshot of version 2 (FRC-0108) with F3 data of 300 MiB, and few other blocks.
 fn with_f3_data(place: &Place) -> PathBuf {
-    use ipld_core::ipld::Ipld;
     let piece = |number: u64| noise(number, 1 << 20);
     let mut hash = blake2b_simd::Params::new().hash_length(32).to_state();
     for number in 0..300 {
@@ -76,11 +76,7 @@ fn with_f3_data(place: &Place) -> PathBuf {
     }
     let f3 = cid(RAW, BLAKE2B_256, hash.finalize().as_bytes());
     let rest: Vec<_> = (0..2000).map(|number| block(&noise(number, 1000))).collect();
-    let link = |cid: &[u8]| Ipld::Link(cid::Cid::try_from(cid).expect("a CID"));
-    let fields =
-        [("F3Data", link(&f3)), ("HeadTipsetKey", Ipld::List(vec![link(&rest[0].0)])), ("Version", Ipld::Integer(2))];
-    let map = Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
-    let metadata = block(&serde_ipld_dagcbor::to_vec(&map).expect("encoded"));
+    let metadata = f3_metadata(&f3, &rest[0].0);
     let path = place.path("v2.car");
     let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
     let mut put = |bytes: &[u8]| out.write_all(bytes).expect("room");
@@ -211,10 +207,7 @@ fn six_key_prefixes_stay_within_the_budget() {
 #[test]
 fn memtable_log_import_stays_within_the_budget() {
     let place = Place::new();
-    let source = place.path("block_log");
-    let mut generate = bedload();
-    generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "256MiB", "--quiet"]);
-    assert!(generate.status().expect("it runs").success());
+    let source = generate_steem(&place, 256);
     let small = ["--set", "load.cf.write_buffer_size=4M", "--set", "load.cf.max_write_buffer_number=2"];
     for (preset, way, threads) in
         [("memtable", Way::File, 2), ("memtable", Way::Pipe, 8), ("rocksdb-defaults", Way::File, 8)]

@@ -9,8 +9,9 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, cid, header, noise, section, varint};
+use crate::common::crash::is_long;
 use crate::common::run::{Place, bedload};
-use crate::{FIXED, MIB, Measured, is_long, measured};
+use crate::{FIXED, MIB, Measured, generate_steem, measured};
 
 /// An input, whose size follows from the budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -165,11 +166,7 @@ impl Input {
             return path;
         }
         if self == Log {
-            let size = format!("{}MiB", (4 * budget / MIB).min(512));
-            let args = ["--profile", "steem", "--size", &size, "--quiet"];
-            let done = bedload().arg("generate").arg(place.path("block_log")).args(args).status();
-            assert!(done.expect("it runs").success());
-            return place.path("block_log");
+            return generate_steem(place, (4 * budget / MIB).min(512));
         }
         let all = (4 * budget).min(768 * MIB);
         let share = |reciprocal: f64| (budget as f64 / reciprocal) as usize;
@@ -192,9 +189,9 @@ impl Input {
         };
         match self {
             Tiny => blocks(all / 64, 4, &|i| hash(i, false)),
-            Large(reciprocal) => blocks(20.min(all / share(reciprocal) as u64), share(reciprocal), &|i| hash(i, false)),
-            LargeAlike(reciprocal) => {
-                blocks(20.min(all / share(reciprocal) as u64), share(reciprocal), &|i| hash(i, true))
+            Large(reciprocal) | LargeAlike(reciprocal) => {
+                let is_alike = matches!(self, LargeAlike(_));
+                blocks(20.min(all / share(reciprocal) as u64), share(reciprocal), &|i| hash(i, is_alike));
             }
             OneLarge(reciprocal) => {
                 blocks(all / 4000, 1000, &|i| hash(i, false));

@@ -9,10 +9,11 @@ mod budgets;
 mod bundles;
 mod hostile;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::run::{Place, bedload};
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
@@ -20,8 +21,13 @@ const MIB: u64 = 1 << 20;
 /// Memory beyond the budget: the program, RocksDB, the allocator's slack.
 const FIXED: u64 = 64 * MIB;
 
-fn is_long() -> bool {
-    common::crash::rounds(0, 1) == 1
+/// Generates a block log of Steem of so many MiB.
+fn generate_steem(place: &Place, mib: u64) -> PathBuf {
+    let (path, size) = (place.path("block_log"), format!("{mib}MiB"));
+    let mut command = bedload();
+    command.arg("generate").arg(&path).args(["--profile", "steem", "--size", &size, "--quiet"]);
+    assert!(command.status().expect("it runs").success());
+    path
 }
 
 /// A run that has ended.
