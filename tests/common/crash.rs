@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -240,6 +240,8 @@ pub struct Case {
     pub key: Key,
     /// The content of the database before an import into it.
     pub old: Option<Model>,
+    /// The place that goes with the case.
+    pub place: Option<Arc<Place>>,
 }
 
 impl Case {
@@ -267,12 +269,38 @@ impl Case {
             through: Vec::new(),
             key: Key::Cid,
             old: None,
+            place: None,
         }
     }
 
-    /// An import of [`plain`] from a file.
-    pub fn plain(place: &Place, way: Way) -> Self {
-        Self::new(&place.path(""), plain(), way, From::File)
+    /// An import in a place of its own in memory.
+    pub fn of(snapshot: &'static Snapshot, way: Way, from: From) -> Self {
+        let place = Place::in_memory();
+        let case = Self::new(&place.path(""), snapshot, way, from);
+        Self { place: Some(Arc::new(place)), ..case }
+    }
+
+    /// An import of [`plain`] from a file, in a place of its own.
+    pub fn plain(way: Way) -> Self {
+        Self::of(plain(), way, From::File)
+    }
+
+    /// A path beside the database.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.db.with_file_name(name)
+    }
+
+    /// A new directory beside the database.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir(&path).expect("a folder");
+        path
+    }
+
+    /// Puts partitions into `work` beside the database.
+    pub fn work_dir(self) -> Self {
+        let work = self.path("work");
+        self.arg(&["--work-dir", work.to_str().expect("text")])
     }
 
     /// Stores blocks under another key.

@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use crate::common::car::{block, car, header, noise, rooted, section, zstd};
 use crate::common::crash::*;
-use crate::common::run::Place;
 
 /// An import of a copy of [`plain`] that may be changed.
-pub fn own_copy(place: &Place, way: Way) -> Case {
-    own_copy_of(plain(), place, way)
+pub fn own_copy(way: Way) -> Case {
+    own_copy_of(plain(), way)
 }
 
 /// An import of a copy of `snapshot` that may be changed.
-pub fn own_copy_of(snapshot: &Snapshot, place: &Place, way: Way) -> Case {
-    Case::new(&place.path(""), snapshot.copied_to(place.path("own.car")), way, From::File)
+pub fn own_copy_of(snapshot: &Snapshot, way: Way) -> Case {
+    let case = Case::plain(way);
+    Case { snapshot: snapshot.copied_to(case.path("own.car")), ..case }
 }
 
 /// Puts another file in its place, with the same times.
@@ -81,7 +81,6 @@ const HELD: (Way, &str) = (Way::Memory, "held");
 
 #[test]
 fn source_changed_during_the_import_is_noticed() {
-    let place = Place::in_memory();
     let read = |way| (way, "read-done");
     let (spill, source, memtables) = (read(Way::Spill), read(Way::Source), read(Way::Memtables));
     let opened = "source-opened";
@@ -114,7 +113,7 @@ fn source_changed_during_the_import_is_noticed() {
         ),
     ] {
         for &(way, point) in stops {
-            let case = own_copy_of(snapshot, &place, way);
+            let case = own_copy_of(snapshot, way);
             let path = &case.snapshot.file;
             let ended = case.stopped_at(point, || change(&case, path));
             let what = format!("{what}, {way:?} at {point}");
@@ -136,7 +135,6 @@ fn source_changed_during_the_import_is_noticed() {
                 );
                 case.nothing_under_the_name(&what);
             }
-            case.again();
         }
     }
 }
@@ -150,8 +148,7 @@ fn standard_input_changed_during_the_import_is_noticed() {
         (Way::Memory, "held", "none"),
         (Way::Memtables, "batch:2", "none"),
     ] {
-        let place = Place::in_memory();
-        let case = Case { from: From::Stdin, ..own_copy(&place, way) }.arg(&["--verify", verify]);
+        let case = Case { from: From::Stdin, ..own_copy(way) }.arg(&["--verify", verify]);
         let ended = case.stopped_at(point, || change_a_value(&case.snapshot.file, &case.snapshot.bytes));
         let words = ["-: it changed while it was being read", "hint: start over with --restart"];
         ended.failed(4, &format!("{way:?}, {point}, {verify}"), &words);
@@ -163,9 +160,8 @@ pub const UNFINISHED: &str = "the source is not the one that the unfinished impo
 
 #[test]
 fn replaced_source_is_not_resumed() {
-    let place = Place::in_memory();
     for (way, point) in [(Way::Spill, "read:3"), (Way::Spill, "read-done"), (Way::Memory, "built")] {
-        let case = own_copy(&place, way);
+        let case = own_copy(way);
         case.dies_at(point);
         // A change in what was read.
         replace_and_put_times_back(&case.snapshot.file, &with_another_block(case.snapshot));
@@ -173,10 +169,9 @@ fn replaced_source_is_not_resumed() {
         // A copy of the same source is the same.
         replace_and_put_times_back(&case.snapshot.file, &case.snapshot.bytes);
         case.finishes();
-        case.again();
     }
     // The journal describes the file that was opened, not the one that has its name by then.
-    let case = own_copy(&place, Way::Spill);
+    let case = own_copy(Way::Spill);
     let path = &case.snapshot.file;
     let replace = || replace_and_put_times_back(path, &with_another_block(case.snapshot));
     let died = case.dying_at("read:3").stopped_at("source-opened", replace);
@@ -190,10 +185,9 @@ fn replaced_source_is_not_resumed() {
 /// thread has it is chance. A single reader has it for all the rest, so its last piece reaches the end of the file from far.
 #[test]
 fn copy_read_in_other_pieces_resumes() {
-    let place = Place::in_memory();
     let blocks: Vec<_> = (0..6000).map(|i| block(&noise(i, if i == 0 { 3 << 20 } else { 1000 }))).collect();
     let snapshot = Snapshot::of_blocks("one-large.car", rooted(&blocks), &blocks);
-    let mut case = own_copy_of(&snapshot, &place, Way::Spill).env("BEDLOAD_DURABLE_BYTES", "1");
+    let mut case = own_copy_of(&snapshot, Way::Spill).env("BEDLOAD_DURABLE_BYTES", "1");
     case.args[3] = "24MiB".into();
     case.dies_at("read-done");
     let points = case.journal().iter().filter(|line| line["entry"] == "read").count();
@@ -217,16 +211,14 @@ fn with_report(case: &Case, path: &Path) -> Case {
 
 #[test]
 fn report_replaces_no_source_and_no_older_report() {
-    let place = Place::in_memory();
-    let case = own_copy(&place, Way::Memory);
-    let (path, link) = (&case.snapshot.file, place.path("link.car"));
+    let case = own_copy(Way::Memory);
+    let (path, link, old) = (&case.snapshot.file, case.path("link.car"), case.path("old.json"));
     symlink(path, &link).expect("a link");
     for name in [path, &link] {
         with_report(&case, name).fails(2, "a report", &["the report would replace the source", "hint: "]);
         assert!(std::fs::read(path).expect("a file") == case.snapshot.bytes, "the snapshot has changed");
         assert!(!case.partial().exists(), "work has begun");
     }
-    let old = place.file("old.json", b"{}");
     let document = || serde_json::from_slice::<Value>(&std::fs::read(&old).expect("a file")).expect("JSON");
     std::fs::write(path, b"no snapshot").expect("written");
     assert_eq!(with_report(&case, &old).run().code, Some(3));
@@ -240,16 +232,15 @@ fn report_replaces_no_source_and_no_older_report() {
     let ended = with_report(&case, &old).finishes();
     assert_eq!(document(), ended.json);
     let is_left = |path: &PathBuf| path.to_string_lossy().contains(".bedload-");
-    assert_eq!(list(&place.path("")).into_iter().find(is_left), None, "files are left");
+    assert_eq!(list(&case.path("")).into_iter().find(is_left), None, "files are left");
 }
 
 #[test]
 fn report_replaces_no_file_of_the_import() {
-    let place = Place::in_memory();
-    let case = own_copy(&place, Way::Memory).into_existing(older());
+    let case = own_copy(Way::Memory).into_existing(older());
     case.put_old();
-    let preset = place.file("own.toml", b"extends = \"ingest\"\n");
-    let (db, link) = (&case.db, place.path("link"));
+    let (db, link, preset) = (&case.db, case.path("link"), case.path("own.toml"));
+    std::fs::write(&preset, "extends = \"ingest\"\n").expect("written");
     symlink(db, &link).expect("a link");
     let before = || ["CURRENT", "BEDLOAD.json"].map(|name| std::fs::read(db.join(name)).ok());
     let at_first = before();
@@ -268,7 +259,7 @@ fn report_replaces_no_file_of_the_import() {
     }
     assert_eq!(before(), at_first);
     // A source that comes from standard input may be a file.
-    let stdin = Case { from: From::Stdin, db: place.path("new"), old: None, args: Vec::new(), ..case.clone() };
+    let stdin = Case { from: From::Stdin, db: case.path("new"), old: None, args: Vec::new(), ..case.clone() };
     with_report(&stdin, &case.snapshot.file).fails(2, "standard input", &[]);
     assert!(std::fs::read(&case.snapshot.file).expect("a file") == case.snapshot.bytes, "the snapshot has changed");
     case.finishes();
@@ -276,8 +267,7 @@ fn report_replaces_no_file_of_the_import() {
 
 #[test]
 fn resume_names_both_sources_that_differ() {
-    let place = Place::in_memory();
-    let case = own_copy(&place, Way::Spill);
+    let case = own_copy(Way::Spill);
     case.dies_at("read:2");
     let (path, bytes) = (&case.snapshot.file, &case.snapshot.bytes);
     let time = path.metadata().and_then(|file| file.modified()).expect("a time");
@@ -305,10 +295,9 @@ fn resume_names_both_sources_that_differ() {
 
 #[test]
 fn resume_names_both_choices_that_differ() {
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Spill);
+    let case = Case::plain(Way::Spill);
     case.dies_at("read:2");
-    let elsewhere = place.path("elsewhere");
+    let elsewhere = case.path("elsewhere");
     for (args, words) in [
         (["--preset", "ingest-small"], "preset was ingest, is ingest-small"),
         (["--set", "node.table.block_size=32K"], "node.table.block_size was 16384, is 32768"),
@@ -355,18 +344,16 @@ fn resume_names_both_choices_that_differ() {
 
 #[test]
 fn restart_deletes_partitions_in_another_work_directory() {
-    let place = Place::in_memory();
-    let work = place.path("work");
-    let case = Case::plain(&place, Way::Spill);
-    case.clone().arg(&["--work-dir", work.to_str().expect("text")]).dies_at("read:2");
-    assert_eq!(list(&work).len(), 1);
-    case.arg(&["--restart"]).finishes();
-    assert_eq!(list(&work).len(), 0, "partitions are left in the old work directory");
+    let case = Case::plain(Way::Spill);
+    let partitions = || list(&case.path("work")).len();
+    case.clone().work_dir().dies_at("read:2");
+    assert_eq!(partitions(), 1);
+    case.clone().arg(&["--restart"]).finishes();
+    assert_eq!(partitions(), 0, "partitions are left in the old work directory");
 }
 
 #[test]
 fn pipe_with_another_source_is_refused() {
-    let place = Place::in_memory();
     let bytes = &plain().bytes;
     let mut other = bytes.clone();
     other[1 << 20] ^= 1;
@@ -379,7 +366,7 @@ fn pipe_with_another_source_is_refused() {
         (Way::Spill, "ingested"),
         (Way::Memory, "ingested"),
     ] {
-        let case = Case::new(&place.path(""), plain(), way, From::Pipe);
+        let case = Case::of(plain(), way, From::Pipe);
         case.dies_at(point);
         for (what, bytes, words) in [
             ("other", &other[..], UNFINISHED),
@@ -389,10 +376,9 @@ fn pipe_with_another_source_is_refused() {
             case.run_with(bytes).failed(4, &format!("{way:?}, {point}: {what}"), &[words, "--restart"]);
         }
         case.finishes();
-        case.again();
     }
     // In memory everything is read and checked again; another whole snapshot must still not be mixed in.
-    let case = Case::new(&place.path(""), plain(), Way::Memory, From::Pipe);
+    let case = Case::of(plain(), Way::Memory, From::Pipe);
     case.dies_at("built");
     let blocks: Vec<_> = (0..9000).map(|i| block(&noise(i, 900))).collect();
     case.run_with(&car(&[root], &blocks)).failed(4, "another snapshot", &[]);
@@ -416,7 +402,6 @@ fn colliding_block() -> (Vec<u8>, [usize; 2]) {
 /// The bug: the records that were stored were compared with those that were verified by a checksum that anybody can forge.
 #[test]
 fn forged_blocks_are_noticed() {
-    let place = Place::in_memory();
     let (data, flipped) = colliding_block();
     let mut blocks = plain().blocks[..2000].to_vec();
     blocks.insert(1000, block(&data));
@@ -436,7 +421,7 @@ fn forged_blocks_are_noticed() {
         (Way::Memory, "held", "own.car: it changed while it was being read: partition "),
         (Way::Source, "read-done", "the unfinished import is damaged: partition "),
     ] {
-        let case = own_copy_of(&snapshot, &place, way);
+        let case = own_copy_of(&snapshot, way);
         let ended = case.stopped_at(point, || {
             let file = File::options().read(true).write(true).open(&case.snapshot.file).expect("a file");
             let len = snapshot.bytes.len();
@@ -452,7 +437,6 @@ fn forged_blocks_are_noticed() {
         let words = [words, " records, which are not the ", " that were verified", "--restart"];
         ended.failed(4, &format!("{way:?}"), &words);
         case.nothing_under_the_name("a forged block");
-        case.again();
     }
 }
 
@@ -463,24 +447,21 @@ fn digest_key_of(case: &Case) -> Option<String> {
 
 #[test]
 fn digest_key_exists_only_for_two_readings() {
-    let place = Place::in_memory();
     for (snapshot, way, has_key) in [
         (plain(), Way::Memory, true),
         (plain(), Way::Source, true),
         (plain(), Way::Spill, false),
         (forest(), Way::Memory, false),
     ] {
-        let case = Case::new(&place.path(""), snapshot, way, From::File);
+        let case = Case::of(snapshot, way, From::File);
         case.dies_at("start");
         assert_eq!(digest_key_of(&case).is_some(), has_key, "{} {way:?}", snapshot.name);
-        case.again();
     }
 }
 
 #[test]
 fn journals_with_keys_are_private() {
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Memory);
+    let case = Case::plain(Way::Memory);
     let mut keys = BTreeSet::new();
     for _ in 0..2 {
         case.dies_at("held");

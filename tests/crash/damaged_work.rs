@@ -5,7 +5,6 @@ use std::path::Path;
 
 use crate::common::crash::*;
 use crate::common::database::flip;
-use crate::common::run::Place;
 
 /// A name, and a change of a file.
 type Damage = (&'static str, fn(&Path));
@@ -20,7 +19,6 @@ fn cut(path: &Path, len: usize) {
 
 #[test]
 fn damaged_journal_never_makes_a_wrong_database() {
-    let place = Place::in_memory();
     let damages: [Damage; 3] = [
         ("a cut in the middle", |path| cut(path, path.metadata().expect("a journal").len() as usize / 2)),
         ("a flipped bit", flip_middle),
@@ -33,7 +31,7 @@ fn damaged_journal_never_makes_a_wrong_database() {
     let spill = ["read:2", "built:2", "ingested"].map(|point| (Way::Spill, point));
     let memory = ["built:2", "ingest", "complete"].map(|point| (Way::Memory, point));
     for (number, (way, point)) in spill.into_iter().chain(memory).enumerate() {
-        let case = Case::new(&place.path(""), mixed(), way, From::File);
+        let case = Case::of(mixed(), way, From::File);
         for (what, damage) in in_turn(&damages, number) {
             case.dies_at(point);
             damage(&case.partial().join("journal"));
@@ -59,7 +57,6 @@ pub fn named(case: &Case, dir: &str) -> String {
 
 #[test]
 fn damaged_files_of_the_work_are_noticed() {
-    let place = Place::in_memory();
     let restart = "hint: --restart throws the rest away and starts over";
     let damages: [Damage; 3] = [
         ("removed", |path| std::fs::remove_file(path).expect("removed")),
@@ -72,7 +69,7 @@ fn damaged_files_of_the_work_are_noticed() {
         (Way::Source, "read:3", "spill"),
         (Way::Memory, "built", "sst"),
     ] {
-        let case = Case::plain(&place, way);
+        let case = Case::plain(way);
         for (what, damage) in damages {
             case.dies_at(point);
             let name = named(&case, dir);
@@ -89,7 +86,7 @@ fn damaged_files_of_the_work_are_noticed() {
         }
     }
     // Files that RocksDB has taken over are read back, too.
-    let case = Case::plain(&place, Way::Memory);
+    let case = Case::plain(Way::Memory);
     let none = format!("it has 0 of {}", plain().records);
     for (what, words) in [
         ("removed", ["the unfinished import lacks", &none]),
@@ -110,8 +107,7 @@ fn damaged_files_of_the_work_are_noticed() {
 
 #[test]
 fn partition_changed_during_the_import_is_noticed() {
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Spill);
+    let case = Case::plain(Way::Spill);
     let ended = case.stopped_at("read-done", || flip_middle(&case.partial().join("spill").join(named(&case, "spill"))));
     ended.failed(
         4,

@@ -34,16 +34,15 @@ fn v2() -> &'static Snapshot {
     SNAPSHOT.get_or_init(|| snapshot("v2.car", blocks(f3(), &plain().blocks), &[1]))
 }
 
-fn case(place: &Place, snapshot: &'static Snapshot, way: Way, from: From, f3: &str) -> Case {
-    Case::new(&place.path(""), snapshot, way, from).arg(&["--f3", f3])
+fn case(snapshot: &'static Snapshot, way: Way, from: From, f3: &str) -> Case {
+    Case::of(snapshot, way, from).arg(&["--f3", f3])
 }
 
 #[test]
 fn f3_data_longer_than_the_budget_are_skipped() {
-    let place = Place::in_memory();
     for way in [Way::Memory, Way::Spill, Way::Source, Way::Memtables] {
         for from in [From::File, From::Pipe].into_iter().filter(|from| way != Way::Source || *from == From::File) {
-            let skipped = case(&place, v2(), way, from, "skip");
+            let skipped = case(v2(), way, from, "skip");
             let ended = skipped.finishes();
             assert_eq!(ended.number("/f3/0/bytes"), F3_BYTES as u64, "{way:?} {from:?}");
             assert_eq!(ended.number("/f3/0/blocks"), 1);
@@ -51,19 +50,17 @@ fn f3_data_longer_than_the_budget_are_skipped() {
         }
     }
     let packed = Snapshot::new("v2.car.zst", zstd(&v2().bytes), &Model::new(&v2().blocks, Key::Cid)).leaked();
-    case(&place, packed, Way::Spill, From::Pipe, "skip").finishes();
+    case(packed, Way::Spill, From::Pipe, "skip").finishes();
 }
 
 #[test]
 fn f3_data_at_any_place_are_skipped() {
-    let place = Place::in_memory();
     for (name, at) in [("again.car", &[1, 1, 4000][..]), ("last.car", &[8001]), ("middle.car", &[777])] {
         let snapshot = snapshot(name, v2().blocks.clone(), at).leaked();
         for (way, from) in [(Way::Spill, From::File), (Way::Memory, From::File), (Way::Spill, From::Pipe)] {
-            let case = case(&place, snapshot, way, from, "skip");
+            let case = case(snapshot, way, from, "skip");
             let ended = case.finishes();
             assert_eq!(ended.number("/f3/0/blocks"), at.len() as u64, "{name}");
-            case.again();
         }
         let _ = std::fs::remove_file(&snapshot.file);
     }
@@ -71,14 +68,12 @@ fn f3_data_at_any_place_are_skipped() {
 
 #[test]
 fn stored_f3_data_over_budget_name_skip() {
-    let place = Place::in_memory();
     let words = ["a block of 24.0 MiB does not fit a memory budget of 16.0 MiB", "--f3 skip"];
-    case(&place, v2(), Way::Spill, From::File, "store").fails(3, "stored", &words);
+    case(v2(), Way::Spill, From::File, "store").fails(3, "stored", &words);
 }
 
 #[test]
 fn damaged_f3_data_are_found() {
-    let place = Place::in_memory();
     let start = rooted(&v2().blocks[..1]).len();
     let end = start + F3_BYTES / 3;
     let mut flipped = v2().bytes.clone();
@@ -90,7 +85,7 @@ fn damaged_f3_data_are_found() {
         let snapshot = Snapshot::new(name, bytes, &Model::new(&[], Key::Cid)).leaked();
         for way in [Way::Memory, Way::Spill, Way::Memtables] {
             for from in [From::File, From::Pipe] {
-                let case = case(&place, snapshot, way, from, "skip");
+                let case = case(snapshot, way, from, "skip");
                 case.fails(3, &format!("{name}, {way:?} {from:?}"), &words);
                 assert!(!case.partial().exists(), "{name}, {way:?} {from:?}: something is left");
             }
@@ -100,14 +95,13 @@ fn damaged_f3_data_are_found() {
 
 #[test]
 fn import_killed_within_f3_data_or_later_resumes() {
-    let place = Place::in_memory();
     for (way, points) in [
         (Way::Memory, &["f3-piece:9", "held", "built", "ingested", "complete"][..]),
         (Way::Spill, &["f3-piece:9", "read", "read:3", "read-done", "renamed"]),
         (Way::Memtables, &["f3-piece:9", "batch", "read-done"]),
     ] {
         for from in [From::File, From::Pipe] {
-            let case = case(&place, v2(), way, from, "skip");
+            let case = case(v2(), way, from, "skip");
             for point in points {
                 let bytes = case.resumes_from(point).number("/f3/0/bytes");
                 assert_eq!(bytes, F3_BYTES as u64, "{way:?} {from:?}: {point}");
@@ -115,17 +109,17 @@ fn import_killed_within_f3_data_or_later_resumes() {
         }
     }
     // Links are followed in what was read before, without the F3 data in memory; these are there.
-    let case = case(&place, v2(), Way::Spill, From::Pipe, "skip").arg(&["--links", "check"]);
+    let case = case(v2(), Way::Spill, From::Pipe, "skip").arg(&["--links", "check"]);
     assert_eq!(case.resumes_from("read:3").number("/links/missing"), 0);
 }
 
 #[test]
 fn skip_without_effect_is_accepted_or_refused() {
-    let place = Place::in_memory();
     // Another choice does not resume.
-    let stored = case(&place, plain(), Way::Spill, From::File, "store");
+    let case_of = |snapshot| Case::of(snapshot, Way::Spill, From::File);
+    let plain = case_of(plain());
+    let [stored, skipped] = ["store", "skip"].map(|f3| plain.clone().arg(&["--f3", f3]));
     stored.dies_at("read-done");
-    let skipped = case(&place, plain(), Way::Spill, From::File, "skip");
     skipped.is_refused(&["holds an unfinished import of something else", "f3 was"]);
     stored.finishes();
     stored.again();
@@ -133,23 +127,22 @@ fn skip_without_effect_is_accepted_or_refused() {
     assert!(skipped.finishes().json.get("f3").is_none());
     skipped.again();
     let snapshot = Snapshot::of_blocks("lacks.car", rooted(&v2().blocks), &v2().blocks).leaked();
-    assert!(case(&place, snapshot, Way::Spill, From::File, "skip").finishes().json.get("f3").is_none());
-    Case::new(&place.path("log"), log(), Way::Ranges, From::File).arg(&["--f3", "skip"]).fails(2, "a log", &[]);
+    assert!(case_of(snapshot).arg(&["--f3", "skip"]).finishes().json.get("f3").is_none());
+    Case::of(log(), Way::Ranges, From::File).arg(&["--f3", "skip"]).fails(2, "a log", &[]);
 }
 
 #[test]
 fn skipped_f3_data_are_not_missed() {
-    let place = Place::in_memory();
     let stored = blocks(f3(), &[blake(RAW, b"a head")]);
     let snapshot = snapshot("linked-v2.car", stored, &[1]).leaked();
-    let case = case(&place, snapshot, Way::Spill, From::File, "skip").arg(&["--links", "require"]);
+    let case = case(snapshot, Way::Spill, From::File, "skip").arg(&["--links", "require"]);
     case.finishes();
     let (db, source) = (case.db.to_str().expect("text"), case.snapshot.file.to_str().expect("text"));
     program().args(["verify", db, "--against", source]).assert().success();
     let walked = program().args(["walk", db, "--json"]).assert().success();
     let report: serde_json::Value = serde_json::from_slice(&walked.get_output().stdout).expect("JSON");
     assert_eq!(report["missing"], 0, "{report}");
-    program().args(["export", db]).arg(place.path("back.car")).assert().success();
+    program().args(["export", db]).arg(case.path("back.car")).assert().success();
 }
 
 #[test]
@@ -173,7 +166,7 @@ fn each_source_has_its_own_f3_data() {
     let several = Snapshot::new("several-v2.car", Vec::new(), &Model::new(&stored, Key::Cid));
     let snapshot = Snapshot { file: dir, blocks: stored, ..several }.leaked();
     for way in [Way::Memory, Way::Spill, Way::Memtables] {
-        let case = case(&place, snapshot, way, From::File, "skip");
+        let case = case(snapshot, way, From::File, "skip");
         let point = match way {
             Way::Memory => "held",
             Way::Memtables => "batch",
@@ -184,6 +177,6 @@ fn each_source_has_its_own_f3_data() {
         case.again();
         assert_eq!(case.resumes_from(point).json["f3"], expected, "{way:?}");
     }
-    let joined = case(&place, snapshot, Way::Memory, From::File, "skip").arg(&["--concatenated"]);
+    let joined = case(snapshot, Way::Memory, From::File, "skip").arg(&["--concatenated"]);
     joined.fails(2, "joined", &["has no effect on CARs that are joined in one file"]);
 }

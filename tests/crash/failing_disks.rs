@@ -7,7 +7,6 @@
 
 use crate::common::crash::*;
 use crate::common::fault::failing;
-use crate::common::run::Place;
 use rustix::io::Errno;
 
 /// Where a fault strikes: the way of the import, the call, from which one on, which files, and what is said of them.
@@ -41,9 +40,9 @@ const OPENS: [Fault; 5] = [
 
 /// Fails with `errno`, says `words`, keeps the work; fails again in the same way, and then finishes.
 #[track_caller]
-fn fails_and_finishes(place: &Place, fault: Fault, errno: Errno, words: &[&str]) {
+fn fails_and_finishes(fault: Fault, errno: Errno, words: &[&str]) {
     let (way, call, number, text, named) = fault;
-    let case = Case::plain(place, way);
+    let case = Case::plain(way);
     let Some(failing) = failing(&case, call, number, errno, text) else { return };
     let what = format!("{fault:?}, {errno:?}");
     for round in 0..2 {
@@ -59,47 +58,41 @@ fn fails_and_finishes(place: &Place, fault: Fault, errno: Errno, words: &[&str])
     if !case.db.exists() {
         case.finishes();
     }
-    case.again();
 }
 
 #[test]
 fn failed_write_keeps_the_work() {
-    let place = Place::in_memory();
     let full = ["error: find room at ", " free: ", "No space left on device", "hint: make room (df -h "];
     for fault in WRITES {
-        fails_and_finishes(&place, fault, Errno::IO, &["Input/output error", "look at the disk (dmesg, smartctl)"]);
+        fails_and_finishes(fault, Errno::IO, &["Input/output error", "look at the disk (dmesg, smartctl)"]);
         if fault.1 == "write" {
-            fails_and_finishes(&place, fault, Errno::NOSPC, &full);
+            fails_and_finishes(fault, Errno::NOSPC, &full);
         }
     }
 }
 
 #[test]
 fn no_room_for_the_first_byte_is_reported() {
-    let place = Place::in_memory();
     for file in ["partial/lock", "partial/journal"] {
-        let case = Case::plain(&place, Way::Spill);
+        let case = Case::plain(Way::Spill);
         let Some(failing) = failing(&case, "write", 1, Errno::NOSPC, file) else { return };
         let words = ["error: find room at ", " MiB more needed, ", file, "No space left on device"];
         failing.fails(1, file, &words);
         case.finishes();
-        case.again();
     }
 }
 
 #[test]
 fn failed_open_keeps_the_work() {
-    let place = Place::in_memory();
     for (errno, words) in [(Errno::MFILE, "Too many open files"), (Errno::NFILE, "Too many open files in system")] {
         for fault in OPENS {
-            fails_and_finishes(&place, fault, errno, &[words, "too many open files: raise the limit"]);
+            fails_and_finishes(fault, errno, &[words, "too many open files: raise the limit"]);
         }
     }
 }
 
 #[test]
 fn failed_read_keeps_the_work() {
-    let place = Place::in_memory();
     for (way, from, number, text, named) in [
         // The head, then somewhere in the middle of it.
         (Way::Memory, From::File, 1, "plain.car", "plain.car"),
@@ -111,19 +104,17 @@ fn failed_read_keeps_the_work() {
         (Way::Spill, From::File, 3, "/spill/", ".part"),
         (Way::Memory, From::File, 1, ".sst", ".sst"),
     ] {
-        let case = Case::new(&place.path(""), plain(), way, from);
+        let case = Case::of(plain(), way, from);
         let Some(failing) = failing(&case, "read", number, Errno::IO, text) else { return };
         let words = ["error: ", named, "Input/output error", "look at the disk (dmesg, smartctl)"];
         failing.fails(1, &format!("{way:?}, {text}"), &words);
         case.finishes();
-        case.again();
     }
 }
 
 #[test]
 fn failed_rename_leaves_complete_work() {
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Memory);
+    let case = Case::plain(Way::Memory);
     let to = format!("{}$", case.db.to_str().expect("text"));
     let Some(failing) = failing(&case, "rename", 1, Errno::IO, &to) else { return };
     let words = [&*format!("error: rename to {}: Input/output error", case.db.display()), "hint: "];

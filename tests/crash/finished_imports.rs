@@ -3,7 +3,6 @@
 use super::changed_sources::{UNFINISHED, own_copy_of, replace_and_put_times_back, with_another_block};
 use crate::common::car::{block, section};
 use crate::common::crash::*;
-use crate::common::run::Place;
 
 const FINISHED: &str = "the source is not the one that the finished import has read";
 
@@ -38,12 +37,11 @@ fn longer() -> Vec<u8> {
 
 #[test]
 fn leftovers_are_used_for_their_source_only() {
-    let place = Place::in_memory();
     for way in [Way::Memory, Way::Spill, Way::Memtables, Way::Ranges, Way::Batches] {
         let snapshot = if matches!(way, Way::Ranges | Way::Batches) { log() } else { plain() };
         let other = with_another_block(snapshot);
         for from in [From::File, From::Pipe] {
-            let mut case = Case { from, ..own_copy_of(snapshot, &place, way) };
+            let mut case = Case { from, ..own_copy_of(snapshot, way) };
             if snapshot.name == log().name {
                 accepts_its_own_source_only(&case, "renamed", &other);
                 continue;
@@ -61,14 +59,13 @@ fn leftovers_are_used_for_their_source_only() {
 
 #[test]
 fn resume_rejects_a_longer_log() {
-    let place = Place::in_memory();
     let whole = &log().bytes;
     for (way, points) in [
         (Way::Ranges, &["ingested", "complete", "renamed"][..]),
         // Before that an import through memtables starts over.
         (Way::Batches, &["renamed"]),
     ] {
-        let case = Case::new(&place.path(""), log(), way, From::Pipe).arg(&["--tail", "trim"]);
+        let case = Case::of(log(), way, From::Pipe).arg(&["--tail", "trim"]);
         for &point in points {
             let what = format!("{way:?}, {point}");
             let died = case.dying_at(point).run_with(&whole[..whole.len() * 2 / 3]);
@@ -82,14 +79,13 @@ fn resume_rejects_a_longer_log() {
 
 #[test]
 fn longer_pipe_is_refused_or_imported() {
-    let place = Place::in_memory();
     for (way, points) in [
         (Way::Spill, &["read-done", "built", "ingested", "complete"][..]),
         (Way::Memory, &["held", "built", "ingested", "complete"]),
         (Way::Memtables, &["read-done", "compacted", "complete"]),
     ] {
         for point in points {
-            let case = Case::new(&place.path(""), plain(), way, From::Pipe);
+            let case = Case::of(plain(), way, From::Pipe);
             case.dies_at(point);
             let (what, ended) = (format!("{way:?}, {point}"), case.run_with(&longer()));
             if way == Way::Memtables {
@@ -101,14 +97,12 @@ fn longer_pipe_is_refused_or_imported() {
                 ended.failed(4, &what, &[UNFINISHED, "--restart"]);
                 case.finishes();
             }
-            case.again();
         }
     }
 }
 
 #[test]
 fn standard_input_is_compared_like_a_pipe() {
-    let place = Place::in_memory();
     for (snapshot, way, point) in [
         (plain(), Way::Spill, "read:3"),
         (plain(), Way::Spill, "read-done"),
@@ -118,15 +112,14 @@ fn standard_input_is_compared_like_a_pipe() {
         (log(), Way::Ranges, "ranges"),
         (log(), Way::Ranges, "renamed"),
     ] {
-        let case = Case { from: From::Stdin, ..own_copy_of(snapshot, &place, way) };
+        let case = Case { from: From::Stdin, ..own_copy_of(snapshot, way) };
         case.dies_at(point);
         let bytes = with_another_block(snapshot);
-        let other = Snapshot { bytes, ..snapshot.clone() }.copied_to(place.path("other.car"));
+        let other = Snapshot { bytes, ..snapshot.clone() }.copied_to(case.path("other.car"));
         let words = if point == "renamed" { FINISHED } else { UNFINISHED };
         Case { snapshot: other, ..case.clone() }.run().failed(4, &format!("{way:?}, {point}"), &[words]);
         if point != "renamed" {
             case.finishes();
         }
-        case.again();
     }
 }

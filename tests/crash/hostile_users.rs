@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::bundle::make_pipe;
 use crate::common::crash::*;
-use crate::common::run::{Place, bedload};
+use crate::common::run::bedload;
 
 /// Another user.
 const NOBODY: u32 = 65534;
@@ -35,9 +35,8 @@ struct Victim {
 
 impl Victim {
     /// With files under all names that imports have for theirs.
-    fn new(place: &Place) -> Self {
-        let dir = place.path("victim");
-        std::fs::create_dir(&dir).expect("a folder");
+    fn new(case: &Case) -> Self {
+        let dir = case.folder("victim");
         let names =
             ["file", "00000.part", "00001.part", "000001.sst", "CURRENT", "LOG", "lock", "journal", "MANIFEST-1"];
         for name in names {
@@ -97,10 +96,9 @@ impl Planted {
 
 #[test]
 fn prepared_partial_folder_is_not_followed() {
-    let place = Place::in_memory();
-    let victim = Victim::new(&place);
     for (offset, way) in [Way::Spill, Way::Memtables].into_iter().enumerate() {
-        let case = Case::plain(&place, way);
+        let case = Case::plain(way);
+        let victim = Victim::new(&case);
         for (number, name) in NAMES.into_iter().enumerate() {
             for planted in in_turn(&PAIRS, number + offset * NAMES.len()).concat() {
                 std::fs::create_dir(case.partial()).expect("a folder");
@@ -123,9 +121,8 @@ fn prepared_partial_folder_is_not_followed() {
 
 #[test]
 fn replaced_unfinished_work_is_not_followed() {
-    let place = Place::in_memory();
-    let (victim, died) = (Victim::new(&place), place.path("died"));
-    let case = Case::plain(&place, Way::Spill);
+    let case = Case::plain(Way::Spill);
+    let (victim, died) = (Victim::new(&case), case.path("died"));
     let (mut refused, mut round) = (0, 0..);
     let with_files =
         ["journal", "spill", "spill/00003.part", "sst", "sst/000001.sst", "sst/000002.sst", "sst/000099.sst"];
@@ -166,9 +163,8 @@ fn replaced_unfinished_work_is_not_followed() {
 
 #[test]
 fn partial_folder_itself_is_not_followed() {
-    let place = Place::in_memory();
-    let victim = Victim::new(&place);
-    let case = Case::plain(&place, Way::Spill);
+    let case = Case::plain(Way::Spill);
+    let victim = Victim::new(&case);
     for planted in PAIRS.concat().into_iter().filter(|&planted| planted != Folder) {
         planted.put(&case.partial(), &victim);
         for args in RESTARTS {
@@ -183,8 +179,7 @@ fn partial_folder_itself_is_not_followed() {
 
 #[test]
 fn foreign_files_in_the_partial_folder_are_kept() {
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Spill);
+    let case = Case::plain(Way::Spill);
     std::fs::create_dir_all(case.partial().join("db")).expect("a folder");
     let precious = case.partial().join("db/precious");
     std::fs::write(&precious, "precious").expect("written");
@@ -203,12 +198,10 @@ fn foreign_files_in_the_partial_folder_are_kept() {
 
 #[test]
 fn work_folders_are_closed_to_others() {
-    let place = Place::in_memory();
-    let work = place.path("work");
-    std::fs::create_dir(&work).expect("a folder");
+    let case = Case::plain(Way::Spill).work_dir();
+    let work = case.folder("work");
     set_mode(&work, 0o1777);
     // Everybody may write everything here.
-    let case = Case::plain(&place, Way::Spill).arg(&["--work-dir", work.to_str().expect("text")]);
     let case = case.through(&["sh", "-c", "umask 0; exec \"$0\" \"$@\""]);
     let mut names = Vec::new();
     for _ in 0..2 {
@@ -231,8 +224,7 @@ fn work_folders_are_closed_to_others() {
 
 #[test]
 fn work_writable_by_others_is_refused() {
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Spill);
+    let case = Case::plain(Way::Spill);
     for mode in [0o777, 0o720, 0o1777, 0o702] {
         case.dies_at("read:3");
         set_mode(case.partial(), mode);
@@ -248,10 +240,8 @@ fn work_writable_by_others_is_refused() {
 }
 
 /// True if folders can be given to another user here.
-fn can_give_away(place: &Place) -> bool {
-    let probe = place.path("probe");
-    std::fs::create_dir(&probe).expect("a folder");
-    let can = chown(&probe, Some(NOBODY), Some(NOBODY)).is_ok();
+fn can_give_away(case: &Case) -> bool {
+    let can = chown(case.folder("probe"), Some(NOBODY), Some(NOBODY)).is_ok();
     if !can {
         crate::common::skipped("only root can make what another user would have prepared");
     }
@@ -260,14 +250,13 @@ fn can_give_away(place: &Place) -> bool {
 
 #[test]
 fn partial_folder_of_another_user_is_refused() {
-    let place = Place::in_memory();
-    if !can_give_away(&place) {
+    let case = Case::plain(Way::Spill);
+    if !can_give_away(&case) {
         return;
     }
-    let victim = Victim::new(&place);
+    let victim = Victim::new(&case);
     // As in /tmp.
-    set_mode(place.path(""), 0o1777);
-    let case = Case::plain(&place, Way::Spill);
+    set_mode(case.path(""), 0o1777);
     let words =
         ["db.partial: belongs to user 65534, not to user 0", "hint: bedload uses only a directory of its own user"];
     for mode in [0o700, 0o755, 0o777] {
@@ -294,12 +283,11 @@ fn partial_folder_of_another_user_is_refused() {
 
 #[test]
 fn foreign_folders_in_work_directory_are_ignored() {
-    let place = Place::in_memory();
-    if !can_give_away(&place) {
+    let case = Case::plain(Way::Spill).work_dir();
+    if !can_give_away(&case) {
         return;
     }
-    let (victim, work) = (Victim::new(&place), place.path("work"));
-    let case = Case::plain(&place, Way::Spill).arg(&["--work-dir", work.to_str().expect("text")]);
+    let (victim, work) = (Victim::new(&case), case.path("work"));
     // The beginning of the name can be seen while an import runs.
     case.dies_at("read:3");
     let name = list(&work)[0].file_name().expect("partitions").to_str().expect("text").to_owned();
@@ -327,8 +315,7 @@ fn foreign_folders_in_work_directory_are_ignored() {
 #[test]
 fn user_files_among_the_work_are_kept() {
     for more in RESTARTS {
-        let place = Place::in_memory();
-        let case = Case::new(&place.path(""), small(), Way::Memory, From::File).arg(more);
+        let case = Case::of(small(), Way::Memory, From::File).arg(more);
         let partial = case.partial();
         let put = |dir: &str| {
             let dir = partial.join(dir);
@@ -358,8 +345,7 @@ fn user_files_among_the_work_are_kept() {
 #[test]
 fn resume_publishes_no_file_of_the_user() {
     for (way, stage) in [(Way::Memory, "built"), (Way::Memory, "recorded"), (Way::Memtables, "compacted")] {
-        let place = Place::in_memory();
-        let case = Case::plain(&place, way);
+        let case = Case::plain(way);
         case.dies_at(stage);
         let staging = case.partial().join("db");
         std::fs::create_dir_all(&staging).expect("a folder");
@@ -369,7 +355,7 @@ fn resume_publishes_no_file_of_the_user() {
             ["/my.txt: is not of an import, and stands where its database is made", "hint: move it away and run"];
         case.fails(4, stage, &words);
         assert!(theirs.exists(), "{stage}: it is gone");
-        std::fs::rename(&theirs, place.path("my.txt")).expect("moved");
+        std::fs::rename(&theirs, case.path("my.txt")).expect("moved");
         case.finishes();
     }
 }

@@ -8,7 +8,6 @@ use std::path::Path;
 use super::damaged_work::named;
 use crate::common::crash::*;
 use crate::common::model::Key;
-use crate::common::run::Place;
 
 const WAYS: [Way; 6] = [Way::Memory, Way::Spill, Way::Source, Way::Memtables, Way::Ranges, Way::Batches];
 
@@ -20,22 +19,20 @@ fn through_memtables(way: Way) -> bool {
 }
 
 /// Every snapshot that can go this way, from a file and from a pipe.
-fn kinds(place: &Place, way: Way) -> Vec<Case> {
+fn kinds(way: Way) -> Vec<Case> {
     let snapshots = snapshots().into_iter().filter(|snapshot| ways(snapshot).contains(&way));
-    snapshots
-        .flat_map(|snapshot| [From::File, From::Pipe].map(|from| Case::new(&place.path(""), snapshot, way, from)))
-        .collect()
+    snapshots.flat_map(|snapshot| [From::File, From::Pipe].map(|from| Case::of(snapshot, way, from))).collect()
 }
 
 /// Every combination of key layout, verification, and a database that is new or was there.
-fn choices(place: &Place, way: Way) -> Vec<Case> {
+fn choices(way: Way) -> Vec<Case> {
     let mut all = Vec::new();
     if matches!(way, Way::Ranges | Way::Batches) {
         return all;
     }
     for key in [Key::Cid, Key::Multihash, Key::Digest] {
         for verify in ["hash", "none"] {
-            let case = Case::plain(place, way).key(key).arg(&["--verify", verify]);
+            let case = Case::plain(way).key(key).arg(&["--verify", verify]);
             all.extend([case.clone(), case.into_existing(older())]);
         }
     }
@@ -45,9 +42,8 @@ fn choices(place: &Place, way: Way) -> Vec<Case> {
 /// The long form kills every import at every point, the short form each way at every point of one import in turn.
 #[test]
 fn import_resumes_from_every_named_point() {
-    let place = Place::in_memory();
     for way in WAYS {
-        let cases = [kinds(&place, way), choices(&place, way)].concat();
+        let cases = [kinds(way), choices(way)].concat();
         for (number, point) in points(way).into_iter().chain(["renamed"]).chain(OF_EXISTING).enumerate() {
             let passes = |case: &&Case| match point {
                 "renamed" | "options-rewritten" => case.old.is_none(),
@@ -68,7 +64,6 @@ fn import_resumes_from_every_named_point() {
 
 #[test]
 fn import_survives_one_kill_after_another() {
-    let place = Place::in_memory();
     for way in WAYS {
         let points: &[&str] = match way {
             Way::Memory => &["start", "held", "built-synced", "built", "ingesting", "ingest", "ingested", "complete"],
@@ -90,7 +85,7 @@ fn import_survives_one_kill_after_another() {
             // No snapshot of another kind goes this way.
             Way::Source => continue,
         };
-        for case in in_turn(&kinds(&place, way), 1) {
+        for case in in_turn(&kinds(way), 1) {
             points.iter().for_each(|point| case.dies_at(point));
             case.dies_at("renamed");
             case.holds_everything();
@@ -102,8 +97,7 @@ fn import_survives_one_kill_after_another() {
 
 #[test]
 fn resume_reads_only_after_the_checkpoint() {
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Spill);
+    let case = Case::plain(Way::Spill);
     let whole = case.finishes().number("/bytes_read");
     case.again();
     case.dies_at("read:4");
@@ -183,12 +177,11 @@ fn lose(path: &Path, durable: u64, chance: &mut Chance) {
 /// RocksDB's memtables are left out: what it syncs is its own affair.
 #[test]
 fn power_cut_loses_no_block() {
-    let place = Place::in_memory();
     let mut chance = Chance::new();
     for _ in 0..rounds(1, 8) {
         for way in [Way::Memory, Way::Spill, Way::Ranges] {
             for (number, point) in points(way).into_iter().enumerate() {
-                let cases = kinds(&place, way);
+                let cases = kinds(way);
                 let case = &cases[(number + chance.below(2) as usize) % cases.len()];
                 for _ in 0..2 {
                     // After the first cut there may be less to do.
@@ -203,7 +196,6 @@ fn power_cut_loses_no_block() {
                     case.finishes();
                 }
                 case.holds_everything();
-                case.again();
             }
         }
     }
@@ -211,8 +203,7 @@ fn power_cut_loses_no_block() {
 
 #[test]
 fn same_command_deletes_leftovers_of_finished_import() {
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Spill);
+    let case = Case::plain(Way::Spill);
     case.dies_at("renamed");
     assert!(case.partial().exists());
     case.finishes();
@@ -228,10 +219,9 @@ fn same_command_deletes_leftovers_of_finished_import() {
 /// RocksDB opens only some of the files at once; the resume check must know the records of all.
 #[test]
 fn resume_counts_all_ingested_files() {
-    let place = Place::in_memory();
     for way in [Way::Memory, Way::Spill, Way::Source] {
         for point in ["ingest", "ingested", "recorded"] {
-            let case = Case::plain(&place, way).arg(&["--set", "load.ingest.sst_size=128K"]);
+            let case = Case::plain(way).arg(&["--set", "load.ingest.sst_size=128K"]);
             let files = case.resumes_from(point).number("/levels/0/files");
             assert!(files > 50, "{way:?}, {point}: only {files} files: not enough to see anything");
         }
@@ -240,18 +230,17 @@ fn resume_counts_all_ingested_files() {
 
 #[test]
 fn import_into_an_imported_database_resumes() {
-    let place = Place::in_memory();
     let points = ["start", "read-done", "built", "ingesting", "ingest", "ingested", "recorded", "complete"];
     let more = [(Way::Memory, "ingest"), (Way::Memtables, "batch:2"), (Way::Memtables, "read-done")];
     let new = |way| {
-        Case::new(&place.path(""), mixed(), Way::Memory, From::File).finishes();
-        Case::plain(&place, way).into_existing(mixed())
+        let case = Case::plain(way).into_existing(mixed());
+        Case::new(&case.path(""), mixed(), Way::Memory, From::File).finishes();
+        case
     };
     for (way, point) in points.map(|point| (Way::Spill, point)).into_iter().chain(more) {
         let case = new(way);
         case.dies_at(point);
         case.finishes();
-        case.again();
     }
     // A file that went before RocksDB was asked to take it is missed.
     let case = new(Way::Memory);

@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 use crate::common::car::*;
 use crate::common::crash::*;
 use crate::common::model::Key;
-use crate::common::run::Place;
 
 const BLOCKS: u64 = 6000;
 
@@ -71,30 +70,26 @@ fn counts(ended: &Ended, missing: u64) {
 
 #[test]
 fn all_loaders_and_keys_count_the_same_links() {
-    let place = Place::in_memory();
     for way in WAYS {
         for key in KEYS {
             for from in [From::File, From::Pipe] {
-                let case = Case::new(&place.path(""), linked(), way, from).key(key);
+                let case = Case::of(linked(), way, from).key(key);
                 let ended = case.clone().arg(&["--links", "check"]).finishes();
                 counts(&ended, MISSING);
                 assert_eq!(ended.number("/missing_roots"), 0);
-                case.again();
             }
         }
     }
     // Missing links are no error of `roots`.
     for links in ["ignore", "roots"] {
-        let case = Case::new(&place.path(""), linked(), Way::Memory, From::File).arg(&["--links", links]);
+        let case = Case::of(linked(), Way::Memory, From::File).arg(&["--links", links]);
         let without = case.finishes();
         assert!(without.json.get("links").is_none(), "{without:?}");
-        case.again();
     }
 }
 
 #[test]
 fn resumed_import_counts_the_same_links() {
-    let place = Place::in_memory();
     let points = |way: Way| match way {
         Way::Memory => ["start", "held", "built", "ingesting", "ingest", "ingested", "recorded"],
         Way::Spill => ["read", "read:2", "read-done", "built", "built:2", "ingested", "recorded"],
@@ -104,7 +99,7 @@ fn resumed_import_counts_the_same_links() {
         for (number, point) in points(way).into_iter().enumerate() {
             for &from in in_turn(&[From::File, From::Pipe], number) {
                 let key = KEYS[(index + number) % 3];
-                let case = Case::new(&place.path(""), linked(), way, from).key(key).arg(&["--links", "check"]);
+                let case = Case::of(linked(), way, from).key(key).arg(&["--links", "check"]);
                 let ended = case.resumes_from(point);
                 counts(&ended, MISSING);
                 // An import through memtables starts over.
@@ -117,11 +112,10 @@ fn resumed_import_counts_the_same_links() {
 
 #[test]
 fn links_to_existing_blocks_are_not_missing() {
-    let place = Place::in_memory();
     let held: Vec<Block> = (0..BLOCKS).step_by(2 * EVERY as usize).map(absent).collect();
     let old = Snapshot::of_blocks("held.car", rooted(&held), &held);
     for way in WAYS {
-        let case = Case::new(&place.path(""), linked(), way, From::File).into_existing(&old).arg(&["--links", "check"]);
+        let case = Case::of(linked(), way, From::File).into_existing(&old).arg(&["--links", "check"]);
         case.put_old();
         counts(&case.finishes(), MISSING - held.len() as u64);
     }
@@ -129,13 +123,12 @@ fn links_to_existing_blocks_are_not_missing() {
 
 #[test]
 fn missing_required_links_are_refused() {
-    let place = Place::in_memory();
     let other = absent(1).0;
     let roots = [linked().blocks[0].0.clone(), other.clone(), identity(RAW, b"a root").0];
     let lacking = Snapshot::of_blocks("rootless.car", car(&roots, &linked().blocks), &linked().blocks).leaked();
     let name = cid::Cid::try_from(other).expect("a CID").to_string();
     for way in WAYS {
-        let case = Case::new(&place.path(""), lacking, way, From::File);
+        let case = Case::of(lacking, way, From::File);
         for (links, says) in [
             ("roots", format!("rootless.car: the blocks lack 1 of 3 roots: {name}\n")),
             ("require", format!("rootless.car: the blocks lack {MISSING} of the {} that they link to: bafy", "6,120")),
@@ -145,17 +138,15 @@ fn missing_required_links_are_refused() {
         }
         let ended = case.finishes();
         assert_eq!((ended.number("/missing_roots"), ended.text("/first_missing_roots/0")), (1, &*name));
-        case.again();
     }
     let roots = "warning: the blocks lack 1 of 3 roots: ";
     let links = "warning: the blocks lack 121 of the 6,120 that they link to: ";
-    let checked = Case::new(&place.path(""), lacking, Way::Memory, From::File).arg(&["--links", "check"]);
+    let checked = Case::of(lacking, Way::Memory, From::File).arg(&["--links", "check"]);
     checked.finishes().says(&[roots, links]);
 }
 
 #[test]
 fn hidden_or_malformed_links_are_refused() {
-    let place = Place::in_memory();
     let hidden = linking(0, &[identity(DAG_CBOR, &link(&absent(1).0)).0]);
     let name = cid::Cid::try_from(absent(1).0).expect("one").to_string();
     // An array of two that ends after its first item.
@@ -167,7 +158,7 @@ fn hidden_or_malformed_links_are_refused() {
         ("rootless.car", linking(0, &[]), absent(9).0, "the blocks lack 1 of 1 root"),
     ] {
         let snapshot = Snapshot::of_blocks(file, car(&[root], std::slice::from_ref(&block)), &[block]).leaked();
-        let case = Case::new(&place.path(""), snapshot, Way::Memory, From::File).arg(&["--links", "require"]);
+        let case = Case::of(snapshot, Way::Memory, From::File).arg(&["--links", "require"]);
         case.fails(3, file, &[words]);
     }
 }

@@ -13,11 +13,9 @@ fn mounts(command: &mut Command) -> bool {
 
 #[test]
 fn clean_and_restart_keep_mount_points() {
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Spill);
+    let case = Case::plain(Way::Spill);
     // Files with names of a database, and of partitions, on the same file system.
-    let mine = place.path("mine");
-    std::fs::create_dir(&mine).expect("made");
+    let mine = case.folder("mine");
     for name in ["CURRENT", "000001.sst", "00000.part", "MANIFEST-000001"] {
         std::fs::write(mine.join(name), "mine").expect("written");
     }
@@ -59,7 +57,7 @@ fn import_on_fuse_leaves_nothing() {
     }
     let _mount = Disk(front.clone());
     let work = front.join("work");
-    let case = Case::new(&front, plain(), Way::Spill, From::File).arg(&["--work-dir", work.to_str().expect("text")]);
+    let case = Case::new(&front, plain(), Way::Spill, From::File).work_dir();
     let ended = case.finishes();
     assert!(!ended.stderr.contains("warning"), "{ended:?}");
     assert!(list(&work).is_empty(), "partitions are left");

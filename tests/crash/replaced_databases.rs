@@ -15,8 +15,8 @@ use crate::common::run::{Place, import, program};
 const BEFORE: [&str; 5] = ["start", "recorded", "complete", "exchanging", "set-aside"];
 const AFTER: [&str; 3] = ["exchanged", "renamed", "old-removed"];
 
-fn replacing(place: &Place, snapshot: &'static Snapshot, way: Way) -> Case {
-    Case::new(&place.path(""), snapshot, way, From::File).arg(&["--replace"])
+fn replacing(snapshot: &'static Snapshot, way: Way) -> Case {
+    Case::of(snapshot, way, From::File).arg(&["--replace"])
 }
 
 /// Puts the database of [`older`] there: as a node makes it, or as an import does, which leaves a record.
@@ -45,19 +45,17 @@ fn is_new(case: &Case, what: &str) -> bool {
 
 #[test]
 fn killed_replacement_leaves_one_whole_database() {
-    let place = Place::in_memory();
     for (number, way) in [Way::Memory, Way::Spill, Way::Memtables].into_iter().enumerate() {
         for (index, point) in BEFORE.into_iter().chain(AFTER).enumerate() {
-            let case = replacing(&place, plain(), way);
+            let case = replacing(plain(), way);
             put_old(&case, (number + index) % 2 == 0);
             case.dies_at(point);
             assert_eq!(is_new(&case, point), AFTER.contains(&point), "{way:?}: {point}");
             let ended = case.finishes();
             assert_eq!(ended.json["replaced"], true, "{way:?}: {point}");
-            case.again();
         }
     }
-    let log = replacing(&place, log(), Way::Ranges);
+    let log = replacing(log(), Way::Ranges);
     for point in ["complete", "set-aside", "exchanged"] {
         put_old(&log, true);
         log.dies_at(point);
@@ -67,9 +65,8 @@ fn killed_replacement_leaves_one_whole_database() {
 
 #[test]
 fn replacement_survives_one_kill_after_another() {
-    let place = Place::in_memory();
     for by_import in [false, true] {
-        let case = replacing(&place, plain(), Way::Spill);
+        let case = replacing(plain(), Way::Spill);
         put_old(&case, by_import);
         for point in ["read-done", "complete", "exchanging", "set-aside", "complete", "set-aside", "exchanged"] {
             case.dies_at(point);
@@ -80,14 +77,12 @@ fn replacement_survives_one_kill_after_another() {
             std::fs::remove_file(path).expect("removed");
         }
         case.finishes();
-        case.again();
     }
 }
 
 #[test]
 fn fault_at_any_change_leaves_one_whole_database() {
-    let place = Place::in_memory();
-    let case = replacing(&place, small(), Way::Memory);
+    let case = replacing(small(), Way::Memory);
     let mut chance = Chance::new();
     let (mut number, mut ends) = (1, [0, 0]);
     loop {
@@ -119,8 +114,7 @@ fn fault_at_any_change_leaves_one_whole_database() {
 
 #[test]
 fn replace_accepts_a_new_name() {
-    let place = Place::in_memory();
-    let case = replacing(&place, plain(), Way::Memory);
+    let case = replacing(plain(), Way::Memory);
     assert_eq!(case.finishes().json["replaced"], false);
     // What is there now is replaced by itself.
     assert_eq!(case.finishes().json["replaced"], true);
@@ -134,8 +128,7 @@ fn replace_accepts_a_new_name() {
 
 #[test]
 fn open_database_is_not_replaced() {
-    let place = Place::in_memory();
-    let case = replacing(&place, plain(), Way::Memory);
+    let case = replacing(plain(), Way::Memory);
     put_old(&case, false);
     let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
     let hint = format!("hint: stop the node (process {})", std::process::id());
@@ -154,8 +147,7 @@ fn open_database_is_not_replaced() {
 
 #[test]
 fn only_a_database_is_replaced() {
-    let place = Place::in_memory();
-    let case = replacing(&place, small(), Way::Memory);
+    let case = replacing(small(), Way::Memory);
     let refused = |words: &[&str]| {
         case.is_refused(words);
         assert!(!case.partial().exists(), "{words:?}: something is left of the work");
@@ -181,12 +173,12 @@ fn only_a_database_is_replaced() {
     // A name as of RocksDB's files.
     let source = case.db.join("000077.log");
     std::fs::copy(&small().file, &source).expect("copied");
-    let done = import(&place, &source).db(case.db.clone()).args(&["--replace"]).run();
+    let done = import(&Place::new(), &source).db(case.db.clone()).args(&["--replace"]).run();
     assert_eq!(done.code, Some(4), "{done:?}");
     assert!(done.stderr.contains("000077.log is in it, which is imported") && source.exists(), "{done:?}");
     std::fs::remove_file(&source).expect("it is there");
 
-    let elsewhere = place.path("elsewhere");
+    let elsewhere = case.path("elsewhere");
     let mut options = rust_rocksdb::Options::default();
     options.set_wal_dir(&elsewhere);
     drop(rust_rocksdb::DB::open(&options, &case.db).expect("opened"));
@@ -209,8 +201,7 @@ fn only_a_database_is_replaced() {
 /// Python's rocksdict leaves its settings in a database that it has opened.
 #[test]
 fn replace_accepts_the_file_of_rocksdict() {
-    let place = Place::in_memory();
-    let case = replacing(&place, small(), Way::Memory);
+    let case = replacing(small(), Way::Memory);
     put_old(&case, true);
     let companion = case.db.join("rocksdict-config.json");
     std::fs::write(&companion, "{\"raw_mode\":true}").expect("written");
@@ -220,8 +211,7 @@ fn replace_accepts_the_file_of_rocksdict() {
 
 #[test]
 fn files_added_during_the_import_are_kept() {
-    let place = Place::in_memory();
-    let case = replacing(&place, small(), Way::Memory);
+    let case = replacing(small(), Way::Memory);
     put_old(&case, false);
     let notes = case.db.join("notes");
     let ended = case.stopped_at("recorded", || std::fs::write(&notes, "of a user").expect("written"));
@@ -231,8 +221,8 @@ fn files_added_during_the_import_are_kept() {
     case.finishes();
 
     put_old(&case, false);
-    let elsewhere = place.path("elsewhere");
-    let another = Case::new(&place.path("other"), older(), Way::Memory, From::File);
+    let elsewhere = case.path("elsewhere");
+    let another = Case::new(&case.path("other"), older(), Way::Memory, From::File);
     another.finishes();
     let ended = case.stopped_at("recorded", || {
         std::fs::rename(&case.db, &elsewhere).expect("moved");
@@ -246,8 +236,7 @@ fn files_added_during_the_import_are_kept() {
 
 #[test]
 fn impossible_exchange_is_refused_before_reading() {
-    let place = Place::in_memory();
-    let case = replacing(&place, small(), Way::Memory);
+    let case = replacing(small(), Way::Memory);
     put_old(&case, true);
     let words = ["is on a file system that cannot exchange two names in one step", "hint: move the old database away"];
     // The second change there is the exchange; the first makes the directory.
@@ -259,7 +248,7 @@ fn impossible_exchange_is_refused_before_reading() {
     failing(&case, "change", 1, Errno::INVAL, &name).expect("a compiler").is_refused(&words);
     assert!(!is_new(&case, "refused late"));
     // As the hint says.
-    std::fs::rename(&case.db, place.path("elsewhere")).expect("moved");
+    std::fs::rename(&case.db, case.path("elsewhere")).expect("moved");
     let ended = case.dying_at("ingesting").run();
     assert_eq!(ended.code, Some(0), "the finished work is not kept: {ended:?}");
     case.has_finished(&ended);
@@ -267,9 +256,8 @@ fn impossible_exchange_is_refused_before_reading() {
 
 #[test]
 fn resume_needs_the_replace_option() {
-    let place = Place::in_memory();
-    let case = replacing(&place, small(), Way::Memory);
-    let without = Case::new(&place.path(""), small(), Way::Memory, From::File);
+    let case = replacing(small(), Way::Memory);
+    let without = Case::new(&case.path(""), small(), Way::Memory, From::File);
     for point in ["complete", "set-aside"] {
         put_old(&case, true);
         case.dies_at(point);
@@ -278,7 +266,7 @@ fn resume_needs_the_replace_option() {
         case.finishes();
     }
     // The exchange is done: what is left is to clean up, which all do. Another snapshot takes the place of what is done.
-    let another = replacing(&place, mixed(), Way::Memory);
+    let another = Case { snapshot: mixed(), ..case.clone() };
     let restarted = case.clone().arg(&["--restart"]);
     for (again, by_import) in [(&without, true), (&case, true), (&another, false), (&restarted, true)] {
         put_old(&case, by_import);
@@ -291,8 +279,7 @@ fn resume_needs_the_replace_option() {
 
 #[test]
 fn uncertain_exchange_removes_nothing() {
-    let place = Place::in_memory();
-    let case = replacing(&place, small(), Way::Memory);
+    let case = replacing(small(), Way::Memory);
     let (swap, journal) = (case.partial().join("exchange"), case.partial().join("journal"));
     let words = ["nothing tells whether this is the new database or the one that it replaces"];
     let is_kept = |what: &str| {
@@ -319,9 +306,9 @@ fn uncertain_exchange_removes_nothing() {
 
         // The new one was moved away: the old one is not taken for it.
         exchanged();
-        std::fs::rename(&case.db, place.path("moved")).expect("moved");
+        std::fs::rename(&case.db, case.path("moved")).expect("moved");
         case.is_refused(&words);
-        std::fs::rename(place.path("moved"), &case.db).expect("moved");
+        std::fs::rename(case.path("moved"), &case.db).expect("moved");
         // A new one that does not open any more: the old one is kept, and the error says where.
         let manifest = list(&case.db).into_iter().find(|path| path.display().to_string().contains("MANIFEST"));
         std::fs::remove_file(manifest.expect("a file")).expect("removed");

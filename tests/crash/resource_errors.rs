@@ -46,7 +46,6 @@ fn import_on_a_full_disk_resumes_with_room() {
         }
         disk.make_room();
         case.finishes();
-        case.again();
     }
 }
 
@@ -117,7 +116,7 @@ fn import_needs_no_temporary_directory() {
     let place = Place::new();
     let Some(disk) = Disk::new(place.path("tmp"), 16) else { return };
     std::fs::write(disk.0.join("filler"), [0; 32 << 10]).expect_err("more than it has");
-    let case = Case::plain(&place, Way::Memory).env("TMPDIR", disk.arg());
+    let case = Case::new(&place.path(""), plain(), Way::Memory, From::File).env("TMPDIR", disk.arg());
     // Nor a place in memory.
     let closed = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o ro tmpfs /dev/shm && exec \"$0\" \"$@\""];
     for options in ["rw", "ro"] {
@@ -155,26 +154,24 @@ fn unwritable_directory_is_named() {
 
 #[test]
 fn import_accepts_paths_other_than_utf8() {
-    let place = Place::in_memory();
-    let name = |text: &[u8]| place.path("").join(OsString::from_vec(text.to_vec()));
-    let source = plain().copied_to(name(b"s\xff.car"));
     for way in [Way::Memory, Way::Spill] {
-        let mut case = Case { snapshot: source, db: name(b"d\xfe\xff"), ..Case::plain(&place, way) };
+        let case = Case::plain(way);
+        let name = |text: &[u8]| case.path("").join(OsString::from_vec(text.to_vec()));
+        let snapshot = plain().copied_to(name(b"s\xff.car"));
+        let mut case = Case { snapshot, db: name(b"d\xfe\xff"), ..case.clone() };
         case.args.extend(["--work-dir".into(), name(b"w\xfd").into()]);
         case.dies_at("built");
         case.dies_at("ingested");
         case.finishes();
-        case.again();
-    }
-    for entry in list(&place.path("")) {
-        let entry = entry.file_name().expect("a name").to_string_lossy().into_owned();
-        assert!(!entry.contains('\u{fffd}') || entry.len() < 12, "a path went astray: {entry}");
+        for entry in list(&case.path("")) {
+            let entry = entry.file_name().expect("a name").to_string_lossy().into_owned();
+            assert!(!entry.contains('\u{fffd}') || entry.len() < 12, "a path went astray: {entry}");
+        }
     }
 }
 
 #[test]
 fn truncated_or_overwritten_source_is_an_error() {
-    let place = Place::in_memory();
     let cut = |path: &Path| File::options().write(true).open(path).and_then(|file| file.set_len(100_000)).expect("cut");
     let mut found = Vec::new();
     for (way, point) in [
@@ -186,7 +183,7 @@ fn truncated_or_overwritten_source_is_an_error() {
         (Way::Spill, "read-done"),
     ] {
         for is_cut in [true, false] {
-            let case = own_copy(&place, way);
+            let case = own_copy(way);
             let path = &case.snapshot.file;
             let change = || if is_cut { cut(path) } else { overwrite(path, 7 << 20, &[0; 4096]) };
             let ended = case.stopped_at(point, change);
@@ -203,7 +200,6 @@ fn truncated_or_overwritten_source_is_an_error() {
             ended.failed(code, &what, &["own.car", words, if is_cut || code == 3 { "hint: " } else { "--restart" }]);
             case.nothing_under_the_name(&what);
             found.push((is_cut, code));
-            case.again();
         }
     }
     for expected in [(true, 1), (false, 4)] {
@@ -213,8 +209,7 @@ fn truncated_or_overwritten_source_is_an_error() {
 
 #[test]
 fn budget_below_the_minimum_is_refused() {
-    let place = Place::in_memory();
-    let case = Case { args: vec!["--memory".into(), "15MiB".into()], ..Case::plain(&place, Way::Spill) };
+    let case = Case { args: vec!["--memory".into(), "15MiB".into()], ..Case::plain(Way::Spill) };
     let words =
         ["error: a memory budget of 15.0 MiB is too small to work with\n", "hint: give --memory 16MiB or more\n"];
     case.fails(2, "15 MiB", &words);
@@ -246,11 +241,8 @@ fn full_disk_during_compaction_is_reported() {
 
 #[test]
 fn link_to_an_empty_directory_is_refused() {
-    let place = Place::new();
-    let case = Case::plain(&place, Way::Memory);
-    let elsewhere = place.path("elsewhere");
-    std::fs::create_dir(&elsewhere).expect("a folder");
-    std::os::unix::fs::symlink(&elsewhere, &case.db).expect("a link");
+    let case = Case::plain(Way::Memory);
+    std::os::unix::fs::symlink(case.folder("elsewhere"), &case.db).expect("a link");
     case.is_refused(&["already exists"]);
     assert!(!case.partial().exists(), "work has begun");
 }

@@ -6,21 +6,19 @@ use super::changed_sources::replace_and_put_times_back;
 use crate::common::car::*;
 use crate::common::crash::*;
 use crate::common::model::{Key, Model};
-use crate::common::run::Place;
 
 const WAYS: [Way; 4] = [Way::Memory, Way::Spill, Way::Source, Way::Memtables];
 
 /// Plain CARs in a folder of one's own, and a case that imports it.
-fn own_folder(place: &Place, way: Way) -> Case {
-    let dir = place.path("cars");
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir(&dir).expect("a folder");
+fn own_folder(way: Way) -> Case {
+    let case = Case::plain(way);
+    let dir = case.folder("cars");
     for (number, blocks) in shares().iter().enumerate() {
         std::fs::write(dir.join(format!("{number}.car")), rooted(blocks)).expect("room");
     }
     let blocks = shares().concat();
     let all = Snapshot::new("all.car", Vec::new(), &Model::new(&blocks, Key::Cid));
-    Case::new(&place.path(""), Snapshot { file: dir, blocks, ..all }.leaked(), way, From::File)
+    Case { snapshot: Snapshot { file: dir, blocks, ..all }.leaked(), ..case }
 }
 
 /// Blocks, duplicates and roots of each source.
@@ -33,9 +31,8 @@ fn rows(ended: &Ended) -> Vec<[u64; 3]> {
 
 #[test]
 fn killed_import_reports_the_same_rows() {
-    let place = Place::in_memory();
     for way in WAYS {
-        let case = own_folder(&place, way);
+        let case = own_folder(way);
         let expected = rows(&case.finishes());
         case.again();
         let kills: &[&[&str]] = match way {
@@ -64,7 +61,6 @@ type Change<'a> = (&'a str, &'a dyn Fn(&Path));
 
 #[test]
 fn changed_source_among_several_is_named() {
-    let place = Place::in_memory();
     let write =
         |dir: &Path, name: &str, share: usize| std::fs::write(dir.join(name), rooted(&shares()[share])).expect("room");
     let changes: [Change<'_>; 4] = [
@@ -80,15 +76,14 @@ fn changed_source_among_several_is_named() {
             _ => "read:3",
         };
         for (words, change) in changes {
-            let case = own_folder(&place, way);
+            let case = own_folder(way);
             case.dies_at(point);
             change(&case.snapshot.file);
             let what = format!("{way:?}, {words}");
             case.fails(4, &what, &["holds an unfinished import of something else", words]);
-            case.again();
         }
         // While another one is read.
-        let case = own_folder(&place, way);
+        let case = own_folder(way);
         let ended = case.stopped_at("source-opened", || write(&case.snapshot.file, "4.car", 2));
         ended.failed(4, &format!("{way:?}"), &["4.car", "it changed while it was being read"]);
         case.again();
@@ -97,7 +92,7 @@ fn changed_source_among_several_is_named() {
             continue;
         }
         // A value of a source that was read to its end, with size and times as they were.
-        let case = own_folder(&place, way);
+        let case = own_folder(way);
         case.dies_at(point);
         let path = case.snapshot.file.join("0.car");
         let mut blocks = shares()[0].clone();
@@ -108,14 +103,12 @@ fn changed_source_among_several_is_named() {
         // A copy of what it was is the same.
         replace_and_put_times_back(&path, &rooted(&shares()[0]));
         case.finishes();
-        case.again();
     }
 }
 
 #[test]
 fn changed_pipe_among_sources_is_refused() {
-    let place = Place::in_memory();
-    let folder = own_folder(&place, Way::Spill);
+    let folder = own_folder(Way::Spill);
     let file = |name| folder.snapshot.file.join(name);
     let first = Snapshot { file: file("0.car"), ..folder.snapshot.clone() }.leaked();
     // A file, the pipe, and another file.

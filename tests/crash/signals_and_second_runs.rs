@@ -14,8 +14,7 @@ fn send(child: &Child, signal: Signal) {
 
 #[test]
 fn second_import_is_refused_while_the_first_runs() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Spill, From::Pipe);
+    let case = Case::of(plain(), Way::Spill, From::Pipe);
     let (mut first, stdin) = case.start_stalled(&plain().bytes[..3 << 20]);
     wait_for(|| case.partial().join("journal").exists());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -31,7 +30,6 @@ fn second_import_is_refused_while_the_first_runs() {
 
 #[test]
 fn first_signal_stops_an_import_that_resumes() {
-    let place = Place::in_memory();
     for (way, from, signal) in [
         (Way::Spill, From::Pipe, Signal::INT),
         (Way::Spill, From::File, Signal::TERM),
@@ -46,7 +44,7 @@ fn first_signal_stops_an_import_that_resumes() {
     ] {
         let what = format!("{way:?} {from:?}");
         let snapshot = if matches!(way, Way::Ranges | Way::Batches) { log() } else { plain() };
-        let case = Case::new(&place.path(""), snapshot, way, from);
+        let case = Case::of(snapshot, way, from);
         // A pipe that brings nothing more is the longest wait there is.
         let (child, stdin) = match from {
             From::Pipe => {
@@ -76,14 +74,12 @@ fn first_signal_stops_an_import_that_resumes() {
             case.nothing_under_the_name(&what);
             case.finishes();
         }
-        case.again();
     }
 }
 
 #[test]
 fn second_signal_ends_the_import_at_once() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Spill, From::Pipe);
+    let case = Case::of(plain(), Way::Spill, From::Pipe);
     let (child, stdin) = case.start_stalled(&plain().bytes[..3 << 20]);
     wait_for(|| case.partial().join("journal").exists());
     send(&child, Signal::INT);

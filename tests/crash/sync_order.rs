@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::process::Stdio;
 
 use crate::common::crash::*;
-use crate::common::run::Place;
 
 /// One finished system call, by the places of its begin and end in the trace.
 struct Call {
@@ -78,9 +77,9 @@ fn what_the_journal_names_is_synced_before_its_line_is_written() {
     if !can_trace() {
         return;
     }
-    let place = Place::in_memory();
-    let trace = place.path("trace");
-    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File).through(&[
+    let case = Case::plain(Way::Spill);
+    let trace = case.path("trace");
+    let case = case.through(&[
         "strace",
         "-f",
         "-y",

@@ -16,10 +16,10 @@ use rustix::io::Errno;
 const MIB: u64 = 1 << 20;
 
 /// Every way of a CAR and of a block log.
-fn cases(place: &Place) -> Vec<Case> {
+fn cases() -> Vec<Case> {
     let ways_of = |snapshot| ways(snapshot).iter().map(move |way| (snapshot, *way));
     let all = ways_of(plain()).chain(ways_of(log()));
-    all.map(|(snapshot, way)| Case::new(&place.path(""), snapshot, way, From::File)).collect()
+    all.map(|(snapshot, way)| Case::of(snapshot, way, From::File)).collect()
 }
 
 /// Runs under one limit after another, each time from the start or over what the last run has left, and finishes
@@ -57,8 +57,7 @@ fn within(case: &Case, limit: &str, number: u64) -> Case {
 
 #[test]
 fn limit_of_the_address_space_is_an_error() {
-    let place = Place::in_memory();
-    for case in cases(&place) {
+    for case in cases() {
         let steps: Vec<u64> = if is_long() { (60..1200).step_by(10).collect() } else { vec![80, 220, 420] };
         let failed = sweep(&case, steps.into_iter().map(|mib| within(&case, "as", mib * MIB)));
         assert!(!failed.is_empty(), "{:?}: no limit was met", case.args);
@@ -72,8 +71,7 @@ fn limit_of_the_address_space_is_an_error() {
 
 #[test]
 fn budget_over_the_address_space_is_refused() {
-    let place = Place::in_memory();
-    let case = Case { args: vec!["--memory".into(), "1GiB".into()], ..Case::plain(&place, Way::Memory) };
+    let case = Case { args: vec!["--memory".into(), "1GiB".into()], ..Case::plain(Way::Memory) };
     let words =
         ["needs at least 1.1 GiB of address space, and this process may have 512.0 MiB", "ulimit -v ", "--memory"];
     let ended = within(&case, "as", 512 * MIB).fails(4, "512 MiB", &words);
@@ -87,8 +85,7 @@ fn budget_over_the_address_space_is_refused() {
 
 #[test]
 fn limit_of_the_file_size_is_an_error() {
-    let place = Place::in_memory();
-    for case in cases(&place) {
+    for case in cases() {
         let steps: Vec<u64> =
             if is_long() { (0..400).map(|step| step * 20_000).collect() } else { vec![0, 20_000, 300_000, 3 << 20] };
         let failed = sweep(&case, steps.into_iter().map(|bytes| within(&case, "fsize", bytes)));
@@ -100,8 +97,7 @@ fn limit_of_the_file_size_is_an_error() {
 
 #[test]
 fn limit_of_open_files_is_an_error() {
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Spill);
+    let case = Case::plain(Way::Spill);
     let failed = sweep(&case, [8, 10, 12, 14, 16, 20, 24].into_iter().map(|files| within(&case, "nofile", files)));
     for ended in &failed {
         // Known before the start, or met even before that.
@@ -115,8 +111,7 @@ fn limit_of_open_files_is_an_error() {
 
 #[test]
 fn refused_thread_is_an_error() {
-    let place = Place::in_memory();
-    for case in cases(&place) {
+    for case in cases() {
         let mut tried = 0;
         // At once, and ever: RocksDB starts threads whenever it opens a database, and must be refused none of them.
         let at_once = (1..=rounds(6, 60) as u32).map(|number| ("thread", number));
@@ -143,8 +138,7 @@ fn next_run_deletes_tried_options_of_a_killed_one() {
     if !Path::new("/dev/shm").is_dir() {
         return crate::common::skipped("this system has no /dev/shm");
     }
-    let place = Place::in_memory();
-    let case = Case::plain(&place, Way::Memory);
+    let case = Case::plain(Way::Memory);
     // Another test's run may sweep it first.
     let left = (0..20).map(|_| (case.dies_at("probed"), left_over()).1).find(|left| !left.is_empty());
     let left = left.expect("a directory is left");
@@ -154,15 +148,13 @@ fn next_run_deletes_tried_options_of_a_killed_one() {
 
 #[test]
 fn no_room_to_try_options_is_reported() {
-    let place = Place::in_memory();
     for number in [1, 3] {
-        let case = Case::plain(&place, Way::Memory);
+        let case = Case::plain(Way::Memory);
         let Some(failing) = failing(&case, "write", number, Errno::NOSPC, "/bedload-options-") else { return };
         let words = ["error: try the options in ", ": No space left on device", "hint: make room (df -h ", "TMPDIR"];
         let ended = failing.fails(1, &format!("write {number}"), &words);
         assert!(!ended.stderr.contains("bedload-options-"), "the directory is gone: {ended:?}");
         case.finishes();
-        case.again();
     }
 }
 
