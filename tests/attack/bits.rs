@@ -7,13 +7,12 @@ use sha2::{Digest, Sha224, Sha256};
 
 use super::common::car::{header, rooted};
 use super::common::crash::{Case, Chance, From, Way};
-use super::common::log::{antelope_log, raw, words};
+use super::common::log::{antelope_log, raw};
 use super::common::model::Key;
 use super::imports::{World, blocks, snapshot_of};
 use super::judge::*;
 use super::{Context, Tell, logs};
 
-/// A small source.
 pub struct Small {
     pub name: &'static str,
     pub bytes: Vec<u8>,
@@ -184,17 +183,39 @@ fn read_steem(log: &[u8]) -> Option<Families> {
     read_log(&frames(log, 0)?, 0, id)
 }
 
-fn place_in_steem(log: &[u8], byte: usize) -> &'static str {
-    let starts: Vec<usize> = words(log).iter().map(|word| *word as usize).collect();
-    let last = starts.iter().rposition(|start| *start <= byte).expect("a block");
-    let end = starts.get(last + 1).map_or(log.len(), |next| *next);
-    let header = starts[last] + steem_header(&log[starts[last]..]).expect("a block");
-    match (byte < header, byte >= end - 8, last + 1 == starts.len()) {
-        (_, true, _) => "a word behind a block",
-        (true, _, true) => "the header of the last block, which no block follows",
-        (true, _, false) => "the header of a block",
-        (false, ..) => "transactions",
+/// The part of a log that contains a byte; `part` names it within a block.
+fn place_in_log(log: &[u8], first: usize, byte: usize, part: fn(&[u8], usize) -> &'static str) -> &'static str {
+    if byte < first {
+        return "what stands before the first block";
     }
+    let all = frames(log, first).expect("a log");
+    let mut start = first;
+    for (index, block) in all.iter().enumerate() {
+        let end = start + block.len();
+        if byte < end {
+            let part = part(block, byte - start);
+            let is_followed = part != HEADER || index + 1 < all.len();
+            return if is_followed { part } else { "the header of the last block, which no block follows" };
+        }
+        if byte < end + 8 {
+            return "a word behind a block";
+        }
+        start = end + 8;
+    }
+    "nothing"
+}
+
+const HEADER: &str = "the header of a block";
+
+fn place_in_steem(log: &[u8], byte: usize) -> &'static str {
+    place_in_log(
+        log,
+        0,
+        byte,
+        |block, at| {
+            if at < steem_header(block).expect("a block") { HEADER } else { "transactions" }
+        },
+    )
 }
 
 /// Bytes of an Antelope header without new producers and extensions.
@@ -212,25 +233,10 @@ fn read_antelope(log: &[u8]) -> Option<Families> {
 }
 
 fn place_in_antelope(log: &[u8], byte: usize) -> &'static str {
-    if byte < ANTELOPE_START {
-        return "what stands before the first block";
-    }
-    let all = frames(log, ANTELOPE_START).expect("a log");
-    let mut start = ANTELOPE_START;
-    for (index, block) in all.iter().enumerate() {
-        let end = start + block.len();
-        if byte < end + 8 {
-            let is_last = index + 1 == all.len();
-            return match byte - start {
-                _ if byte >= end => "a word behind a block",
-                at if at < ANTELOPE_HEADER && is_last => "the header of the last block, which no block follows",
-                at if at < ANTELOPE_HEADER => "the header of a block",
-                at if at < ANTELOPE_HEADER + 66 => "the producer's signature",
-                at if at + 1 == block.len() => "the extensions of a block",
-                _ => "transactions",
-            };
-        }
-        start = end + 8;
-    }
-    "nothing"
+    place_in_log(log, ANTELOPE_START, byte, |block, at| match at {
+        _ if at < ANTELOPE_HEADER => HEADER,
+        _ if at < ANTELOPE_HEADER + 66 => "the producer's signature",
+        _ if at + 1 == block.len() => "the extensions of a block",
+        _ => "transactions",
+    })
 }

@@ -8,7 +8,6 @@ use super::imports::{Attempt, World, files};
 use super::judge::*;
 use super::{Context, Tell};
 
-/// Runs a command on a database.
 fn bedload(words: &[&str], db: &Path, codes: &[i32]) -> Judged<Ended> {
     let mut command = super::common::run::bedload();
     command.arg(words[0]).arg("--db").arg(db).args(&words[1..]).args(["--json", "--progress", "off"]);
@@ -22,7 +21,6 @@ fn bedload(words: &[&str], db: &Path, codes: &[i32]) -> Judged<Ended> {
     })
 }
 
-/// True if `verify` reports a valid database.
 pub fn verify(db: &Path) -> Judged<bool> {
     Ok(bedload(&["verify"], db, &[0, 1, 3, 4])?.code == Some(0))
 }

@@ -15,7 +15,6 @@ use super::judge::*;
 use super::logs;
 use super::sources::Twins;
 
-/// One kind of import.
 pub struct Kind {
     pub name: &'static str,
     pub way: Way,
@@ -66,7 +65,6 @@ pub fn blocks(count: u64, seed: u64, most: usize, identities: bool) -> Vec<Block
     blocks
 }
 
-/// A snapshot and the expected records.
 pub struct Source {
     pub snapshot: &'static Snapshot,
     pub families: Families,
@@ -78,7 +76,6 @@ pub fn of_car(blocks: &[Block], key: Key) -> Families {
     BTreeMap::from([("default".into(), Model::new(blocks, key).records)])
 }
 
-/// A CAR of these blocks.
 fn car_of(name: String, blocks: Vec<Block>, key: Key) -> Source {
     let snapshot = Snapshot::new(name.leak(), rooted(&blocks), &Model::new(&blocks, key)).leaked();
     Source { snapshot, families: of_car(&blocks, key), blocks }
@@ -97,7 +94,6 @@ pub struct Plan {
     pub source: &'static Source,
     /// A database that is added to.
     old: Option<PathBuf>,
-    /// The expected final content.
     whole: Wanted,
     /// The expected content before the import, if any.
     before: Option<Wanted>,
@@ -107,9 +103,16 @@ pub struct Plan {
 /// The files and plans that all attempts share.
 pub struct World {
     pub place: Place,
-    plans: Mutex<BTreeMap<(usize, usize), &'static Plan>>,
-    sources: Mutex<BTreeMap<&'static str, &'static Source>>,
-    twins: Mutex<BTreeMap<&'static str, &'static Twins>>,
+    plans: Once<(usize, usize), Plan>,
+    sources: Once<&'static str, Source>,
+    twins: Once<&'static str, Twins>,
+}
+
+/// Values that are made once.
+type Once<K, V> = Mutex<BTreeMap<K, &'static V>>;
+
+fn once<K: Ord, V>(all: &Once<K, V>, key: K, make: impl FnOnce() -> V) -> &'static V {
+    all.lock().expect("no panic").entry(key).or_insert_with(|| Box::leak(Box::new(make())))
 }
 
 impl World {
@@ -129,32 +132,24 @@ impl World {
 
     pub fn plan_of(&self, kind: usize, key: usize) -> &'static Plan {
         let key_number = if KINDS[kind].is_log() { 0 } else { (key + kind) % 3 };
-        let mut plans = self.plans.lock().expect("no panic");
-        plans.entry((kind, key_number)).or_insert_with(|| {
+        once(&self.plans, (kind, key_number), || {
             let dir = self.place.path(&format!("{kind}-{key_number}"));
             std::fs::create_dir_all(&dir).expect("a folder");
-            Box::leak(Box::new(self.make(&KINDS[kind], KEYS[key_number], &dir)))
+            self.make(&KINDS[kind], KEYS[key_number], &dir)
         })
     }
 
     /// Two sources that look alike: CARs for a key layout, or logs.
     pub fn twins(&self, key: Option<Key>) -> &'static Twins {
         let name = key.map_or("log", Key::name);
-        let mut twins = self.twins.lock().expect("no panic");
-        let make = || Twins::new(&self.place.path(&format!("twins-{name}")), key);
-        twins.entry(name).or_insert_with(|| Box::leak(Box::new(make())))
-    }
-
-    fn source(&self, name: &'static str, make: impl FnOnce() -> Source) -> &'static Source {
-        let mut sources = self.sources.lock().expect("no panic");
-        sources.entry(name).or_insert_with(|| Box::leak(Box::new(make())))
+        once(&self.twins, name, || Twins::new(&self.place.path(&format!("twins-{name}")), key))
     }
 
     fn make(&self, kind: &'static Kind, key: Key, dir: &Path) -> Plan {
         let blocks = |count, seed| blocks(count, seed, usize::MAX, key != Key::Digest);
         let source = if kind.is_log() {
             let name = if kind.more.is_empty() { "log" } else { "log with transactions" };
-            self.source(name, || {
+            once(&self.sources, name, || {
                 let (blocks, mut families) = logs::steem(700, 2900, 5);
                 if kind.more.is_empty() {
                     families.remove("transactions");
@@ -163,7 +158,7 @@ impl World {
                 Source { snapshot: Snapshot::new(name, bytes, &model).leaked(), families, blocks: Vec::new() }
             })
         } else {
-            self.source(key.name(), || car_of(format!("{}.car", key.name()), blocks(420, 0), key))
+            once(&self.sources, key.name(), || car_of(format!("{}.car", key.name()), blocks(420, 0), key))
         };
         let (mut whole, none) = (source.families.clone(), Families::new());
         let (mut old, mut before) = (None, None);
@@ -207,7 +202,7 @@ pub struct Attempt {
 pub enum Fault {
     Die,
     DieHalfway,
-    CancellationToken,
+    Stop,
     Errno(rustix::io::Errno),
 }
 
@@ -232,7 +227,6 @@ impl Attempt {
         self.case.db.parent().expect("a folder")
     }
 
-    /// The kind of import and its key layout.
     pub fn name(&self) -> String {
         format!("{}, {:?}", self.plan.kind.name, self.plan.key)
     }
@@ -249,7 +243,7 @@ impl Attempt {
         let what = match fault {
             Fault::Die => 0,
             Fault::DieHalfway => -1,
-            Fault::CancellationToken => -2,
+            Fault::Stop => -2,
             Fault::Errno(errno) => errno.raw_os_error(),
         };
         let fault = format!("change:{number}:{what}:{}", self.dir().display());
@@ -257,7 +251,6 @@ impl Attempt {
         if times > 0 { case.env("BEDLOAD_FAULT_TIMES", &times.to_string()) } else { case }
     }
 
-    /// Number of calls of this plan that change a file.
     pub fn changes(&self) -> u64 {
         *self.plan.changes.get_or_init(|| {
             let seen = tempfile::NamedTempFile::new().expect("a file");
@@ -298,7 +291,6 @@ impl Attempt {
         Ok(())
     }
 
-    /// The database has the expected content.
     pub fn check_final(&self) -> Judged<()> {
         self.plan.whole.check_database(&self.case.db)
     }
@@ -312,43 +304,35 @@ impl Attempt {
         }
     }
 
-    /// Runs the valid command after a crash or a disk error: it must resume.
-    pub fn finishes(&self) -> Judged<()> {
+    /// Runs the same command again. Returns a refusal, unless all was complete before.
+    fn resumes(&self) -> Judged<Option<Ended>> {
         let ended = ends(self.case.start(), &[0, 4])?;
         if ended.code == Some(0) {
-            return self.has_finished(&ended);
+            return self.has_finished(&ended).map(|()| None);
         }
-        let is_done = !self.plan.kind.into_existing && ended.stderr.contains("already exists");
-        if !is_done {
-            return fail(Harm::WrongReport, format!("it does not resume: {}", ended.stderr));
+        if !self.plan.kind.into_existing && ended.stderr.contains("already exists") {
+            return self.check_final().map(|()| None);
         }
-        // It was complete before it was killed.
-        self.check_final()
+        Ok(Some(ended))
+    }
+
+    /// Runs the valid command after a crash or a disk error: it must resume.
+    pub fn finishes(&self) -> Judged<()> {
+        match self.resumes()? {
+            Some(ended) => fail(Harm::WrongReport, format!("it does not resume: {}", ended.stderr)),
+            None => Ok(()),
+        }
     }
 
     /// Runs the same command after its work was damaged: right records, or a refusal that `--restart` fixes.
     pub fn finishes_or_refuses(&self) -> Judged<Outcome> {
-        let ended = ends(self.case.start(), &[0, 4])?;
-        if ended.code == Some(0) {
-            self.has_finished(&ended)?;
-            return Ok(Outcome::Resumed);
-        }
-        if !self.plan.kind.into_existing && ended.stderr.contains("already exists") {
-            self.check_final()?;
-            return Ok(Outcome::Resumed);
-        }
-        self.starts_over(&ended)?;
-        Ok(Outcome::Refused)
-    }
-
-    /// The refusal names `--restart`, and that brings the right records.
-    pub fn starts_over(&self, ended: &Ended) -> Judged<()> {
+        let Some(ended) = self.resumes()? else { return Ok(Outcome::Resumed) };
         self.check_between_runs()?;
         if !ended.json["hint"].as_str().is_some_and(|hint| hint.contains("--restart")) {
             return fail(Harm::WrongReport, format!("no hint at --restart: {}", ended.stderr));
         }
         let ended = ends(self.case.clone().arg(&["--restart"]).start(), &[0])?;
-        self.has_finished(&ended)
+        self.has_finished(&ended).map(|()| Outcome::Refused)
     }
 }
 

@@ -44,7 +44,6 @@ const AT_ONCE: u64 = 2;
 /// Receives the result of an attempt.
 type Tell<'a> = &'a (dyn Fn(&str, Judged<Outcome>) + 'a);
 
-/// One attempt among many.
 struct Context<'a> {
     index: u64,
     seed: u64,
@@ -97,7 +96,6 @@ const SOURCE_BETWEEN_RUNS: &str = "a source changed between two runs";
 const SOURCE_UNDER_A_RUN: &str = "a source changed during a run";
 const FINISHED: &str = "a byte of a finished database flipped";
 
-/// A class of attacks.
 struct Class {
     name: &'static str,
     run: Run,
@@ -132,7 +130,6 @@ fn classes() -> Vec<Class> {
     ]
 }
 
-/// Results by class of attack.
 #[derive(Default)]
 struct Board {
     /// By class and column.

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::Signal;
 
-use super::common::crash::{Chance, copy};
+use super::common::crash::{Chance, copy, send, stops};
 use super::imports::{Attempt, Fault, World, files};
 use super::judge::*;
 use super::{Context, Tell};
@@ -62,23 +62,11 @@ pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell
     let _ = std::fs::remove_dir_all(kept);
 }
 
-/// True if a run stops and did not end earlier.
-pub fn stops(child: &std::process::Child) -> bool {
-    let pid = Pid::from_child(child);
-    let what = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    let status = waitid(WaitId::Pid(pid), what);
-    status.is_ok_and(|status| status.is_some_and(|status| status.stopped()))
-}
-
-pub fn continue_run(child: &std::process::Child) {
-    kill_process(Pid::from_child(child), Signal::CONT).expect("it lives");
-}
-
 /// Stops a run somewhere, changes a byte of one file of the work, and continues the run.
 pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     let attempt = Attempt::new(world.plan(at.index), at.dir);
     let number = attempt.any_change(chance);
-    let child = attempt.with(Fault::CancellationToken, number, 0).start();
+    let child = attempt.with(Fault::Stop, number, 0).start();
     let stopped = stops(&child);
     let all = if stopped { files_of_work(&attempt.case.partial()) } else { Vec::new() };
     let mut what = format!("{}: stopped at call {number}", attempt.name());
@@ -91,7 +79,7 @@ pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tel
         what = format!("{what}, {flipped}");
     }
     if stopped {
-        continue_run(&child);
+        send(&child, Signal::CONT);
     }
     let judge = || {
         let ended = ends(child, &[0, 1, 4])?;

@@ -7,13 +7,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rustix::process::Signal;
+
 use super::common::car::{block, noise, rooted};
-use super::common::crash::{Case, Chance, From};
+use super::common::crash::{Case, Chance, From, send, stops};
 use super::common::log::raw;
 use super::common::model::Key;
 use super::imports::{Attempt, Fault, Plan, World, of_car, snapshot_of};
 use super::judge::*;
-use super::partial::{continue_run, stops};
 use super::{Context, Tell, logs};
 
 /// Bytes at both ends by which a file is known again.
@@ -60,7 +61,6 @@ impl Twins {
     }
 }
 
-/// The change of the file.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     /// Its bytes are written over where it lies.
@@ -150,11 +150,11 @@ pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tel
     let (attempt, twins, file) = attempt(world, at);
     let number = attempt.any_change(chance) * 2 / 3 + 1;
     let how = CHANGES[chance.below(5) as usize];
-    let child = attempt.with(Fault::CancellationToken, number, 0).start();
+    let child = attempt.with(Fault::Stop, number, 0).start();
     if stops(&child) {
         let modified = file.metadata().and_then(|metadata| metadata.modified()).expect("a time");
         change(&file, how, twins, modified, chance);
-        continue_run(&child);
+        send(&child, Signal::CONT);
     }
     let what = format!("{}: stopped at call {number}, {how:?}", attempt.name());
     let run = || {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::Value;
 
 use super::car::*;
@@ -22,7 +23,6 @@ pub struct Snapshot {
     pub name: &'static str,
     pub file: PathBuf,
     pub bytes: Vec<u8>,
-    /// The blocks of a CAR.
     pub blocks: Vec<Block>,
     /// Digest of what a database must hold, worked out without the library.
     pub digest: String,
@@ -39,13 +39,11 @@ impl Snapshot {
         Self { name, file, bytes, blocks: Vec::new(), digest, read, records }
     }
 
-    /// A plain CAR of these blocks.
     fn plain(name: &'static str, blocks: impl IntoIterator<Item = Block>) -> Self {
         let blocks: Vec<Block> = blocks.into_iter().collect();
         Self::of_blocks(name, rooted(&blocks), &blocks)
     }
 
-    /// A CAR of these blocks.
     pub fn of_blocks(name: &'static str, bytes: Vec<u8>, blocks: &[Block]) -> Self {
         Self { blocks: blocks.to_vec(), ..Self::new(name, bytes, &Model::new(blocks, Key::Cid)) }
     }
@@ -90,7 +88,6 @@ pub fn older() -> &'static Snapshot {
     })
 }
 
-/// A few of the blocks of [`plain`].
 pub fn small() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| Snapshot::plain("small.car", plain().blocks[..400].to_vec()))
@@ -123,7 +120,6 @@ pub fn block_of_kind(kind: u64, data: &[u8]) -> Block {
     }
 }
 
-/// Blocks of all kinds.
 pub fn mixed() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
@@ -166,7 +162,6 @@ pub fn several() -> &'static Snapshot {
     })
 }
 
-/// A block log of Steem.
 pub fn log() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
@@ -181,7 +176,6 @@ pub fn snapshots() -> Vec<&'static Snapshot> {
     vec![plain(), forest(), mixed(), log(), several()]
 }
 
-/// The ways of a snapshot's blocks.
 pub fn ways(snapshot: &Snapshot) -> &'static [Way] {
     if snapshot.name == log().name { &[Way::Ranges, Way::Batches] } else { &[Way::Memory, Way::Spill, Way::Memtables] }
 }
@@ -218,12 +212,10 @@ pub fn points(way: Way) -> Vec<&'static str> {
     [&["start"], &own.concat()[..], &["recorded", "complete"]].concat()
 }
 
-/// The source of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
     File,
     Pipe,
-    /// The file, as standard input.
     Stdin,
 }
 
@@ -285,12 +277,10 @@ impl Case {
         Self::of(plain(), way, From::File)
     }
 
-    /// A path beside the database.
     pub fn path(&self, name: &str) -> PathBuf {
         self.db.with_file_name(name)
     }
 
-    /// A new directory beside the database.
     pub fn folder(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir(&path).expect("a folder");
@@ -303,7 +293,6 @@ impl Case {
         self.arg(&["--work-dir", work.to_str().expect("text")])
     }
 
-    /// Stores blocks under another key.
     pub fn key(self, key: Key) -> Self {
         Self { key, ..self.arg(&["--key", key.name()]) }
     }
@@ -372,7 +361,6 @@ impl Case {
         self
     }
 
-    /// Dies at a named point.
     pub fn dying_at(&self, point: &str) -> Self {
         self.clone().env("BEDLOAD_ABORT_AT", point)
     }
@@ -381,7 +369,6 @@ impl Case {
         super::run::partial(&self.db)
     }
 
-    /// The command of the run.
     pub fn command(&self) -> Command {
         let binary = std::ffi::OsString::from(BEDLOAD);
         let mut words = self.through.iter().chain([&binary]);
@@ -433,30 +420,17 @@ impl Case {
     /// Stops the import at a named point, runs `meanwhile`, and continues the import to its end.
     #[track_caller]
     pub fn stopped_at(&self, point: &str, meanwhile: impl FnOnce()) -> Ended {
-        use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
         let child = self.clone().env("BEDLOAD_STOP_AT", point).start();
-        let pid = Pid::from_child(&child);
-        let started = Instant::now();
-        loop {
-            let found = waitpid(Some(pid), WaitOptions::UNTRACED | WaitOptions::NOHANG).expect("a child");
-            match found {
-                Some((_, status)) if status.stopped() => break,
-                Some((_, status)) => panic!("it ended before {point}: {status:?}"),
-                None => assert!(started.elapsed() < PATIENCE, "it never came to {point}"),
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        assert!(stops(&child), "it ended before {point}");
         meanwhile();
-        kill_process(pid, Signal::CONT).expect("it is there");
+        send(&child, Signal::CONT);
         ended(child)
     }
 
-    /// Runs to whatever end.
     pub fn run(&self) -> Ended {
         ended(self.start())
     }
 
-    /// Runs and expects that it dies at `point`.
     #[track_caller]
     pub fn dies_at(&self, point: &str) {
         let ended = self.dying_at(point).run();
@@ -475,13 +449,20 @@ impl Case {
         ended
     }
 
-    /// Runs, and fails with this exit code and all of `words`.
     #[track_caller]
     pub fn fails(&self, code: i32, what: &str, words: &[&str]) -> Ended {
         let ended = self.run();
         ended.failed(code, what, words);
         self.nothing_under_the_name(what);
         ended
+    }
+
+    /// Is stopped at a named point for `meanwhile`, and then refused with exit code 4 and all of `words`.
+    #[track_caller]
+    pub fn is_refused_after(&self, point: &str, what: &str, words: &[&str], meanwhile: impl FnOnce()) {
+        let ended = self.stopped_at(point, meanwhile);
+        ended.failed(4, &format!("{what}, at {point}"), words);
+        self.nothing_under_the_name(what);
     }
 
     /// Nothing exists under the final name before the import is complete.
@@ -563,18 +544,18 @@ impl Case {
         text.lines().map(|line| serde_json::from_str(&line[17..]).expect("JSON")).collect()
     }
 
-    /// Rewrites the journal's lines, with right checksums.
-    pub fn edit_journal(&self, edit: impl Fn(&mut Value)) {
-        let lines = self.journal().into_iter().map(|mut line| {
-            edit(&mut line);
-            let json = line.to_string();
-            format!("{:016x} {json}\n", twox_hash::XxHash3_64::oneshot(json.as_bytes()))
-        });
-        std::fs::write(self.partial().join("journal"), lines.collect::<String>()).expect("written");
+    /// Rewrites the first line of the journal, with a right checksum.
+    pub fn edit_start(&self, edit: impl FnOnce(&mut Value)) {
+        let path = self.partial().join("journal");
+        let text = std::fs::read_to_string(&path).expect("a journal");
+        let mut start = self.journal().swap_remove(0);
+        edit(&mut start);
+        let sum = twox_hash::XxHash3_64::oneshot(start.to_string().as_bytes());
+        let (_, rest) = text.split_once('\n').expect("a line");
+        std::fs::write(path, format!("{sum:016x} {start}\n{rest}")).expect("written");
     }
 }
 
-/// A run that is over.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -595,11 +576,11 @@ pub fn ended(child: Child) -> Ended {
 /// Waits for a run to end, and tells whether it had to be killed because it hung.
 pub fn ended_within(child: Child, patience: Duration) -> (Ended, bool) {
     let started = Instant::now();
-    let pid = rustix::process::Pid::from_child(&child);
+    let pid = Pid::from_child(&child);
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
         if is_done.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            let _ = kill_process(pid, Signal::KILL);
             return true;
         }
         false
@@ -635,13 +616,34 @@ impl Ended {
         }
     }
 
-    /// It failed with this exit code and all of `words`.
     #[track_caller]
     pub fn failed(&self, code: i32, what: &str, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{what}: {self:?}");
         let missing: Vec<&&str> = words.iter().filter(|word| !self.stderr.contains(**word)).collect();
         assert!(missing.is_empty(), "{what}: {missing:?} are not in what it says:\n{}", self.stderr);
     }
+}
+
+/// Waits until a run stops. Returns false if it ends before.
+pub fn stops(child: &Child) -> bool {
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    let started = Instant::now();
+    loop {
+        if let Some(status) = waitid(WaitId::Pid(Pid::from_child(child)), options).expect("a child") {
+            return status.stopped();
+        }
+        assert!(started.elapsed() < PATIENCE, "it neither stops nor ends");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("it lives");
+}
+
+/// True if a command of the system works here.
+pub fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// Waits until a condition holds, for 20 seconds at most.
@@ -654,7 +656,6 @@ pub fn wait_for(is_met: impl Fn() -> bool) {
     }
 }
 
-/// True in the long tests.
 pub fn is_long() -> bool {
     std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1")
 }
@@ -702,7 +703,6 @@ impl Chance {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -711,7 +711,6 @@ impl Chance {
     }
 }
 
-/// The entries of a folder.
 pub fn list(dir: &Path) -> Vec<std::path::PathBuf> {
     dir.read_dir().into_iter().flatten().map(|entry| entry.expect("an entry").path()).collect()
 }

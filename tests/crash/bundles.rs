@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::bundle::*;
 use crate::common::car::{block, noise, rooted};
-use crate::common::crash::{Chance, Snapshot, list, plain, rounds, small};
+use crate::common::crash::{Chance, Ended, Snapshot, list, plain, rounds, small};
 use crate::common::database::{flip, open};
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Place, bedload};
@@ -14,6 +14,14 @@ use crate::common::store::Store;
 
 fn remove(path: &Path) {
     std::fs::remove_dir_all(path).expect("a database");
+}
+
+/// The seeded database holds exactly the blocks of `snapshot`; then it goes.
+#[track_caller]
+fn seeds(run: Run, y: &Path, snapshot: &Snapshot) -> Ended {
+    let ended = run.holds(snapshot);
+    remove(y);
+    ended
 }
 
 #[test]
@@ -31,9 +39,7 @@ fn killed_bundle_names_only_existing_files() {
             assert_eq!(done.number("/uploaded_files"), done.number("/files") - 3, "it began again");
         }
         let y = place.path("y");
-        seed(&to, &y).succeeds();
-        holds(&y, plain());
-        remove(&y);
+        seeds(seed(&to, &y), &y, plain());
     }
 }
 
@@ -49,16 +55,14 @@ fn killed_seed_resumes() {
             seed(&from, &y).dies_at(point);
             assert_eq!(y.exists(), point == "renamed", "{point}");
             store.served();
-            let done = seed(&from, &y).succeeds();
+            let done = seeds(seed(&from, &y), &y, plain());
             let served = store.served();
             assert_eq!(done.text("/digest"), plain().digest, "{point}");
-            holds(&y, plain());
             if late.contains(&point) {
                 assert!(served < 100_000, "{point}: {served} bytes came again");
             } else if point == "fetched:4" {
                 assert!(served < total, "{point}: all {served} bytes came again");
             }
-            remove(&y);
         }
     }
 }
@@ -74,12 +78,9 @@ fn unfinished_seed_keeps_its_bundle() {
     let import = bedload().arg("import").arg(&plain().file).arg("--db").arg(&y).output().expect("it runs");
     let said = String::from_utf8_lossy(&import.stderr);
     assert_eq!((import.status.code(), said.contains("the source was the bundle ")), (Some(4), true), "{said}");
-    seed(&to, &y).succeeds();
-    holds(&y, plain());
-    remove(&y);
+    seeds(seed(&to, &y), &y, plain());
     seed(&to, &y).dies_at("fetched");
-    seed(&to, &y).arg(&["--restart"]).succeeds();
-    holds(&y, small());
+    seed(&to, &y).arg(&["--restart"]).holds(small());
 }
 
 #[test]
@@ -92,19 +93,16 @@ fn touched_fetched_file_is_checked_again() {
         store.served();
         seed(store.url(""), &y)
     };
-    let flipped = begin(&|path| drop(flip(path, 5000, 1))).holds(plain());
-    assert!(flipped.stderr.contains("is not what was fetched any more"), "{}", flipped.stderr);
+    let flipped = seeds(begin(&|path| drop(flip(path, 5000, 1))), &y, plain());
+    flipped.says(&["is not what was fetched any more"]);
     assert!(store.served() > 100_000);
-    remove(&y);
-    // Written again as it was.
-    begin(&|path| std::fs::write(path, std::fs::read(path).expect("fetched")).expect("written")).holds(plain());
+    let again = |path: &Path| std::fs::write(path, std::fs::read(path).expect("fetched")).expect("written");
+    seeds(begin(&again), &y, plain());
     assert!(store.served() < 100_000);
-    remove(&y);
     begin(&cut).refused(4, "lacks a whole");
     seed(store.url(""), &y).arg(&["--restart"]).holds(plain());
 }
 
-/// Removes the last byte.
 fn cut(path: &Path) {
     let file = std::fs::File::options().write(true).open(path).expect("a file");
     file.set_len(file.metadata().expect("there").len() - 1).expect("cut");
@@ -149,8 +147,7 @@ fn random_kills_lose_nothing() {
         killed(update(), 400, &mut chance);
         is_valid(&y);
         assert!(models.contains(&records(&y)), "it is neither the one nor the other");
-        update().holds(&newer);
-        remove(&y);
+        seeds(update(), &y, &newer);
     }
 }
 
@@ -179,8 +176,7 @@ fn killed_update_leaves_one_database() {
             let now: &Snapshot = if is_new { &newer } else { plain() };
             is_valid(&y);
             assert!(records(&y) == Model::new(&now.blocks, Key::Cid).records, "{point}: another database");
-            assert_eq!(update().holds(&newer).text("/digest"), newer.digest, "{point}");
-            remove(&y);
+            assert_eq!(seeds(update(), &y, &newer).text("/digest"), newer.digest, "{point}");
         }
     }
 }
@@ -195,8 +191,7 @@ fn unfinished_update_keeps_node_writes() {
         open(&y).put(b"a key", b"a value").expect("written");
         update().refused(4, "a node has written to it");
         assert_eq!(open(&y).get(b"a key").expect("read").as_deref(), Some(&b"a value"[..]), "{point}");
-        seed(&to, &y).arg(&["--replace"]).holds(plain());
-        remove(&y);
+        seeds(seed(&to, &y).arg(&["--replace"]), &y, plain());
     }
 }
 
@@ -230,10 +225,7 @@ fn killed_publishing_import_resumes() {
             let mut left = list(&work);
             left.retain(|path| *path != to && (!keeps || *path != db));
             assert!(left.is_empty(), "{point}: {left:?} is left");
-            if !keeps {
-                seed(&to, &db).succeeds();
-            }
-            holds(&db, plain());
+            if keeps { holds(&db, plain()) } else { drop(seed(&to, &db).holds(plain())) }
         }
     }
     // Over a network: what was published is not sent again.

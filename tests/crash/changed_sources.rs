@@ -74,16 +74,15 @@ pub fn with_another_block(snapshot: &Snapshot) -> Vec<u8> {
     bytes
 }
 
-/// A change of a source that an import reads.
 type Change = fn(&Case, &Path);
 
-const HELD: (Way, &str) = (Way::Memory, "held");
+const CHANGED: [&str; 2] = ["it changed while it was being read", "hint: start over with --restart"];
 
 #[test]
 fn source_changed_during_the_import_is_noticed() {
-    let read = |way| (way, "read-done");
-    let (spill, source, memtables) = (read(Way::Spill), read(Way::Source), read(Way::Memtables));
-    let opened = "source-opened";
+    let [spill, source, memtables] = [Way::Spill, Way::Source, Way::Memtables].map(|way| (way, "read-done"));
+    let [memory, opened] = ["held", "source-opened"].map(|point| (Way::Memory, point));
+    let early = [memory, (Way::Spill, "read:2"), (Way::Source, "read:2"), (Way::Memtables, "batch:2")];
     let a_value: Change = |case, path| change_a_value(path, &case.snapshot.bytes);
     let repeated: Change = |case, path| {
         let repeated = with_repeated_sections(&case.snapshot.bytes);
@@ -91,49 +90,29 @@ fn source_changed_during_the_import_is_noticed() {
         overwrite(path, 0, &repeated);
     };
     let replaced: Change = |case, path| replace_and_put_times_back(path, &with_another_block(case.snapshot));
+    let unpacked: Change = |_, path| replace_and_put_times_back(path, &with_another_block(plain()));
     let moved: Change = |_, path| std::fs::rename(path, path.with_extension("aside")).expect("renamed");
     let packed = Snapshot { bytes: zstd(&plain().bytes), ..plain().clone() };
     for (what, snapshot, change, stops) in [
-        ("a value", plain(), a_value, &[HELD, spill, memtables][..]),
+        ("a value", plain(), a_value, &[memory, spill, memtables][..]),
         // Its keys collide then, which is not their fault.
-        ("repeated sections", plain(), repeated, &[HELD, spill, source, memtables]),
-        ("another file", plain(), replaced, &[(Way::Memory, opened), (Way::Spill, opened)]),
-        ("another log", log(), replaced, &[(Way::Ranges, opened)]),
-        (
-            "a plain file instead",
-            &packed,
-            |_, path| replace_and_put_times_back(path, &with_another_block(plain())),
-            &[(Way::Memory, opened)],
-        ),
-        (
-            "moved",
-            plain(),
-            moved,
-            &[HELD, (Way::Spill, "read:2"), (Way::Source, "read:2"), (Way::Memtables, "batch:2")],
-        ),
+        ("repeated sections", plain(), repeated, &[memory, spill, source, memtables]),
+        ("another file", plain(), replaced, &[opened, (Way::Spill, "source-opened")]),
+        ("another log", log(), replaced, &[(Way::Ranges, "source-opened")]),
+        ("a plain file for a packed one", &packed, unpacked, &[opened]),
+        ("moved", plain(), moved, &early),
     ] {
         for &(way, point) in stops {
             let case = own_copy_of(snapshot, way);
             let path = &case.snapshot.file;
-            let ended = case.stopped_at(point, || change(&case, path));
-            let what = format!("{what}, {way:?} at {point}");
-            let aside = path.with_extension("aside");
-            if aside.exists() {
-                ended.failed(
-                    4,
-                    &what,
-                    &["own.car: it vanished while it was being read", "hint: put the same file back"],
-                );
-                case.nothing_under_the_name(&what);
-                std::fs::rename(aside, path).expect("renamed");
+            let vanished = ["it vanished while it was being read", "hint: put the same file back"];
+            let [reason, hint] = if what == "moved" { vanished } else { CHANGED };
+            case.is_refused_after(point, &format!("{what}, {way:?}"), &["own.car", reason, hint], || {
+                change(&case, path)
+            });
+            if what == "moved" {
+                std::fs::rename(path.with_extension("aside"), path).expect("renamed");
                 case.finishes();
-            } else {
-                ended.failed(
-                    4,
-                    &what,
-                    &["own.car", "it changed while it was being read", "hint: start over with --restart"],
-                );
-                case.nothing_under_the_name(&what);
             }
         }
     }
@@ -149,10 +128,9 @@ fn standard_input_changed_during_the_import_is_noticed() {
         (Way::Memtables, "batch:2", "none"),
     ] {
         let case = Case { from: From::Stdin, ..own_copy(way) }.arg(&["--verify", verify]);
-        let ended = case.stopped_at(point, || change_a_value(&case.snapshot.file, &case.snapshot.bytes));
-        let words = ["-: it changed while it was being read", "hint: start over with --restart"];
-        ended.failed(4, &format!("{way:?}, {point}, {verify}"), &words);
-        case.nothing_under_the_name("a changed source");
+        let words = ["-: it changed while it was being read", CHANGED[1]];
+        let change = || change_a_value(&case.snapshot.file, &case.snapshot.bytes);
+        case.is_refused_after(point, &format!("{way:?}, {verify}"), &words, change);
     }
 }
 
@@ -210,59 +188,58 @@ fn with_report(case: &Case, path: &Path) -> Case {
 }
 
 #[test]
-fn report_replaces_no_source_and_no_older_report() {
-    let case = own_copy(Way::Memory);
-    let (path, link, old) = (&case.snapshot.file, case.path("link.car"), case.path("old.json"));
-    symlink(path, &link).expect("a link");
-    for name in [path, &link] {
-        with_report(&case, name).fails(2, "a report", &["the report would replace the source", "hint: "]);
-        assert!(std::fs::read(path).expect("a file") == case.snapshot.bytes, "the snapshot has changed");
-        assert!(!case.partial().exists(), "work has begun");
+fn report_replaces_no_file_of_the_import() {
+    let case = own_copy(Way::Memory).into_existing(older());
+    case.put_old();
+    let (db, source) = (&case.db, &case.snapshot.file);
+    let [preset, link, link_to_source] = ["own.toml", "link", "link.car"].map(|name| case.path(name));
+    std::fs::write(&preset, "extends = \"ingest\"\n").expect("written");
+    symlink(db, &link).expect("a link");
+    symlink(source, &link_to_source).expect("a link");
+    let files = [db.join("CURRENT"), db.join("BEDLOAD.json"), source.clone()];
+    let before = files.each_ref().map(|name| std::fs::read(name).ok());
+    let words = ["the report would replace the ", ", or a file in it", "hint: choose another name for --report"];
+    let of_source = ["the report would replace the source", "hint: "];
+    for (name, words) in [
+        (db.join("CURRENT"), &words[..]),
+        (db.join("new.json"), &words),
+        (link.join("BEDLOAD.json"), &words),
+        (case.partial(), &words),
+        (case.partial().join("r"), &words),
+        (preset.clone(), &words),
+        (source.clone(), &of_source),
+        (link_to_source, &of_source),
+    ] {
+        let own: &[&str] = if name == preset { &["--preset", preset.to_str().expect("text")] } else { &[] };
+        with_report(&case, &name).arg(own).fails(2, &format!("{name:?}"), words);
+        assert!(!case.partial().exists(), "{name:?}: work has begun");
     }
+    // A source that comes from standard input may be a file.
+    let stdin = Case { from: From::Stdin, db: case.path("new"), old: None, args: Vec::new(), ..case.clone() };
+    with_report(&stdin, source).fails(2, "standard input", &[]);
+    assert!(files.each_ref().map(|name| std::fs::read(name).ok()) == before, "a file has changed");
+    case.finishes();
+}
+
+#[test]
+fn report_is_replaced_by_the_end_of_the_import() {
+    let case = own_copy(Way::Memory);
+    let (source, old) = (&case.snapshot.file, case.path("old.json"));
     let document = || serde_json::from_slice::<Value>(&std::fs::read(&old).expect("a file")).expect("JSON");
-    std::fs::write(path, b"no snapshot").expect("written");
+    std::fs::write(source, b"no snapshot").expect("written");
+    std::fs::write(&old, b"{}").expect("written");
     assert_eq!(with_report(&case, &old).run().code, Some(3));
     // The error takes the place of a report that would be taken for that of this import.
     let failed = document();
     assert_eq!((&failed["schema"], &failed["exit"]), (&"bedload-error-1".into(), &3.into()), "{failed}");
     std::fs::write(&old, b"{}").expect("written");
-    std::fs::write(path, &case.snapshot.bytes).expect("written");
+    std::fs::write(source, &case.snapshot.bytes).expect("written");
     with_report(&case, &old).dies_at("built");
-    assert_eq!(std::fs::read(&old).expect("a file"), b"{}");
+    assert_eq!(document(), Value::Object(serde_json::Map::new()));
     let ended = with_report(&case, &old).finishes();
     assert_eq!(document(), ended.json);
     let is_left = |path: &PathBuf| path.to_string_lossy().contains(".bedload-");
     assert_eq!(list(&case.path("")).into_iter().find(is_left), None, "files are left");
-}
-
-#[test]
-fn report_replaces_no_file_of_the_import() {
-    let case = own_copy(Way::Memory).into_existing(older());
-    case.put_old();
-    let (db, link, preset) = (&case.db, case.path("link"), case.path("own.toml"));
-    std::fs::write(&preset, "extends = \"ingest\"\n").expect("written");
-    symlink(db, &link).expect("a link");
-    let before = || ["CURRENT", "BEDLOAD.json"].map(|name| std::fs::read(db.join(name)).ok());
-    let at_first = before();
-    for name in [
-        db.join("CURRENT"),
-        db.join("new.json"),
-        link.join("BEDLOAD.json"),
-        case.partial(),
-        case.partial().join("r"),
-        preset.clone(),
-    ] {
-        let own: &[&str] = if name == preset { &["--preset", preset.to_str().expect("text")] } else { &[] };
-        let words = ["the report would replace the ", ", or a file in it", "hint: choose another name for --report"];
-        with_report(&case, &name).arg(own).fails(2, &format!("{name:?}"), &words);
-        assert!(!case.partial().exists(), "{name:?}: work has begun");
-    }
-    assert_eq!(before(), at_first);
-    // A source that comes from standard input may be a file.
-    let stdin = Case { from: From::Stdin, db: case.path("new"), old: None, args: Vec::new(), ..case.clone() };
-    with_report(&stdin, &case.snapshot.file).fails(2, "standard input", &[]);
-    assert!(std::fs::read(&case.snapshot.file).expect("a file") == case.snapshot.bytes, "the snapshot has changed");
-    case.finishes();
 }
 
 #[test]
@@ -313,14 +290,7 @@ fn resume_names_both_choices_that_differ() {
     other.args[1] = "memory".into();
     other.is_refused(&["plan was spill, is memory"]);
 
-    let edit = |edit: fn(&mut Value)| {
-        case.edit_journal(|line| {
-            if line["entry"] == "start" {
-                edit(line)
-            }
-        })
-    };
-    edit(|line| line["identity"]["tool"] = "0.0.1".into());
+    case.edit_start(|line| line["identity"]["tool"] = "0.0.1".into());
     case.is_refused(&[&format!("tool was 0.0.1, is {}", env!("CARGO_PKG_VERSION"))]);
     // The form that named no version; and one whose other lines are unknown as well.
     let forms: [fn(&mut Value); 2] = [
@@ -328,7 +298,7 @@ fn resume_names_both_choices_that_differ() {
         |line| line["identity"] = "known to another program".into(),
     ];
     for form in forms {
-        edit(form);
+        case.edit_start(form);
         let journal = || std::fs::read(case.partial().join("journal")).expect("a journal");
         let before = journal();
         case.is_refused(&[
@@ -422,7 +392,8 @@ fn forged_blocks_are_noticed() {
         (Way::Source, "read-done", "the unfinished import is damaged: partition "),
     ] {
         let case = own_copy_of(&snapshot, way);
-        let ended = case.stopped_at(point, || {
+        let words = [words, " records, which are not the ", " that were verified", "--restart"];
+        case.is_refused_after(point, &format!("{way:?}"), &words, || {
             let file = File::options().read(true).write(true).open(&case.snapshot.file).expect("a file");
             let len = snapshot.bytes.len();
             let (protection, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
@@ -434,20 +405,14 @@ fn forged_blocks_are_noticed() {
                 munmap(map, len).expect("unmapped");
             }
         });
-        let words = [words, " records, which are not the ", " that were verified", "--restart"];
-        ended.failed(4, &format!("{way:?}"), &words);
-        case.nothing_under_the_name("a forged block");
     }
 }
 
-/// The key in the first entry of the journal.
-fn digest_key_of(case: &Case) -> Option<String> {
-    case.journal()[0]["digest_key"].as_str().map(str::to_owned)
-}
-
 #[test]
-fn digest_key_exists_only_for_two_readings() {
+fn digest_key_is_private_to_imports_that_read_twice() {
+    let mut keys = BTreeSet::new();
     for (snapshot, way, has_key) in [
+        (plain(), Way::Memory, true),
         (plain(), Way::Memory, true),
         (plain(), Way::Source, true),
         (plain(), Way::Spill, false),
@@ -455,26 +420,20 @@ fn digest_key_exists_only_for_two_readings() {
     ] {
         let case = Case::of(snapshot, way, From::File);
         case.dies_at("start");
-        assert_eq!(digest_key_of(&case).is_some(), has_key, "{} {way:?}", snapshot.name);
-    }
-}
-
-#[test]
-fn journals_with_keys_are_private() {
-    let case = Case::plain(Way::Memory);
-    let mut keys = BTreeSet::new();
-    for _ in 0..2 {
-        case.dies_at("held");
+        let what = format!("{} {way:?}", snapshot.name);
+        let journal = case.journal();
+        let key = journal[0]["digest_key"].as_str();
+        assert_eq!(key.is_some(), has_key, "{what}");
+        let Some(key) = key else { continue };
+        assert_eq!(key.len(), 64, "{what}: {key}");
         let mode = case.partial().join("journal").metadata().expect("a file").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let key = digest_key_of(&case).expect("a key");
-        assert_eq!(key.len(), 64, "{key}");
+        assert_eq!(mode & 0o777, 0o600, "{what}");
         // Nothing else has it, and the work that it protects is resumed.
+        case.dies_at(if way == Way::Memory { "held" } else { "read-done" });
+        assert_eq!(case.journal()[0]["digest_key"], key, "{what}");
         let ended = case.finishes();
         let record = std::fs::read_to_string(case.db.join("BEDLOAD.json")).expect("a record");
-        assert!(!format!("{record}{}{}", ended.json, ended.stderr).contains(&key), "the key is shown");
-        keys.insert(key);
-        case.again();
+        assert!(!format!("{record}{}{}", ended.json, ended.stderr).contains(key), "{what}: the key is shown");
+        assert!(keys.insert(key.to_owned()), "{what}: each import has its own");
     }
-    assert_eq!(keys.len(), 2, "each import has its own");
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 use crate::common::crash::*;
 use crate::common::database::flip;
 
-/// A name, and a change of a file.
 type Damage = (&'static str, fn(&Path));
 
 fn flip_middle(path: &Path) {
@@ -108,12 +107,8 @@ fn damaged_files_of_the_work_are_noticed() {
 #[test]
 fn partition_changed_during_the_import_is_noticed() {
     let case = Case::plain(Way::Spill);
-    let ended = case.stopped_at("read-done", || flip_middle(&case.partial().join("spill").join(named(&case, "spill"))));
-    ended.failed(
-        4,
-        "a flipped bit",
-        &["the unfinished import is damaged: partition ", "that were verified", "--restart"],
-    );
-    case.nothing_under_the_name("a flipped bit");
+    let flip = || flip_middle(&case.partial().join("spill").join(named(&case, "spill")));
+    let words = ["the unfinished import is damaged: partition ", "that were verified", "--restart"];
+    case.is_refused_after("read-done", "a flipped bit", &words, flip);
     case.clone().arg(&["--restart"]).finishes();
 }

@@ -30,7 +30,6 @@ fn accepts_its_own_source_only(case: &Case, point: &str, bytes: &[u8]) {
     case.again();
 }
 
-/// The source of [`plain`] with one more block.
 fn longer() -> Vec<u8> {
     [&plain().bytes[..], &section(&block(b"one more"))].concat()
 }

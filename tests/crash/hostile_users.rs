@@ -10,7 +10,6 @@ use crate::common::bundle::make_pipe;
 use crate::common::crash::*;
 use crate::common::run::bedload;
 
-/// Another user.
 const NOBODY: u32 = 65534;
 
 /// With and without starting over.
@@ -27,7 +26,6 @@ fn mode(path: &Path) -> u32 {
     path.metadata().expect("it is there").mode() & 0o7777
 }
 
-/// A folder that no import may touch.
 struct Victim {
     dir: PathBuf,
     before: BTreeMap<PathBuf, (u32, u64, Vec<u8>)>,

@@ -3,6 +3,8 @@
 //!
 //! `BEDLOAD_LONG_TESTS=1` kills every kind of import at every point, and cuts power 300 times.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
 use super::damaged_work::named;
@@ -128,11 +130,8 @@ fn cut_power(case: &Case, chance: &mut Chance) {
     for entry in list(&case.partial().join("spill")) {
         let index: u64 = entry.file_stem().and_then(|stem| stem.to_str()).expect("a name").parse().expect("a number");
         // A partition whose blocks are in files may be half gone already.
-        let is_built = |line: &serde_json::Value| {
-            let range = line["first"].as_u64().zip(line["end"].as_u64());
-            range.is_some_and(|(first, end)| (first..end).contains(&index))
-        };
-        if !journal.iter().any(is_built) {
+        let mut ranges = journal.iter().filter_map(|line| Some(line["first"].as_u64()?..line["end"].as_u64()?));
+        if !ranges.any(|range| range.contains(&index)) {
             let extent = extents.iter().find(|pair| pair[0] == index);
             lose(&entry, extent.map_or(0, |pair| pair[1]["bytes"].as_u64().expect("bytes")), chance);
         }
@@ -149,10 +148,9 @@ fn cut_power(case: &Case, chance: &mut Chance) {
     if !has("complete") && staging.join("BEDLOAD.json").exists() {
         lose(&staging.join("BEDLOAD.json"), 0, chance);
     }
-    let path = case.partial().join("journal");
-    let mut text = std::fs::read(&path).expect("a journal");
-    text.extend(&b"0123456789abcdef {\"entry\":\"comp\n\0\0\0"[..chance.below(34) as usize]);
-    std::fs::write(&path, text).expect("written");
+    let mut journal = File::options().append(true).open(case.partial().join("journal")).expect("a journal");
+    let rest = &b"0123456789abcdef {\"entry\":\"comp\n\0\0\0"[..chance.below(34) as usize];
+    journal.write_all(rest).expect("written");
 }
 
 /// Keeps the first `durable` bytes; the rest is cut, half cut, zero or rubbish, and without any the file may be gone.

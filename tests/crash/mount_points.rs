@@ -1,15 +1,10 @@
 //! Mount points among the work of an import: nothing in them is removed.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::common::crash::*;
 use crate::common::disk::Disk;
 use crate::common::run::{Place, bedload};
-
-/// True if this program mounts something.
-fn mounts(command: &mut Command) -> bool {
-    command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-}
 
 #[test]
 fn clean_and_restart_keep_mount_points() {
@@ -24,7 +19,7 @@ fn clean_and_restart_keep_mount_points() {
         case.dies_at("read:2");
         let at = case.partial().join(at);
         std::fs::create_dir_all(&at).expect("a folder");
-        if !mounts(Command::new("mount").arg("--bind").arg(&mine).arg(&at)) {
+        if !succeeds(Command::new("mount").arg("--bind").arg(&mine).arg(&at)) {
             return crate::common::skipped("nothing can be mounted here: that takes root");
         }
         let mount = Disk(at);
@@ -52,7 +47,7 @@ fn import_on_fuse_leaves_nothing() {
     let place = Place::in_memory();
     let (back, front) = (place.path("back"), place.path("front"));
     [&back, &front].iter().for_each(|dir| std::fs::create_dir(dir).expect("made"));
-    if !mounts(Command::new("bindfs").arg(&back).arg(&front)) {
+    if !succeeds(Command::new("bindfs").arg(&back).arg(&front)) {
         return crate::common::skipped("bindfs cannot mount a FUSE file system here");
     }
     let _mount = Disk(front.clone());

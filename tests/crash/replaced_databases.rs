@@ -214,8 +214,8 @@ fn files_added_during_the_import_are_kept() {
     let case = replacing(small(), Way::Memory);
     put_old(&case, false);
     let notes = case.db.join("notes");
-    let ended = case.stopped_at("recorded", || std::fs::write(&notes, "of a user").expect("written"));
-    ended.failed(4, "a note", &["notes is not of a RocksDB database"]);
+    let write = || std::fs::write(&notes, "of a user").expect("written");
+    case.is_refused_after("recorded", "a note", &["notes is not of a RocksDB database"], write);
     assert!(!is_new(&case, "a note"));
     std::fs::remove_file(&notes).expect("removed");
     case.finishes();
@@ -224,11 +224,10 @@ fn files_added_during_the_import_are_kept() {
     let elsewhere = case.path("elsewhere");
     let another = Case::new(&case.path("other"), older(), Way::Memory, From::File);
     another.finishes();
-    let ended = case.stopped_at("recorded", || {
+    case.is_refused_after("recorded", "another", &["is another database than when the import began"], || {
         std::fs::rename(&case.db, &elsewhere).expect("moved");
         std::fs::rename(&another.db, &case.db).expect("moved");
     });
-    ended.failed(4, "another one", &["is another database than when the import began"]);
     assert!(!is_new(&case, "another one"));
     case.finishes();
     assert!(elsewhere.join("CURRENT").exists());

@@ -84,8 +84,8 @@ fn changed_source_among_several_is_named() {
         }
         // While another one is read.
         let case = own_folder(way);
-        let ended = case.stopped_at("source-opened", || write(&case.snapshot.file, "4.car", 2));
-        ended.failed(4, &format!("{way:?}"), &["4.car", "it changed while it was being read"]);
+        let words = ["4.car", "it changed while it was being read"];
+        case.is_refused_after("source-opened", &format!("{way:?}"), &words, || write(&case.snapshot.file, "4.car", 2));
         case.again();
         if way == Way::Memtables {
             // It starts over with any value.

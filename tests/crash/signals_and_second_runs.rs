@@ -6,11 +6,7 @@ use std::time::Duration;
 
 use crate::common::crash::*;
 use crate::common::run::{BEDLOAD, Place, bedload, hermetic};
-use rustix::process::{Pid, Signal, kill_process};
-
-fn send(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).expect("it lives");
-}
+use rustix::process::Signal;
 
 #[test]
 fn second_import_is_refused_while_the_first_runs() {

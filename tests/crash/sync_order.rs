@@ -1,16 +1,14 @@
 //! The journal names only what is on the disk: seen from the system calls of the real binary.
 
 use std::collections::HashMap;
-use std::process::Stdio;
+use std::process::Command;
 
 use crate::common::crash::*;
 
 /// One finished system call, by the places of its begin and end in the trace.
 struct Call {
     name: String,
-    /// The file it was about.
     path: String,
-    /// All of its text.
     text: String,
     begin: usize,
     end: usize,
@@ -42,7 +40,7 @@ fn calls(trace: &str) -> Vec<Call> {
 }
 
 impl Call {
-    /// Whether its path ends with `end`: RocksDB's own files have names like ours, in another folder.
+    /// True if its path ends with `end`: RocksDB's own files have names like ours, in another folder.
     fn is_of(&self, end: &str) -> bool {
         self.path.strip_suffix(end).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
     }
@@ -58,24 +56,10 @@ impl Call {
     }
 }
 
-/// Whether this machine lets one process trace another.
-fn can_trace() -> bool {
-    let works = crate::common::run::hermetic("strace")
-        .args(["-f", "-o", "/dev/null", "true"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !works {
-        crate::common::skipped("strace is missing or may not trace");
-    }
-    works
-}
-
 #[test]
 fn what_the_journal_names_is_synced_before_its_line_is_written() {
-    if !can_trace() {
-        return;
+    if !succeeds(Command::new("strace").args(["-f", "-o", "/dev/null", "true"])) {
+        return crate::common::skipped("strace is missing or may not trace");
     }
     let case = Case::plain(Way::Spill);
     let trace = case.path("trace");

@@ -84,29 +84,24 @@ fn budget_over_the_address_space_is_refused() {
 }
 
 #[test]
-fn limit_of_the_file_size_is_an_error() {
+fn limit_of_files_is_an_error() {
+    let (too_large, too_many) = (&["File too large", "ulimit -f"][..], &["Too many open files", "ulimit -n"][..]);
     for case in cases() {
-        let steps: Vec<u64> =
+        let sizes: Vec<u64> =
             if is_long() { (0..400).map(|step| step * 20_000).collect() } else { vec![0, 20_000, 300_000, 3 << 20] };
-        let failed = sweep(&case, steps.into_iter().map(|bytes| within(&case, "fsize", bytes)));
+        let failed = sweep(&case, sizes.into_iter().map(|bytes| within(&case, "fsize", bytes)));
         assert!(!failed.is_empty(), "{:?}: no limit was met", case.args);
-        within(&case, "fsize", 300_000).fails(1, "300,000 bytes", &["File too large", "ulimit -f"]);
+        within(&case, "fsize", 300_000).fails(1, "300,000 bytes", too_large);
         case.again();
     }
-}
-
-#[test]
-fn limit_of_open_files_is_an_error() {
     let case = Case::plain(Way::Spill);
     let failed = sweep(&case, [8, 10, 12, 14, 16, 20, 24].into_iter().map(|files| within(&case, "nofile", files)));
+    assert!(!failed.is_empty(), "no limit was too low");
     for ended in &failed {
         // Known before the start, or met even before that.
-        match ended.code {
-            Some(4) => ended.says(&["open files at once, and this process may have", "ulimit -Hn"]),
-            _ => ended.says(&["Too many open files", "ulimit -n"]),
-        }
+        let refused = ["open files at once, and this process may have", "ulimit -Hn"];
+        ended.says(if ended.code == Some(4) { &refused } else { too_many });
     }
-    assert!(!failed.is_empty(), "no limit was too low");
 }
 
 #[test]

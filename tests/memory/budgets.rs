@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, block, cid, header, noise, section, varint};
 use crate::common::crash::{f3_metadata, is_long};
-use crate::common::run::{BEDLOAD, Place, bedload, hermetic};
-use crate::{FIXED, MIB, Measured, generate_steem, measured};
+use crate::common::run::{BEDLOAD, Place, hermetic};
+use crate::{FIXED, MIB, Measured, generate_steem, import, measured};
 use bedload::testing::generate::{self, Format, Profile, Spec};
 
 pub fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {
@@ -19,7 +19,6 @@ pub fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {
     path
 }
 
-/// The form in which a snapshot reaches the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     File,
@@ -33,13 +32,9 @@ fn spilled(measured: &Measured) -> bool {
 /// Imports `source` and expects that the budget of `mib` MiB was kept.
 #[track_caller]
 fn keeps(place: &Place, source: &Path, way: Way, mib: u64, threads: usize, args: &[&str]) -> Measured {
-    let mut command = bedload();
-    command.arg("import").arg(if way == Way::Pipe { Path::new("-") } else { source }).arg("--db").arg(place.path("db"));
-    command.args(["--memory", &format!("{mib}MiB"), "--threads", &threads.to_string()]).args(args);
-    let measured = measured(&mut command, (way == Way::Pipe).then_some(source));
+    let measured = import(place, source, way == Way::Pipe, mib * MIB, &threads.to_string(), args);
     let what = format!("{way:?} {source:?}, {threads} threads, {args:?}, {}", measured.report["plan"]);
     measured.stays_within(mib * MIB + FIXED, &what);
-    std::fs::remove_dir_all(place.path("db")).expect("a database");
     measured
 }
 
@@ -103,22 +98,9 @@ fn long_f3_data_stay_within_the_budget() {
 }
 
 #[test]
-fn imports_stay_within_64_mib() {
-    four_times(64);
-}
-
-#[test]
-fn imports_stay_within_256_mib() {
-    four_times(256);
-}
-
-#[test]
-fn imports_stay_within_1_gib() {
-    if is_long() {
-        four_times(1024);
-    } else {
-        crate::common::skipped("set BEDLOAD_LONG_TESTS=1 to import 4 GiB within 1 GiB");
-    }
+fn imports_stay_within_the_budget() {
+    let budgets: &[u64] = if is_long() { &[64, 256, 1024] } else { &[64, 256] };
+    budgets.iter().for_each(|mib| four_times(*mib));
 }
 
 #[test]

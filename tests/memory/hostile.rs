@@ -11,12 +11,11 @@ use std::path::{Path, PathBuf};
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, cid, header, noise, section, varint};
 use crate::common::crash::is_long;
 use crate::common::run::{Place, bedload};
-use crate::{FIXED, MIB, Measured, generate_steem, measured};
+use crate::{FIXED, MIB, Measured, generate_steem, import};
 
 /// An input, whose size follows from the budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Input {
-    /// Records of 4 bytes.
     Tiny,
     /// Twenty blocks of a share of the budget, given as its reciprocal.
     Large(f64),
@@ -36,7 +35,6 @@ enum Input {
     Identity(usize),
     /// Zeros, compressed.
     Bomb,
-    /// A block log of Steem.
     Log,
 }
 use Input::*;
@@ -49,7 +47,6 @@ enum Way {
     Gzip,
 }
 
-/// The expected result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ends {
     Well,
@@ -250,24 +247,17 @@ fn packed(input: &Path, way: Way) -> Option<PathBuf> {
     Some(path)
 }
 
-fn import(place: &Place, row: &Row, source: &Path, budget: u64) -> Measured {
-    let db = place.path("db");
-    let mut command = bedload();
-    let is_pipe = row.way == Way::Pipe;
-    command.arg("import").arg(if is_pipe { Path::new("-") } else { source }).arg("--db").arg(&db);
-    command.args(["--memory", &budget.to_string(), "--threads", row.threads]).args(row.args);
+fn run(place: &Place, row: &Row, source: &Path, budget: u64) -> Measured {
+    let mut args = row.args.to_vec();
     if row.input != Log {
-        command.args(["--verify", "none"]);
+        args.extend(["--verify", "none"]);
     }
+    let buffer;
     if let Some((preset, buffers)) = row.preset {
-        let buffer = format!("load.cf.write_buffer_size={}", budget * 3 / 4 / buffers);
-        command.args(["--preset", preset, "--set", &buffer]);
+        buffer = format!("load.cf.write_buffer_size={}", budget * 3 / 4 / buffers);
+        args.extend(["--preset", preset, "--set", &buffer]);
     }
-    let run = measured(&mut command, is_pipe.then_some(source));
-    for left in [&db, &place.path("db.partial")] {
-        let _ = std::fs::remove_dir_all(left);
-    }
-    run
+    import(place, source, row.way == Way::Pipe, budget, row.threads, &args)
 }
 
 /// Checks one run, and returns what is wrong with it.
@@ -303,7 +293,6 @@ fn hostile_inputs_stay_within_the_budget() {
     let budgets: &[u64] = if long { &[64, 256, 1024] } else { &[64] };
     let only = std::env::var("BEDLOAD_HOSTILE_ROW").unwrap_or_default();
     let mut problems = Vec::new();
-    println!("{:>6} {:>6} {:>6} {:>7} {:>7}  input", "budget", "anon", "rss", "seconds", "cpu");
     for &mib in budgets {
         let budget = mib * MIB;
         let rows = || ROWS.iter().filter(|row| (long || row.short) && format!("{:?}", row.input).contains(&only));
@@ -316,15 +305,13 @@ fn hostile_inputs_stay_within_the_budget() {
             let size = if plain.is_dir() { 0 } else { plain.metadata().expect("the input").len() };
             for row in rows().filter(|row| row.input == input) {
                 let packed = packed(&plain, row.way);
-                let run = import(&place, row, packed.as_deref().unwrap_or(&plain), budget);
+                let run = run(&place, row, packed.as_deref().unwrap_or(&plain), budget);
                 let Row { way, threads, preset, args, .. } = row;
                 let what = format!("{input:?} {way:?}, {threads} threads, {preset:?} {args:?}");
-                let end = if run.is_done { "" } else { ": refused" };
-                let cpu = run.report["cpu_seconds"].as_f64().unwrap_or_default();
                 let (anonymous, resident) = (run.anonymous / MIB, run.resident / MIB);
                 println!(
-                    "{mib:>6} {anonymous:>6} {resident:>6} {:>7.1} {cpu:>7.1}  {what}{end}",
-                    run.time.as_secs_f64()
+                    "{mib} MiB, {what}: {anonymous} MiB anonymous, {resident} MiB resident, done: {}",
+                    run.is_done
                 );
                 problems
                     .extend(problem(row, &run, budget, size).map(|problem| format!("{mib} MiB, {what}: {problem}")));
