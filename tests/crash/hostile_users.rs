@@ -160,22 +160,6 @@ fn replaced_unfinished_work_is_not_followed() {
 }
 
 #[test]
-fn partial_folder_itself_is_not_followed() {
-    let case = Case::plain(Way::Spill);
-    let victim = Victim::new(&case);
-    for planted in PAIRS.concat().into_iter().filter(|&planted| planted != Folder) {
-        planted.put(&case.partial(), &victim);
-        for args in RESTARTS {
-            let words = ["db.partial: is ", ", not a directory", "hint: "];
-            case.clone().arg(args).fails(4, &format!("{planted:?}"), &words);
-            victim.is_unharmed(&format!("{planted:?}"));
-        }
-        std::fs::remove_file(case.partial()).expect("it goes");
-    }
-    case.finishes();
-}
-
-#[test]
 fn foreign_files_in_the_partial_folder_are_kept() {
     let case = Case::plain(Way::Spill);
     std::fs::create_dir_all(case.partial().join("db")).expect("a folder");
@@ -246,33 +230,44 @@ fn can_give_away(case: &Case) -> bool {
     can
 }
 
+/// Starts in a folder that another user has prepared, is refused, and leaves all as it is.
+#[track_caller]
+fn is_refused_unharmed(case: &Case, victim: &Victim, what: &str, words: &[&str]) {
+    for args in RESTARTS {
+        case.clone().arg(args).fails(4, what, words);
+        victim.is_unharmed(what);
+    }
+}
+
 #[test]
-fn partial_folder_of_another_user_is_refused() {
+fn foreign_partial_folder_is_refused() {
     let case = Case::plain(Way::Spill);
+    let victim = Victim::new(&case);
+    for planted in PAIRS.concat().into_iter().filter(|&planted| planted != Folder) {
+        planted.put(&case.partial(), &victim);
+        let words = ["db.partial: is ", ", not a directory", "hint: "];
+        is_refused_unharmed(&case, &victim, &format!("{planted:?}"), &words);
+        std::fs::remove_file(case.partial()).expect("it goes");
+    }
+    case.finishes();
+    case.again();
     if !can_give_away(&case) {
         return;
     }
-    let victim = Victim::new(&case);
     // As in /tmp.
     set_mode(case.path(""), 0o1777);
     let words =
         ["db.partial: belongs to user 65534, not to user 0", "hint: bedload uses only a directory of its own user"];
-    for mode in [0o700, 0o755, 0o777] {
-        for name in NAMES {
+    for (number, name) in NAMES.into_iter().enumerate() {
+        for &mode in in_turn(&[0o700, 0o755, 0o777], number) {
             for planted in [LinkToFile, LinkToFolder, Pipe] {
                 std::fs::create_dir(case.partial()).expect("a folder");
                 planted.put(&case.partial().join(name), &victim);
                 chown(case.partial(), Some(NOBODY), Some(NOBODY)).expect("root may");
                 set_mode(case.partial(), mode);
-                for args in RESTARTS {
-                    case.clone().arg(args).is_refused(&words);
-                    victim.is_unharmed(&format!("{planted:?} as {name}"));
-                }
-                assert_eq!(
-                    list(&case.partial()).len(),
-                    1,
-                    "{planted:?} as {name}: something was made or removed there"
-                );
+                let what = format!("{planted:?} as {name}, mode {mode:o}");
+                is_refused_unharmed(&case, &victim, &what, &words);
+                assert_eq!(list(&case.partial()).len(), 1, "{what}: something was made or removed there");
                 case.again();
             }
         }

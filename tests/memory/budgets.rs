@@ -2,20 +2,18 @@
 //!
 //! Snapshots are four times as large as the budget, so a loader that holds on to them fails.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, block, cid, header, noise, section, varint};
 use crate::common::crash::{f3_metadata, is_long};
 use crate::common::run::{BEDLOAD, Place, hermetic};
-use crate::{FIXED, MIB, Measured, generate_steem, import, measured};
+use crate::{FIXED, MIB, Measured, create, generate_steem, import, measured};
 use bedload::testing::generate::{self, Format, Profile, Spec};
 
 pub fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {
     let path = place.path(format.name());
-    let mut out = File::create(&path).expect("room for a file");
-    generate::write(&Spec::new(Profile::Mainnet, size).format(format), &mut out).expect("room");
+    generate::write(&Spec::new(Profile::Mainnet, size).format(format), &mut create(&path)).expect("room");
     path
 }
 
@@ -73,7 +71,7 @@ fn with_f3_data(place: &Place) -> PathBuf {
     let rest: Vec<_> = (0..2000).map(|number| block(&noise(number, 1000))).collect();
     let metadata = f3_metadata(&f3, &rest[0].0);
     let path = place.path("v2.car");
-    let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
+    let mut out = create(&path);
     let mut put = |bytes: &[u8]| out.write_all(bytes).expect("room");
     put(&header(std::slice::from_ref(&metadata.0)));
     put(&section(&metadata));
@@ -123,9 +121,8 @@ fn small_sources_stay_within_the_budget() {
         let format = if seed % 4 == 3 { Format::CarZst } else { Format::Car };
         let size = if seed % 2 == 0 { MIB } else { 64 << 10 };
         let path = dir.join(format!("{seed:03}.{}", format.name()));
-        let mut out = File::create(&path).expect("room for a file");
         let spec = Spec::new(Profile::Small, size).seed(seed).format(format);
-        generate::write(&spec, &mut out).expect("room");
+        generate::write(&spec, &mut create(&path)).expect("room");
     }
     for args in [&[][..], &["--plan", "memory"], &["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"]] {
         for mib in [64, 288] {
@@ -153,7 +150,7 @@ fn oversized_snapshot_stays_within_the_budget() {
 /// A CAR of blocks of so many bytes whose digests are made up.
 fn made_up(place: &Place, count: u64, codec: impl Fn(u64) -> u64, len: usize) -> PathBuf {
     let path = place.path("made-up");
-    let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
+    let mut out = create(&path);
     out.write_all(&header(&[])).expect("room");
     for i in 0..count {
         let block = (cid(codec(i), BLAKE2B_256, &noise(i, 32)), noise(i, len));

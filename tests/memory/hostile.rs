@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, cid, header, noise, section, varint};
 use crate::common::crash::is_long;
 use crate::common::run::{Place, bedload};
-use crate::{FIXED, MIB, Measured, generate_steem, import};
+use crate::{FIXED, MIB, Measured, create, generate_steem, import};
 
 /// An input, whose size follows from the budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -167,8 +167,7 @@ impl Input {
         }
         let all = (4 * budget).min(768 * MIB);
         let share = |reciprocal: f64| (budget as f64 / reciprocal) as usize;
-        let out = File::create(&path).expect("a file");
-        let mut out = BufWriter::with_capacity(1 << 20, out);
+        let mut out = create(&path);
         let roots: Vec<_> =
             if let Roots(count) = self { (0..count as u64).map(|i| hash(i, false)).collect() } else { vec![] };
         let mut put = |bytes: &[u8]| out.write_all(bytes).expect("room");
@@ -269,13 +268,13 @@ fn problem(row: &Row, run: &Measured, budget: u64, input: u64) -> Option<String>
     if used > budget + FIXED {
         return Some(format!("{} MiB are over the budget", used / MIB));
     }
-    match row.ends {
-        Well if !run.is_done => return Some(message),
-        Refused(text) if run.is_done || !message.contains(text) => {
-            return Some(format!("it is not refused: {message}"));
-        }
-        Either(text) if !run.is_done && !message.contains(text) => return Some(message),
-        Well | Refused(_) | Either(_) => {}
+    let is_expected = match row.ends {
+        Well => run.is_done,
+        Refused(text) => !run.is_done && message.contains(text),
+        Either(text) => run.is_done || message.contains(text),
+    };
+    if !is_expected {
+        return Some(format!("{:?} is expected: {message}", row.ends));
     }
     // A refusal names the budget that suffices, if one does.
     if !run.is_done && !message.contains("--memory") && !message.contains("CID") {

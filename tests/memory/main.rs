@@ -9,6 +9,8 @@ mod budgets;
 mod bundles;
 mod hostile;
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -20,6 +22,10 @@ const MIB: u64 = 1 << 20;
 
 /// Memory beyond the budget: the program, RocksDB, the allocator's slack.
 const FIXED: u64 = 64 * MIB;
+
+fn create(path: &Path) -> BufWriter<File> {
+    BufWriter::with_capacity(1 << 20, File::create(path).expect("room for a file"))
+}
 
 fn generate_steem(place: &Place, mib: u64) -> PathBuf {
     let (path, size) = (place.path("block_log"), format!("{mib}MiB"));
