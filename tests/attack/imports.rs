@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-use serde_json::Value;
-
 use super::common::car::*;
 use super::common::crash::{Case, Chance, Ended, From, Snapshot, Way, block_of_kind, copy, points};
 use super::common::fault;
@@ -278,17 +276,15 @@ impl Attempt {
     pub fn has_finished(&self, ended: &Ended) -> Judged<()> {
         self.check_final()?;
         let snapshot = self.plan.source.snapshot;
-        let number = |path: &str| ended.json.pointer(path).and_then(Value::as_u64);
-        if number("/blocks/read") != Some(snapshot.read) {
-            return fail(Harm::WrongReport, format!("read {:?} of {}", number("/blocks/read"), snapshot.read));
+        let is_right = ended.json["blocks"]["read"] == snapshot.read
+            && (self.plan.kind.into_existing || ended.json["digest"] == snapshot.digest);
+        match (is_right, self.case.partial().exists()) {
+            (true, false) => Ok(()),
+            (true, true) => fail(Harm::WrongReport, "something is left of the work"),
+            (false, _) => {
+                fail(Harm::WrongReport, format!("{} of {} blocks: {ended:?}", snapshot.digest, snapshot.read))
+            }
         }
-        if !self.plan.kind.into_existing && ended.json["digest"] != snapshot.digest {
-            return fail(Harm::WrongReport, format!("digest {} for {}", ended.json["digest"], snapshot.digest));
-        }
-        if self.case.partial().exists() {
-            return fail(Harm::WrongReport, "something is left of the work");
-        }
-        Ok(())
     }
 
     pub fn check_final(&self) -> Judged<()> {

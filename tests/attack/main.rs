@@ -249,9 +249,7 @@ fn main() -> ExitCode {
     if chosen.is_empty() || common::fault::library().is_none() {
         return ExitCode::SUCCESS;
     }
-    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_millis() as u64 % 1_000_000;
-    let seed = number("BEDLOAD_TEST_SEED").unwrap_or_else(now);
-    eprintln!("BEDLOAD_TEST_SEED={seed} makes these attacks again");
+    let seed = Chance::seed();
 
     let world = World::new();
     let board = Board::default();

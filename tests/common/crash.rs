@@ -691,11 +691,15 @@ pub struct Chance(u64);
 
 impl Chance {
     pub fn new() -> Self {
+        Self::of(Self::seed())
+    }
+
+    pub fn seed() -> u64 {
         let given = std::env::var("BEDLOAD_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos() as u64;
+        let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_millis() as u64 % 1_000_000;
         let seed = given.unwrap_or_else(now);
-        eprintln!("random moments from BEDLOAD_TEST_SEED={seed}");
-        Self(seed | 1)
+        eprintln!("BEDLOAD_TEST_SEED={seed} makes the same choices again");
+        seed
     }
 
     /// A generator with a fixed seed.

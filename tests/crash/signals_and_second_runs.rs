@@ -42,13 +42,8 @@ fn first_signal_stops_an_import_that_resumes() {
         let snapshot = if matches!(way, Way::Ranges | Way::Batches) { log() } else { plain() };
         let case = Case::of(snapshot, way, from);
         // A pipe that brings nothing more is the longest wait there is.
-        let (child, stdin) = match from {
-            From::Pipe => {
-                let (child, stdin) = case.start_stalled(&snapshot.bytes[..3 << 20]);
-                (child, Some(stdin))
-            }
-            From::File | From::Stdin => (case.start(), None),
-        };
+        let stalled = (from == From::Pipe).then(|| case.start_stalled(&snapshot.bytes[..3 << 20]));
+        let (child, stdin) = stalled.map_or_else(|| (case.start(), None), |(child, stdin)| (child, Some(stdin)));
         wait_for(|| case.partial().join("journal").exists() || case.db.exists());
         send(&child, signal);
         let ended = ended(child);

@@ -5,8 +5,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, block, cid, header, noise, section, varint};
-use crate::common::crash::{f3_metadata, is_long};
+use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, blake, block, cid, header, noise, rooted, section};
+use crate::common::crash::{From, f3_metadata, is_long};
 use crate::common::run::{BEDLOAD, Place, hermetic};
 use crate::{FIXED, MIB, Measured, create, generate_steem, import, measured};
 use bedload::testing::generate::{self, Format, Profile, Spec};
@@ -17,21 +17,15 @@ pub fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {
     path
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    File,
-    Pipe,
-}
-
 fn spilled(measured: &Measured) -> bool {
     measured.report["plan"]["sort"]["spill"].as_bool().expect("a plan")
 }
 
 /// Imports `source` and expects that the budget of `mib` MiB was kept.
 #[track_caller]
-fn keeps(place: &Place, source: &Path, way: Way, mib: u64, threads: usize, args: &[&str]) -> Measured {
-    let measured = import(place, source, way == Way::Pipe, mib * MIB, &threads.to_string(), args);
-    let what = format!("{way:?} {source:?}, {threads} threads, {args:?}, {}", measured.report["plan"]);
+fn keeps(place: &Place, source: &Path, from: From, mib: u64, threads: usize, args: &[&str]) -> Measured {
+    let measured = import(place, source, from == From::Pipe, mib * MIB, &threads.to_string(), args);
+    let what = format!("{from:?} {source:?}, {threads} threads, {args:?}, {}", measured.report["plan"]);
     measured.stays_within(mib * MIB + FIXED, &what);
     measured
 }
@@ -43,14 +37,14 @@ fn four_times(mib: u64) {
     for format in [Format::Car, Format::CarZst] {
         let source = snapshot(&place, 4 * mib * MIB, format);
         for threads in [1, 2, 8] {
-            for way in [Way::File, Way::Pipe] {
+            for from in [From::File, From::Pipe] {
                 // All combinations of the small ones; of the large ones each form once.
-                let is_once = (format == Format::Car) == (way == Way::File);
+                let is_once = (format == Format::Car) == (from == From::File);
                 let usual = if mib <= 64 { threads <= 2 } else { threads == 2 && is_once };
                 if !usual && !is_long() {
                     continue;
                 }
-                let measured = keeps(&place, &source, way, mib, threads, &[]);
+                let measured = keeps(&place, &source, from, mib, threads, &[]);
                 assert!(spilled(&measured), "it cannot fit");
                 let payload = measured.number("payload_bytes");
                 assert!(payload > 3 * mib * MIB, "only {payload} bytes were imported");
@@ -62,34 +56,19 @@ fn four_times(mib: u64) {
 
 /// A snapshot of version 2 (FRC-0108) with F3 data of 300 MiB, and few other blocks.
 fn with_f3_data(place: &Place) -> PathBuf {
-    let piece = |number: u64| noise(number, 1 << 20);
-    let mut hash = blake2b_simd::Params::new().hash_length(32).to_state();
-    for number in 0..300 {
-        hash.update(&piece(number));
-    }
-    let f3 = cid(RAW, BLAKE2B_256, hash.finalize().as_bytes());
+    let f3 = blake(RAW, &(0..300).flat_map(|number| noise(number, 1 << 20)).collect::<Vec<u8>>());
     let rest: Vec<_> = (0..2000).map(|number| block(&noise(number, 1000))).collect();
-    let metadata = f3_metadata(&f3, &rest[0].0);
-    let path = place.path("v2.car");
-    let mut out = create(&path);
-    let mut put = |bytes: &[u8]| out.write_all(bytes).expect("room");
-    put(&header(std::slice::from_ref(&metadata.0)));
-    put(&section(&metadata));
-    put(&varint((300 << 20) + f3.len() as u64));
-    put(&f3);
-    (0..300).for_each(|number| put(&piece(number)));
-    rest.iter().for_each(|block| put(&section(block)));
-    out.flush().expect("room");
-    path
+    let blocks = [&[f3_metadata(&f3.0, &rest[0].0), f3], &rest[..]].concat();
+    place.file("v2.car", &rooted(&blocks))
 }
 
 #[test]
 fn long_f3_data_stay_within_the_budget() {
     let place = Place::new();
     let source = with_f3_data(&place);
-    for way in [Way::File, Way::Pipe] {
+    for from in [From::File, From::Pipe] {
         for plan in ["auto", "memory", "spill"] {
-            let measured = keeps(&place, &source, way, 64, 2, &["--plan", plan, "--f3", "skip"]);
+            let measured = keeps(&place, &source, from, 64, 2, &["--plan", plan, "--f3", "skip"]);
             assert_eq!(measured.report["f3"][0]["bytes"], 300 << 20, "{plan}");
         }
     }
@@ -105,10 +84,10 @@ fn imports_stay_within_the_budget() {
 fn fitting_snapshot_stays_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 112 * MIB, Format::Car);
-    assert!(!spilled(&keeps(&place, &source, Way::File, 144, 2, &[])), "it fits");
-    assert!(!spilled(&keeps(&place, &source, Way::File, 144, 1, &[])), "it fits");
+    assert!(!spilled(&keeps(&place, &source, From::File, 144, 2, &[])), "it fits");
+    assert!(!spilled(&keeps(&place, &source, From::File, 144, 1, &[])), "it fits");
     // The size of a pipe is not known; a budget that holds it all the same is used.
-    assert!(!spilled(&keeps(&place, &source, Way::Pipe, 288, 2, &[])), "it fits");
+    assert!(!spilled(&keeps(&place, &source, From::Pipe, 288, 2, &[])), "it fits");
 }
 
 #[test]
@@ -126,7 +105,7 @@ fn small_sources_stay_within_the_budget() {
     }
     for args in [&[][..], &["--plan", "memory"], &["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"]] {
         for mib in [64, 288] {
-            let measured = keeps(&place, &dir, Way::File, mib, 2, args);
+            let measured = keeps(&place, &dir, From::File, mib, 2, args);
             assert_eq!(measured.report["sources"].as_array().map(Vec::len), Some(400));
             assert!(measured.number("payload_bytes") > 180 * MIB);
         }
@@ -137,12 +116,12 @@ fn small_sources_stay_within_the_budget() {
 fn oversized_snapshot_stays_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 256 * MIB, Format::Car);
-    assert!(spilled(&keeps(&place, &source, Way::File, 64, 2, &["--plan", "memory"])), "it cannot fit");
-    let links = keeps(&place, &source, Way::File, 64, 2, &["--links", "check"]).report["links"].clone();
+    assert!(spilled(&keeps(&place, &source, From::File, 64, 2, &["--plan", "memory"])), "it cannot fit");
+    let links = keeps(&place, &source, From::File, 64, 2, &["--links", "check"]).report["links"].clone();
     assert!(links["linked"].as_u64() > Some(10_000) && links["missing"] == 0, "{links}");
     let args = ["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"];
     for threads in [2, 8] {
-        let measured = keeps(&place, &source, Way::File, 64, threads, &args);
+        let measured = keeps(&place, &source, From::File, 64, threads, &args);
         assert!(measured.number("payload_bytes") > 192 * MIB, "{}", measured.report["payload_bytes"]);
     }
 }
@@ -165,7 +144,7 @@ fn half_piece_blocks_stay_within_the_budget() {
     let place = Place::new();
     // Half a piece of 512 KiB, and a little more.
     let source = made_up(&place, 4600, |_| DAG_CBOR, 264_000);
-    let measured = keeps(&place, &source, Way::Pipe, 2048, 2, &["--verify", "none"]);
+    let measured = keeps(&place, &source, From::Pipe, 2048, 2, &["--verify", "none"]);
     assert_eq!(measured.report["plan"]["sort"]["partitions"]["piece_bytes"], 512 << 10);
     assert_eq!(measured.report["blocks"]["written"], 4600);
 }
@@ -177,7 +156,7 @@ fn six_key_prefixes_stay_within_the_budget() {
     let (blocks, codecs) = (4 * mib * MIB / 1000, [0x55, 0x70, DAG_CBOR, 0x0129, 0x78, 0x90]);
     let path = made_up(&place, blocks, |i| codecs[(i % 6) as usize], 950);
     for threads in [2, 8] {
-        let measured = keeps(&place, &path, Way::File, mib, threads, &["--verify", "none"]);
+        let measured = keeps(&place, &path, From::File, mib, threads, &["--verify", "none"]);
         assert!(spilled(&measured), "it cannot fit");
         assert_eq!(measured.report["blocks"]["written"], blocks);
     }
@@ -188,11 +167,11 @@ fn memtable_log_import_stays_within_the_budget() {
     let place = Place::new();
     let source = generate_steem(&place, 256);
     let small = ["--set", "load.cf.write_buffer_size=4M", "--set", "load.cf.max_write_buffer_number=2"];
-    for (preset, way, threads) in
-        [("memtable", Way::File, 2), ("memtable", Way::Pipe, 8), ("rocksdb-defaults", Way::File, 8)]
+    for (preset, from, threads) in
+        [("memtable", From::File, 2), ("memtable", From::Pipe, 8), ("rocksdb-defaults", From::File, 8)]
     {
         let args = [&["--preset", preset, "--indexes", "ids,transactions"][..], &small].concat();
-        let measured = keeps(&place, &source, way, 64, threads, &args);
+        let measured = keeps(&place, &source, from, 64, threads, &args);
         assert_eq!(measured.report["plan"]["memtable"]["write_buffer_bytes"], 3 * 2 * 4 * MIB);
         assert!(measured.number("payload_bytes") > 250 * MIB);
     }
