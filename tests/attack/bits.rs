@@ -90,9 +90,9 @@ fn read_car(bytes: &[u8]) -> Option<Families> {
     let mut rest = rest.get(len as usize..)?;
     let mut records = BTreeMap::new();
     while !rest.is_empty() {
-        let (len, behind) = number(rest)?;
-        let section = behind.get(..len as usize)?;
-        rest = &behind[len as usize..];
+        let (len, after) = number(rest)?;
+        let section = after.get(..len as usize)?;
+        rest = &after[len as usize..];
         let hash = match section {
             [0x12, 0x20, ..] => section,
             [1, codec @ ..] => number(codec)?.1,
@@ -126,8 +126,8 @@ fn place_in_car(bytes: &[u8], byte: usize) -> &'static str {
     }
     let mut at = header_len;
     loop {
-        let (len, behind) = number(&bytes[at..]).expect("a section");
-        let start = bytes.len() - behind.len();
+        let (len, after) = number(&bytes[at..]).expect("a section");
+        let start = bytes.len() - after.len();
         if byte < start {
             return "the length of a section";
         }

@@ -469,7 +469,7 @@ impl Case {
     #[track_caller]
     pub fn nothing_under_the_name(&self, point: &str) {
         if !point.starts_with("renamed") && self.old.is_none() && !self.args.contains(&"--replace".into()) {
-            assert!(self.db.symlink_metadata().is_err(), "something stands under the final name after {point}");
+            assert!(self.db.symlink_metadata().is_err(), "something exists under the final name after {point}");
         }
     }
 

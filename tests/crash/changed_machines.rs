@@ -59,7 +59,7 @@ fn log_resumes_with_another_budget() {
 }
 
 #[test]
-fn resume_names_the_memory_that_a_block_needs() {
+fn resume_names_the_required_memory() {
     // A budget of 64 MiB accepts its large block, one of 16 MiB does not.
     let mut blocks: Vec<Block> = (0..3000).map(|i| block(&noise(i + 400_000, 1000))).collect();
     blocks.insert(100, block(&noise(500_000, 10 << 20)));

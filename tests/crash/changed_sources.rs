@@ -46,7 +46,7 @@ fn change_a_value(path: &Path, bytes: &[u8]) {
     overwrite(path, at, &[at, at + 1, at + 2, at + 3].map(|at| bytes[at] ^ 0x55));
 }
 
-/// The same snapshot with the first section of each length in place of all others of that length.
+/// The same snapshot with the first section of each length instead of all others of that length.
 fn with_repeated_sections(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let mut first = HashMap::new();
@@ -61,7 +61,7 @@ fn with_repeated_sections(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The same snapshot with another block of the same length in place of the hundredth, or another byte of a log.
+/// The same snapshot with another block of the same length instead of the hundredth, or another byte of a log.
 pub fn with_another_block(snapshot: &Snapshot) -> Vec<u8> {
     let mut bytes = snapshot.bytes.clone();
     if snapshot.blocks.is_empty() {
@@ -119,7 +119,7 @@ fn source_changed_during_the_import_is_noticed() {
 }
 
 #[test]
-fn standard_input_changed_during_the_import_is_noticed() {
+fn changed_standard_input_is_noticed() {
     for (way, point, verify) in [
         (Way::Spill, "read:2", "none"),
         (Way::Spill, "read:2", "hash"),
@@ -222,7 +222,7 @@ fn report_replaces_no_file_of_the_import() {
 }
 
 #[test]
-fn report_is_replaced_by_the_end_of_the_import() {
+fn finished_import_replaces_its_report() {
     let case = own_copy(Way::Memory);
     let (source, old) = (&case.snapshot.file, case.path("old.json"));
     let document = || serde_json::from_slice::<Value>(&std::fs::read(&old).expect("a file")).expect("JSON");
@@ -313,7 +313,7 @@ fn resume_names_both_choices_that_differ() {
 }
 
 #[test]
-fn restart_deletes_partitions_in_another_work_directory() {
+fn restart_deletes_partitions_elsewhere() {
     let case = Case::plain(Way::Spill);
     let partitions = || list(&case.path("work")).len();
     case.clone().work_dir().dies_at("read:2");
@@ -409,7 +409,7 @@ fn forged_blocks_are_noticed() {
 }
 
 #[test]
-fn digest_key_is_private_to_imports_that_read_twice() {
+fn digest_key_is_private_to_second_readings() {
     let mut keys = BTreeSet::new();
     for (snapshot, way, has_key) in [
         (plain(), Way::Memory, true),

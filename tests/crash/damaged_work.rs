@@ -105,7 +105,7 @@ fn damaged_files_of_the_work_are_noticed() {
 }
 
 #[test]
-fn partition_changed_during_the_import_is_noticed() {
+fn partition_changed_during_import_is_noticed() {
     let case = Case::plain(Way::Spill);
     let flip = || flip_middle(&case.partial().join("spill").join(named(&case, "spill")));
     let words = ["the unfinished import is damaged: partition ", "that were verified", "--restart"];

@@ -39,7 +39,7 @@ fn case(snapshot: &'static Snapshot, way: Way, from: From, f3: &str) -> Case {
 }
 
 #[test]
-fn f3_data_longer_than_the_budget_are_skipped() {
+fn f3_data_over_budget_are_skipped() {
     let of = |name, at| snapshot(name, v2().blocks.clone(), at).leaked();
     let file = [Way::Memory, Way::Spill, Way::Source, Way::Memtables].map(|way| (way, From::File));
     let pipe = [Way::Memory, Way::Spill, Way::Memtables].map(|way| (way, From::Pipe));
@@ -89,7 +89,7 @@ fn damaged_f3_data_are_found() {
 }
 
 #[test]
-fn import_killed_within_f3_data_or_later_resumes() {
+fn import_killed_within_f3_data_resumes() {
     for (way, points) in [
         (Way::Memory, &["f3-piece:9", "held", "built", "ingested", "complete"][..]),
         (Way::Spill, &["f3-piece:9", "read", "read:3", "read-done", "renamed"]),

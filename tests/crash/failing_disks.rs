@@ -72,7 +72,7 @@ fn failed_write_keeps_the_work() {
 }
 
 #[test]
-fn no_room_for_the_first_byte_is_reported() {
+fn missing_first_byte_of_room_is_reported() {
     for file in ["partial/lock", "partial/journal"] {
         let case = Case::plain(Way::Spill);
         let Some(failing) = failing(&case, "write", 1, Errno::NOSPC, file) else { return };

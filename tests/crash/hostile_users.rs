@@ -151,7 +151,7 @@ fn replaced_unfinished_work_is_not_followed() {
 }
 
 #[test]
-fn foreign_files_in_the_partial_folder_are_kept() {
+fn foreign_files_in_partial_folder_are_kept() {
     let case = Case::plain(Way::Spill);
     std::fs::create_dir_all(case.partial().join("db")).expect("a folder");
     let precious = case.partial().join("db/precious");
@@ -321,8 +321,8 @@ fn user_files_among_the_work_are_kept() {
             assert!(std::fs::read(path).is_ok_and(|bytes| bytes == b"mine"), "{}", path.display());
         }
         case.holds_everything();
-        let verified = bedload().args(["verify", "--quiet", "--db"]).arg(&case.db).status();
-        assert!(verified.expect("it runs").success());
+        let verified = bedload().args(["verify", "--db"]).arg(&case.db).output().expect("it runs");
+        assert!(verified.status.success(), "{verified:?}");
     }
 }
 

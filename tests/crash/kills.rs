@@ -179,7 +179,7 @@ fn power_cut_loses_no_block() {
 }
 
 #[test]
-fn same_command_deletes_leftovers_of_finished_import() {
+fn same_command_deletes_finished_leftovers() {
     let case = Case::plain(Way::Spill);
     case.dies_at("renamed");
     assert!(case.partial().exists());

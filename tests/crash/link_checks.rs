@@ -67,7 +67,7 @@ fn counts(ended: &Ended, missing: u64) {
 }
 
 #[test]
-fn all_loaders_and_keys_count_the_same_links() {
+fn every_loader_counts_the_same_links() {
     for way in WAYS {
         for key in KEYS {
             for from in [From::File, From::Pipe] {

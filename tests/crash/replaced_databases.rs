@@ -75,7 +75,7 @@ fn replacement_survives_one_kill_after_another() {
 }
 
 #[test]
-fn fault_at_any_change_leaves_one_whole_database() {
+fn fault_leaves_one_whole_database() {
     let case = replacing(small(), Way::Memory);
     let mut chance = Chance::new();
     let (mut number, mut ends) = (1, [0, 0]);

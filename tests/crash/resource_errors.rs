@@ -17,7 +17,7 @@ fn case(place: &Place, dir: &Path, way: Way, from: From) -> Case {
 }
 
 #[test]
-fn import_on_a_full_disk_resumes_with_room() {
+fn import_on_full_disk_resumes_with_room() {
     let place = Place::in_memory();
     let (work, data) = (place.path("work"), place.path("data"));
     // A file that may end before its last byte is not refused before the start, nor is a pipe, whose size is not known.
@@ -50,7 +50,7 @@ fn import_on_a_full_disk_resumes_with_room() {
 }
 
 #[test]
-fn missing_room_is_refused_before_the_first_write() {
+fn missing_room_is_refused_before_writing() {
     let place = Place::in_memory();
     let Some(disk) = Disk::new(place.path("work"), 5 << 10) else { return };
     let spill = case(&place, &place.path(""), Way::Spill, From::File).arg(&["--work-dir", disk.arg()]);
@@ -79,7 +79,7 @@ fn missing_room_is_refused_before_the_first_write() {
 }
 
 #[test]
-fn plan_reports_the_needs_of_each_file_system() {
+fn plan_reports_needs_of_file_systems() {
     let place = Place::in_memory();
     let Some(disk) = Disk::new(place.path("work"), 64 << 10) else { return };
     let one = case(&place, &place.path(""), Way::Spill, From::File).arg(&["--dry-run"]);

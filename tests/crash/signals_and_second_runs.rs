@@ -9,7 +9,7 @@ use crate::common::run::{BEDLOAD, Place, bedload, hermetic};
 use rustix::process::Signal;
 
 #[test]
-fn second_import_is_refused_while_the_first_runs() {
+fn second_import_is_refused_during_the_first() {
     let case = Case::of(plain(), Way::Spill, From::Pipe);
     let (mut first, stdin) = case.start_stalled(&plain().bytes[..3 << 20]);
     wait_for(|| case.partial().join("journal").exists());
@@ -120,7 +120,7 @@ fn signalled_generate_leaves_no_file() {
 }
 
 #[test]
-fn hangup_does_not_end_a_command_of_nohup() {
+fn hangup_does_not_end_nohup() {
     let mut command = hermetic("nohup");
     command.arg(BEDLOAD).args(["generate", "--size", "100GiB", "--progress", "off", "-"]);
     let mut child = signalled(command, Signal::INT, Signal::HUP);

@@ -57,7 +57,7 @@ impl Call {
 }
 
 #[test]
-fn what_the_journal_names_is_synced_before_its_line_is_written() {
+fn journal_names_only_synced_data() {
     if !succeeds(Command::new("strace").args(["-f", "-o", "/dev/null", "true"])) {
         return crate::common::skipped("strace is missing or may not trace");
     }
@@ -99,7 +99,7 @@ fn what_the_journal_names_is_synced_before_its_line_is_written() {
                     .map(|call| call.end)
                     .max()
                     .expect("it was written");
-                assert!(written < line.begin, "{part} was written behind the line that names it");
+                assert!(written < line.begin, "{part} was written after the line that names it");
                 assert!(synced(&part, written, line.begin), "{part} was not synced before {entry}");
             }
             assert!(synced("spill", 0, line.begin), "the names of the partitions are not synced");

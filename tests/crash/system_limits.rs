@@ -56,7 +56,7 @@ fn within(case: &Case, limit: &str, number: u64) -> Case {
 }
 
 #[test]
-fn limit_of_the_address_space_is_an_error() {
+fn address_space_limit_is_an_error() {
     for case in cases() {
         let steps: Vec<u64> = if is_long() { (60..1200).step_by(10).collect() } else { vec![80, 220, 420] };
         let failed = sweep(&case, steps.into_iter().map(|mib| within(&case, "as", mib * MIB)));
@@ -129,7 +129,7 @@ fn left_over() -> Vec<PathBuf> {
 }
 
 #[test]
-fn next_run_deletes_tried_options_of_a_killed_one() {
+fn next_run_deletes_leftover_options() {
     if !Path::new("/dev/shm").is_dir() {
         return crate::common::skipped("this system has no /dev/shm");
     }
@@ -154,7 +154,7 @@ fn no_room_to_try_options_is_reported() {
 }
 
 #[test]
-fn abort_within_rocksdb_is_reported_as_a_document() {
+fn abort_within_rocksdb_gives_a_document() {
     let place = Place::in_memory();
     let car = crate::common::database::generate(&place.path(""), "1MiB");
     let (mut died, mut failed) = (0, 0);

@@ -177,7 +177,7 @@ fn memtable_log_import_stays_within_the_budget() {
     }
 }
 
-/// A control group of its own that allows so much memory; `None`, said loudly, where none can be made.
+/// A control group of its own that allows so much memory; `None` where none can be made.
 struct Group(PathBuf);
 
 impl Group {
