@@ -41,8 +41,9 @@ fn import_on_full_disk_resumes_with_room() {
         for words in [&words[..], &["find room at ", "No space left on device"]] {
             case.fails(1, what, words);
             assert!(case.partial().join("journal").exists(), "{what}: the work is not kept");
-            let read = case.journal().iter().filter(|line| line["entry"] == "read").count();
-            assert!(read > 0 || what != "partitions", "{what}: nothing was durable");
+            // The last line of a journal on a full disk may be cut.
+            let is_durable = || case.journal().iter().any(|line| line["entry"] == "read");
+            assert!(what != "partitions" || is_durable(), "{what}: nothing was durable");
         }
         disk.make_room();
         case.finishes();
