@@ -6,14 +6,13 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha224, Sha256};
 
 use super::common::car::{header, rooted};
-use super::common::crash::{Case, Chance, From, Snapshot, Way};
-use super::common::log::{antelope_log, raw, words};
-use super::common::model::{Key, Model};
-use super::imports::{World, blocks};
+use super::common::crash::{Case, Chance, From, Way};
+use super::common::log::{antelope_log, raw};
+use super::common::model::Key;
+use super::imports::{World, blocks, snapshot_of};
 use super::judge::*;
 use super::{Context, Tell, logs};
 
-/// A small source.
 pub struct Small {
     pub name: &'static str,
     pub bytes: Vec<u8>,
@@ -24,21 +23,7 @@ pub struct Small {
 }
 
 pub fn car() -> Small {
-    let bytes = rooted(&blocks(9, 40, true).into_iter().map(short).collect::<Vec<_>>());
-    Small { name: "CAR", bytes, args: &[], read: read_car, place: place_in_car }
-}
-
-/// A block of the same kind with fewer bytes.
-fn short((cid, data): super::common::car::Block) -> super::common::car::Block {
-    use super::common::car::{RAW, blake, block, identity, sha256, v0};
-    let data = &data[..data.len().min(60)];
-    match cid[..] {
-        [0x12, ..] => v0(data),
-        [1, 0x55, 0, ..] => identity(RAW, data),
-        [1, 0x55, ..] => sha256(RAW, data),
-        [1, 0x70, ..] => blake(0x70, data),
-        _ => block(data),
-    }
+    Small { name: "CAR", bytes: rooted(&blocks(9, 40, 60, true)), args: &[], read: read_car, place: place_in_car }
 }
 
 pub fn steem(links: bool) -> Small {
@@ -68,20 +53,14 @@ pub fn flips(small: &Small, _: &World, at: &Context, _: &mut Chance, tell: Tell<
     flipped[byte] ^= mask;
     let file = at.dir.join("source");
     std::fs::write(&file, &flipped).expect("room");
-    let model = Model { records: BTreeMap::new(), read: 0, payload: 0 };
-    let mut snapshot = Snapshot::new("unused", Vec::new(), &model);
-    snapshot.file = file;
-    let mut case = Case::new(at.dir, Box::leak(Box::new(snapshot)), Way::Memory, From::File);
+    let mut case = Case::new(at.dir, snapshot_of(file, 0), Way::Memory, From::File);
     case.args = small.args.iter().map(Into::into).collect();
     let place = (small.place)(&small.bytes, byte);
     let what = format!("{}: byte {byte} ^ {mask:#04x}, {place}", small.name);
     let judge = || {
         let ended = ends(case.start(), &[0, 3])?;
         if ended.code == Some(3) {
-            return match case.db.symlink_metadata() {
-                Ok(_) => fail(Harm::Wrong, "refused, and something stands under the final name"),
-                Err(_) => Ok(Outcome::Refused),
-            };
+            return refused(&case.db);
         }
         let Some(families) = (small.read)(&flipped) else {
             return fail(Harm::Wrong, "accepted, and cannot be read in another way");
@@ -111,9 +90,9 @@ fn read_car(bytes: &[u8]) -> Option<Families> {
     let mut rest = rest.get(len as usize..)?;
     let mut records = BTreeMap::new();
     while !rest.is_empty() {
-        let (len, behind) = number(rest)?;
-        let section = behind.get(..len as usize)?;
-        rest = &behind[len as usize..];
+        let (len, after) = number(rest)?;
+        let section = after.get(..len as usize)?;
+        rest = &after[len as usize..];
         let hash = match section {
             [0x12, 0x20, ..] => section,
             [1, codec @ ..] => number(codec)?.1,
@@ -147,8 +126,8 @@ fn place_in_car(bytes: &[u8], byte: usize) -> &'static str {
     }
     let mut at = header_len;
     loop {
-        let (len, behind) = number(&bytes[at..]).expect("a section");
-        let start = bytes.len() - behind.len();
+        let (len, after) = number(&bytes[at..]).expect("a section");
+        let start = bytes.len() - after.len();
         if byte < start {
             return "the length of a section";
         }
@@ -204,17 +183,39 @@ fn read_steem(log: &[u8]) -> Option<Families> {
     read_log(&frames(log, 0)?, 0, id)
 }
 
-fn place_in_steem(log: &[u8], byte: usize) -> &'static str {
-    let starts: Vec<usize> = words(log).iter().map(|word| *word as usize).collect();
-    let last = starts.iter().rposition(|start| *start <= byte).expect("a block");
-    let end = starts.get(last + 1).map_or(log.len(), |next| *next);
-    let header = starts[last] + steem_header(&log[starts[last]..]).expect("a block");
-    match (byte < header, byte >= end - 8, last + 1 == starts.len()) {
-        (_, true, _) => "a word behind a block",
-        (true, _, true) => "the header of the last block, which no block follows",
-        (true, _, false) => "the header of a block",
-        (false, ..) => "transactions",
+/// The part of a log that contains a byte; `part` names it within a block.
+fn place_in_log(log: &[u8], first: usize, byte: usize, part: fn(&[u8], usize) -> &'static str) -> &'static str {
+    if byte < first {
+        return "what stands before the first block";
     }
+    let all = frames(log, first).expect("a log");
+    let mut start = first;
+    for (index, block) in all.iter().enumerate() {
+        let end = start + block.len();
+        if byte < end {
+            let part = part(block, byte - start);
+            let is_followed = part != HEADER || index + 1 < all.len();
+            return if is_followed { part } else { "the header of the last block, which no block follows" };
+        }
+        if byte < end + 8 {
+            return "a word behind a block";
+        }
+        start = end + 8;
+    }
+    "nothing"
+}
+
+const HEADER: &str = "the header of a block";
+
+fn place_in_steem(log: &[u8], byte: usize) -> &'static str {
+    place_in_log(
+        log,
+        0,
+        byte,
+        |block, at| {
+            if at < steem_header(block).expect("a block") { HEADER } else { "transactions" }
+        },
+    )
 }
 
 /// Bytes of an Antelope header without new producers and extensions.
@@ -232,25 +233,10 @@ fn read_antelope(log: &[u8]) -> Option<Families> {
 }
 
 fn place_in_antelope(log: &[u8], byte: usize) -> &'static str {
-    if byte < ANTELOPE_START {
-        return "what stands before the first block";
-    }
-    let all = frames(log, ANTELOPE_START).expect("a log");
-    let mut start = ANTELOPE_START;
-    for (index, block) in all.iter().enumerate() {
-        let end = start + block.len();
-        if byte < end + 8 {
-            let is_last = index + 1 == all.len();
-            return match byte - start {
-                _ if byte >= end => "a word behind a block",
-                at if at < ANTELOPE_HEADER && is_last => "the header of the last block, which no block follows",
-                at if at < ANTELOPE_HEADER => "the header of a block",
-                at if at < ANTELOPE_HEADER + 66 => "the producer's signature",
-                at if at + 1 == block.len() => "the extensions of a block",
-                _ => "transactions",
-            };
-        }
-        start = end + 8;
-    }
-    "nothing"
+    place_in_log(log, ANTELOPE_START, byte, |block, at| match at {
+        _ if at < ANTELOPE_HEADER => HEADER,
+        _ if at < ANTELOPE_HEADER + 66 => "the producer's signature",
+        _ if at + 1 == block.len() => "the extensions of a block",
+        _ => "transactions",
+    })
 }

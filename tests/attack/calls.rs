@@ -14,7 +14,7 @@ pub fn kills(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     let first = attempt.any_change(chance);
     let again = chance.below(3).min(1 + chance.below(2));
     let later: Vec<u64> = (0..again).map(|_| attempt.any_change(chance) / (1 + chance.below(3)) + 1).collect();
-    let what = format!("{}, {:?}: killed at calls {first} {later:?}", attempt.plan.kind.name, attempt.plan.key);
+    let what = format!("{}: killed at calls {first} {later:?}", attempt.name());
     let judge = || {
         for number in [first].iter().chain(&later) {
             let ended = ends(attempt.with(fault, *number, 0).start(), &[137, 0, 4])?;
@@ -36,7 +36,7 @@ pub fn disks(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     let times = chance.below(2);
     let number = attempt.any_change(chance);
     let from_on = if times == 0 { "from" } else { "once at" };
-    let what = format!("{}, {:?}: {errno:?} {from_on} call {number}", attempt.plan.kind.name, attempt.plan.key);
+    let what = format!("{}: {errno:?} {from_on} call {number}", attempt.name());
     let judge = || {
         let ended = ends(attempt.with(Fault::Errno(errno), number, times).start(), &[0, 1, 4])?;
         if ended.code == Some(0) {

@@ -1,16 +1,13 @@
 //! Bytes that change in a finished database: `verify` finds them, or no command reads them; and no command hangs or dies.
 
-use crate::common::database::flip;
 use std::path::Path;
 use std::process::Stdio;
 
-use super::common::crash::copy;
-use super::common::crash::{Chance, Ended};
+use super::common::crash::{Chance, Ended, copy};
 use super::imports::{Attempt, World, files};
 use super::judge::*;
 use super::{Context, Tell};
 
-/// Runs a command on a database.
 fn bedload(words: &[&str], db: &Path, codes: &[i32]) -> Judged<Ended> {
     let mut command = super::common::run::bedload();
     command.arg(words[0]).arg("--db").arg(db).args(&words[1..]).args(["--json", "--progress", "off"]);
@@ -24,7 +21,6 @@ fn bedload(words: &[&str], db: &Path, codes: &[i32]) -> Judged<Ended> {
     })
 }
 
-/// True if `verify` reports a valid database.
 pub fn verify(db: &Path) -> Judged<bool> {
     Ok(bedload(&["verify"], db, &[0, 1, 3, 4])?.code == Some(0))
 }
@@ -44,21 +40,14 @@ pub fn flips(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     };
     let kept = at.kept.join("kept");
     copy(db, &kept);
-    let mut all = files(db);
-    while all.len() > at.few(usize::MAX, 8) {
-        all.swap_remove(chance.below(all.len() as u64) as usize);
-    }
-    for file in all {
+    for file in at.some(files(db), 8, chance) {
         for _ in 0..at.few(4, 1) {
             if !at.has_time() {
                 break;
             }
             let len = file.metadata().map_or(1, |metadata| metadata.len()).max(1);
             let byte = if chance.below(3) == 0 { len - 1 - chance.below(len.min(2000)) } else { chance.below(len) };
-            let mask = 1 << chance.below(8);
-            let name = file.strip_prefix(at.dir).expect("below").display().to_string();
-            let kind = attempt.plan.kind.name;
-            flip(&file, byte as usize, mask.max(1));
+            let what = format!("{}: {}", attempt.name(), at.flip_bit(&file, byte, chance));
             let judge = || {
                 let valid = verify(db)?;
                 let get = bedload(&["get", "--as", "hex", &key], db, &[0, 1, 2, 3, 4])?;
@@ -73,7 +62,7 @@ pub fn flips(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
                 attempt.check_final()?;
                 Ok(Outcome::Unchanged)
             };
-            tell(&format!("{kind}, {:?}: {name} byte {byte} ^ {mask:#04x}", attempt.plan.key), judge());
+            tell(&what, judge());
             std::fs::remove_dir_all(db).expect("removed");
             copy(&kept, db);
         }

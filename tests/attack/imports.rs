@@ -4,69 +4,42 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-use serde_json::Value;
-
 use super::common::car::*;
-use super::common::crash::{Case, Chance, Ended, From, Snapshot, Way, copy};
+use super::common::crash::{Case, Chance, Ended, From, Snapshot, Way, block_of_kind, copy, points};
 use super::common::fault;
 use super::common::model::{Key, Model};
+use super::common::run::Place;
 use super::judge::*;
 use super::logs;
 use super::sources::Twins;
 
-/// One kind of import.
 pub struct Kind {
     pub name: &'static str,
     pub way: Way,
     pub from: From,
     pub into_existing: bool,
     pub more: &'static [&'static str],
-    /// The named points that it passes.
-    pub points: &'static [&'static str],
 }
 
-const fn kind(name: &'static str, way: Way, from: From, points: &'static [&'static str]) -> Kind {
-    Kind { name, way, from, into_existing: false, more: &[], points }
+const fn kind(name: &'static str, way: Way, from: From) -> Kind {
+    Kind { name, way, from, into_existing: false, more: &[] }
 }
-
-const MEMORY: &[&str] =
-    &["start", "held", "built-synced", "built", "ingesting", "ingest", "ingested", "recorded", "complete"];
-const SPILL: &[&str] = &[
-    "start",
-    "read-synced",
-    "read",
-    "read:3",
-    "read-done-synced",
-    "read-done",
-    "built-synced",
-    "built",
-    "built:2",
-    "ingesting",
-    "ingest",
-    "ingested",
-    "recorded",
-    "complete",
-];
-const MEMTABLES: &[&str] = &["start", "batch", "batch:2", "read-done", "recorded", "complete"];
-const RANGES: &[&str] =
-    &["start", "range-synced", "range", "range:2", "ranges", "ingesting", "ingest", "ingested", "recorded", "complete"];
-const BATCHES: &[&str] = &["start", "batch", "batch:2", "ranges", "read-done", "recorded", "complete"];
 
 pub const KINDS: [Kind; 14] = [
-    kind("CAR in memory", Way::Memory, From::File, MEMORY),
-    kind("CAR spilled", Way::Spill, From::File, SPILL),
-    kind("CAR through memtables", Way::Memtables, From::File, MEMTABLES),
-    kind("pipe in memory", Way::Memory, From::Pipe, MEMORY),
-    kind("pipe spilled", Way::Spill, From::Pipe, SPILL),
-    kind("pipe through memtables", Way::Memtables, From::Pipe, MEMTABLES),
-    Kind { into_existing: true, ..kind("into existing, spilled", Way::Spill, From::File, SPILL) },
-    Kind { into_existing: true, ..kind("into existing, in memory", Way::Memory, From::File, MEMORY) },
-    Kind { into_existing: true, ..kind("into existing, through memtables", Way::Memtables, From::File, MEMTABLES) },
-    Kind { more: &["--verify", "none"], ..kind("CAR spilled, not verified", Way::Spill, From::File, SPILL) },
-    kind("log", Way::Ranges, From::File, RANGES),
-    kind("log from a pipe", Way::Ranges, From::Pipe, RANGES),
-    kind("log through memtables", Way::Batches, From::File, BATCHES),
-    Kind { more: &["--indexes", "ids,transactions"], ..kind("log with transactions", Way::Ranges, From::File, RANGES) },
+    kind("CAR in memory", Way::Memory, From::File),
+    kind("CAR spilled", Way::Spill, From::File),
+    kind("CAR through memtables", Way::Memtables, From::File),
+    kind("pipe in memory", Way::Memory, From::Pipe),
+    kind("pipe spilled", Way::Spill, From::Pipe),
+    kind("pipe through memtables", Way::Memtables, From::Pipe),
+    Kind { into_existing: true, ..kind("into existing, spilled", Way::Spill, From::File) },
+    Kind { into_existing: true, ..kind("into existing, in memory", Way::Memory, From::File) },
+    Kind { into_existing: true, ..kind("into existing, through memtables", Way::Memtables, From::File) },
+    Kind { more: &["--verify", "none"], ..kind("CAR spilled, not verified", Way::Spill, From::File) },
+    kind("log", Way::Ranges, From::File),
+    kind("log from a pipe", Way::Ranges, From::Pipe),
+    kind("log through memtables", Way::Batches, From::File),
+    Kind { more: &["--indexes", "ids,transactions"], ..kind("log with transactions", Way::Ranges, From::File) },
 ];
 
 impl Kind {
@@ -77,26 +50,19 @@ impl Kind {
 
 const KEYS: [Key; 3] = [Key::Cid, Key::Multihash, Key::Digest];
 
-/// Blocks of several versions, codecs and hash functions, every twentieth one a second time. Blocks that are in their
-/// CIDs have no key under `digest`.
-pub fn blocks(count: u64, seed: u64, identities: bool) -> Vec<Block> {
+/// Blocks of all kinds of at most so many bytes, every twentieth one a second time. Blocks that are in their CIDs have no
+/// key under `digest`.
+pub fn blocks(count: u64, seed: u64, most: usize, identities: bool) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for i in 0..count {
-        let data = noise(seed + i, 100 + (i * 7919 % 1400) as usize);
-        let one = match i % 6 {
-            _ if i % 20 == 19 => blocks[(i / 2) as usize].clone(),
-            0 => v0(&data),
-            1 => sha256(RAW, &data),
-            2 if identities => identity(RAW, &data[..40]),
-            3 => blake(0x70, &data),
-            _ => block(&data),
-        };
-        blocks.push(one);
+        let data = noise(seed + i, most.min(100 + (i * 7919 % 1400) as usize));
+        let again = (i % 20 == 19).then(|| blocks[(i / 2) as usize].clone());
+        let kind = if i % 6 == 2 && !identities { 5 } else { i };
+        blocks.push(again.unwrap_or_else(|| block_of_kind(kind, &data)));
     }
     blocks
 }
 
-/// A snapshot and the expected records.
 pub struct Source {
     pub snapshot: &'static Snapshot,
     pub families: Families,
@@ -108,14 +74,15 @@ pub fn of_car(blocks: &[Block], key: Key) -> Families {
     BTreeMap::from([("default".into(), Model::new(blocks, key).records)])
 }
 
-fn leak(name: &str, bytes: Vec<u8>, model: &Model) -> &'static Snapshot {
-    Box::leak(Box::new(Snapshot::new(String::from(name).leak(), bytes, model)))
+fn car_of(name: String, blocks: Vec<Block>, key: Key) -> Source {
+    let snapshot = Snapshot::new(name.leak(), rooted(&blocks), &Model::new(&blocks, key)).leaked();
+    Source { snapshot, families: of_car(&blocks, key), blocks }
 }
 
-/// A CAR of these blocks.
-pub fn car_of(name: &str, blocks: Vec<Block>, key: Key) -> Source {
-    let model = Model::new(&blocks, key);
-    Source { snapshot: leak(name, rooted(&blocks), &model), families: of_car(&blocks, key), blocks }
+/// A file with so many blocks, whose records another model describes.
+pub fn snapshot_of(file: PathBuf, read: u64) -> &'static Snapshot {
+    let model = Model { records: BTreeMap::new(), read, payload: 0 };
+    Snapshot { file, ..Snapshot::new("unused", Vec::new(), &model) }.leaked()
 }
 
 /// The shared data of all attempts of a kind with a key layout.
@@ -125,7 +92,6 @@ pub struct Plan {
     pub source: &'static Source,
     /// A database that is added to.
     old: Option<PathBuf>,
-    /// The expected final content.
     whole: Wanted,
     /// The expected content before the import, if any.
     before: Option<Wanted>,
@@ -134,15 +100,23 @@ pub struct Plan {
 
 /// The files and plans that all attempts share.
 pub struct World {
-    pub dir: tempfile::TempDir,
-    plans: Mutex<BTreeMap<(usize, usize), &'static Plan>>,
-    sources: Mutex<BTreeMap<&'static str, &'static Source>>,
-    twins: Mutex<BTreeMap<&'static str, &'static Twins>>,
+    pub place: Place,
+    plans: Once<(usize, usize), Plan>,
+    sources: Once<&'static str, Source>,
+    twins: Once<&'static str, Twins>,
+}
+
+/// Values that are made once.
+type Once<K, V> = Mutex<BTreeMap<K, &'static V>>;
+
+fn once<K: Ord, V>(all: &Once<K, V>, key: K, make: impl FnOnce() -> V) -> &'static V {
+    all.lock().expect("no panic").entry(key).or_insert_with(|| Box::leak(Box::new(make())))
 }
 
 impl World {
-    pub fn new(dir: tempfile::TempDir) -> Self {
-        Self { dir, plans: Mutex::default(), sources: Mutex::default(), twins: Mutex::default() }
+    pub fn new() -> Self {
+        let place = Place::in_memory();
+        Self { place, plans: Mutex::default(), sources: Mutex::default(), twins: Mutex::default() }
     }
 
     /// The kind and key layout for this number: one after the other.
@@ -156,66 +130,50 @@ impl World {
 
     pub fn plan_of(&self, kind: usize, key: usize) -> &'static Plan {
         let key_number = if KINDS[kind].is_log() { 0 } else { (key + kind) % 3 };
-        let mut plans = self.plans.lock().expect("no panic");
-        plans.entry((kind, key_number)).or_insert_with(|| {
-            let dir = self.dir.path().join(format!("{kind}-{key_number}"));
+        once(&self.plans, (kind, key_number), || {
+            let dir = self.place.path(&format!("{kind}-{key_number}"));
             std::fs::create_dir_all(&dir).expect("a folder");
-            Box::leak(Box::new(self.make(&KINDS[kind], KEYS[key_number], &dir)))
+            self.make(&KINDS[kind], KEYS[key_number], &dir)
         })
     }
 
     /// Two sources that look alike: CARs for a key layout, or logs.
     pub fn twins(&self, key: Option<Key>) -> &'static Twins {
         let name = key.map_or("log", Key::name);
-        let mut twins = self.twins.lock().expect("no panic");
-        twins
-            .entry(name)
-            .or_insert_with(|| Box::leak(Box::new(Twins::new(&self.dir.path().join(format!("twins-{name}")), key))))
-    }
-
-    fn source(&self, name: &'static str, make: impl FnOnce() -> Source) -> &'static Source {
-        let mut sources = self.sources.lock().expect("no panic");
-        sources.entry(name).or_insert_with(|| Box::leak(Box::new(make())))
+        once(&self.twins, name, || Twins::new(&self.place.path(&format!("twins-{name}")), key))
     }
 
     fn make(&self, kind: &'static Kind, key: Key, dir: &Path) -> Plan {
-        let blocks = |count, seed| blocks(count, seed, key != Key::Digest);
+        let blocks = |count, seed| blocks(count, seed, usize::MAX, key != Key::Digest);
         let source = if kind.is_log() {
             let name = if kind.more.is_empty() { "log" } else { "log with transactions" };
-            self.source(name, || {
+            once(&self.sources, name, || {
                 let (blocks, mut families) = logs::steem(700, 2900, 5);
                 if kind.more.is_empty() {
                     families.remove("transactions");
                 }
-                let bytes = super::common::log::raw(&blocks);
-                Source {
-                    snapshot: leak(name, bytes, &super::common::log::model(&blocks)),
-                    families,
-                    blocks: Vec::new(),
-                }
+                let (bytes, model) = (super::common::log::raw(&blocks), super::common::log::model(&blocks));
+                Source { snapshot: Snapshot::new(name, bytes, &model).leaked(), families, blocks: Vec::new() }
             })
         } else {
-            self.source(key.name(), || car_of(&format!("{}.car", key.name()), blocks(420, 0), key))
+            once(&self.sources, key.name(), || car_of(format!("{}.car", key.name()), blocks(420, 0), key))
         };
         let (mut whole, none) = (source.families.clone(), Families::new());
-        if !kind.into_existing {
-            let whole = Wanted::new(dir.join("whole"), &whole, &none);
-            return Plan { kind, key, source, old: None, whole, before: None, changes: OnceLock::new() };
+        let (mut old, mut before) = (None, None);
+        if kind.into_existing {
+            // Some of the blocks are there already.
+            let mut there = blocks(200, 5000);
+            there.extend(source.blocks.iter().step_by(9).cloned());
+            let first = car_of(format!("old-{}.car", key.name()), there, key);
+            let case = Case::new(dir, first.snapshot, Way::Memory, From::File);
+            case.arg(&["--key", key.name()]).finishes();
+            for (family, records) in &first.families {
+                whole.entry(family.clone()).or_default().extend(records.clone());
+            }
+            (old, before) = (Some(dir.join("db")), Some(Wanted::new(dir.join("before"), &first.families, &whole)));
         }
-        // Some of the blocks are there already.
-        let mut there = blocks(200, 5000);
-        there.extend(source.blocks.iter().step_by(9).cloned());
-        let name = format!("old-{}.car", key.name());
-        let first = car_of(&name, there, key);
-        let case = Case::new(dir, Box::leak(Box::new(first)).snapshot, Way::Memory, From::File);
-        case.arg(&["--key", key.name()]).finishes();
-        let old = of_car(&car_blocks(&blocks(200, 5000), source), key);
-        for (family, records) in &old {
-            whole.entry(family.clone()).or_default().extend(records.clone());
-        }
-        let before = Wanted::new(dir.join("before"), &old, &whole);
         let whole = Wanted::new(dir.join("whole"), &whole, &none);
-        Plan { kind, key, source, old: Some(dir.join("db")), whole, before: Some(before), changes: OnceLock::new() }
+        Plan { kind, key, source, old, whole, before, changes: OnceLock::new() }
     }
 }
 
@@ -231,11 +189,6 @@ impl Plan {
     }
 }
 
-/// The blocks of the database that is added to.
-fn car_blocks(own: &[Block], source: &Source) -> Vec<Block> {
-    own.iter().chain(source.blocks.iter().step_by(9)).cloned().collect()
-}
-
 /// One attempt of a plan, in a folder of its own.
 pub struct Attempt {
     pub plan: &'static Plan,
@@ -247,7 +200,7 @@ pub struct Attempt {
 pub enum Fault {
     Die,
     DieHalfway,
-    CancellationToken,
+    Stop,
     Errno(rustix::io::Errno),
 }
 
@@ -256,10 +209,9 @@ impl Attempt {
         if let Some(old) = &plan.old {
             copy(old, &dir.join("db"));
         }
-        let mut case = Case::new(dir, plan.source.snapshot, plan.kind.way, plan.kind.from).arg(plan.kind.more);
-        case.env.retain(|(name, _)| name != "BEDLOAD_DURABLE_BYTES");
-        let points = if plan.kind.is_log() { 200_000 } else { 40_000 };
-        case = case.env("BEDLOAD_DURABLE_BYTES", &points.to_string());
+        let durable = if plan.kind.is_log() { "200000" } else { "40000" };
+        let case = Case::new(dir, plan.source.snapshot, plan.kind.way, plan.kind.from).arg(plan.kind.more);
+        let mut case = case.env("BEDLOAD_DURABLE_BYTES", durable);
         if plan.kind.into_existing {
             case = case.arg(&["--into-existing"]);
         }
@@ -273,13 +225,23 @@ impl Attempt {
         self.case.db.parent().expect("a folder")
     }
 
+    pub fn name(&self) -> String {
+        format!("{}, {:?}", self.plan.kind.name, self.plan.key)
+    }
+
+    /// One of the named points that it may pass.
+    pub fn any_point(&self, chance: &mut Chance) -> &'static str {
+        let points = points(self.plan.kind.way);
+        points[chance.below(points.len() as u64) as usize]
+    }
+
     /// The run that meets `fault` at the `number`-th call that changes anything; `times` 0 is from there on.
     pub fn with(&self, fault: Fault, number: u64, times: u64) -> Case {
         let library = fault::library().expect("checked at the start").to_str().expect("text");
         let what = match fault {
             Fault::Die => 0,
             Fault::DieHalfway => -1,
-            Fault::CancellationToken => -2,
+            Fault::Stop => -2,
             Fault::Errno(errno) => errno.raw_os_error(),
         };
         let fault = format!("change:{number}:{what}:{}", self.dir().display());
@@ -287,7 +249,6 @@ impl Attempt {
         if times > 0 { case.env("BEDLOAD_FAULT_TIMES", &times.to_string()) } else { case }
     }
 
-    /// Number of calls of this plan that change a file.
     pub fn changes(&self) -> u64 {
         *self.plan.changes.get_or_init(|| {
             let seen = tempfile::NamedTempFile::new().expect("a file");
@@ -315,20 +276,17 @@ impl Attempt {
     pub fn has_finished(&self, ended: &Ended) -> Judged<()> {
         self.check_final()?;
         let snapshot = self.plan.source.snapshot;
-        let number = |path: &str| ended.json.pointer(path).and_then(Value::as_u64);
-        if number("/blocks/read") != Some(snapshot.read) {
-            return fail(Harm::WrongReport, format!("read {:?} of {}", number("/blocks/read"), snapshot.read));
+        let is_right = ended.json["blocks"]["read"] == snapshot.read
+            && (self.plan.kind.into_existing || ended.json["digest"] == snapshot.digest);
+        match (is_right, self.case.partial().exists()) {
+            (true, false) => Ok(()),
+            (true, true) => fail(Harm::WrongReport, "something is left of the work"),
+            (false, _) => {
+                fail(Harm::WrongReport, format!("{} of {} blocks: {ended:?}", snapshot.digest, snapshot.read))
+            }
         }
-        if !self.plan.kind.into_existing && ended.json["digest"] != snapshot.digest {
-            return fail(Harm::WrongReport, format!("digest {} for {}", ended.json["digest"], snapshot.digest));
-        }
-        if self.case.partial().exists() {
-            return fail(Harm::WrongReport, "something is left of the work");
-        }
-        Ok(())
     }
 
-    /// The database has the expected content.
     pub fn check_final(&self) -> Judged<()> {
         self.plan.whole.check_database(&self.case.db)
     }
@@ -342,43 +300,35 @@ impl Attempt {
         }
     }
 
-    /// Runs the valid command after a crash or a disk error: it must resume.
-    pub fn finishes(&self) -> Judged<()> {
+    /// Runs the same command again. Returns a refusal, unless all was complete before.
+    fn resumes(&self) -> Judged<Option<Ended>> {
         let ended = ends(self.case.start(), &[0, 4])?;
         if ended.code == Some(0) {
-            return self.has_finished(&ended);
+            return self.has_finished(&ended).map(|()| None);
         }
-        let is_done = !self.plan.kind.into_existing && ended.stderr.contains("already exists");
-        if !is_done {
-            return fail(Harm::WrongReport, format!("it does not resume: {}", ended.stderr));
+        if !self.plan.kind.into_existing && ended.stderr.contains("already exists") {
+            return self.check_final().map(|()| None);
         }
-        // It was complete before it was killed.
-        self.check_final()
+        Ok(Some(ended))
+    }
+
+    /// Runs the valid command after a crash or a disk error: it must resume.
+    pub fn finishes(&self) -> Judged<()> {
+        match self.resumes()? {
+            Some(ended) => fail(Harm::WrongReport, format!("it does not resume: {}", ended.stderr)),
+            None => Ok(()),
+        }
     }
 
     /// Runs the same command after its work was damaged: right records, or a refusal that `--restart` fixes.
     pub fn finishes_or_refuses(&self) -> Judged<Outcome> {
-        let ended = ends(self.case.start(), &[0, 4])?;
-        if ended.code == Some(0) {
-            self.has_finished(&ended)?;
-            return Ok(Outcome::Resumed);
-        }
-        if !self.plan.kind.into_existing && ended.stderr.contains("already exists") {
-            self.check_final()?;
-            return Ok(Outcome::Resumed);
-        }
-        self.starts_over(&ended)?;
-        Ok(Outcome::Refused)
-    }
-
-    /// The refusal names `--restart`, and that brings the right records.
-    pub fn starts_over(&self, ended: &Ended) -> Judged<()> {
+        let Some(ended) = self.resumes()? else { return Ok(Outcome::Resumed) };
         self.check_between_runs()?;
         if !ended.json["hint"].as_str().is_some_and(|hint| hint.contains("--restart")) {
             return fail(Harm::WrongReport, format!("no hint at --restart: {}", ended.stderr));
         }
         let ended = ends(self.case.clone().arg(&["--restart"]).start(), &[0])?;
-        self.has_finished(&ended)
+        self.has_finished(&ended).map(|()| Outcome::Refused)
     }
 }
 

@@ -16,7 +16,7 @@ pub type Families = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An acceptable result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
     /// An error that says what is wrong; then the right records with `--restart`, or with a valid source or disk.
     Refused,
@@ -31,9 +31,10 @@ pub enum Outcome {
 }
 
 /// A result that must never occur.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy)]
 pub enum Harm {
-    Lost,
+    // The column after those of the outcomes.
+    Lost = Outcome::Uncovered as isize + 1,
     Wrong,
     Hung,
     Signal,
@@ -52,6 +53,14 @@ pub type Judged<T> = Result<T, Failure>;
 
 pub fn fail<T>(harm: Harm, text: impl Into<String>) -> Judged<T> {
     Err(Failure { harm, text: text.into() })
+}
+
+/// The outcome of a refused import, after which nothing exists under the name of its database.
+pub fn refused(db: &Path) -> Judged<Outcome> {
+    match db.symlink_metadata() {
+        Ok(_) => fail(Harm::Wrong, "refused, and something exists under the final name"),
+        Err(_) => Ok(Outcome::Refused),
+    }
 }
 
 /// Waits for a run that must end by itself, with one of the documented exit codes.
@@ -96,16 +105,14 @@ impl Wanted {
         let mut reader = Command::new(std::env::current_exe().expect("a name"));
         reader.arg("--compare").arg(db).arg(&self.file).stdin(Stdio::null());
         let ended = ends(reader.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"), &[0])?;
-        let count = |name: &str| ended.json[name].as_u64().unwrap_or(0);
-        let told = || format!("{} of {}", ended.json, db.display());
-        match &ended.json {
-            Value::Object(found) if found.contains_key("closed") => fail(Harm::DoesNotOpen, told()),
-            Value::Object(found) if found.contains_key("unreadable") => fail(Harm::Lost, told()),
-            Value::Object(_) if count("missing") > 0 => fail(Harm::Lost, told()),
-            Value::Object(_) if count("different") + count("more") > 0 => fail(Harm::Wrong, told()),
-            Value::Object(_) => Ok(()),
-            _ => fail(Harm::DoesNotOpen, ended.stderr),
-        }
+        let has = |name: &str| ended.json.get(name).is_some_and(|found| *found != 0);
+        let harm = match () {
+            () if !ended.json.is_object() || has("closed") => Harm::DoesNotOpen,
+            () if has("unreadable") || has("missing") => Harm::Lost,
+            () if has("different") || has("more") => Harm::Wrong,
+            () => return Ok(()),
+        };
+        fail(harm, format!("{} of {}: {}", ended.json, db.display(), ended.stderr))
     }
 }
 
@@ -128,8 +135,7 @@ pub fn compare(db: &Path, file: &Path) -> Value {
         rest = fields;
     }
     match records(db) {
-        Err(Unread::Closed(error)) => json!({ "closed": error.to_string() }),
-        Err(Unread::Record(error)) => json!({ "unreadable": error.to_string() }),
+        Err((what, error)) => json!({ what: error.to_string() }),
         Ok(found) => {
             let (mut missing, mut different, mut more) = (0, 0, 0);
             for (family, records) in &must {
@@ -151,25 +157,20 @@ pub fn compare(db: &Path, file: &Path) -> Value {
     }
 }
 
-/// Why not all records could be read.
-enum Unread {
-    Closed(rust_rocksdb::Error),
-    Record(rust_rocksdb::Error),
-}
-
-/// All records, read with RocksDB itself; nothing is written beside them.
-fn records(db: &Path) -> Result<Families, Unread> {
+/// All records, read with RocksDB itself; nothing is written beside them. An error says what is `closed` or `unreadable`.
+fn records(db: &Path) -> Result<Families, (&'static str, rust_rocksdb::Error)> {
+    let closed = |error| ("closed", error);
     let logs = tempfile::tempdir().expect("a folder");
     let mut options = rust_rocksdb::Options::default();
     options.set_db_log_dir(logs.path());
-    let names = rust_rocksdb::DB::list_cf(&options, db).map_err(Unread::Closed)?;
-    let open = rust_rocksdb::DB::open_cf_for_read_only(&options, db, &names, false).map_err(Unread::Closed)?;
+    let names = rust_rocksdb::DB::list_cf(&options, db).map_err(closed)?;
+    let open = rust_rocksdb::DB::open_cf_for_read_only(&options, db, &names, false).map_err(closed)?;
     let mut found = Families::new();
     for name in names {
         let family = open.cf_handle(&name).expect("it was listed");
         let all = open.iterator_cf(family, rust_rocksdb::IteratorMode::Start);
         let pairs = all.map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())));
-        found.insert(name, pairs.collect::<Result<_, _>>().map_err(Unread::Record)?);
+        found.insert(name, pairs.collect::<Result<_, _>>().map_err(|error| ("unreadable", error))?);
     }
     Ok(found)
 }

@@ -27,13 +27,14 @@ mod sources;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::crash::Chance;
+use common::database::flip;
 use imports::World;
 use judge::*;
 
@@ -43,7 +44,6 @@ const AT_ONCE: u64 = 2;
 /// Receives the result of an attempt.
 type Tell<'a> = &'a (dyn Fn(&str, Judged<Outcome>) + 'a);
 
-/// One attempt among many.
 struct Context<'a> {
     index: u64,
     seed: u64,
@@ -65,6 +65,21 @@ impl Context<'_> {
         if self.deadline.is_some() { many } else { few }
     }
 
+    /// All of these files, or a few of them in the short form.
+    fn some(&self, mut files: Vec<PathBuf>, few: usize, chance: &mut Chance) -> Vec<PathBuf> {
+        while files.len() > self.few(usize::MAX, few) {
+            files.swap_remove(chance.below(files.len() as u64) as usize);
+        }
+        files
+    }
+
+    /// Flips a bit of this byte, and returns what was changed.
+    fn flip_bit(&self, file: &Path, byte: u64, chance: &mut Chance) -> String {
+        let mask = 1 << chance.below(8);
+        flip(file, byte as usize, mask);
+        format!("{} byte {byte} ^ {mask:#04x}", file.strip_prefix(self.dir).expect("below").display())
+    }
+
     fn uncovered(&self, source: &str, place: &str) {
         let mut places = self.board.uncovered.lock().expect("no panic");
         *places.entry(format!("{source}: {place}")).or_default() += 1;
@@ -81,7 +96,6 @@ const SOURCE_BETWEEN_RUNS: &str = "a source changed between two runs";
 const SOURCE_UNDER_A_RUN: &str = "a source changed during a run";
 const FINISHED: &str = "a byte of a finished database flipped";
 
-/// A class of attacks.
 struct Class {
     name: &'static str,
     run: Run,
@@ -116,14 +130,14 @@ fn classes() -> Vec<Class> {
     ]
 }
 
-/// Results by class of attack.
 #[derive(Default)]
 struct Board {
-    outcomes: Mutex<BTreeMap<(&'static str, Outcome), u64>>,
-    harms: Mutex<BTreeMap<(&'static str, Harm), u64>>,
+    /// By class and column.
+    counts: Mutex<BTreeMap<(&'static str, usize), u64>>,
     uncovered: Mutex<BTreeMap<String, u64>>,
 }
 
+/// Outcomes, then harms.
 const COLUMNS: [&str; 11] = [
     "refused",
     "resumed",
@@ -140,25 +154,20 @@ const COLUMNS: [&str; 11] = [
 
 impl Board {
     fn record(&self, class: &'static str, what: &str, judged: Judged<Outcome>) {
-        match judged {
-            Ok(outcome) => *self.outcomes.lock().expect("no panic").entry((class, outcome)).or_default() += 1,
-            Err(Failure { harm, text }) => {
+        let column = judged.map_or_else(
+            |Failure { harm, text }| {
                 let short: String = text.chars().take(900).collect();
                 eprintln!("FAILED: {harm:?}: {class}: {what}\n        {short}");
-                *self.harms.lock().expect("no panic").entry((class, harm)).or_default() += 1;
-            }
-        }
+                harm as usize
+            },
+            |outcome| outcome as usize,
+        );
+        *self.counts.lock().expect("no panic").entry((class, column)).or_default() += 1;
     }
 
     fn counts(&self, class: &'static str) -> [u64; COLUMNS.len()] {
-        use Harm::*;
-        use Outcome::*;
-        let (outcomes, harms) = (self.outcomes.lock().expect("no panic"), self.harms.lock().expect("no panic"));
-        let good = [Refused, Resumed, Unchanged, Found, Uncovered].map(|outcome| outcomes.get(&(class, outcome)));
-        let bad = [Lost, Wrong, Hung, Signal, DoesNotOpen, WrongReport].map(|harm| harms.get(&(class, harm)));
-        let mut counts = [0; COLUMNS.len()];
-        counts.iter_mut().zip(good.into_iter().chain(bad)).for_each(|(to, count)| *to = count.copied().unwrap_or(0));
-        counts
+        let counts = self.counts.lock().expect("no panic");
+        std::array::from_fn(|column| counts.get(&(class, column)).copied().unwrap_or(0))
     }
 
     fn table(&self, classes: &[&'static str]) -> String {
@@ -192,7 +201,7 @@ fn attack(class: &Class, world: &World, seed: u64, long: Option<Duration>, board
         (None, Some(_)) => class.all.unwrap_or(u64::MAX),
     };
     let attempt = |index: u64| {
-        let kept = tempfile::tempdir_in(world.dir.path()).expect("a folder");
+        let kept = tempfile::tempdir_in(world.place.path("")).expect("a folder");
         let dir = kept.path().join("attempt");
         std::fs::create_dir(&dir).expect("a folder");
         let context = Context { index, seed, dir: &dir, kept: kept.path(), deadline, board };
@@ -240,14 +249,9 @@ fn main() -> ExitCode {
     if chosen.is_empty() || common::fault::library().is_none() {
         return ExitCode::SUCCESS;
     }
-    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_millis() as u64 % 1_000_000;
-    let seed = number("BEDLOAD_TEST_SEED").unwrap_or_else(now);
-    eprintln!("BEDLOAD_TEST_SEED={seed} makes these attacks again");
+    let seed = Chance::seed();
 
-    let shared = Path::new("/dev/shm");
-    let is_roomy = rustix::fs::statvfs(shared).is_ok_and(|stat| stat.f_bavail * stat.f_frsize > 1 << 30);
-    let dir = if is_roomy { tempfile::tempdir_in(shared) } else { tempfile::tempdir() };
-    let world = World::new(dir.expect("a folder"));
+    let world = World::new();
     let board = Board::default();
     let weights: u32 = chosen.iter().map(|class| class.weight).sum();
     for class in &chosen {
@@ -275,7 +279,7 @@ fn main() -> ExitCode {
         eprintln!("FAILED: docs/reliability.md lacks {:?}", missing.iter().map(|class| class.name).collect::<Vec<_>>());
         return ExitCode::FAILURE;
     }
-    let harmed = !board.harms.lock().expect("no panic").is_empty();
+    let harmed = board.counts.lock().expect("no panic").keys().any(|(_, column)| *column >= Harm::Lost as usize);
     if harmed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

@@ -1,12 +1,10 @@
 //! Bytes that change in the work folder: between two runs, and while one runs.
 
-use crate::common::database::flip;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::Signal;
 
-use super::common::crash::Chance;
-use super::common::crash::copy;
+use super::common::crash::{Chance, copy, send, stops};
 use super::imports::{Attempt, Fault, World, files};
 use super::judge::*;
 use super::{Context, Tell};
@@ -35,15 +33,14 @@ fn files_of_work(partial: &Path) -> Vec<PathBuf> {
 /// Dies somewhere, then a byte of each file of the work changes, one file after the other.
 pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     let attempt = Attempt::new(world.plan(at.index), at.dir);
-    let points = attempt.plan.kind.points;
     let (case, stage) = if chance.below(2) == 0 {
-        let point = points[chance.below(points.len() as u64) as usize];
+        let point = attempt.any_point(chance);
         (attempt.case.dying_at(point), point.to_owned())
     } else {
         let number = attempt.any_change(chance);
         (attempt.with(Fault::Die, number, 0), format!("call {number}"))
     };
-    let what = format!("{}, {:?}: killed at {stage}", attempt.plan.kind.name, attempt.plan.key);
+    let what = format!("{}: killed at {stage}", attempt.name());
     match ends(case.start(), &[137, 0]) {
         Err(failure) => return tell(&what, Err(failure)),
         // A point that this run does not pass.
@@ -52,18 +49,12 @@ pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell
     }
     let kept = at.kept.join("kept");
     copy(at.dir, &kept);
-    let mut all = files_of_work(&attempt.case.partial());
-    while all.len() > at.few(usize::MAX, 6) {
-        all.swap_remove(chance.below(all.len() as u64) as usize);
-    }
-    for file in all {
+    for file in at.some(files_of_work(&attempt.case.partial()), 6, chance) {
         if !at.has_time() {
             break;
         }
-        let (byte, mask) = (place(&file, chance), 1 << chance.below(8));
-        let name = file.strip_prefix(at.dir).expect("below").display().to_string();
-        flip(&file, byte as usize, mask.max(1));
-        let what = format!("{what}, then {name} byte {byte} ^ {mask:#04x}");
+        let byte = place(&file, chance);
+        let what = format!("{what}, then {}", at.flip_bit(&file, byte, chance));
         tell(&what, attempt.finishes_or_refuses());
         std::fs::remove_dir_all(at.dir).expect("removed");
         copy(&kept, at.dir);
@@ -71,37 +62,24 @@ pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell
     let _ = std::fs::remove_dir_all(kept);
 }
 
-/// True if a run stops and did not end earlier.
-pub fn stops(child: &std::process::Child) -> bool {
-    let pid = Pid::from_child(child);
-    let what = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    let status = waitid(WaitId::Pid(pid), what);
-    status.is_ok_and(|status| status.is_some_and(|status| status.stopped()))
-}
-
-pub fn continue_run(child: &std::process::Child) {
-    kill_process(Pid::from_child(child), Signal::CONT).expect("it lives");
-}
-
 /// Stops a run somewhere, changes a byte of one file of the work, and continues the run.
 pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     let attempt = Attempt::new(world.plan(at.index), at.dir);
     let number = attempt.any_change(chance);
-    let child = attempt.with(Fault::CancellationToken, number, 0).start();
+    let child = attempt.with(Fault::Stop, number, 0).start();
     let stopped = stops(&child);
     let all = if stopped { files_of_work(&attempt.case.partial()) } else { Vec::new() };
-    let mut what = format!("{}, {:?}: stopped at call {number}", attempt.plan.kind.name, attempt.plan.key);
+    let mut what = format!("{}: stopped at call {number}", attempt.name());
     let mut of_rocksdb = false;
     if !all.is_empty() {
         let file = &all[chance.below(all.len() as u64) as usize];
-        let (byte, mask) = (place(file, chance), 1 << chance.below(8));
-        let name = file.strip_prefix(at.dir).expect("below").display().to_string();
-        of_rocksdb = name.ends_with(".sst") || name.contains("partial/db/");
-        flip(file, byte as usize, mask.max(1));
-        what = format!("{what}, {name} byte {byte} ^ {mask:#04x}");
+        let byte = place(file, chance);
+        let flipped = at.flip_bit(file, byte, chance);
+        of_rocksdb = flipped.contains(".sst ") || flipped.contains("partial/db/");
+        what = format!("{what}, {flipped}");
     }
     if stopped {
-        continue_run(&child);
+        send(&child, Signal::CONT);
     }
     let judge = || {
         let ended = ends(child, &[0, 1, 4])?;

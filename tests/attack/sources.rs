@@ -2,15 +2,19 @@
 //! sources, never a mix.
 
 use crate::common::database::flip;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rustix::process::Signal;
+
 use super::common::car::{block, noise, rooted};
-use super::common::crash::{Case, Chance, From, Snapshot};
-use super::common::model::{Key, Model};
-use super::imports::{Attempt, Fault, Plan, World, of_car};
+use super::common::crash::{Case, Chance, From, send, stops};
+use super::common::log::raw;
+use super::common::model::Key;
+use super::imports::{Attempt, Fault, Plan, World, of_car, snapshot_of};
 use super::judge::*;
-use super::partial::{continue_run, stops};
 use super::{Context, Tell, logs};
 
 /// Bytes at both ends by which a file is known again.
@@ -40,13 +44,10 @@ impl Twins {
             None => {
                 // Another chain from some block on has other links to its very end: only its head is equal.
                 let make = |seed| logs::steem(300, 900, seed);
-                let ((one, one_families), (other, other_families)) = (make(1), make(2));
-                let bytes = [&one, &other].map(|blocks| super::common::log::raw(blocks));
-                let [mut families, mut others] = [one_families, other_families];
+                let [(one, mut families), (other, mut others)] = [make(1), make(2)];
                 families.remove("transactions");
                 others.remove("transactions");
-                let [one_bytes, other_bytes] = bytes;
-                (one_bytes, other_bytes, [families, others], one.len() as u64)
+                (raw(&one), raw(&other), [families, others], one.len() as u64)
             }
         };
         assert!(one.len() == other.len() && one.len() > 3 * ENDS, "{} and {}", one.len(), other.len());
@@ -60,7 +61,6 @@ impl Twins {
     }
 }
 
-/// The change of the file.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     /// Its bytes are written over where it lies.
@@ -75,16 +75,10 @@ enum Change {
 const CHANGES: [Change; 5] = [Change::InPlace, Change::Replaced, Change::Cut, Change::Damaged, Change::Gone];
 
 fn change(file: &Path, change: Change, twins: &Twins, modified: SystemTime, chance: &mut Chance) {
-    let with_time = |path: &Path| {
-        let file = std::fs::File::options().write(true).open(path).expect("opened");
-        file.set_modified(modified).expect("a time");
-    };
+    let open = |path: &Path| File::options().write(true).open(path).expect("opened");
+    let with_time = |path: &Path| open(path).set_modified(modified).expect("a time");
     match change {
-        Change::InPlace => {
-            use std::os::unix::fs::FileExt;
-            let opened = std::fs::File::options().write(true).open(file).expect("opened");
-            opened.write_all_at(&twins.other, 0).expect("written");
-        }
+        Change::InPlace => open(file).write_all_at(&twins.other, 0).expect("written"),
         Change::Replaced => {
             let new: PathBuf = file.with_extension("new");
             std::fs::write(&new, &twins.other).expect("written");
@@ -93,7 +87,7 @@ fn change(file: &Path, change: Change, twins: &Twins, modified: SystemTime, chan
         }
         Change::Cut => {
             let len = ENDS as u64 + chance.below((twins.one.len() - ENDS) as u64);
-            std::fs::File::options().write(true).open(file).expect("opened").set_len(len).expect("cut");
+            open(file).set_len(len).expect("cut");
         }
         Change::Damaged => {
             let at = ENDS as u64 + chance.below((twins.one.len() - 2 * ENDS) as u64);
@@ -115,22 +109,15 @@ fn attempt(world: &World, at: &Context) -> (Attempt, &'static Twins, PathBuf) {
     let file = at.dir.join("source");
     std::fs::write(&file, &twins.one).expect("room");
     let old = SystemTime::now() - std::time::Duration::from_secs(3600);
-    std::fs::File::options().write(true).open(&file).expect("opened").set_modified(old).expect("a time");
-    let model = Model { records: Default::default(), read: twins.read, payload: 0 };
-    let mut snapshot = Snapshot::new("unused", Vec::new(), &model);
-    snapshot.file.clone_from(&file);
-    // A few hundred bytes for each attempt.
-    attempt.case = Case { snapshot: Box::leak(Box::new(snapshot)), from: From::File, ..attempt.case };
+    File::options().write(true).open(&file).expect("opened").set_modified(old).expect("a time");
+    attempt.case = Case { snapshot: snapshot_of(file.clone(), twins.read), from: From::File, ..attempt.case };
     (attempt, twins, file)
 }
 
 /// The end of a run whose source was changed, or of a run after that.
 fn judge(attempt: &Attempt, twins: &Twins, ended: &super::common::crash::Ended) -> Judged<Outcome> {
     if ended.code != Some(0) {
-        return match attempt.case.db.symlink_metadata() {
-            Ok(_) => fail(Harm::Wrong, "refused, and something stands under the final name"),
-            Err(_) => Ok(Outcome::Refused),
-        };
+        return refused(&attempt.case.db);
     }
     let one = twins.wanted[0].check_database(&attempt.case.db);
     if one.is_ok() || twins.wanted[1].check_database(&attempt.case.db).is_ok() {
@@ -142,10 +129,9 @@ fn judge(attempt: &Attempt, twins: &Twins, ended: &super::common::crash::Ended) 
 
 pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     let (attempt, twins, file) = attempt(world, at);
-    let points = attempt.plan.kind.points;
-    let point = points[chance.below(points.len() as u64) as usize];
+    let point = attempt.any_point(chance);
     let how = CHANGES[chance.below(5) as usize];
-    let what = format!("{}, {:?}: killed at {point}, then {how:?}", attempt.plan.kind.name, attempt.plan.key);
+    let what = format!("{}: killed at {point}, then {how:?}", attempt.name());
     let mut run = || {
         if ends(attempt.case.dying_at(point).start(), &[137, 0])?.code == Some(0) {
             return Ok(None);
@@ -155,10 +141,8 @@ pub fn between_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tell
         let ended = ends(attempt.case.start(), &[0, 1, 3, 4])?;
         judge(&attempt, twins, &ended).map(Some)
     };
-    match run() {
-        Ok(None) => {}
-        Ok(Some(outcome)) => tell(&what, Ok(outcome)),
-        Err(failure) => tell(&what, Err(failure)),
+    if let Some(judged) = run().transpose() {
+        tell(&what, judged);
     }
 }
 
@@ -166,13 +150,13 @@ pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tel
     let (attempt, twins, file) = attempt(world, at);
     let number = attempt.any_change(chance) * 2 / 3 + 1;
     let how = CHANGES[chance.below(5) as usize];
-    let child = attempt.with(Fault::CancellationToken, number, 0).start();
+    let child = attempt.with(Fault::Stop, number, 0).start();
     if stops(&child) {
         let modified = file.metadata().and_then(|metadata| metadata.modified()).expect("a time");
         change(&file, how, twins, modified, chance);
-        continue_run(&child);
+        send(&child, Signal::CONT);
     }
-    let what = format!("{}, {:?}: stopped at call {number}, {how:?}", attempt.plan.kind.name, attempt.plan.key);
+    let what = format!("{}: stopped at call {number}, {how:?}", attempt.name());
     let run = || {
         let ended = ends(child, &[0, 1, 3, 4])?;
         let outcome = judge(&attempt, twins, &ended)?;

@@ -1,18 +1,31 @@
-//! `bundle` and `seed` are killed: never a description that names what is not there, never a half-made database, and the
-//! same command finishes.
+//! `bundle` and `seed` are killed: never a description that names missing files, never a half-made database, and the same
+//! command finishes. `BEDLOAD_LONG_TESTS=1` kills at random moments as well.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::common::bundle::*;
-use crate::common::car::{Block, block, noise, rooted};
-use crate::common::crash::{Chance, Snapshot, plain, rounds};
-use crate::common::database::open;
+use crate::common::car::{block, noise, rooted};
+use crate::common::crash::{Chance, Ended, Snapshot, list, plain, rounds, small};
+use crate::common::database::{flip, open};
 use crate::common::model::{Key, Model, records};
-use crate::common::run::Place;
+use crate::common::run::{Place, bedload};
 use crate::common::store::Store;
 
+fn remove(path: &Path) {
+    std::fs::remove_dir_all(path).expect("a database");
+}
+
+/// The seeded database holds exactly the blocks of `snapshot`; then it goes.
+#[track_caller]
+fn seeds(run: Run, y: &Path, snapshot: &Snapshot) -> Ended {
+    let ended = run.holds(snapshot);
+    remove(y);
+    ended
+}
+
 #[test]
-fn a_bundle_that_dies_names_only_what_is_there() {
+fn killed_bundle_names_only_existing_files() {
     let place = Place::new();
     let db = imported(&place, plain());
     for point in ["bundle-file", "bundle-file:3", "bundle-files", "bundle-described", "bundled"] {
@@ -26,126 +39,96 @@ fn a_bundle_that_dies_names_only_what_is_there() {
             assert_eq!(done.number("/uploaded_files"), done.number("/files") - 3, "it began again");
         }
         let y = place.path("y");
-        seed(&to, &y).succeeds();
-        holds(&y, plain());
-        std::fs::remove_dir_all(&y).expect("a database");
+        seeds(seed(&to, &y), &y, plain());
     }
 }
 
 #[test]
-fn a_seed_that_dies_leaves_no_database_and_goes_on() {
-    let place = Place::new();
-    let to = published(&place, plain());
+fn killed_seed_resumes() {
+    let (_place, to, y) = bundled(plain());
     let store = Store::of(&to);
     let total: u64 = files(&to).iter().map(|file| file.metadata().expect("there").len()).sum();
-    let y = place.path("y");
+    let early = ["start", "fetch", "fetched", "fetched:4", "all-checked"];
+    let late = ["all-fetched", "ingesting", "ingest", "ingested", "recorded", "complete", "renamed"];
     for from in [to.display().to_string(), store.url("")] {
-        for point in [
-            "start",
-            "fetch",
-            "fetched",
-            "fetched:4",
-            "all-fetched",
-            "all-checked",
-            "ingesting",
-            "ingest",
-            "ingested",
-            "recorded",
-            "complete",
-            "renamed",
-        ] {
+        for point in early.into_iter().chain(late) {
             seed(&from, &y).dies_at(point);
             assert_eq!(y.exists(), point == "renamed", "{point}");
             store.served();
-            let done = seed(&from, &y).succeeds();
+            let done = seeds(seed(&from, &y), &y, plain());
             let served = store.served();
             assert_eq!(done.text("/digest"), plain().digest, "{point}");
-            holds(&y, plain());
-            if ["all-fetched", "ingesting", "ingest", "ingested", "recorded", "complete", "renamed"].contains(&point) {
+            if late.contains(&point) {
                 assert!(served < 100_000, "{point}: {served} bytes came again");
             } else if point == "fetched:4" {
                 assert!(served < total, "{point}: all {served} bytes came again");
             }
-            std::fs::remove_dir_all(&y).expect("a database");
         }
     }
 }
 
 #[test]
-fn an_unfinished_seed_goes_on_with_the_bundle_that_it_began_with() {
-    let place = Place::new();
-    let to = published(&place, plain());
-    let y = place.path("y");
+fn unfinished_seed_keeps_its_bundle() {
+    let (_place, to, y) = bundled(plain());
     seed(&to, &y).dies_at("fetched:2");
     let other = Place::new();
-    bundle(&imported(&other, crate::common::crash::small()), &to).succeeds();
+    bundle(&imported(&other, small()), &to).succeeds();
     seed(&to, &y).arg(&["--bundle", &latest(&to)]).refused(4, "holds an unfinished import of something else");
     // Whatever it was made for, an import does not take it over.
-    let import = crate::common::run::bedload()
-        .args(["import", plain().file.to_str().expect("text"), "--db", y.to_str().expect("text")])
-        .output()
-        .expect("it runs");
-    assert_eq!(import.status.code(), Some(4), "{}", String::from_utf8_lossy(&import.stderr));
-    assert!(String::from_utf8_lossy(&import.stderr).contains("the source was the bundle "));
-    seed(&to, &y).succeeds();
-    holds(&y, plain());
-    std::fs::remove_dir_all(&y).expect("a database");
+    let import = bedload().arg("import").arg(&plain().file).arg("--db").arg(&y).output().expect("it runs");
+    let said = String::from_utf8_lossy(&import.stderr);
+    assert_eq!((import.status.code(), said.contains("the source was the bundle ")), (Some(4), true), "{said}");
+    seeds(seed(&to, &y), &y, plain());
     seed(&to, &y).dies_at("fetched");
-    seed(&to, &y).arg(&["--restart"]).succeeds();
-    holds(&y, crate::common::crash::small());
+    seed(&to, &y).arg(&["--restart"]).holds(small());
 }
 
 #[test]
-fn a_fetched_file_that_was_touched_is_looked_at_again() {
-    let place = Place::new();
-    let to = published(&place, plain());
+fn touched_fetched_file_is_checked_again() {
+    let (_place, to, y) = bundled(plain());
     let store = Store::of(&to);
-    let y = place.path("y");
-    let spoil = |how: &dyn Fn(&mut Vec<u8>)| {
+    let begin = |change: &dyn Fn(&Path)| {
         seed(store.url(""), &y).dies_at("all-fetched");
-        let path = partial(&y).join("sst/000002.sst");
-        let mut bytes = std::fs::read(&path).expect("fetched");
-        how(&mut bytes);
-        std::fs::write(&path, bytes).expect("written");
+        change(&partial(&y).join("sst/000002.sst"));
         store.served();
+        seed(store.url(""), &y)
     };
-    spoil(&|bytes| bytes[5000] ^= 1);
-    let done = seed(store.url(""), &y).succeeds();
-    assert!(done.stderr.contains("is not what was fetched any more"), "{}", done.stderr);
+    let flipped = seeds(begin(&|path| drop(flip(path, 5000, 1))), &y, plain());
+    flipped.says(&["is not what was fetched any more"]);
     assert!(store.served() > 100_000);
-    holds(&y, plain());
-    std::fs::remove_dir_all(&y).expect("a database");
-    // Written again as it was.
-    spoil(&|_| ());
-    seed(store.url(""), &y).succeeds();
+    let again = |path: &Path| std::fs::write(path, std::fs::read(path).expect("fetched")).expect("written");
+    seeds(begin(&again), &y, plain());
     assert!(store.served() < 100_000);
-    holds(&y, plain());
-    std::fs::remove_dir_all(&y).expect("a database");
-    spoil(&|bytes| bytes.truncate(bytes.len() - 1));
-    seed(store.url(""), &y).refused(4, "lacks a whole");
-    seed(store.url(""), &y).arg(&["--restart"]).succeeds();
-    holds(&y, plain());
+    begin(&cut).refused(4, "lacks a whole");
+    seed(store.url(""), &y).arg(&["--restart"]).holds(plain());
+}
+
+fn cut(path: &Path) {
+    let file = std::fs::File::options().write(true).open(path).expect("a file");
+    file.set_len(file.metadata().expect("there").len() - 1).expect("cut");
+}
+
+/// Kills a run within so many milliseconds.
+fn killed(run: Run, within: u64, chance: &mut Chance) {
+    let mut child = run.spawn();
+    std::thread::sleep(Duration::from_millis(chance.below(within)));
+    let _ = child.kill();
+    child.wait().expect("it ends");
 }
 
 #[test]
-fn kills_at_any_moment_lose_nothing() {
+fn random_kills_lose_nothing() {
     let place = Place::in_memory();
     let db = imported(&place, plain());
     let mut chance = Chance::new();
     let (to, y) = (place.path("to"), place.path("y"));
-    let mut killed = |run: Run| {
-        let mut child = run.spawn();
-        std::thread::sleep(Duration::from_millis(chance.below(120)));
-        let _ = child.kill();
-        child.wait().expect("it ends");
-    };
-    for _ in 0..rounds(8, 100) {
+    for _ in 0..rounds(2, 100) {
         let _ = std::fs::remove_dir_all(&to);
-        killed(bundle(&db, &to));
+        killed(bundle(&db, &to), 120, &mut chance);
         names_only_what_is_there(&to);
         bundle(&db, &to).succeeds();
         names_only_what_is_there(&to);
-        killed(seed(&to, &y));
+        killed(seed(&to, &y), 120, &mut chance);
         if y.exists() {
             is_valid(&y);
         }
@@ -153,42 +136,39 @@ fn kills_at_any_moment_lose_nothing() {
             seed(&to, &y).succeeds();
         }
         holds(&y, plain());
-        std::fs::remove_dir_all(&y).expect("a database");
+        remove(&y);
+    }
+    let older = latest(&to);
+    let newer = publish_newer(&to);
+    let models = [plain(), &newer].map(|snapshot| Model::new(&snapshot.blocks, Key::Cid).records);
+    for _ in 0..rounds(2, 100) {
+        seed(&to, &y).arg(&["--bundle", &older]).succeeds();
+        let update = || seed(&to, &y).arg(&["--update"]);
+        killed(update(), 400, &mut chance);
+        is_valid(&y);
+        assert!(models.contains(&records(&y)), "it is neither the one nor the other");
+        seeds(update(), &y, &newer);
     }
 }
 
-/// The blocks of [`plain`] and one more.
-fn newer() -> Snapshot {
-    let more = block(&noise(900_000, 700));
-    let blocks: Vec<Block> = plain().blocks.iter().cloned().chain([more]).collect();
-    Snapshot::of_blocks("newer-bundle.car", rooted(&blocks), &blocks)
+/// Publishes a newer bundle: the blocks of [`plain`] and one more.
+fn publish_newer(to: &Path) -> Snapshot {
+    let blocks = [&plain().blocks[..], &[block(&noise(900_000, 700))]].concat();
+    let newer = Snapshot::of_blocks("newer-bundle.car", rooted(&blocks), &blocks);
+    bundle(&imported(&Place::in_memory(), &newer), to).succeeds();
+    newer
 }
 
 #[test]
-fn an_update_that_dies_leaves_one_database_or_the_other_and_goes_on() {
-    let place = Place::new();
-    let to = published(&place, plain());
-    let (older, newer, other) = (latest(&to), newer(), Place::new());
-    bundle(&imported(&other, &newer), &to).succeeds();
+fn killed_update_leaves_one_database() {
+    let (_place, to, y) = bundled(plain());
+    let older = latest(&to);
+    let newer = publish_newer(&to);
     let store = Store::of(&to);
-    let y = place.path("y");
+    let begin = ["start", "fetched:3", "all-fetched", "all-checked", "ingesting", "ingest", "ingested"];
+    let end = ["recorded", "complete", "exchanging", "set-aside", "exchanged", "renamed", "old-removed"];
     for from in [to.display().to_string(), store.url("")] {
-        for point in [
-            "start",
-            "fetched:3",
-            "all-fetched",
-            "all-checked",
-            "ingesting",
-            "ingest",
-            "ingested",
-            "recorded",
-            "complete",
-            "exchanging",
-            "set-aside",
-            "exchanged",
-            "renamed",
-            "old-removed",
-        ] {
+        for point in begin.into_iter().chain(end) {
             seed(&to, &y).arg(&["--bundle", &older]).succeeds();
             let update = || seed(&from, &y).arg(&["--update"]);
             update().dies_at(point);
@@ -196,19 +176,14 @@ fn an_update_that_dies_leaves_one_database_or_the_other_and_goes_on() {
             let now: &Snapshot = if is_new { &newer } else { plain() };
             is_valid(&y);
             assert!(records(&y) == Model::new(&now.blocks, Key::Cid).records, "{point}: another database");
-            let done = update().succeeds();
-            assert_eq!(done.text("/digest"), newer.digest, "{point}");
-            holds(&y, &newer);
-            std::fs::remove_dir_all(&y).expect("a database");
+            assert_eq!(seeds(update(), &y, &newer).text("/digest"), newer.digest, "{point}");
         }
     }
 }
 
 #[test]
-fn what_a_node_writes_between_two_runs_of_an_update_is_not_lost() {
-    let place = Place::new();
-    let to = published(&place, plain());
-    let y = place.path("y");
+fn unfinished_update_keeps_node_writes() {
+    let (_place, to, y) = bundled(plain());
     for point in ["fetched:3", "all-fetched", "ingested", "complete", "exchanging", "set-aside"] {
         seed(&to, &y).succeeds();
         let update = || seed(&to, &y).arg(&["--update"]);
@@ -216,68 +191,27 @@ fn what_a_node_writes_between_two_runs_of_an_update_is_not_lost() {
         open(&y).put(b"a key", b"a value").expect("written");
         update().refused(4, "a node has written to it");
         assert_eq!(open(&y).get(b"a key").expect("read").as_deref(), Some(&b"a value"[..]), "{point}");
-        seed(&to, &y).arg(&["--replace"]).succeeds();
-        holds(&y, plain());
-        std::fs::remove_dir_all(&y).expect("a database");
+        seeds(seed(&to, &y).arg(&["--replace"]), &y, plain());
     }
 }
 
 #[test]
-fn kills_of_an_update_at_any_moment_lose_nothing() {
-    let place = Place::in_memory();
-    let to = published(&place, plain());
-    let (older, newer, other) = (latest(&to), newer(), Place::in_memory());
-    bundle(&imported(&other, &newer), &to).succeeds();
-    let mut chance = Chance::new();
-    let y = place.path("y");
-    let models = [plain(), &newer].map(|snapshot| Model::new(&snapshot.blocks, Key::Cid).records);
-    for _ in 0..rounds(6, 100) {
-        seed(&to, &y).arg(&["--bundle", &older]).succeeds();
-        let update = || seed(&to, &y).arg(&["--update"]);
-        let mut child = update().spawn();
-        std::thread::sleep(Duration::from_millis(chance.below(400)));
-        let _ = child.kill();
-        child.wait().expect("it ends");
-        is_valid(&y);
-        assert!(models.contains(&records(&y)), "it is neither the one nor the other");
-        update().succeeds();
-        holds(&y, &newer);
-        std::fs::remove_dir_all(&y).expect("a database");
-    }
-}
-
-#[test]
-fn an_import_that_publishes_and_dies_names_only_what_is_there_and_goes_on() {
+fn killed_publishing_import_resumes() {
     let place = Place::new();
     let whole = content(&published(&place, plain()));
     let store = Store::new();
-    let points = [
-        "read-done",
-        "held",
-        "built",
-        "published",
-        "published:2",
-        "bundle-file",
-        "bundle-file:2",
-        "ingesting",
-        "ingested",
-        "recorded",
-        "bundle-files",
-        "bundle-described",
-        "bundled",
-        "complete",
-    ];
-    for (number, point) in points.iter().enumerate() {
+    let begin = ["read-done", "held", "built", "published", "published:2", "bundle-file", "bundle-file:2"];
+    let end = ["ingesting", "ingested", "recorded", "bundle-files", "bundle-described", "bundled", "complete"];
+    for (number, point) in begin.into_iter().chain(end).enumerate() {
         for keeps in [false, true] {
-            let work = place.path(&format!("work-{number}-{keeps}"));
-            std::fs::create_dir(&work).expect("a folder");
+            let work = folder(&place, &format!("work-{number}-{keeps}"));
             let (to, db) = (work.join("to"), work.join("db"));
             let run = || import_to(plain(), &to, keeps.then_some(&*db), &work);
             if run().env("BEDLOAD_ABORT_AT", point).run().code == Some(0) {
-                assert!(["read-done", "held"].contains(point), "{point} is not reached");
+                assert!(["read-done", "held"].contains(&point), "{point} is not reached");
             }
             names_only_what_is_there(&to);
-            assert!(!db.exists() || ["read-done", "held"].contains(point), "{point}: the database has its name");
+            assert!(!db.exists() || ["read-done", "held"].contains(&point), "{point}: the database has its name");
             if db.exists() {
                 continue;
             }
@@ -285,24 +219,17 @@ fn an_import_that_publishes_and_dies_names_only_what_is_there_and_goes_on() {
             assert_eq!(done.text("/bundle/id"), latest(&to), "{point}");
             assert_eq!(content(&to), whole, "{point}: the bundle of the database");
             assert_eq!(names_only_what_is_there(&to), 1, "{point}");
-            if *point == "published:2" {
+            if point == "published:2" {
                 assert!(done.number("/bundle/uploaded_files") + 2 <= done.number("/bundle/files"), "it began again");
             }
-            let mut left: Vec<_> =
-                work.read_dir().expect("listed").map(|entry| entry.expect("one").file_name()).collect();
-            left.retain(|name| name != "to" && (!keeps || name != "db"));
+            let mut left = list(&work);
+            left.retain(|path| *path != to && (!keeps || *path != db));
             assert!(left.is_empty(), "{point}: {left:?} is left");
-            if keeps {
-                holds(&db, plain());
-            } else {
-                seed(&to, &db).succeeds();
-                holds(&db, plain());
-            }
+            if keeps { holds(&db, plain()) } else { drop(seed(&to, &db).holds(plain())) }
         }
     }
     // Over a network: what was published is not sent again.
-    let work = place.path("work-store");
-    std::fs::create_dir(&work).expect("a folder");
+    let work = folder(&place, "work-store");
     let run = || import_to(plain(), "s3://bucket/mainnet", None, &work).at(&store.endpoint());
     run().dies_at("ingesting");
     let sent = store.objects().len();
@@ -310,27 +237,30 @@ fn an_import_that_publishes_and_dies_names_only_what_is_there_and_goes_on() {
     assert_eq!(done.number("/bundle/uploaded_files"), 0, "all {sent} were there");
 }
 
+fn folder(place: &Place, name: &str) -> PathBuf {
+    let dir = place.path(name);
+    std::fs::create_dir(&dir).expect("a folder");
+    dir
+}
+
 #[test]
-fn what_a_killed_import_has_published_is_looked_at_again() {
+fn published_files_are_checked_again() {
     let place = Place::new();
     let whole = content(&published(&place, plain()));
-    for (number, (point, cut)) in
-        [("published:3", false), ("published:3", true), ("ingested", false)].iter().enumerate()
+    for (number, (point, is_cut)) in
+        [("published:3", false), ("published:3", true), ("ingested", false)].into_iter().enumerate()
     {
-        let work = place.path(&format!("work-{number}"));
-        std::fs::create_dir(&work).expect("a folder");
+        let work = folder(&place, &format!("work-{number}"));
         let (to, db) = (work.join("to"), work.join("db"));
         let run = || import_to(plain(), &to, Some(&db), &work);
         run().dies_at(point);
-        let one = to.join("files").read_dir().expect("files").next().expect("a file").expect("listed").path();
-        let mut bytes = std::fs::read(&one).expect("a file");
-        if *cut {
-            bytes.pop();
+        let one = &list(&to.join("files"))[0];
+        if is_cut {
+            cut(one)
         } else {
-            bytes[1234] ^= 4;
+            drop(flip(one, 1234, 4))
         }
-        std::fs::write(&one, bytes).expect("written");
-        if *point == "ingested" {
+        if point == "ingested" {
             run().refused(4, "was published, but has been removed or changed since");
             assert!(!to.join("latest").exists() && !db.exists());
             run().arg(&["--restart"]).succeeds();

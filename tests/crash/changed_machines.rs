@@ -2,13 +2,10 @@
 
 use crate::common::car::{Block, block, noise, rooted};
 use crate::common::crash::*;
-use crate::common::run::Place;
 
 /// The import of `snapshot` with only these arguments.
-fn case(place: &Place, snapshot: &'static Snapshot, from: From, args: &[&str]) -> Case {
-    let mut case = Case::new(&place.path(""), snapshot, Way::Spill, from);
-    case.args = args.iter().map(Into::into).collect();
-    case
+fn case(snapshot: &'static Snapshot, from: From, args: &[&str]) -> Case {
+    with(&Case::of(snapshot, Way::Spill, from), args)
 }
 
 fn with(case: &Case, args: &[&str]) -> Case {
@@ -17,73 +14,62 @@ fn with(case: &Case, args: &[&str]) -> Case {
 
 #[test]
 fn resume_with_another_budget_finishes() {
-    let place = Place::in_memory();
     let small = ["--memory", "16MiB"];
     let large = ["--memory", "1GiB"];
     for from in [From::File, From::Pipe] {
         let points = ["start", "read:2", "read-done", "built"];
         for (point, first, second) in points.iter().flat_map(|point| [(point, small, large), (point, large, small)]) {
             let spill = [first[0], first[1], "--plan", "spill"];
-            let case = case(&place, plain(), from, &spill);
+            let case = case(plain(), from, &spill);
             case.dies_at(point);
             let partitions = case.journal().iter().find_map(|line| line["router"]["bits"].as_u64());
             let ended = with(&case, &second).finishes();
             if let Some(bits) = partitions {
                 assert_eq!(ended.number("/plan/sort/partitions/bits"), bits, "{point} {from:?} {first:?}: {ended:?}");
             }
-            case.again();
         }
     }
 }
 
 #[test]
 fn resume_with_other_cores_finishes() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
-    case.dies_at("read:2");
-    case.clone().through(&["taskset", "-c", "0"]).finishes();
-    case.again();
-    case.clone().through(&["taskset", "-c", "0"]).dies_at("read:2");
-    case.finishes();
-    case.again();
+    let many = Case::plain(Way::Spill);
+    let one = many.clone().through(&["taskset", "-c", "0"]);
+    for (first, second) in [(&many, &one), (&one, &many)] {
+        first.dies_at("read:2");
+        second.finishes();
+        first.again();
+    }
 }
 
 #[test]
 fn log_resumes_with_another_budget() {
-    let place = Place::in_memory();
     let small = ["--indexes", "ids,transactions", "--memory", "16MiB"];
     let large = ["--indexes", "ids,transactions", "--memory", "2GiB"];
     for (first, second) in [(small, large), (large, small)] {
         for point in ["range:2", "built"] {
-            let case = case(&place, log(), From::File, &first);
+            let case = case(log(), From::File, &first);
             case.dies_at(point);
             let bits = case.journal()[0]["identity"]["partition_bits"].as_u64();
             let ended = with(&case, &second).run();
             assert_eq!(ended.code, Some(0), "{point} {first:?}: {ended:?}");
             assert_eq!(ended.number("/plan/log/transactions/bits"), bits.unwrap_or_default(), "{ended:?}");
-            case.again();
         }
     }
 }
 
-/// A block that a budget of 64 MiB accepts and one of 16 MiB refuses, at the place `at` of many.
-fn with_large_block(name: &'static str, at: usize) -> &'static Snapshot {
-    let mut blocks: Vec<Block> = (0..3000).map(|i| block(&noise(i + 400_000, 1000))).collect();
-    blocks.insert(at, block(&noise(500_000, 10 << 20)));
-    Box::leak(Box::new(Snapshot::of_blocks(name, rooted(&blocks), &blocks)))
-}
-
 #[test]
-fn resume_names_the_memory_that_a_block_needs() {
-    let place = Place::in_memory();
-    let snapshot = with_large_block("large.car", 100);
+fn resume_names_the_required_memory() {
+    // A budget of 64 MiB accepts its large block, one of 16 MiB does not.
+    let mut blocks: Vec<Block> = (0..3000).map(|i| block(&noise(i + 400_000, 1000))).collect();
+    blocks.insert(100, block(&noise(500_000, 10 << 20)));
+    let snapshot = Snapshot::of_blocks("large.car", rooted(&blocks), &blocks).leaked();
     for plan in ["spill", "source"] {
         let first = ["--memory", "64MiB", "--plan", plan];
-        let case = case(&place, snapshot, From::File, &first);
+        let case = case(snapshot, From::File, &first);
         case.dies_at("read-done");
         let small = with(&case, &["--memory", "16MiB"]);
         small.is_refused(&["has a block of 10.0 MiB, too large for --memory 16.0MiB", "--memory 64.0MiB or more"]);
         case.finishes();
-        case.again();
     }
 }

@@ -1,39 +1,44 @@
-//! What lay on the disk between two runs, and was damaged, lost or cut, is noticed by the run that goes on.
+//! What lay on the disk between two runs, and was damaged, lost or cut, is noticed by the resumed run. `tests/attack`
+//! flips random bits of every file.
 
 use std::path::Path;
 
 use crate::common::crash::*;
 use crate::common::database::flip;
-use crate::common::run::Place;
+
+type Damage = (&'static str, fn(&Path));
+
+fn flip_middle(path: &Path) {
+    flip(path, path.metadata().expect("a file").len() as usize / 2, 4);
+}
+
+fn cut(path: &Path, len: usize) {
+    std::fs::File::options().write(true).open(path).and_then(|file| file.set_len(len as u64)).expect("cut");
+}
 
 #[test]
-fn a_damaged_journal_never_makes_a_wrong_database() {
-    let place = Place::in_memory();
-    let mut chance = Chance::new();
-    let mut went_on = 0;
-    for way in [Way::Spill, Way::Memory] {
-        let case = Case::new(&place.path(""), mixed(), way, From::File);
-        for round in 0..rounds(8, 60) {
-            let points: &[&str] =
-                if way == Way::Spill { &["read:2", "built:2", "ingested"] } else { &["built:2", "ingest", "complete"] };
-            case.dies_at(points[round % points.len()]);
-            let path = case.partial().join("journal");
-            let mut text = std::fs::read(&path).expect("a journal");
-            let at = chance.below(text.len() as u64) as usize;
-            match round % 3 {
-                0 => text.truncate(at),
-                1 => text[at] ^= 1 << chance.below(8),
-                _ => {
-                    let last = text[..text.len() - 1].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-                    text.truncate(last + (text.len() - last) / 2);
-                }
-            }
-            std::fs::write(&path, text).expect("written");
-            went_on += u32::from(case.finishes_or_says_why(&format!("{way:?}, round {round}, byte {at}")));
+fn damaged_journal_never_makes_a_wrong_database() {
+    let damages: [Damage; 3] = [
+        ("a cut in the middle", |path| cut(path, path.metadata().expect("a journal").len() as usize / 2)),
+        ("a flipped bit", flip_middle),
+        ("a cut in the last line", |path| {
+            let text = std::fs::read_to_string(path).expect("a journal");
+            cut(path, (text.trim_end().rfind('\n').map_or(0, |at| at + 1) + text.len()) / 2);
+        }),
+    ];
+    let mut resumed = 0;
+    let spill = ["read:2", "built:2", "ingested"].map(|point| (Way::Spill, point));
+    let memory = ["built:2", "ingest", "complete"].map(|point| (Way::Memory, point));
+    for (number, (way, point)) in spill.into_iter().chain(memory).enumerate() {
+        let case = Case::of(mixed(), way, From::File);
+        for (what, damage) in in_turn(&damages, number) {
+            case.dies_at(point);
+            damage(&case.partial().join("journal"));
+            resumed += u32::from(case.finishes_or_says_why(&format!("{way:?}, {point}: {what}")));
             case.again();
         }
     }
-    assert!(went_on > 0, "none went on by itself");
+    assert!(resumed > 0, "none resumed by itself");
 }
 
 /// A file in `dir` that the journal names.
@@ -50,84 +55,60 @@ pub fn named(case: &Case, dir: &str) -> String {
 }
 
 #[test]
-fn files_that_are_missing_or_cut_are_noticed() {
-    let place = Place::in_memory();
-    let spill = Case::new(&place.path(""), plain(), Way::Spill, From::File);
-    let source = Case::new(&place.path(""), plain(), Way::Source, From::File);
-    let memory = Case::new(&place.path(""), plain(), Way::Memory, From::File);
-    let cut = |path: &Path| {
-        let file = std::fs::File::options().write(true).open(path).expect("a file");
-        file.set_len(10).expect("cut");
-    };
-    for (case, point, dir) in [
-        (&spill, "read:3", "spill"),
-        (&spill, "read-done", "spill"),
-        (&source, "read:3", "spill"),
-        (&memory, "built", "sst"),
+fn damaged_files_of_the_work_are_noticed() {
+    let restart = "hint: --restart throws the rest away and starts over";
+    let damages: [Damage; 3] = [
+        ("removed", |path| std::fs::remove_file(path).expect("removed")),
+        ("cut", |path| cut(path, 10)),
+        ("flipped", flip_middle),
+    ];
+    for (way, point, dir) in [
+        (Way::Spill, "read:3", "spill"),
+        (Way::Spill, "read-done", "spill"),
+        (Way::Source, "read:3", "spill"),
+        (Way::Memory, "built", "sst"),
     ] {
-        for gone in [true, false] {
+        let case = Case::plain(way);
+        for (what, damage) in damages {
             case.dies_at(point);
-            let path = case.partial().join(dir).join(named(case, dir));
-            if gone {
-                std::fs::remove_file(&path).expect("removed")
-            } else {
-                cut(&path)
-            }
-            let ended = case.run();
-            assert_eq!(ended.code, Some(4), "{point}, {gone}: {ended:?}");
-            ended.says(&["the unfinished import lacks", path.file_name().expect("a name").to_str().expect("text")]);
-            ended.says(&["hint: --restart throws the rest away and starts over"]);
+            let name = named(&case, dir);
+            damage(&case.partial().join(dir).join(&name));
+            // RocksDB's own checksum finds a block of an SST first.
+            let damaged = if dir == "sst" { "Corruption" } else { "that were verified" };
+            let words = match what {
+                "flipped" => ["the unfinished import is damaged", damaged, "--restart"],
+                _ => ["the unfinished import lacks", &name, restart],
+            };
+            case.fails(4, &format!("{way:?}, {point}: {what}"), &words);
             case.clone().arg(&["--restart"]).finishes();
             case.again();
         }
     }
-    memory.dies_at("ingested");
-    std::fs::remove_dir_all(memory.partial().join("db")).expect("removed");
-    memory.is_refused(&["the unfinished import lacks", &format!("it has 0 of {}", plain().records)]);
-    memory.clone().arg(&["--restart"]).finishes();
-}
-
-fn flip_middle(path: &Path) {
-    flip(path, path.metadata().expect("a file").len() as usize / 2, 4);
-}
-
-#[test]
-fn a_flipped_bit_in_the_unfinished_work_is_noticed() {
-    let place = Place::in_memory();
-    let spill = Case::new(&place.path(""), plain(), Way::Spill, From::File);
-    let source = Case::new(&place.path(""), plain(), Way::Source, From::File);
-    let memory = Case::new(&place.path(""), plain(), Way::Memory, From::File);
-    for (case, point, dir) in [
-        (&spill, "read:3", "spill"),
-        (&spill, "read-done", "spill"),
-        (&source, "read:3", "spill"),
-        (&memory, "built", "sst"),
+    // Files that RocksDB has taken over are read back, too.
+    let case = Case::plain(Way::Memory);
+    let none = format!("it has 0 of {}", plain().records);
+    for (what, words) in [
+        ("removed", ["the unfinished import lacks", &none]),
+        ("flipped", ["the unfinished import is damaged", "Corruption"]),
     ] {
-        case.dies_at(point);
-        flip_middle(&case.partial().join(dir).join(named(case, dir)));
-        case.is_refused(&["the unfinished import is damaged", "that were verified"].map(|words| {
-            // RocksDB's own checksum finds a block of an SST first.
-            if dir == "sst" && words.starts_with("that") { "Corruption" } else { words }
-        }));
+        case.dies_at("ingested");
+        let db = case.partial().join("db");
+        if what == "removed" {
+            std::fs::remove_dir_all(db).expect("removed");
+        } else {
+            flip_middle(&crate::common::database::ssts(&db)[0]);
+        }
+        case.fails(4, what, &words);
         case.clone().arg(&["--restart"]).finishes();
         case.again();
     }
-    // Files that RocksDB has taken over are read back, too.
-    memory.dies_at("ingested");
-    let db = memory.partial().join("db");
-    let sst = list(&db).into_iter().find(|path| path.extension().is_some_and(|ending| ending == "sst"));
-    flip_middle(&sst.expect("an SST"));
-    memory.is_refused(&["the unfinished import is damaged", "Corruption"]);
-    memory.clone().arg(&["--restart"]).finishes();
 }
 
 #[test]
-fn a_partition_that_changes_while_the_import_runs_is_noticed() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File);
-    let ended = case.stopped_at("read-done", || flip_middle(&case.partial().join("spill").join(named(&case, "spill"))));
-    assert_eq!(ended.code, Some(4), "{ended:?}");
-    ended.says(&["the unfinished import is damaged: partition ", "that were verified", "--restart"]);
-    case.nothing_under_the_name("a flipped bit");
+fn partition_changed_during_import_is_noticed() {
+    let case = Case::plain(Way::Spill);
+    let flip = || flip_middle(&case.partial().join("spill").join(named(&case, "spill")));
+    let words = ["the unfinished import is damaged: partition ", "that were verified", "--restart"];
+    case.is_refused_after("read-done", "a flipped bit", &words, flip);
     case.clone().arg(&["--restart"]).finishes();
 }

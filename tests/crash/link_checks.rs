@@ -6,19 +6,16 @@ use std::sync::OnceLock;
 use crate::common::car::*;
 use crate::common::crash::*;
 use crate::common::model::Key;
-use crate::common::run::{Place, program};
 
 const BLOCKS: u64 = 6000;
 
 /// Each of so many blocks links to one that is not there; two such links are the same.
 const EVERY: u64 = 50;
 
-/// A link to `cid` in dag-cbor.
 fn link(cid: &[u8]) -> Vec<u8> {
     [&[0xd8, 42, 0x59][..], &(cid.len() as u16 + 1).to_be_bytes(), &[0], cid].concat()
 }
 
-/// A block of bytes and links.
 fn linking(seed: u64, links: &[Vec<u8>]) -> Block {
     let data = noise(seed, 300 + (seed % 900) as usize);
     let list = [&[0x80 | links.len() as u8][..], &links.iter().flat_map(|cid| link(cid)).collect::<Vec<u8>>()].concat();
@@ -56,6 +53,7 @@ fn linked() -> &'static Snapshot {
 
 const MISSING: u64 = BLOCKS / EVERY + 1;
 const WAYS: [Way; 3] = [Way::Memory, Way::Spill, Way::Memtables];
+const KEYS: [Key; 3] = [Key::Cid, Key::Multihash, Key::Digest];
 
 #[track_caller]
 fn counts(ended: &Ended, missing: u64) {
@@ -69,31 +67,27 @@ fn counts(ended: &Ended, missing: u64) {
 }
 
 #[test]
-fn every_loader_and_key_comes_to_the_same_count() {
-    let place = Place::in_memory();
+fn every_loader_counts_the_same_links() {
     for way in WAYS {
-        for key in [Key::Cid, Key::Multihash, Key::Digest] {
+        for key in KEYS {
             for from in [From::File, From::Pipe] {
-                let case = Case::new(&place.path(""), linked(), way, from).key(key);
+                let case = Case::of(linked(), way, from).key(key);
                 let ended = case.clone().arg(&["--links", "check"]).finishes();
                 counts(&ended, MISSING);
                 assert_eq!(ended.number("/missing_roots"), 0);
-                case.again();
             }
         }
     }
     // Missing links are no error of `roots`.
     for links in ["ignore", "roots"] {
-        let case = Case::new(&place.path(""), linked(), Way::Memory, From::File).arg(&["--links", links]);
+        let case = Case::of(linked(), Way::Memory, From::File).arg(&["--links", links]);
         let without = case.finishes();
         assert!(without.json.get("links").is_none(), "{without:?}");
-        case.again();
     }
 }
 
 #[test]
-fn a_run_that_goes_on_comes_to_the_same_count() {
-    let place = Place::in_memory();
+fn resumed_import_counts_the_same_links() {
     let points = |way: Way| match way {
         Way::Memory => ["start", "held", "built", "ingesting", "ingest", "ingested", "recorded"],
         Way::Spill => ["read", "read:2", "read-done", "built", "built:2", "ingested", "recorded"],
@@ -101,97 +95,68 @@ fn a_run_that_goes_on_comes_to_the_same_count() {
     };
     for (index, way) in WAYS.into_iter().enumerate() {
         for (number, point) in points(way).into_iter().enumerate() {
-            for (which, from) in [From::File, From::Pipe].into_iter().enumerate() {
-                let key = [Key::Cid, Key::Multihash, Key::Digest][(index + number) % 3];
-                // Half of them; all in the long run.
-                if rounds(0, 1) == 0 && (number + which) % 2 == 0 {
-                    continue;
-                }
-                let case = Case::new(&place.path(""), linked(), way, from).key(key).arg(&["--links", "check"]);
-                case.dies_at(point);
-                let ended = case.finishes();
+            for &from in in_turn(&[From::File, From::Pipe], number) {
+                let key = KEYS[(index + number) % 3];
+                let case = Case::of(linked(), way, from).key(key).arg(&["--links", "check"]);
+                let ended = case.resumes_from(point);
                 counts(&ended, MISSING);
                 // An import through memtables starts over.
                 let expected = point != "start" && point != "held" && way != Way::Memtables;
                 assert_eq!(ended.json["resumed"], expected, "{point}: {ended:?}");
-                case.again();
             }
         }
     }
 }
 
 #[test]
-fn links_to_what_the_database_held_before_lead_somewhere() {
-    let place = Place::in_memory();
+fn links_to_existing_blocks_are_not_missing() {
     let held: Vec<Block> = (0..BLOCKS).step_by(2 * EVERY as usize).map(absent).collect();
-    let old: &'static Snapshot = Box::leak(Box::new(Snapshot::of_blocks("held.car", rooted(&held), &held)));
+    let old = Snapshot::of_blocks("held.car", rooted(&held), &held);
     for way in WAYS {
-        let case = Case::new(&place.path(""), linked(), way, From::File).into_existing(old).arg(&["--links", "check"]);
+        let case = Case::of(linked(), way, From::File).into_existing(&old).arg(&["--links", "check"]);
         case.put_old();
         counts(&case.finishes(), MISSING - held.len() as u64);
     }
 }
 
 #[test]
-fn what_is_required_and_not_there_is_refused_and_nothing_is_published() {
-    let place = Place::in_memory();
+fn missing_required_links_are_refused() {
     let other = absent(1).0;
-    let lacking: &'static Snapshot = Box::leak(Box::new(Snapshot::of_blocks(
-        "rootless.car",
-        car(&[linked().blocks[0].0.clone(), other.clone(), identity(RAW, b"a root").0], &linked().blocks),
-        &linked().blocks,
-    )));
+    let roots = [linked().blocks[0].0.clone(), other.clone(), identity(RAW, b"a root").0];
+    let lacking = Snapshot::of_blocks("rootless.car", car(&roots, &linked().blocks), &linked().blocks).leaked();
     let name = cid::Cid::try_from(other).expect("a CID").to_string();
     for way in WAYS {
-        let case = Case::new(&place.path(""), lacking, way, From::File);
+        let case = Case::of(lacking, way, From::File);
         for (links, says) in [
             ("roots", format!("rootless.car: the blocks lack 1 of 3 roots: {name}\n")),
             ("require", format!("rootless.car: the blocks lack {MISSING} of the {} that they link to: bafy", "6,120")),
         ] {
-            let ended = case.clone().arg(&["--links", links]).run();
-            assert_eq!(ended.code, Some(3), "{links}: {ended:?}");
-            ended.says(&[&says]);
-            assert!(!case.db.exists() && !case.partial().exists(), "{links}: something is left");
+            case.clone().arg(&["--links", links]).fails(3, links, &[&says]);
+            assert!(!case.partial().exists(), "{links}: something is left");
         }
         let ended = case.finishes();
         assert_eq!((ended.number("/missing_roots"), ended.text("/first_missing_roots/0")), (1, &*name));
-        case.again();
     }
-    let check = ["--links", "check"];
-    let warned = program().arg("import").arg(&lacking.file).arg("--db").arg(place.path("warned")).args(check).output();
-    let warned = String::from_utf8(warned.expect("it runs").stderr).expect("text");
-    for says in
-        ["warning: the blocks lack 1 of 3 roots: ", "warning: the blocks lack 121 of the 6,120 that they link to: "]
-    {
-        assert!(warned.contains(says), "{warned}");
-    }
+    let roots = "warning: the blocks lack 1 of 3 roots: ";
+    let links = "warning: the blocks lack 121 of the 6,120 that they link to: ";
+    let checked = Case::of(lacking, Way::Memory, From::File).arg(&["--links", "check"]);
+    checked.finishes().says(&[roots, links]);
 }
 
 #[test]
-fn a_link_behind_an_identity_is_named_and_what_cannot_be_followed_is_refused() {
-    let place = Place::in_memory();
+fn hidden_or_malformed_links_are_refused() {
     let hidden = linking(0, &[identity(DAG_CBOR, &link(&absent(1).0)).0]);
     let name = cid::Cid::try_from(absent(1).0).expect("one").to_string();
-    let snapshot = |name: &str, block: &(Vec<u8>, Vec<u8>), root: &[u8]| {
-        place.file(name, &car(&[root.to_vec()], std::slice::from_ref(block)))
-    };
-    let run = |file: &std::path::Path| {
-        let db = place.path("refused");
-        let mut command = crate::common::run::bedload();
-        command.arg("import").arg(file).arg("--db").arg(&db).args(["--links", "require"]);
-        let output = command.output().expect("run");
-        assert!(!db.exists());
-        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
-    };
-    let (code, said) = run(&snapshot("hidden.car", &hidden, &hidden.0));
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains(&format!("lack 1 of the 1 that they link to: {name}")), "{said}");
     // An array of two that ends after its first item.
     let cut = blake(DAG_CBOR, &[0x82, 0x01]);
-    let (code, said) = run(&snapshot("cut.car", &cut, &cut.0));
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("1 block or link is not what their codec says"), "{said}");
-    let (code, said) = run(&snapshot("rootless.car", &linking(0, &[]), &absent(9).0));
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("the blocks lack 1 of 1 root"), "{said}");
+    let (hidden_root, cut_root) = (hidden.0.clone(), cut.0.clone());
+    for (file, block, root, words) in [
+        ("hidden.car", hidden, hidden_root, &*format!("lack 1 of the 1 that they link to: {name}")),
+        ("cut.car", cut, cut_root, "1 block or link is not what their codec says"),
+        ("rootless.car", linking(0, &[]), absent(9).0, "the blocks lack 1 of 1 root"),
+    ] {
+        let snapshot = Snapshot::of_blocks(file, car(&[root], std::slice::from_ref(&block)), &[block]).leaked();
+        let case = Case::of(snapshot, Way::Memory, From::File).arg(&["--links", "require"]);
+        case.fails(3, file, &[words]);
+    }
 }

@@ -1,15 +1,16 @@
 //! Signals that stop an import, and a second import into the same place.
 
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::common::crash::*;
-use crate::common::run::Place;
-use rustix::process::{Pid, Signal, kill_process};
+use crate::common::run::{BEDLOAD, Place, bedload, hermetic};
+use rustix::process::Signal;
 
 #[test]
-fn a_second_import_into_the_same_place_is_refused_while_the_first_lives() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Spill, From::Pipe);
+fn second_import_is_refused_during_the_first() {
+    let case = Case::of(plain(), Way::Spill, From::Pipe);
     let (mut first, stdin) = case.start_stalled(&plain().bytes[..3 << 20]);
     wait_for(|| case.partial().join("journal").exists());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -23,22 +24,8 @@ fn a_second_import_into_the_same_place_is_refused_while_the_first_lives() {
     case.finishes();
 }
 
-#[track_caller]
-fn wait_for(what: impl Fn() -> bool) {
-    let started = std::time::Instant::now();
-    while !what() {
-        assert!(started.elapsed() < Duration::from_secs(20), "it does not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn tell(child: &std::process::Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).expect("it lives");
-}
-
 #[test]
-fn the_first_signal_stops_within_two_seconds_and_the_same_command_goes_on() {
-    let place = Place::in_memory();
+fn first_signal_stops_an_import_that_resumes() {
     for (way, from, signal) in [
         (Way::Spill, From::Pipe, Signal::INT),
         (Way::Spill, From::File, Signal::TERM),
@@ -51,26 +38,21 @@ fn the_first_signal_stops_within_two_seconds_and_the_same_command_goes_on() {
         (Way::Batches, From::File, Signal::INT),
         (Way::Batches, From::Pipe, Signal::TERM),
     ] {
+        let what = format!("{way:?} {from:?}");
         let snapshot = if matches!(way, Way::Ranges | Way::Batches) { log() } else { plain() };
-        let case = Case::new(&place.path(""), snapshot, way, from);
+        let case = Case::of(snapshot, way, from);
         // A pipe that brings nothing more is the longest wait there is.
-        let (child, stdin) = match from {
-            From::Pipe => {
-                let (child, stdin) = case.start_stalled(&snapshot.bytes[..3 << 20]);
-                (child, Some(stdin))
-            }
-            From::File | From::Stdin => (case.start(), None),
-        };
+        let stalled = (from == From::Pipe).then(|| case.start_stalled(&snapshot.bytes[..3 << 20]));
+        let (child, stdin) = stalled.map_or_else(|| (case.start(), None), |(child, stdin)| (child, Some(stdin)));
         wait_for(|| case.partial().join("journal").exists() || case.db.exists());
-        tell(&child, signal);
+        send(&child, signal);
         let ended = ended(child);
         drop(stdin);
-        assert!(ended.took < Duration::from_millis(2500), "{way:?} {from:?}: {:?}", ended.took);
+        assert!(ended.took < Duration::from_millis(2500), "{what}: {:?}", ended.took);
         if ended.code == Some(0) && from == From::File {
-            // It was done before it heard.
+            // It was done before the signal.
             case.has_finished(&ended);
         } else {
-            assert_eq!(ended.code, Some(130), "{way:?} {from:?}: {ended:?}");
             let before = ["start", "routed", "hashed", "held", "opened"];
             let is_durable = !matches!(way, Way::Memtables | Way::Batches)
                 && case.journal().iter().any(|line| !before.iter().any(|name| line["entry"] == *name));
@@ -78,25 +60,23 @@ fn the_first_signal_stops_within_two_seconds_and_the_same_command_goes_on() {
                 true => "hint: run the same command again: it resumes ",
                 false => "hint: nothing is durable yet: the same command starts from the beginning\n",
             };
-            assert!(is_durable || way != Way::Spill || from != From::Pipe, "a checkpoint is missing");
-            ended.says(&["error: interrupted\n", hint]);
-            case.nothing_under_the_name("a signal");
+            assert!(is_durable || way != Way::Spill || from != From::Pipe, "{what}: a checkpoint is missing");
+            ended.failed(130, &what, &["error: interrupted\n", hint]);
+            case.nothing_under_the_name(&what);
             case.finishes();
         }
-        case.again();
     }
 }
 
 #[test]
-fn the_second_signal_ends_it_at_once() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Spill, From::Pipe);
+fn second_signal_ends_the_import_at_once() {
+    let case = Case::of(plain(), Way::Spill, From::Pipe);
     let (child, stdin) = case.start_stalled(&plain().bytes[..3 << 20]);
     wait_for(|| case.partial().join("journal").exists());
-    tell(&child, Signal::INT);
+    send(&child, Signal::INT);
     // Two signals at the same time are one.
     std::thread::sleep(Duration::from_millis(300));
-    tell(&child, Signal::INT);
+    send(&child, Signal::INT);
     let ended = ended(child);
     drop(stdin);
     assert_eq!(ended.code, Some(130), "{ended:?}");
@@ -104,71 +84,46 @@ fn the_second_signal_ends_it_at_once() {
     case.finishes();
 }
 
-#[test]
-fn a_killed_generate_leaves_no_file() {
-    let place = Place::in_memory();
-    let out = place.path("out.car");
-    let mut command = crate::common::run::bedload();
-    command.arg("generate").arg(&out).args(["--size", "2GiB", "--progress", "off"]);
-    let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("it starts");
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(child.try_wait().expect("a child").is_none(), "it has ended");
-    child.kill().expect("killed");
-    child.wait().expect("it ends");
-    assert_eq!(list(&place.path("")), [] as [std::path::PathBuf; 0], "a file is left");
-}
-
-/// Waits until a process handles a signal: it is up to its work then.
-fn wait_until_handled(child: &std::process::Child, signal: Signal) {
+/// Starts a command that takes long, and sends it a signal once it handles signals of this kind.
+fn signalled(mut command: Command, handled: Signal, signal: Signal) -> Child {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
     let status = format!("/proc/{}/status", child.id());
     wait_for(|| {
         let status = std::fs::read_to_string(&status).expect("it lives");
-        let handled = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a field");
-        let handled = u64::from_str_radix(handled.trim(), 16).expect("hex digits");
-        handled & 1 << (signal.as_raw() - 1) != 0
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a field");
+        let mask = u64::from_str_radix(mask.trim(), 16).expect("hex digits");
+        mask & 1 << (handled.as_raw() - 1) != 0
     });
-}
-
-/// Starts a command that takes long, sends it a signal once it works, and returns its code and what it said.
-fn stopped_by(mut command: std::process::Command, signal: Signal) -> (Option<i32>, String) {
-    use std::io::Read;
-    let mut child = command
-        .args(["--progress", "off"])
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    wait_until_handled(&child, signal);
     assert!(child.try_wait().expect("a child").is_none(), "it has ended");
-    tell(&child, signal);
-    let mut said = String::new();
-    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
-    (child.wait().expect("it ends").code(), said)
+    send(&child, signal);
+    child
 }
 
 #[test]
-fn every_signal_that_ends_a_program_stops_generate_and_leaves_nothing() {
+fn signalled_generate_leaves_no_file() {
     let place = Place::in_memory();
-    let out = place.path("out.car");
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
-        let mut command = crate::common::run::bedload();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::KILL] {
+        let is_kill = signal == Signal::KILL;
+        let mut command = bedload();
         // In memory: what a signal does not stop must end before the memory does.
-        command.arg("generate").arg(&out).args(["--size", "4GiB"]);
-        let (code, said) = stopped_by(command, signal);
-        let expected = "error: interrupted\nhint: no file was written under that name; run it again\n";
-        assert_eq!((code, said.contains(expected)), (Some(130), true), "{signal:?}: {said}");
-        assert_eq!(list(&place.path("")), [] as [std::path::PathBuf; 0], "{signal:?}: a file is left");
+        command.arg("generate").arg(place.path("out.car")).args(["--size", "4GiB", "--progress", "off"]);
+        let mut child = signalled(command, if is_kill { Signal::INT } else { signal }, signal);
+        let mut said = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+        let code = child.wait().expect("it ends").code();
+        if !is_kill {
+            let expected = "error: interrupted\nhint: no file was written under that name; run it again\n";
+            assert_eq!((code, said.contains(expected)), (Some(130), true), "{signal:?}: {said}");
+        }
+        assert!(list(&place.path("")).is_empty(), "{signal:?}: a file is left");
     }
 }
 
 #[test]
-fn a_hangup_does_not_end_what_nohup_has_started() {
-    let mut command = crate::common::run::hermetic("nohup");
-    command.arg(crate::common::run::BEDLOAD).args(["generate", "--size", "100GiB", "-"]);
-    let mut child =
-        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().expect("runs");
-    wait_until_handled(&child, Signal::INT);
-    tell(&child, Signal::HUP);
+fn hangup_does_not_end_nohup() {
+    let mut command = hermetic("nohup");
+    command.arg(BEDLOAD).args(["generate", "--size", "100GiB", "--progress", "off", "-"]);
+    let mut child = signalled(command, Signal::INT, Signal::HUP);
     std::thread::sleep(Duration::from_secs(1));
     let lives = child.try_wait().expect("a child").is_none();
     child.kill().expect("killed");

@@ -1,17 +1,14 @@
 //! The journal names only what is on the disk: seen from the system calls of the real binary.
 
 use std::collections::HashMap;
-use std::process::Stdio;
+use std::process::Command;
 
 use crate::common::crash::*;
-use crate::common::run::Place;
 
 /// One finished system call, by the places of its begin and end in the trace.
 struct Call {
     name: String,
-    /// The file it was about.
     path: String,
-    /// All of its text.
     text: String,
     begin: usize,
     end: usize,
@@ -43,7 +40,7 @@ fn calls(trace: &str) -> Vec<Call> {
 }
 
 impl Call {
-    /// Whether its path ends with `end`: RocksDB's own files have names like ours, in another folder.
+    /// True if its path ends with `end`: RocksDB's own files have names like ours, in another folder.
     fn is_of(&self, end: &str) -> bool {
         self.path.strip_suffix(end).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
     }
@@ -59,28 +56,14 @@ impl Call {
     }
 }
 
-/// Whether this machine lets one process trace another.
-fn can_trace() -> bool {
-    let works = crate::common::run::hermetic("strace")
-        .args(["-f", "-o", "/dev/null", "true"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !works {
-        crate::common::skipped("strace is missing or may not trace");
-    }
-    works
-}
-
 #[test]
-fn what_the_journal_names_is_synced_before_its_line_is_written() {
-    if !can_trace() {
-        return;
+fn journal_names_only_synced_data() {
+    if !succeeds(Command::new("strace").args(["-f", "-o", "/dev/null", "true"])) {
+        return crate::common::skipped("strace is missing or may not trace");
     }
-    let place = Place::in_memory();
-    let trace = place.path("trace");
-    let case = Case::new(&place.path(""), plain(), Way::Spill, From::File).through(&[
+    let case = Case::plain(Way::Spill);
+    let trace = case.path("trace");
+    let case = case.through(&[
         "strace",
         "-f",
         "-y",
@@ -116,7 +99,7 @@ fn what_the_journal_names_is_synced_before_its_line_is_written() {
                     .map(|call| call.end)
                     .max()
                     .expect("it was written");
-                assert!(written < line.begin, "{part} was written behind the line that names it");
+                assert!(written < line.begin, "{part} was written after the line that names it");
                 assert!(synced(&part, written, line.begin), "{part} was not synced before {entry}");
             }
             assert!(synced("spill", 0, line.begin), "the names of the partitions are not synced");

@@ -2,27 +2,19 @@
 //!
 //! Snapshots are four times as large as the budget, so a loader that holds on to them fails.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, block, cid, header, noise, section, varint};
-use crate::common::run::{BEDLOAD, Place, bedload, hermetic};
-use crate::{FIXED, MIB, Measured, is_long, measured};
+use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, blake, block, cid, header, noise, rooted, section};
+use crate::common::crash::{From, f3_metadata, is_long};
+use crate::common::run::{BEDLOAD, Place, hermetic};
+use crate::{FIXED, MIB, Measured, create, generate_steem, import, measured};
 use bedload::testing::generate::{self, Format, Profile, Spec};
 
 pub fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {
     let path = place.path(format.name());
-    let mut out = File::create(&path).expect("room for a file");
-    generate::write(&Spec::new(Profile::Mainnet, size).format(format), &mut out).expect("room");
+    generate::write(&Spec::new(Profile::Mainnet, size).format(format), &mut create(&path)).expect("room");
     path
-}
-
-/// The form in which a snapshot reaches the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    File,
-    Pipe,
 }
 
 fn spilled(measured: &Measured) -> bool {
@@ -31,14 +23,10 @@ fn spilled(measured: &Measured) -> bool {
 
 /// Imports `source` and expects that the budget of `mib` MiB was kept.
 #[track_caller]
-fn keeps(place: &Place, source: &Path, way: Way, mib: u64, threads: usize, args: &[&str]) -> Measured {
-    let mut command = bedload();
-    command.arg("import").arg(if way == Way::Pipe { Path::new("-") } else { source }).arg("--db").arg(place.path("db"));
-    command.args(["--memory", &format!("{mib}MiB"), "--threads", &threads.to_string()]).args(args);
-    let measured = measured(&mut command, (way == Way::Pipe).then_some(source));
-    let what = format!("{way:?} {source:?}, {threads} threads, {args:?}, {}", measured.report["plan"]);
+fn keeps(place: &Place, source: &Path, from: From, mib: u64, threads: usize, args: &[&str]) -> Measured {
+    let measured = import(place, source, from == From::Pipe, mib * MIB, &threads.to_string(), args);
+    let what = format!("{from:?} {source:?}, {threads} threads, {args:?}, {}", measured.report["plan"]);
     measured.stays_within(mib * MIB + FIXED, &what);
-    std::fs::remove_dir_all(place.path("db")).expect("a database");
     measured
 }
 
@@ -49,14 +37,14 @@ fn four_times(mib: u64) {
     for format in [Format::Car, Format::CarZst] {
         let source = snapshot(&place, 4 * mib * MIB, format);
         for threads in [1, 2, 8] {
-            for way in [Way::File, Way::Pipe] {
+            for from in [From::File, From::Pipe] {
                 // All combinations of the small ones; of the large ones each form once.
-                let is_once = (format == Format::Car) == (way == Way::File);
+                let is_once = (format == Format::Car) == (from == From::File);
                 let usual = if mib <= 64 { threads <= 2 } else { threads == 2 && is_once };
                 if !usual && !is_long() {
                     continue;
                 }
-                let measured = keeps(&place, &source, way, mib, threads, &[]);
+                let measured = keeps(&place, &source, from, mib, threads, &[]);
                 assert!(spilled(&measured), "it cannot fit");
                 let payload = measured.number("payload_bytes");
                 assert!(payload > 3 * mib * MIB, "only {payload} bytes were imported");
@@ -68,71 +56,38 @@ fn four_times(mib: u64) {
 
 /// A snapshot of version 2 (FRC-0108) with F3 data of 300 MiB, and few other blocks.
 fn with_f3_data(place: &Place) -> PathBuf {
-    use ipld_core::ipld::Ipld;
-    let piece = |number: u64| noise(number, 1 << 20);
-    let mut hash = blake2b_simd::Params::new().hash_length(32).to_state();
-    for number in 0..300 {
-        hash.update(&piece(number));
-    }
-    let f3 = cid(RAW, BLAKE2B_256, hash.finalize().as_bytes());
+    let f3 = blake(RAW, &(0..300).flat_map(|number| noise(number, 1 << 20)).collect::<Vec<u8>>());
     let rest: Vec<_> = (0..2000).map(|number| block(&noise(number, 1000))).collect();
-    let link = |cid: &[u8]| Ipld::Link(cid::Cid::try_from(cid).expect("a CID"));
-    let fields =
-        [("F3Data", link(&f3)), ("HeadTipsetKey", Ipld::List(vec![link(&rest[0].0)])), ("Version", Ipld::Integer(2))];
-    let map = Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
-    let metadata = block(&serde_ipld_dagcbor::to_vec(&map).expect("encoded"));
-    let path = place.path("v2.car");
-    let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
-    let mut put = |bytes: &[u8]| out.write_all(bytes).expect("room");
-    put(&header(std::slice::from_ref(&metadata.0)));
-    put(&section(&metadata));
-    put(&varint((300 << 20) + f3.len() as u64));
-    put(&f3);
-    (0..300).for_each(|number| put(&piece(number)));
-    rest.iter().for_each(|block| put(&section(block)));
-    out.flush().expect("room");
-    path
+    let blocks = [&[f3_metadata(&f3.0, &rest[0].0), f3], &rest[..]].concat();
+    place.file("v2.car", &rooted(&blocks))
 }
 
 #[test]
 fn long_f3_data_stay_within_the_budget() {
     let place = Place::new();
     let source = with_f3_data(&place);
-    for way in [Way::File, Way::Pipe] {
+    for from in [From::File, From::Pipe] {
         for plan in ["auto", "memory", "spill"] {
-            let measured = keeps(&place, &source, way, 64, 2, &["--plan", plan, "--f3", "skip"]);
+            let measured = keeps(&place, &source, from, 64, 2, &["--plan", plan, "--f3", "skip"]);
             assert_eq!(measured.report["f3"][0]["bytes"], 300 << 20, "{plan}");
         }
     }
 }
 
 #[test]
-fn imports_stay_within_64_mib() {
-    four_times(64);
-}
-
-#[test]
-fn imports_stay_within_256_mib() {
-    four_times(256);
-}
-
-#[test]
-fn imports_stay_within_1_gib() {
-    if is_long() {
-        four_times(1024);
-    } else {
-        crate::common::skipped("set BEDLOAD_LONG_TESTS=1 to import 4 GiB within 1 GiB");
-    }
+fn imports_stay_within_the_budget() {
+    let budgets: &[u64] = if is_long() { &[64, 256, 1024] } else { &[64, 256] };
+    budgets.iter().for_each(|mib| four_times(*mib));
 }
 
 #[test]
 fn fitting_snapshot_stays_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 112 * MIB, Format::Car);
-    assert!(!spilled(&keeps(&place, &source, Way::File, 144, 2, &[])), "it fits");
-    assert!(!spilled(&keeps(&place, &source, Way::File, 144, 1, &[])), "it fits");
+    assert!(!spilled(&keeps(&place, &source, From::File, 144, 2, &[])), "it fits");
+    assert!(!spilled(&keeps(&place, &source, From::File, 144, 1, &[])), "it fits");
     // The size of a pipe is not known; a budget that holds it all the same is used.
-    assert!(!spilled(&keeps(&place, &source, Way::Pipe, 288, 2, &[])), "it fits");
+    assert!(!spilled(&keeps(&place, &source, From::Pipe, 288, 2, &[])), "it fits");
 }
 
 #[test]
@@ -145,13 +100,12 @@ fn small_sources_stay_within_the_budget() {
         let format = if seed % 4 == 3 { Format::CarZst } else { Format::Car };
         let size = if seed % 2 == 0 { MIB } else { 64 << 10 };
         let path = dir.join(format!("{seed:03}.{}", format.name()));
-        let mut out = File::create(&path).expect("room for a file");
         let spec = Spec::new(Profile::Small, size).seed(seed).format(format);
-        generate::write(&spec, &mut out).expect("room");
+        generate::write(&spec, &mut create(&path)).expect("room");
     }
     for args in [&[][..], &["--plan", "memory"], &["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"]] {
         for mib in [64, 288] {
-            let measured = keeps(&place, &dir, Way::File, mib, 2, args);
+            let measured = keeps(&place, &dir, From::File, mib, 2, args);
             assert_eq!(measured.report["sources"].as_array().map(Vec::len), Some(400));
             assert!(measured.number("payload_bytes") > 180 * MIB);
         }
@@ -162,12 +116,12 @@ fn small_sources_stay_within_the_budget() {
 fn oversized_snapshot_stays_within_the_budget() {
     let place = Place::new();
     let source = snapshot(&place, 256 * MIB, Format::Car);
-    assert!(spilled(&keeps(&place, &source, Way::File, 64, 2, &["--plan", "memory"])), "it cannot fit");
-    let links = keeps(&place, &source, Way::File, 64, 2, &["--links", "check"]).report["links"].clone();
+    assert!(spilled(&keeps(&place, &source, From::File, 64, 2, &["--plan", "memory"])), "it cannot fit");
+    let links = keeps(&place, &source, From::File, 64, 2, &["--links", "check"]).report["links"].clone();
     assert!(links["linked"].as_u64() > Some(10_000) && links["missing"] == 0, "{links}");
     let args = ["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"];
     for threads in [2, 8] {
-        let measured = keeps(&place, &source, Way::File, 64, threads, &args);
+        let measured = keeps(&place, &source, From::File, 64, threads, &args);
         assert!(measured.number("payload_bytes") > 192 * MIB, "{}", measured.report["payload_bytes"]);
     }
 }
@@ -175,7 +129,7 @@ fn oversized_snapshot_stays_within_the_budget() {
 /// A CAR of blocks of so many bytes whose digests are made up.
 fn made_up(place: &Place, count: u64, codec: impl Fn(u64) -> u64, len: usize) -> PathBuf {
     let path = place.path("made-up");
-    let mut out = BufWriter::new(File::create(&path).expect("room for a file"));
+    let mut out = create(&path);
     out.write_all(&header(&[])).expect("room");
     for i in 0..count {
         let block = (cid(codec(i), BLAKE2B_256, &noise(i, 32)), noise(i, len));
@@ -190,7 +144,7 @@ fn half_piece_blocks_stay_within_the_budget() {
     let place = Place::new();
     // Half a piece of 512 KiB, and a little more.
     let source = made_up(&place, 4600, |_| DAG_CBOR, 264_000);
-    let measured = keeps(&place, &source, Way::Pipe, 2048, 2, &["--verify", "none"]);
+    let measured = keeps(&place, &source, From::Pipe, 2048, 2, &["--verify", "none"]);
     assert_eq!(measured.report["plan"]["sort"]["partitions"]["piece_bytes"], 512 << 10);
     assert_eq!(measured.report["blocks"]["written"], 4600);
 }
@@ -202,7 +156,7 @@ fn six_key_prefixes_stay_within_the_budget() {
     let (blocks, codecs) = (4 * mib * MIB / 1000, [0x55, 0x70, DAG_CBOR, 0x0129, 0x78, 0x90]);
     let path = made_up(&place, blocks, |i| codecs[(i % 6) as usize], 950);
     for threads in [2, 8] {
-        let measured = keeps(&place, &path, Way::File, mib, threads, &["--verify", "none"]);
+        let measured = keeps(&place, &path, From::File, mib, threads, &["--verify", "none"]);
         assert!(spilled(&measured), "it cannot fit");
         assert_eq!(measured.report["blocks"]["written"], blocks);
     }
@@ -211,22 +165,19 @@ fn six_key_prefixes_stay_within_the_budget() {
 #[test]
 fn memtable_log_import_stays_within_the_budget() {
     let place = Place::new();
-    let source = place.path("block_log");
-    let mut generate = bedload();
-    generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "256MiB", "--quiet"]);
-    assert!(generate.status().expect("it runs").success());
+    let source = generate_steem(&place, 256);
     let small = ["--set", "load.cf.write_buffer_size=4M", "--set", "load.cf.max_write_buffer_number=2"];
-    for (preset, way, threads) in
-        [("memtable", Way::File, 2), ("memtable", Way::Pipe, 8), ("rocksdb-defaults", Way::File, 8)]
+    for (preset, from, threads) in
+        [("memtable", From::File, 2), ("memtable", From::Pipe, 8), ("rocksdb-defaults", From::File, 8)]
     {
         let args = [&["--preset", preset, "--indexes", "ids,transactions"][..], &small].concat();
-        let measured = keeps(&place, &source, way, 64, threads, &args);
+        let measured = keeps(&place, &source, from, 64, threads, &args);
         assert_eq!(measured.report["plan"]["memtable"]["write_buffer_bytes"], 3 * 2 * 4 * MIB);
         assert!(measured.number("payload_bytes") > 250 * MIB);
     }
 }
 
-/// A control group of its own that allows so much memory; `None`, said loudly, where none can be made.
+/// A control group of its own that allows so much memory; `None` where none can be made.
 struct Group(PathBuf);
 
 impl Group {

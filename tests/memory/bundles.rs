@@ -1,32 +1,10 @@
 //! The memory of `bundle` and `seed` does not grow with the database.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
-
 use crate::budgets::snapshot;
-use crate::common::http::Http;
 use crate::common::run::{Place, bedload};
+use crate::common::store::Store;
 use crate::{FIXED, MIB, measured};
 use bedload::testing::generate::Format;
-
-/// A web server of a directory that holds none of its files in memory.
-fn serve(dir: PathBuf) -> Http {
-    Http::start(move |request, stream, _| {
-        let mut file = File::open(dir.join(request.name()))?;
-        let whole = file.metadata()?.len();
-        let (first, last) = request.range().unwrap_or((0, usize::MAX));
-        let (first, last) = (first as u64, (last as u64).min(whole.saturating_sub(1)));
-        let (len, name) = (last + 1 - first, request.name());
-        write!(
-            stream,
-            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {first}-{last}/{whole}\r\nETag: \"{name}\"\r\n\
-             Content-Length: {len}\r\nConnection: close\r\n\r\n"
-        )?;
-        file.seek(SeekFrom::Start(first))?;
-        std::io::copy(&mut file.take(len), stream).map(drop)
-    })
-}
 
 #[test]
 fn bundle_and_seed_stay_within_the_budget() {
@@ -44,8 +22,8 @@ fn bundle_and_seed_stay_within_the_budget() {
     assert!(bytes > 3 * budget * MIB, "only {bytes} bytes");
     // A bundle has no budget of its own: it holds a block cache and the indexes of some files.
     assert!(done.resident <= 2 * FIXED, "{} MiB", done.resident / MIB);
-    let (server, y) = (serve(to.clone()), place.path("y"));
-    for from in [to.display().to_string(), format!("http://{}/", server.address)] {
+    let (store, y) = (Store::of(&to), place.path("y"));
+    for from in [to.display().to_string(), store.url("")] {
         let args = ["--memory", &memory, "--threads", "2"];
         let done = measured(bedload().arg("seed").arg(&from).arg("--db").arg(&y).args(args), None);
         done.stays_within(budget * MIB + FIXED, &from);

@@ -9,13 +9,13 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, cid, header, noise, section, varint};
+use crate::common::crash::is_long;
 use crate::common::run::{Place, bedload};
-use crate::{FIXED, MIB, Measured, is_long, measured};
+use crate::{FIXED, MIB, Measured, create, generate_steem, import};
 
 /// An input, whose size follows from the budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Input {
-    /// Records of 4 bytes.
     Tiny,
     /// Twenty blocks of a share of the budget, given as its reciprocal.
     Large(f64),
@@ -35,7 +35,6 @@ enum Input {
     Identity(usize),
     /// Zeros, compressed.
     Bomb,
-    /// A block log of Steem.
     Log,
 }
 use Input::*;
@@ -48,7 +47,6 @@ enum Way {
     Gzip,
 }
 
-/// The expected result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ends {
     Well,
@@ -165,16 +163,11 @@ impl Input {
             return path;
         }
         if self == Log {
-            let size = format!("{}MiB", (4 * budget / MIB).min(512));
-            let args = ["--profile", "steem", "--size", &size, "--quiet"];
-            let done = bedload().arg("generate").arg(place.path("block_log")).args(args).status();
-            assert!(done.expect("it runs").success());
-            return place.path("block_log");
+            return generate_steem(place, (4 * budget / MIB).min(512));
         }
         let all = (4 * budget).min(768 * MIB);
         let share = |reciprocal: f64| (budget as f64 / reciprocal) as usize;
-        let out = File::create(&path).expect("a file");
-        let mut out = BufWriter::with_capacity(1 << 20, out);
+        let mut out = create(&path);
         let roots: Vec<_> =
             if let Roots(count) = self { (0..count as u64).map(|i| hash(i, false)).collect() } else { vec![] };
         let mut put = |bytes: &[u8]| out.write_all(bytes).expect("room");
@@ -192,9 +185,9 @@ impl Input {
         };
         match self {
             Tiny => blocks(all / 64, 4, &|i| hash(i, false)),
-            Large(reciprocal) => blocks(20.min(all / share(reciprocal) as u64), share(reciprocal), &|i| hash(i, false)),
-            LargeAlike(reciprocal) => {
-                blocks(20.min(all / share(reciprocal) as u64), share(reciprocal), &|i| hash(i, true))
+            Large(reciprocal) | LargeAlike(reciprocal) => {
+                let is_alike = matches!(self, LargeAlike(_));
+                blocks(20.min(all / share(reciprocal) as u64), share(reciprocal), &|i| hash(i, is_alike));
             }
             OneLarge(reciprocal) => {
                 blocks(all / 4000, 1000, &|i| hash(i, false));
@@ -253,24 +246,17 @@ fn packed(input: &Path, way: Way) -> Option<PathBuf> {
     Some(path)
 }
 
-fn import(place: &Place, row: &Row, source: &Path, budget: u64) -> Measured {
-    let db = place.path("db");
-    let mut command = bedload();
-    let is_pipe = row.way == Way::Pipe;
-    command.arg("import").arg(if is_pipe { Path::new("-") } else { source }).arg("--db").arg(&db);
-    command.args(["--memory", &budget.to_string(), "--threads", row.threads]).args(row.args);
+fn run(place: &Place, row: &Row, source: &Path, budget: u64) -> Measured {
+    let mut args = row.args.to_vec();
     if row.input != Log {
-        command.args(["--verify", "none"]);
+        args.extend(["--verify", "none"]);
     }
+    let buffer;
     if let Some((preset, buffers)) = row.preset {
-        let buffer = format!("load.cf.write_buffer_size={}", budget * 3 / 4 / buffers);
-        command.args(["--preset", preset, "--set", &buffer]);
+        buffer = format!("load.cf.write_buffer_size={}", budget * 3 / 4 / buffers);
+        args.extend(["--preset", preset, "--set", &buffer]);
     }
-    let run = measured(&mut command, is_pipe.then_some(source));
-    for left in [&db, &place.path("db.partial")] {
-        let _ = std::fs::remove_dir_all(left);
-    }
-    run
+    import(place, source, row.way == Way::Pipe, budget, row.threads, &args)
 }
 
 /// Checks one run, and returns what is wrong with it.
@@ -282,13 +268,13 @@ fn problem(row: &Row, run: &Measured, budget: u64, input: u64) -> Option<String>
     if used > budget + FIXED {
         return Some(format!("{} MiB are over the budget", used / MIB));
     }
-    match row.ends {
-        Well if !run.is_done => return Some(message),
-        Refused(text) if run.is_done || !message.contains(text) => {
-            return Some(format!("it is not refused: {message}"));
-        }
-        Either(text) if !run.is_done && !message.contains(text) => return Some(message),
-        Well | Refused(_) | Either(_) => {}
+    let is_expected = match row.ends {
+        Well => run.is_done,
+        Refused(text) => !run.is_done && message.contains(text),
+        Either(text) => run.is_done || message.contains(text),
+    };
+    if !is_expected {
+        return Some(format!("{:?} is expected: {message}", row.ends));
     }
     // A refusal names the budget that suffices, if one does.
     if !run.is_done && !message.contains("--memory") && !message.contains("CID") {
@@ -306,7 +292,6 @@ fn hostile_inputs_stay_within_the_budget() {
     let budgets: &[u64] = if long { &[64, 256, 1024] } else { &[64] };
     let only = std::env::var("BEDLOAD_HOSTILE_ROW").unwrap_or_default();
     let mut problems = Vec::new();
-    println!("{:>6} {:>6} {:>6} {:>7} {:>7}  input", "budget", "anon", "rss", "seconds", "cpu");
     for &mib in budgets {
         let budget = mib * MIB;
         let rows = || ROWS.iter().filter(|row| (long || row.short) && format!("{:?}", row.input).contains(&only));
@@ -319,15 +304,13 @@ fn hostile_inputs_stay_within_the_budget() {
             let size = if plain.is_dir() { 0 } else { plain.metadata().expect("the input").len() };
             for row in rows().filter(|row| row.input == input) {
                 let packed = packed(&plain, row.way);
-                let run = import(&place, row, packed.as_deref().unwrap_or(&plain), budget);
+                let run = run(&place, row, packed.as_deref().unwrap_or(&plain), budget);
                 let Row { way, threads, preset, args, .. } = row;
                 let what = format!("{input:?} {way:?}, {threads} threads, {preset:?} {args:?}");
-                let end = if run.is_done { "" } else { ": refused" };
-                let cpu = run.report["cpu_seconds"].as_f64().unwrap_or_default();
                 let (anonymous, resident) = (run.anonymous / MIB, run.resident / MIB);
                 println!(
-                    "{mib:>6} {anonymous:>6} {resident:>6} {:>7.1} {cpu:>7.1}  {what}{end}",
-                    run.time.as_secs_f64()
+                    "{mib} MiB, {what}: {anonymous} MiB anonymous, {resident} MiB resident, done: {}",
+                    run.is_done
                 );
                 problems
                     .extend(problem(row, &run, budget, size).map(|problem| format!("{mib} MiB, {what}: {problem}")));

@@ -9,10 +9,13 @@ mod budgets;
 mod bundles;
 mod hostile;
 
-use std::path::Path;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use common::run::{Place, bedload};
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
@@ -20,11 +23,18 @@ const MIB: u64 = 1 << 20;
 /// Memory beyond the budget: the program, RocksDB, the allocator's slack.
 const FIXED: u64 = 64 * MIB;
 
-fn is_long() -> bool {
-    common::crash::rounds(0, 1) == 1
+fn create(path: &Path) -> BufWriter<File> {
+    BufWriter::with_capacity(1 << 20, File::create(path).expect("room for a file"))
 }
 
-/// A run that has ended.
+fn generate_steem(place: &Place, mib: u64) -> PathBuf {
+    let (path, size) = (place.path("block_log"), format!("{mib}MiB"));
+    let mut command = bedload();
+    command.arg("generate").arg(&path).args(["--profile", "steem", "--size", &size, "--quiet"]);
+    assert!(command.status().expect("it runs").success());
+    path
+}
+
 struct Measured {
     is_done: bool,
     stderr: String,
@@ -32,7 +42,6 @@ struct Measured {
     /// Peaks of anonymous and of all resident memory, in bytes. The first is sampled, the second is the kernel's.
     anonymous: u64,
     resident: u64,
-    time: Duration,
 }
 
 impl Measured {
@@ -53,6 +62,18 @@ impl Measured {
     }
 }
 
+fn import(place: &Place, source: &Path, is_pipe: bool, budget: u64, threads: &str, args: &[&str]) -> Measured {
+    let db = place.path("db");
+    let mut command = bedload();
+    command.arg("import").arg(if is_pipe { Path::new("-") } else { source }).arg("--db").arg(&db);
+    command.args(["--memory", &budget.to_string(), "--threads", threads]).args(args);
+    let measured = measured(&mut command, is_pipe.then_some(source));
+    for left in [&db, &common::run::partial(&db)] {
+        let _ = std::fs::remove_dir_all(left);
+    }
+    measured
+}
+
 /// Runs a command that prints a report. A pipe brings it the content of `piped`.
 fn measured(command: &mut Command, piped: Option<&Path>) -> Measured {
     command.args(["--json", "--progress", "off"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -61,7 +82,6 @@ fn measured(command: &mut Command, piped: Option<&Path>) -> Measured {
         command.stdin(cat.stdout.take().expect("piped"));
         cat
     });
-    let begun = Instant::now();
     let child = command.spawn().expect("it runs");
     // Closes the end of the pipe that this process holds.
     command.stdin(Stdio::null());
@@ -78,11 +98,11 @@ fn measured(command: &mut Command, piped: Option<&Path>) -> Measured {
         (anonymous, resident) = (field("RssAnon:").max(anonymous), field("VmHWM:").max(resident));
         std::thread::sleep(Duration::from_millis(2));
     }
-    let (time, output) = (begun.elapsed(), waiter.join().expect("no panic"));
+    let output = waiter.join().expect("no panic");
     if let Some(mut cat) = feeder {
         cat.wait().expect("our child");
     }
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    Measured { is_done: output.status.success(), stderr, report, anonymous, resident, time }
+    Measured { is_done: output.status.success(), stderr, report, anonymous, resident }
 }
