@@ -133,6 +133,14 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// The line in its file; 0 if it has no file.
+    pub(crate) fn line(&self) -> usize {
+        match self {
+            Self::Preset { line, .. } | Self::OptionsFile { line, .. } | Self::UserConfig { line, .. } => *line,
+            Self::Environment { .. } | Self::CommandLine { .. } => 0,
+        }
+    }
+
     /// The precedence of the layer. A higher one overrides a lower one.
     pub(super) fn rank(&self) -> u8 {
         match self {

@@ -3,14 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::key::{Key, Origin, Scope, Stage};
-use super::machine::Machine;
-use super::parse::{self, Assignment, Document, Role};
-use super::problem::PresetProblem;
-use super::registry;
-use super::{DEFAULT, Preset};
 use derive_setters::Setters;
 
+use super::key::Origin;
+use super::machine::Machine;
+use super::parse::{self, Assignment, PresetDocument, Role};
+use super::{DEFAULT, Preset};
 use crate::error::Result;
 use crate::rocks::option_map::OptionMap;
 
@@ -43,7 +41,7 @@ pub struct Overrides {
 
 /// The place that names the preset.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Choice {
+pub(crate) enum PresetChoice {
     /// The caller, or `--preset`.
     CommandLine,
     Environment,
@@ -54,7 +52,7 @@ pub(crate) enum Choice {
     Default,
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for PresetChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CommandLine => f.write_str("command line"),
@@ -88,20 +86,20 @@ impl Overrides {
         self.choose(named, DEFAULT).map(|(preset, _)| preset)
     }
 
-    pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, Choice)> {
+    pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, PresetChoice)> {
         if let Some(word) = named {
-            return Ok((Preset::find(word)?, Choice::CommandLine));
+            return Ok((Preset::find(word)?, PresetChoice::CommandLine));
         }
         if let Some((_, word)) = self.environment.iter().find(|(name, _)| name == PRESET_VARIABLE) {
-            return Ok((Preset::find(word)?, Choice::Environment));
+            return Ok((Preset::find(word)?, PresetChoice::Environment));
         }
         match (self.read_user_config()?.and_then(|document| document.preset), &self.user_config) {
-            (Some(word), Some(config)) => Ok((Preset::find(&word)?, Choice::UserConfig(config.clone()))),
-            _ => Ok((Preset::builtin(default)?, Choice::Default)),
+            (Some(word), Some(config)) => Ok((Preset::find(&word)?, PresetChoice::UserConfig(config.clone()))),
+            _ => Ok((Preset::builtin(default)?, PresetChoice::Default)),
         }
     }
 
-    pub(super) fn read_user_config(&self) -> Result<Option<Document>> {
+    pub(super) fn read_user_config(&self) -> Result<Option<PresetDocument>> {
         let Some(path) = &self.user_config else { return Ok(None) };
         Ok(Some(parse::document(&parse::read(path)?, path, Role::UserConfig)?))
     }
@@ -112,26 +110,12 @@ impl Overrides {
         for (variable, value) in &self.environment {
             let Some(rest) = variable.strip_prefix(SET_PREFIX) else { continue };
             let origin = Origin::Environment { variable: variable.clone() };
-            let rest = rest.to_ascii_lowercase();
-            let mut parts = rest.splitn(3, '_');
-            let mut part = || parts.next().unwrap_or_default();
-            let (stage, scope, name) = (Stage::named(part()), Scope::named(part()), part());
-            let (Some(stage), Some(scope), false) = (stage, scope, name.is_empty()) else {
-                let reason =
-                    format!("the variable is {SET_PREFIX}STAGE_SCOPE_OPTION, e.g. {SET_PREFIX}LOAD_CF_NUM_LEVELS");
-                return Err(PresetProblem::Form { at: origin, reason }.into());
-            };
-            let known = scope
-                .group()
-                .and_then(|group| defaults.names(group).find(|known| known.eq_ignore_ascii_case(name)))
-                .or_else(|| registry::find(scope, name).map(|row| row.name));
-            let name = known.unwrap_or(name).to_owned();
-            assignments.push(Assignment {
-                key: Key { stage, scope, name },
-                value: value.clone(),
-                reason: None,
-                origin,
-            });
+            let mut key = parse::full_key(&rest.to_ascii_lowercase().replacen('_', ".", 2), false, &origin)?;
+            let mut of_rocksdb = key.scope.group().into_iter().flat_map(|group| defaults.names(group));
+            if let Some(known) = of_rocksdb.find(|known| known.eq_ignore_ascii_case(&key.name)) {
+                key.name = known.to_owned();
+            }
+            assignments.push(Assignment { key, value: value.clone(), reason: None, origin });
         }
         Ok(assignments)
     }

@@ -40,7 +40,7 @@ pub enum PresetProblem {
         value: String,
         reason: String,
     },
-    /// RocksDB does not take the value.
+    /// RocksDB rejects the value.
     #[error("{at}: RocksDB refuses `{key}` = `{value}`: {message}")]
     Refused {
         at: Origin,
@@ -63,14 +63,25 @@ pub enum PresetProblem {
     },
 }
 
+impl PresetProblem {
+    pub(super) fn form(at: &Origin, reason: impl Into<String>) -> Self {
+        Self::Form { at: at.clone(), reason: reason.into() }
+    }
+
+    pub(super) fn unknown(at: &Origin, what: &'static str, name: impl ToString, nearest: Option<String>) -> Self {
+        Self::Unknown { at: at.clone(), what, name: name.to_string(), nearest }
+    }
+}
+
 impl Problem for PresetProblem {
     fn hint(&self) -> String {
         match self {
             Self::NoSuchPreset { name, .. } | Self::Unknown { what: "preset", name, nearest: None, .. } => {
-                let like = builtin_like(name);
-                let like =
-                    if like.is_empty() { String::new() } else { format!("similar ones are {}; ", like.join(", ")) };
-                format!("{like}`bedload presets --all` names them all; a file is named by its path")
+                let all = "`bedload presets --all` lists all presets; give a file by its path";
+                match builtin_like(name) {
+                    like if like.is_empty() => all.into(),
+                    like => format!("similar ones are {}; {all}", like.join(", ")),
+                }
             }
             Self::Form { .. } => {
                 "`bedload presets show ingest` prints a complete preset; an option is `name = [\"value\", \"reason\"]`"

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
-use super::overrides::Choice;
-use super::registry::{self, ValueKind};
+use super::overrides::PresetChoice;
+use super::registry::{self, RegistryRow, ValueKind};
 use super::validate::{Setting, default_of};
 use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
 use crate::rocks::releases::Release;
@@ -18,7 +18,7 @@ const PRECLUDE: &str = "preclude_last_level_data_seconds";
 pub struct Resolved {
     pub preset: String,
     /// The place that names the preset.
-    pub(crate) choice: Choice,
+    pub(crate) choice: PresetChoice,
     pub summary: String,
     pub loader: Loader,
     /// The values of `cores` and `open_files`.
@@ -77,20 +77,12 @@ impl Resolved {
 
     /// The oldest RocksDB that is known to read files of the import and of the node.
     pub fn oldest_rocksdb(&self) -> Release {
-        [self.loading(), self.node()]
-            .iter()
-            .map(|map| Release::reading(map, self.defaults))
-            .fold(Release::OLDEST, Ord::max)
+        Release::reading(&self.loading(), self.defaults).max(Release::reading(&self.node(), self.defaults))
     }
 
     fn map(&self, stage: Stage) -> OptionMap {
-        let mut map = OptionMap::default();
-        for Setting { key, value, .. } in self.settings.values().filter(|setting| setting.key.stage == stage) {
-            if let Some(group) = key.scope.group() {
-                map.set(group, &key.name, value);
-            }
-        }
-        map
+        let settings = self.settings().filter(|setting| setting.key.stage == stage);
+        settings.filter_map(|Setting { key, value, .. }| Some((key.scope.group()?, &key.name, value))).collect()
     }
 
     /// Bytes at which the ingest loader finishes an SST file.
@@ -100,7 +92,7 @@ impl Resolved {
 
     /// SST files that the ingest loader builds at the same time.
     pub fn sst_threads(&self) -> usize {
-        usize::try_from(self.number(Scope::Ingest, "threads")).unwrap_or(usize::MAX)
+        self.number(Scope::Ingest, "threads") as usize
     }
 
     /// Bytes at which the memtable loader writes a batch.
@@ -114,7 +106,7 @@ impl Resolved {
     }
 
     pub fn writer_threads(&self) -> usize {
-        usize::try_from(self.number(Scope::Write, "writer_threads")).unwrap_or(usize::MAX)
+        self.number(Scope::Write, "writer_threads") as usize
     }
 
     pub fn write(&self) -> WriteSettings {
@@ -147,9 +139,8 @@ impl Resolved {
         for (group, name, value) in effective.iter() {
             match (fields_of(value), self.defaults.get(group, name).and_then(fields_of)) {
                 (Some(fields), Some(defaults)) => {
-                    for (field, value) in fields.iter().filter(|field| !defaults.contains(field)) {
-                        add(group, &format!("{name}.{field}"), value, None);
-                    }
+                    let changed = fields.iter().filter(|field| !defaults.contains(field));
+                    changed.for_each(|(field, value)| add(group, &format!("{name}.{field}"), value, None));
                 }
                 _ if self.defaults.get(group, name) != Some(value) => add(group, name, value, None),
                 _ => {}
@@ -165,15 +156,13 @@ impl Resolved {
 
     pub(super) fn text(&self, scope: Scope, name: &'static str) -> &str {
         let key = Key { stage: Stage::Load, scope, name: name.to_owned() };
-        match self.settings.get(&key) {
-            Some(setting) => &setting.value,
-            None => registry::find(scope, name).map_or("", |row| row.default),
-        }
+        let default = || registry::find(scope, name).map_or("", |row| row.default);
+        self.settings.get(&key).map_or_else(default, |setting| &setting.value)
     }
 
     /// Fills a structure of RocksDB with the options of a scope.
     fn typed<T: serde::de::DeserializeOwned>(&self, scope: Scope) -> T {
-        let value = |row: &registry::OptionRow| match row.kind {
+        let value = |row: &RegistryRow| match row.kind {
             ValueKind::Bool => self.flag(scope, row.name).into(),
             ValueKind::Choice(_) => self.text(scope, row.name).into(),
             ValueKind::Count(..0) => self.text(scope, row.name).parse().unwrap_or(-1).into(),
@@ -190,11 +179,7 @@ impl Resolved {
     }
 
     fn number(&self, scope: Scope, name: &'static str) -> u64 {
-        let text = self.text(scope, name);
-        self.machine
-            .number(text)
-            .or_else(|| super::quantity::whole(text).ok().and_then(|number| u64::try_from(number).ok()))
-            .unwrap_or(0)
+        self.machine.parse(self.text(scope, name)).ok().and_then(|number| number.try_into().ok()).unwrap_or(0)
     }
 }
 
@@ -213,8 +198,7 @@ pub(super) fn agrees(asked: &str, kept: &str) -> bool {
     }
     let id = |text: &str| {
         let id = field_of(text, "id").unwrap_or(text).replace('_', "").to_ascii_lowercase();
-        let id = id.strip_suffix("factory").unwrap_or(&id);
-        id.strip_suffix("rep").unwrap_or(id).to_owned()
+        id.trim_end_matches("factory").trim_end_matches("rep").to_owned()
     };
     let (asked, kept) = (id(asked), id(kept));
     kept == asked || kept.starts_with(&format!("{asked}:"))

@@ -2,12 +2,11 @@
 
 use super::catalogue;
 use super::key::{Key, Loader, Origin, Stage};
-use super::machine::Machine;
 use super::names;
 use super::parse::Assignment;
 use super::problem::{PresetProblem, nearest_of};
-use super::quantity;
-use super::registry::{self, OptionRow, Owner, ValueKind};
+use super::registry::{self, Owner, RegistryRow, ValueKind};
+use super::resolved::Resolved;
 use super::shorthand;
 use crate::error::Result;
 use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
@@ -41,12 +40,6 @@ impl Setting {
         let default = default.unwrap_or_default().to_owned();
         PresetProblem::Refused { at: origin, key, value, message, default }
     }
-}
-
-pub(super) struct Validator<'a> {
-    pub loader: Loader,
-    pub machine: Machine,
-    pub defaults: &'a OptionMap,
 }
 
 /// Options that are paths. The program that opens the database sets them.
@@ -112,9 +105,9 @@ fn compression(value: &str) -> Result<String, String> {
     }
 }
 
-impl Validator<'_> {
+impl Resolved {
     /// Validates an option. Returns several settings for a shorthand or a structure.
-    pub fn validate(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
+    pub(super) fn validate(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
         let settings = self.expand(assignment)?;
         for setting in &settings {
             let Key { stage, scope, name } = &setting.key;
@@ -129,16 +122,14 @@ impl Validator<'_> {
                 return Err(setting.unusable(reason).into());
             }
             if let Some(group) = scope.group() {
-                let mut map = OptionMap::default();
-                map.set(group, name, &setting.value);
-                options::check(&map)
+                options::check(&[(group, name, &setting.value)].into_iter().collect())
                     .map_err(|Refusal(message)| setting.refused(setting.value.clone(), message, self.defaults))?;
             }
         }
         Ok(settings)
     }
 
-    pub fn knows(&self, Key { scope, name, .. }: &Key) -> bool {
+    pub(super) fn knows(&self, Key { scope, name, .. }: &Key) -> bool {
         let of_rocksdb = scope.group().and_then(|group| default_of(self.defaults, group, name));
         of_rocksdb.is_some() || registry::find(*scope, name).is_some()
     }
@@ -155,11 +146,10 @@ impl Validator<'_> {
             return Err(bad_value(assignment, reason.into()).into());
         }
         let default = default_of(self.defaults, group, name).ok_or_else(|| self.unknown(assignment))?;
-        let is_structure = fields_of(default).is_some();
-        if is_structure && !assignment.value.contains("id=") {
+        if let Some(known) = fields_of(default).filter(|_| !assignment.value.contains("id=")) {
             let Some(fields) = fields_of(&assignment.value) else {
-                let first = fields_of(default).and_then(|fields| fields.first().map(|(field, _)| *field));
-                let reason = format!("it is a structure: name its fields, as in {name}.{}", first.unwrap_or_default());
+                let first = known.first().map_or("", |(field, _)| *field);
+                let reason = format!("it is a structure: name its fields, as in {name}.{first}");
                 return Err(bad_value(assignment, reason).into());
             };
             let mut settings = Vec::new();
@@ -178,32 +168,25 @@ impl Validator<'_> {
         Ok(vec![setting(assignment, assignment.key.clone(), value, None)])
     }
 
-    fn of_registry(&self, assignment: &Assignment, row: &'static OptionRow) -> Result<Vec<Setting>> {
+    fn of_registry(&self, assignment: &Assignment, row: &'static RegistryRow) -> Result<Vec<Setting>> {
         let Key { stage, scope, name } = &assignment.key;
         if *stage == Stage::Node && !row.in_node {
-            return Err(PresetProblem::Unknown {
-                at: assignment.origin.clone(),
-                what: "option",
-                name: assignment.key.to_string(),
-                nearest: Some(format!("load.{scope}.{name}")),
-            }
-            .into());
+            let nearest = Some(format!("load.{scope}.{name}"));
+            return Err(PresetProblem::unknown(&assignment.origin, "option", &assignment.key, nearest).into());
         }
-        let bad = |reason: String| bad_value(assignment, reason);
-        let value = match row.kind {
-            ValueKind::Bool => self.plain("false", &assignment.value).map_err(bad)?,
-            ValueKind::Choice(words) if words.contains(&assignment.value.as_str()) => assignment.value.clone(),
-            ValueKind::Choice(words) => return Err(bad(format!("it is one of {}", words.join(", "))).into()),
-            ValueKind::Size | ValueKind::Count(_) => {
-                let least = if let ValueKind::Count(least) = row.kind { i128::from(least) } else { 0 };
-                let most = if row.kind == ValueKind::Size { i128::from(u64::MAX) } else { i128::from(i32::MAX) };
-                let value = self.plain("0", &assignment.value).map_err(bad)?;
-                if !value.parse().is_ok_and(|number: i128| (least..=most).contains(&number)) {
-                    return Err(bad(format!("it is at least {least} and at most {most}")).into());
-                }
-                value
-            }
+        let written = &assignment.value;
+        let within = |least: i64, most: u64| match self.machine.parse(written)? {
+            number if (least.into()..=most.into()).contains(&number) => Ok(number.to_string()),
+            _ => Err(format!("it is at least {least} and at most {most}")),
         };
+        let value = match row.kind {
+            ValueKind::Bool => self.plain("false", written),
+            ValueKind::Choice(words) if words.contains(&written.as_str()) => Ok(written.clone()),
+            ValueKind::Choice(words) => Err(format!("it is one of {}", words.join(", "))),
+            ValueKind::Size => within(0, u64::MAX),
+            ValueKind::Count(least) => within(least, i32::MAX as u64),
+        }
+        .map_err(|reason| bad_value(assignment, reason))?;
         if row.loader.is_some_and(|loader| loader != self.loader) && *stage == Stage::Load {
             let reason = match row.loader {
                 Some(Loader::Ingest) => "no SST file is built outside of the database",
@@ -236,10 +219,7 @@ impl Validator<'_> {
             };
         }
         if default.parse::<i128>().is_ok() {
-            return match self.machine.number(value) {
-                Some(number) => Ok(number.to_string()),
-                None => quantity::whole(value).map(|number| number.to_string()),
-            };
+            return self.machine.parse(value).map(|number| number.to_string());
         }
         if default.contains('.') && default.parse::<f64>().is_ok() {
             return match value.parse::<f64>() {
@@ -268,12 +248,7 @@ impl Validator<'_> {
                 all().find(|(_, name)| name == best)
             })
             .map(|(scope, name)| format!("{stage}.{scope}.{name}"));
-        PresetProblem::Unknown {
-            at: assignment.origin.clone(),
-            what: "option",
-            name: assignment.key.to_string(),
-            nearest,
-        }
+        PresetProblem::unknown(&assignment.origin, "option", &assignment.key, nearest)
     }
 }
 

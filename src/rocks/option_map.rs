@@ -92,6 +92,13 @@ impl OptionMap {
     }
 }
 
+/// Collects options. A later entry for the same name wins.
+impl<N: Into<String>, V: Into<String>> FromIterator<(Group, N, V)> for OptionMap {
+    fn from_iter<T: IntoIterator<Item = (Group, N, V)>>(entries: T) -> Self {
+        Self { entries: entries.into_iter().map(|(group, name, value)| ((group, name.into()), value.into())).collect() }
+    }
+}
+
 fn assign(name: &str, value: &str) -> String {
     if value.contains(';') && !value.starts_with('{') {
         format!("{name}={{{value}}}")

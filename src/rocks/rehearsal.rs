@@ -33,7 +33,7 @@ pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), 
     let answer = scratch::try_in_places(&scratch::places(), |dir| match import(dir, loading, node, way) {
         Ok(()) => Tried::Answered(Ok(())),
         Err(Error::Rocks { message, .. }) if message.starts_with("IO error") || errno_of(&message).is_some() => {
-            Tried::Failed(Error::of_rocks("try the options in", dir.parent().unwrap_or(dir), message))
+            scratch::failed_in(dir, message)
         }
         Err(Error::Rocks { message, .. }) => {
             let refusal = Err(ProbeError::Refused(Refusal::of(&message)));

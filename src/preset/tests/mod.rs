@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::LazyLock;
 
 use super::*;
-use crate::rocks::option_map::{Group, fields_of};
+use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::tests::*;
 
 const MACHINE: Machine = Machine { cores: 8, open_files: 65_280 };

@@ -6,7 +6,8 @@ use crate::blocks::chain::Id;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
 use crate::preset::parse::{Role, assignment, document};
-use crate::preset::{Assignment, Origin, PresetProblem, quantity};
+use crate::preset::machine::whole;
+use crate::preset::{Assignment, Origin, PresetProblem};
 use crate::rocks::options_file::{Line, OptionsFile};
 use crate::source::car::RawCid;
 use crate::text::size;
@@ -20,7 +21,7 @@ pub fn preset(text: &str) {
         assert_eq!(read.as_ref().map(|found| &found.assignments).ok(), settings(text, role).as_ref().ok());
         match read {
             Ok(found) => {
-                let at: Vec<usize> = found.assignments.iter().map(|assignment| line_of(&assignment.origin)).collect();
+                let at: Vec<usize> = found.assignments.iter().map(|assignment| assignment.origin.line()).collect();
                 assert!(at.is_sorted() && at.iter().all(|line| (1..=lines).contains(line)), "{at:?} of {lines}");
                 found.assignments.iter().for_each(means_the_same_on_the_command_line);
             }
@@ -31,13 +32,6 @@ pub fn preset(text: &str) {
 
 fn settings(text: &str, role: Role) -> Result<Vec<Assignment>> {
     document(text, Path::new("fuzz.toml"), role).map(|found| found.assignments)
-}
-
-fn line_of(origin: &Origin) -> usize {
-    match origin {
-        Origin::Preset { line, .. } | Origin::UserConfig { line, .. } => *line,
-        other => panic!("a file's setting comes from {other}"),
-    }
 }
 
 fn means_the_same_on_the_command_line(given: &Assignment) {
@@ -55,11 +49,11 @@ fn means_the_same_on_the_command_line(given: &Assignment) {
 
 fn check_error(error: &Error, lines: usize) {
     assert!(!error.hint().is_empty() && !error.to_string().is_empty());
-    let Error::Preset(problem) = error else { panic!("{error} is no problem of a preset") };
+    let Error::Preset(problem) = error else { panic!("{error} is not a problem of a preset") };
     let Some(PresetProblem::Form { at, .. } | PresetProblem::Unknown { at, .. }) = problem.downcast_ref() else {
-        panic!("{problem} is no problem of its form")
+        panic!("{problem} is not a problem of its form")
     };
-    assert!((1..=lines).contains(&line_of(at)), "line {} of {lines}", line_of(at));
+    assert!((1..=lines).contains(&at.line()), "line {} of {lines}", at.line());
 }
 
 /// Reads `text` as an OPTIONS file. Panics unless every entry matches its line, and a file with these entries has the same
@@ -120,7 +114,7 @@ pub fn words(text: &str) {
         Ok(bytes) => {
             assert_eq!(size::parse(&bytes.to_string()), Ok(bytes));
             assert_eq!(size::parse(&format!(" {} ", text.to_ascii_lowercase())), Ok(bytes));
-            assert_eq!(quantity::whole(&format!("-{text}")), Ok(-i128::from(bytes)));
+            assert_eq!(whole(&format!("-{text}")), Ok(-i128::from(bytes)));
             assert!(is_near(text, bytes), "{text:?} is not {bytes}");
             let shown = size::parse(&size::human(bytes));
             let rounded = shown.unwrap_or(u64::MAX);
@@ -128,7 +122,7 @@ pub fn words(text: &str) {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    if let Err(why) = quantity::whole(text) {
+    if let Err(why) = whole(text) {
         assert!(!why.is_empty());
     }
     same_again(text.parse::<Id>());
