@@ -59,7 +59,7 @@ fn reading_back(c: &mut Criterion) {
     for bits in [4, 8] {
         let routing = snapshot.learn(bits);
         let dir = common::folder();
-        let spilled = snapshot.spilled(&routing, dir.path(), 128 << 10).expect("room for the partitions");
+        let spilled = snapshot.spill(&routing, dir.path(), 128 << 10).expect("room for the partitions");
         group.bench_function(BenchmarkId::new("partitions", 1 << bits), |b| {
             b.iter(|| spilled.read().expect("they are there"));
         });

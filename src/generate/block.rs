@@ -38,7 +38,6 @@ const ENTRY: [u8; ENTRY_LEN] = {
     entry
 };
 
-/// Data that all blocks of a snapshot share.
 #[derive(Debug)]
 pub(super) struct Filler {
     codes: [[u8; 38]; CODES],

@@ -40,9 +40,6 @@ pub fn diff(a: &Resolved, b: &Resolved) -> Vec<Difference> {
 }
 
 fn value(of: &Resolved, key: &Key) -> String {
-    let named = of.settings.get(key).or_else(|| {
-        let node = Key { stage: Stage::Node, ..key.clone() };
-        of.settings.get(&node)
-    });
+    let named = of.settings.get(key).or_else(|| of.settings.get(&Key { stage: Stage::Node, ..key.clone() }));
     named.map_or_else(|| default_value(of, key).0, |setting| setting.value.clone())
 }

@@ -9,7 +9,6 @@ const RESERVED_FILES: u64 = 256;
 /// Descriptors of a process without a limit: more than a database has SST files.
 const MANY_FILES: u64 = 1 << 20;
 
-/// The values of words in presets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     pub cores: u64,
@@ -30,7 +29,6 @@ impl Machine {
         limit.saturating_sub(RESERVED_FILES).max(limit / 2)
     }
 
-    /// The value of a word.
     pub fn number(&self, word: &str) -> Option<u64> {
         match word {
             "cores" => Some(self.cores),

@@ -54,10 +54,8 @@ use parse::Role;
 /// The most files of a preset, each the base of the one before it.
 const MAX_BASES: usize = 8;
 
-/// The default preset of CARs.
 pub const DEFAULT: &str = "ingest";
 
-/// The default preset of block logs.
 pub const DEFAULT_OF_LOGS: &str = "block-log";
 
 /// A preset as it was written. Names and values are not checked yet.
@@ -79,7 +77,6 @@ impl Preset {
         builtin::PRESETS.iter().map(|(name, _)| *name)
     }
 
-    /// The names that a list shows.
     pub(crate) fn main_names() -> impl Iterator<Item = &'static str> {
         Self::builtin_names().take(builtin::LISTED)
     }
@@ -162,7 +159,7 @@ impl Preset {
     /// Parses a preset. `files` are the files that led to it.
     fn parse(text: Cow<'static, str>, file: &Path, files: &mut Vec<PathBuf>) -> Result<Self> {
         let document = parse::document(&text, file, Role::Preset)?;
-        let start = Origin::Preset { file: file.to_owned(), line: 1 };
+        let start = Origin::Preset(file.to_owned(), 1);
         let missing = |what: &str| PresetProblem::form(&start, format!("the preset has no `{what}`"));
         let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = document.name.or(stem).ok_or_else(|| missing("name"))?;
@@ -204,7 +201,6 @@ impl Preset {
     }
 }
 
-/// The path that a word is; `None` for a name.
 fn file_of(word: &str) -> Option<&Path> {
     let path = Path::new(word);
     let is_file = word.contains('/') || path.extension().is_some_and(|extension| extension == "toml");

@@ -1,6 +1,5 @@
 //! The overrides of a preset, and the choice of the preset.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use derive_setters::Setters;
@@ -15,7 +14,6 @@ use crate::rocks::option_map::OptionMap;
 /// The beginning of variables that set an option. Stage, scope and option follow, with `_` between.
 const SET_PREFIX: &str = "BEDLOAD_SET_";
 
-/// The environment variable that names the preset.
 const PRESET_VARIABLE: &str = "BEDLOAD_PRESET";
 
 /// Overrides of the preset. The default is none. [`Overrides::from_environment`] reads the environment and the user's
@@ -37,30 +35,6 @@ pub struct Overrides {
     /// The values of `cores` and `open_files`. Defaults to this machine's.
     #[setters(skip)]
     pub(crate) machine: Option<Machine>,
-}
-
-/// The place that names the preset.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum PresetChoice {
-    /// The caller, or `--preset`.
-    CommandLine,
-    Environment,
-    /// The user's configuration.
-    UserConfig(PathBuf),
-    /// The default for the kind of source.
-    #[default]
-    Default,
-}
-
-impl fmt::Display for PresetChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CommandLine => f.write_str("command line"),
-            Self::Environment => f.write_str(PRESET_VARIABLE),
-            Self::UserConfig(path) => write!(f, "{}", path.display()),
-            Self::Default => f.write_str("default"),
-        }
-    }
 }
 
 impl Overrides {
@@ -86,16 +60,17 @@ impl Overrides {
         self.choose(named, DEFAULT).map(|(preset, _)| preset)
     }
 
-    pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, PresetChoice)> {
+    /// Like [`Overrides::preset`] with another default. Also returns the place that names the preset.
+    pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, String)> {
         if let Some(word) = named {
-            return Ok((Preset::find(word)?, PresetChoice::CommandLine));
+            return Ok((Preset::find(word)?, "command line".into()));
         }
-        if let Some((_, word)) = self.environment.iter().find(|(name, _)| name == PRESET_VARIABLE) {
-            return Ok((Preset::find(word)?, PresetChoice::Environment));
+        if let Some((name, word)) = self.environment.iter().find(|(name, _)| name == PRESET_VARIABLE) {
+            return Ok((Preset::find(word)?, name.clone()));
         }
         match (self.read_user_config()?.and_then(|document| document.preset), &self.user_config) {
-            (Some(word), Some(config)) => Ok((Preset::find(&word)?, PresetChoice::UserConfig(config.clone()))),
-            _ => Ok((Preset::builtin(default)?, PresetChoice::Default)),
+            (Some(word), Some(config)) => Ok((Preset::find(&word)?, config.display().to_string())),
+            _ => Ok((Preset::builtin(default)?, "default".into())),
         }
     }
 
@@ -109,11 +84,12 @@ impl Overrides {
         let mut assignments = Vec::new();
         for (variable, value) in &self.environment {
             let Some(rest) = variable.strip_prefix(SET_PREFIX) else { continue };
-            let origin = Origin::Environment { variable: variable.clone() };
+            let origin = Origin::Environment(variable.clone());
             let mut key = parse::full_key(&rest.to_ascii_lowercase().replacen('_', ".", 2), false, &origin)?;
-            let mut of_rocksdb = key.scope.group().into_iter().flat_map(|group| defaults.names(group));
-            if let Some(known) = of_rocksdb.find(|known| known.eq_ignore_ascii_case(&key.name)) {
-                key.name = known.to_owned();
+            let group = key.scope.group();
+            let is_it = |(of, name, _): &(_, &str, _)| Some(*of) == group && name.eq_ignore_ascii_case(&key.name);
+            if let Some((_, name, _)) = defaults.iter().find(is_it) {
+                key.name = name.to_owned();
             }
             assignments.push(Assignment { key, value: value.clone(), reason: None, origin });
         }
@@ -121,7 +97,7 @@ impl Overrides {
     }
 
     pub(super) fn of_command_line(&self) -> Result<Vec<Assignment>> {
-        let read = |argument: &String| parse::assignment(argument, Origin::CommandLine { argument: argument.clone() });
+        let read = |argument: &String| parse::assignment(argument, Origin::CommandLine(argument.clone()));
         self.set.iter().map(read).collect()
     }
 }

@@ -44,7 +44,6 @@ pub(crate) struct PresetDocument {
     pub assignments: Vec<Assignment>,
 }
 
-/// The kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Preset,
@@ -52,7 +51,6 @@ pub(crate) enum Role {
 }
 
 struct DocumentParser<'a> {
-    /// Offsets at which lines end.
     line_ends: Vec<usize>,
     file: &'a Path,
     role: Role,
@@ -77,8 +75,8 @@ impl DocumentParser<'_> {
         let line = 1 + self.line_ends.partition_point(|end| *end < offset);
         let file = self.file.to_owned();
         match self.role {
-            Role::Preset => Origin::Preset { file, line },
-            Role::UserConfig => Origin::UserConfig { file, line },
+            Role::Preset => Origin::Preset(file, line),
+            Role::UserConfig => Origin::UserConfig(file, line),
         }
     }
 
@@ -103,10 +101,9 @@ impl DocumentParser<'_> {
         Ok(())
     }
 
-    /// Reads an entry that is not an option.
     fn entry(&mut self, name: &str, at: Origin, value: &DeValue<'_>) -> Result<()> {
         let no_text = || PresetProblem::form(&at, format!("`{name}` is a text, in quotes"));
-        let text = || value.as_str().map(str::to_owned).ok_or_else(no_text);
+        let text = || Ok::<_, Error>(value.as_str().ok_or_else(no_text)?.to_owned());
         match (name, self.role) {
             ("name", Role::Preset) => self.document.name = Some(text()?),
             ("summary", Role::Preset) => self.document.summary = Some(text()?),
@@ -185,7 +182,7 @@ pub(super) fn full_key(path: &str, may_be_misspelt: bool, at: &Origin) -> Result
         (Some(stage), Some(word), Some(_)) => {
             let scopes: Vec<String> = Scope::ALL.iter().map(Scope::to_string).collect();
             let nearest = nearest_of(word, scopes.iter().map(String::as_str)).map(|scope| format!("{stage}.{scope}"));
-            PresetProblem::unknown(at, "scope", &format!("{stage}.{word}"), nearest)
+            PresetProblem::unknown(at, "scope", format!("{stage}.{word}"), nearest)
         }
         _ => PresetProblem::form(at, "the option needs its stage and scope, e.g. node.cf.write_buffer_size"),
     };
@@ -284,7 +281,7 @@ mod tests {
 
     #[test]
     fn an_assignment_names_stage_scope_and_option() {
-        let origin = || Origin::CommandLine { argument: "it".into() };
+        let origin = || Origin::CommandLine("it".into());
         let found = assignment("load.cf.compression_opts.level=3", origin()).expect("good");
         assert_eq!((found.key.to_string().as_str(), found.value.as_str()), ("load.cf.compression_opts.level", "3"));
         let error = assignment("laod.cf.x=1", origin()).expect_err("no such stage").to_string();

@@ -7,9 +7,10 @@ use super::Preset;
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::lints;
 use super::machine::Machine;
-use super::overrides::{Overrides, PresetChoice};
+use super::overrides::Overrides;
 use super::parse::Assignment;
 use super::problem::PresetProblem;
+use super::registry;
 use super::resolved::{Resolved, agrees};
 use super::rules;
 use super::validate::{Setting, default_of};
@@ -30,7 +31,7 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     let defaults = options::defaults()?;
     let resolved = Resolved {
         preset: preset.name.clone(),
-        choice: PresetChoice::Default,
+        choice: "default".into(),
         summary: preset.summary.clone(),
         loader: preset.loader,
         machine: overrides.machine.unwrap_or_else(Machine::here),
@@ -61,7 +62,6 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
 /// A preset while its layers are applied, lowest first.
 struct Layers {
     resolved: Resolved,
-    /// Number of options of the OPTIONS file that are left out.
     left_out: usize,
 }
 
@@ -141,7 +141,7 @@ impl Layers {
     /// Applies a line of a node's OPTIONS file. An option that this RocksDB does not take (of another version, or an
     /// operator in the node's program) is left out, with a note.
     fn apply_line(&mut self, path: &Path, group: Group, line: &Line) -> Result<()> {
-        let origin = Origin::OptionsFile { file: path.to_owned(), line: line.line };
+        let origin = Origin::OptionsFile(path.to_owned(), line.line);
         let assignment = |name: &str, value: &str| Assignment {
             key: Key { stage: Stage::Node, scope: Scope::from(group), name: name.to_owned() },
             value: value.to_owned(),
@@ -161,7 +161,8 @@ impl Layers {
                 continue;
             }
             // The message about an unknown option takes time.
-            if self.left_out >= MAX_LEFT_OUT && !self.resolved.knows(&assignment.key) {
+            let is_known = default.is_some() || registry::find(assignment.key.scope, &assignment.key.name).is_some();
+            if self.left_out >= MAX_LEFT_OUT && !is_known {
                 self.left_out += 1;
                 continue;
             }
@@ -188,7 +189,7 @@ impl Layers {
             let Some(kept) = default_of(&effective, group, name).filter(|kept| !agrees(value, kept)) else { continue };
             let Some(setting) = self.setting_of(section, group, name) else { continue };
             let is_number = kept.parse::<f64>().is_ok();
-            let from_options_file = matches!(setting.origin, Origin::OptionsFile { .. });
+            let from_options_file = matches!(setting.origin, Origin::OptionsFile(..));
             if !from_options_file && (!is_number || value.starts_with('-')) {
                 let message = format!("it keeps `{kept}`");
                 return Err(setting.refused(value.to_owned(), message, self.resolved.defaults).into());
@@ -203,7 +204,7 @@ impl Layers {
     /// Imports some records, because RocksDB checks some options only when it uses them. A test does this for the
     /// built-in presets.
     fn rehearse(&self, preset: &Preset) -> Result<()> {
-        let has_changes = self.resolved.settings().any(|setting| !matches!(setting.origin, Origin::Preset { .. }));
+        let has_changes = self.resolved.settings().any(|setting| !matches!(setting.origin, Origin::Preset(..)));
         if preset.is_built_in() && !has_changes {
             return Ok(());
         }

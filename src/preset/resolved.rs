@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
-use super::overrides::PresetChoice;
 use super::registry::{self, RegistryRow, ValueKind};
 use super::validate::{Setting, default_of};
 use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
@@ -18,10 +17,9 @@ const PRECLUDE: &str = "preclude_last_level_data_seconds";
 pub struct Resolved {
     pub preset: String,
     /// The place that names the preset.
-    pub(crate) choice: PresetChoice,
+    pub(crate) choice: String,
     pub summary: String,
     pub loader: Loader,
-    /// The values of `cores` and `open_files`.
     pub machine: Machine,
     /// Notes about values that RocksDB adjusts, and options that were left out.
     pub notes: Vec<String>,

@@ -31,7 +31,8 @@ pub struct Setting {
 impl Setting {
     pub(super) fn unusable(&self, reason: String) -> PresetProblem {
         let Self { key, value, origin, .. } = self.clone();
-        PresetProblem::Unusable { at: origin, key, value, reason }
+        let hint = "change it or leave it out; `bedload presets explain` shows the options of a preset";
+        PresetProblem::BadValue { at: origin, key, value, reason, hint }
     }
 
     pub(super) fn refused(&self, value: String, message: String, defaults: &OptionMap) -> PresetProblem {
@@ -67,7 +68,7 @@ fn filter_policy(assignment: &Assignment) -> Result<String, String> {
     let value = &assignment.value;
     let written = match filter_without_bits(value) {
         None => value.clone(),
-        Some(kind) if matches!(assignment.origin, Origin::OptionsFile { .. }) => format!("{kind}:{USUAL_BITS}"),
+        Some(kind) if matches!(assignment.origin, Origin::OptionsFile(..)) => format!("{kind}:{USUAL_BITS}"),
         Some(kind) => return Err(format!("it needs the bits of a key: `{kind}:{USUAL_BITS}`")),
     };
     Ok(match written.split_once(':').unwrap_or((&written, "")) {
@@ -127,11 +128,6 @@ impl Resolved {
             }
         }
         Ok(settings)
-    }
-
-    pub(super) fn knows(&self, Key { scope, name, .. }: &Key) -> bool {
-        let of_rocksdb = scope.group().and_then(|group| default_of(self.defaults, group, name));
-        of_rocksdb.is_some() || registry::find(*scope, name).is_some()
     }
 
     fn expand(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
@@ -197,11 +193,7 @@ impl Resolved {
         if row.owner != Owner::Shorthand {
             return Ok(vec![setting(assignment, assignment.key.clone(), value, None)]);
         }
-        let number = match value.as_str() {
-            "true" => 1,
-            "false" => 0,
-            number => number.parse().unwrap_or(0),
-        };
+        let number = if value == "true" { 1 } else { value.parse().unwrap_or(0) };
         let settings = shorthand::expand(row.name, number).into_iter().map(|(scope, name, value)| {
             let key = Key { stage: *stage, scope, name: name.into() };
             setting(assignment, key, value, Some(row.name))
@@ -211,23 +203,15 @@ impl Resolved {
 
     /// Turns words and units into what RocksDB reads, by the form of its default.
     fn plain(&self, default: &str, value: &str) -> Result<String, String> {
-        if matches!(default, "true" | "false") {
-            return match value {
-                "true" | "1" => Ok("true".into()),
-                "false" | "0" => Ok("false".into()),
-                _ => Err("it is `true` or `false`".into()),
-            };
+        match (default, value) {
+            ("true" | "false", "true" | "1") => Ok("true".into()),
+            ("true" | "false", "false" | "0") => Ok("false".into()),
+            ("true" | "false", _) => Err("it is `true` or `false`".into()),
+            _ if default.parse::<i128>().is_ok() => self.machine.parse(value).map(|number| number.to_string()),
+            _ if !default.contains('.') || default.parse::<f64>().is_err() => Ok(value.into()),
+            _ if value.parse().is_ok_and(f64::is_finite) => Ok(value.into()),
+            _ => Err("a number is needed, without a unit".into()),
         }
-        if default.parse::<i128>().is_ok() {
-            return self.machine.parse(value).map(|number| number.to_string());
-        }
-        if default.contains('.') && default.parse::<f64>().is_ok() {
-            return match value.parse::<f64>() {
-                Ok(number) if number.is_finite() => Ok(value.into()),
-                _ => Err("a number is needed, without a unit".into()),
-            };
-        }
-        Ok(value.into())
     }
 
     fn no_effect(&self, key: &Key, at: &Origin, reason: &'static str) -> PresetProblem {
@@ -253,23 +237,14 @@ impl Resolved {
 }
 
 fn setting(assignment: &Assignment, key: Key, value: String, via: Option<&'static str>) -> Setting {
-    Setting {
-        key,
-        value,
-        written: assignment.value.clone(),
-        reason: assignment.reason.clone(),
-        origin: assignment.origin.clone(),
-        via,
-    }
+    let Assignment { value: written, reason, origin, .. } = assignment.clone();
+    Setting { key, value, written, reason, origin, via }
 }
 
 fn bad_value(assignment: &Assignment, reason: String) -> PresetProblem {
-    PresetProblem::BadValue {
-        at: assignment.origin.clone(),
-        key: assignment.key.clone(),
-        value: assignment.value.clone(),
-        reason,
-    }
+    let Assignment { key, value, origin, .. } = assignment.clone();
+    let hint = "a value is true or false, a number (64M is 64 MiB, as RocksDB reads it), or one of RocksDB's own words";
+    PresetProblem::BadValue { at: origin, key, value, reason, hint }
 }
 
 /// The value of an option, or of a field of a structure, in a map with whole structures.

@@ -14,7 +14,6 @@ use super::options_file::OptionsFile;
 use crate::error::{Error, Result};
 use crate::os::files::open_regular;
 
-/// Bytes of a block.
 const BLOCK: usize = 32 << 10;
 
 /// Bytes of a header: checksum, length, type.
@@ -80,7 +79,6 @@ fn manifest(dir: &Path) -> Result<Option<PathBuf>> {
     Ok((path.parent() == Some(dir) && numbered(&path, "MANIFEST-", "").is_some()).then_some(path))
 }
 
-/// The number in a file name that RocksDB gives.
 fn numbered(path: &Path, begin: &str, end: &str) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix(begin)?.strip_suffix(end)?.parse().ok()
 }

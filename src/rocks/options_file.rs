@@ -30,7 +30,7 @@ pub(crate) const MAX_FILE: u64 = 16 << 20;
 /// Bytes in which an OPTIONS file has its first section.
 const HEAD: usize = 4096;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OptionsFile {
     /// The version that wrote it, e.g. `11.12.0`.
     pub rocksdb_version: Option<String>,
@@ -38,11 +38,9 @@ pub struct OptionsFile {
     pub families: Vec<FamilyOptions>,
 }
 
-/// One column family of an OPTIONS file.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FamilyOptions {
     pub name: String,
-    /// `[CFOptions]`.
     pub cf: Vec<Line>,
     /// The name after `TableOptions/`, e.g. `BlockBasedTable`.
     pub table_format: Option<String>,
@@ -54,7 +52,6 @@ pub struct FamilyOptions {
 pub struct Line {
     pub name: String,
     pub value: String,
-    /// Line number, from 1.
     pub line: usize,
 }
 
@@ -82,7 +79,6 @@ impl OptionsFile {
         first == Some("[Version]")
     }
 
-    /// Reads the newest OPTIONS file of the database in `dir`.
     pub fn latest(dir: &Path) -> Result<Self> {
         Self::read(&Self::latest_path(dir)?)
     }

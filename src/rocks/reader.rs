@@ -23,12 +23,10 @@ use crate::source::foreign::is_snapshot;
 /// The formats of tables that an OPTIONS file may name.
 const TABLE_FORMATS: [&str; 3] = ["BlockBasedTable", "PlainTable", "CuckooTable"];
 
-/// Bytes read ahead by a scan.
 const SCAN_AHEAD: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReaderOptions {
-    /// The block cache in bytes.
     pub cache: usize,
     /// SST files that are open at the same time. Each keeps its index and filter in memory.
     pub open_files: i32,
@@ -39,7 +37,6 @@ pub(crate) struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// For one scan of all records.
     pub fn once() -> Self {
         Self { cache: 8 << 20, open_files: 64, lenient: false, in_order: false }
     }
@@ -80,7 +77,6 @@ pub(crate) struct FileCounts {
 }
 
 impl DataFile {
-    /// The number that is its name.
     pub fn number(&self) -> Option<u64> {
         self.path.file_stem()?.to_str()?.parse().ok()
     }
@@ -97,13 +93,7 @@ pub(crate) struct FileTotals {
 }
 
 /// A value, which pins its block.
-pub(crate) struct Value<'a>(DBPinnableSlice<'a>);
-
-impl AsRef<[u8]> for Value<'_> {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
+type Value<'a> = DBPinnableSlice<'a>;
 
 impl Reader {
     /// Opens the database at `path` with its stored options, or with RocksDB's defaults.
@@ -266,11 +256,7 @@ impl Reader {
         sorted: bool,
     ) -> Result<Vec<Result<Option<Value<'_>>>>> {
         let found = self.db.batched_multi_get_pinned_cf(self.family(family)?, keys, sorted);
-        let value = |found: Result<Option<_>, _>| match found {
-            Ok(value) => Ok(value.map(Value)),
-            Err(error) => Err(wrap("read from", &self.path)(error)),
-        };
-        Ok(found.into_iter().map(value).collect())
+        Ok(found.into_iter().map(|value| value.map_err(|error| wrap("read from", &self.path)(error))).collect())
     }
 
     /// Totals of all files of a column family, from their properties. Unknown totals are 0.
@@ -306,7 +292,6 @@ impl Reader {
     }
 }
 
-/// The error for a path that is not a database. It says what the path is.
 pub(crate) fn no_database(path: &Path) -> Error {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
@@ -320,7 +305,8 @@ pub(crate) fn no_database(path: &Path) -> Error {
     let make = "`bedload inspect` reads a snapshot, and `bedload import` makes a database from it";
     let resume = "run the same `bedload import` command again to resume the import";
     let other = "name the directory that an import made";
-    let state = |reason: &str, hint: &str| Error::State { path: path.to_owned(), reason: reason.into(), hint: hint.into() };
+    let state =
+        |reason: &str, hint: &str| Error::State { path: path.to_owned(), reason: reason.into(), hint: hint.into() };
     match found {
         Ok(there) if there.is_file() && is_snapshot(path) => state("is a snapshot, not a database", make),
         Ok(there) if there.is_file() => state("is a file, not a database", make),
@@ -385,7 +371,6 @@ impl Scan<'_> {
         self.iterator.item()
     }
 
-    /// Steps to the next record. The scan must be on a record.
     pub fn next(&mut self) {
         self.iterator.next();
     }

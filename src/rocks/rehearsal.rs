@@ -18,9 +18,7 @@ const FAMILY: &str = "default";
 /// How the records get into the database.
 #[derive(Debug, Clone)]
 pub enum Way {
-    /// By an SST file.
     Ingest(IngestSettings),
-    /// By batches.
     Memtable {
         write: WriteSettings,
         /// The final compaction, and the options of the database during it.

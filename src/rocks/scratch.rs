@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::os::scratch_dir::ScratchDir;
 
-/// The beginning of the directories' names.
 const PREFIX: &str = "bedload-options-";
 
-/// The outcome of an attempt in one place.
 pub(super) enum Tried<T> {
     /// The result, which does not depend on the place.
     Answered(T),
@@ -29,12 +27,9 @@ pub(super) fn failed_in<T>(dir: &Path, message: String) -> Tried<T> {
 
 /// The places, best first.
 pub(super) fn places() -> Vec<PathBuf> {
-    let mut places = vec![PathBuf::from("/dev/shm")];
-    places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
-    places.push(std::env::temp_dir());
-    places.push("/var/tmp".into());
-    places.extend(std::env::current_dir());
-    places
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let (shared, temporary) = (Some("/dev/shm".into()), Some(std::env::temp_dir()));
+    [shared, runtime, temporary, Some("/var/tmp".into()), std::env::current_dir().ok()].into_iter().flatten().collect()
 }
 
 /// Makes an attempt in a new directory, place after place.

@@ -20,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};
 
-/// The column family that every database has.
 const DEFAULT_FAMILY: &str = "default";
 
 /// Bytes of RocksDB's log that are searched for the reason of a failure.
@@ -129,8 +128,7 @@ impl Store {
         let file = OptionsFile::latest(path)?;
         let stored = |name: &str| file.family(name).map(|found| file.options(found));
         let own = stored(family).or_else(|| stored(DEFAULT_FAMILY)).unwrap_or_else(|| map.clone());
-        let mut names =
-            DB::list_cf(&Options::default(), path).map_err(wrap("list the column families of", path))?;
+        let mut names = DB::list_cf(&Options::default(), path).map_err(wrap("list the column families of", path))?;
         if !names.iter().any(|name| name == family) {
             names.push(family.to_owned());
         }
@@ -144,7 +142,6 @@ impl Store {
         Ok(store)
     }
 
-    /// A writer into a column family for one thread.
     pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
         Ok(Writer::new(&self.db, &self.path, self.named(family)?, settings))
     }
@@ -246,7 +243,6 @@ impl Store {
     pub fn close(self) {}
 }
 
-/// Levels from the level and size in bytes of each file.
 pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
     let mut levels: BTreeMap<i32, Level> = BTreeMap::new();
     for (level, size) in files {
@@ -272,7 +268,6 @@ pub(crate) fn options_of(path: &Path, family: &str) -> Result<Option<OptionMap>>
     Ok(file.family(family).map(|found| file.options(found)))
 }
 
-/// The end of a file as text.
 fn tail(path: &Path) -> std::io::Result<String> {
     let file = open_regular(path)?;
     let from = file.metadata()?.len().saturating_sub(LOG_TAIL);

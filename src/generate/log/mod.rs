@@ -99,18 +99,19 @@ pub(crate) fn write_with<W: Write + Send>(
     let genesis = (spec.family == Family::Antelope).then(|| antelope::Genesis::new(spec.seed));
     let preamble = genesis.as_ref().map_or(Vec::new(), |genesis| genesis.preamble(spec.version, spec.first_block));
     out.write_all(&preamble)?;
-    let (chain, bytes) = line::run(spec, preamble.len() as u64, out, &mut each, progress)?;
-    out.flush()?;
-    Ok(LogSummary {
+    let mut made = LogSummary {
         family: spec.family,
         version: genesis.is_some().then_some(spec.version),
         chain_id: genesis.map(|genesis| genesis.chain_id.into()),
-        bytes,
-        raw_bytes: chain.raw_bytes,
-        blocks: chain.blocks,
-        transactions: chain.transactions,
+        bytes: preamble.len() as u64,
+        raw_bytes: preamble.len() as u64,
+        blocks: 0,
+        transactions: 0,
         first: spec.first_block,
-        last: chain.previous.number(),
-        head: chain.previous,
-    })
+        last: spec.first_block - 1,
+        head: spec.first_parent(),
+    };
+    line::run(spec, &mut made, out, &mut each, progress)?;
+    out.flush()?;
+    Ok(made)
 }

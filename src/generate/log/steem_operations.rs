@@ -4,7 +4,7 @@
 use super::super::random::{MILLION, Noise};
 use super::bytes::{key, random, signature, text, varint};
 use super::words::Words;
-use Part::*;
+use Field::*;
 use Symbol::*;
 
 /// Posts that people talk about at one time.
@@ -19,7 +19,7 @@ enum Symbol {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum Field {
     Account,
     Post,
     Random(usize),
@@ -27,9 +27,8 @@ enum Part {
     Time,
     Flag,
     Asset(u64, Symbol),
-    Amount(Symbol),
-    /// A small random amount.
-    Reward(Symbol),
+    /// A random amount below this power of two.
+    Amount(u32, Symbol),
     Key,
     Signature,
     Authority,
@@ -39,35 +38,57 @@ enum Part {
     Pair,
 }
 
-type Operation = (usize, &'static [Part]);
+type Operation = (usize, &'static [Field]);
 
-const CLAIM_REWARDS: Operation = (39, &[Account, Reward(Liquid), Reward(Dollar), Reward(Vests)]);
+const CLAIM_REWARDS: Operation = (39, &[Account, Amount(20, Liquid), Amount(20, Dollar), Amount(20, Vests)]);
 
 /// Rare operations. Those that only Hive has are the last ones.
 const RARE: &[Operation] = &[
-    (5, &[Account, Random(4), Amount(Liquid), Amount(Dollar), Bytes(&[0]), Time]),
+    (5, &[Account, Random(4), Amount(30, Liquid), Amount(30, Dollar), Bytes(&[0]), Time]),
     (6, &[Account, Random(4)]),
-    (7, &[Account, Amount(Dollar), Asset(1000, Liquid)]),
-    (3, &[Account, Account, Amount(Liquid)]),
+    (7, &[Account, Amount(30, Dollar), Asset(1000, Liquid)]),
+    (3, &[Account, Account, Amount(30, Liquid)]),
     (12, &[Account, Account, Flag]),
-    (40, &[Account, Account, Amount(Vests)]),
+    (40, &[Account, Account, Amount(30, Vests)]),
     (10, &[Account, Bytes(&[0, 0, 1]), Authority, Key, Text(r#"{"profile":{"name":"somebody","about":"somewhere"}}"#)]),
-    (41, &[Amount(Liquid), Amount(Vests), Account, Account, Authority, Authority, Authority, Key, Bytes(&[0, 0])]),
+    (
+        41,
+        &[
+            Amount(30, Liquid),
+            Amount(30, Vests),
+            Account,
+            Account,
+            Authority,
+            Authority,
+            Authority,
+            Key,
+            Bytes(&[0, 0]),
+        ],
+    ),
     (
         27,
-        &[Account, Account, Amount(Dollar), Amount(Liquid), Random(4), Account, Amount(Liquid), Text("{}"), Time, Time],
+        &[
+            Account,
+            Account,
+            Amount(30, Dollar),
+            Amount(30, Liquid),
+            Random(4),
+            Account,
+            Amount(30, Liquid),
+            Text("{}"),
+            Time,
+            Time,
+        ],
     ),
     (17, &[Post]),
     WORK[0],
-    (49, &[Account, Account, Amount(Liquid), Text("rent"), Bytes(&[24, 0, 12, 0]), Pair]),
-    (48, &[Account, Random(4), Amount(Liquid)]),
+    (49, &[Account, Account, Amount(30, Liquid), Text("rent"), Bytes(&[24, 0, 12, 0]), Pair]),
+    (48, &[Account, Random(4), Amount(30, Liquid)]),
     (45, &[Account, Bytes(&[2, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0])]),
 ];
 
-/// How many of [`RARE`] Steem has.
 const RARE_OF_STEEM: usize = 11;
 
-/// Mining, of both kinds.
 const WORK: [Operation; 2] = [
     (14, &[Account, Random(28), Key, Random(32), Signature, Random(32), Asset(1000, Liquid), Bytes(PROPERTIES)]),
     (30, &[Bytes(&[0]), Account, Random(32), Bytes(&[0]), Asset(1000, Liquid), Bytes(PROPERTIES)]),
@@ -76,7 +97,6 @@ const WORK: [Operation; 2] = [
 /// The size of blocks, 65,536, and the rate of interest, 1,000.
 const PROPERTIES: &[u8] = &[0, 0, 1, 0, 0xe8, 3];
 
-/// Writes the operations of one transaction.
 pub(super) struct Operations<'a> {
     pub(super) words: &'a Words,
     pub(super) out: &'a mut Vec<u8>,
@@ -86,12 +106,10 @@ pub(super) struct Operations<'a> {
     /// True if assets are written in the newer packing.
     pub(super) nai: bool,
     pub(super) block: u64,
-    /// The block's time in seconds.
     pub(super) time: u32,
 }
 
 impl Operations<'_> {
-    /// Writes the count and the operations.
     pub(super) fn write(&mut self) {
         const VOTE: u64 = 400_000;
         const CUSTOM_JSON: u64 = VOTE + 300_000;
@@ -124,10 +142,7 @@ impl Operations<'_> {
         text(self.out, sender);
         let other = self.words.account(self.noise);
         let (id, json) = match self.noise.below(4) {
-            0 => {
-                let json = format!(r#"["follow",{{"follower":"{sender}","following":"{other}","what":["blog"]}}]"#);
-                ("follow", json)
-            }
+            0 => ("follow", format!(r#"["follow",{{"follower":"{sender}","following":"{other}","what":["blog"]}}]"#)),
             1 => {
                 let link = String::from_utf8_lossy(self.words.link(self.a_post())).into_owned();
                 let json = format!(r#"["reblog",{{"account":"{sender}","author":"{other}","permlink":"{link}"}}]"#);
@@ -220,8 +235,10 @@ impl Operations<'_> {
                 Time => self.out.extend(self.time.wrapping_add(86_400 * 27).to_le_bytes()),
                 Flag => self.out.push(self.noise.below(2) as u8),
                 Asset(amount, symbol) => self.asset(amount, symbol),
-                Amount(symbol) => self.random_asset(1 << 30, symbol),
-                Reward(symbol) => self.random_asset(1 << 20, symbol),
+                Amount(bits, symbol) => {
+                    let amount = self.noise.below(1 << bits);
+                    self.asset(amount, symbol);
+                }
                 Key => key(self.out, self.noise),
                 Signature => signature(self.out, self.noise),
                 Authority => {
@@ -231,7 +248,6 @@ impl Operations<'_> {
                 }
                 Text(content) => text(self.out, content),
                 Bytes(bytes) => self.out.extend_from_slice(bytes),
-                // None, or the number of the pair.
                 Pair => match self.noise.below(2) {
                     0 => self.out.push(0),
                     _ => self.out.extend([1, 1, 7]),
@@ -240,9 +256,7 @@ impl Operations<'_> {
         }
     }
 
-    /// Appends a text of `len` bytes.
     fn prose(&mut self, len: usize) {
-        varint(self.out, len);
         self.words.prose(len, self.noise, self.out);
     }
 
@@ -250,11 +264,6 @@ impl Operations<'_> {
     fn a_post(&mut self) -> u64 {
         let fresh = self.noise.below(POSTS) * self.noise.below(POSTS) / POSTS;
         (self.block + POSTS).saturating_sub(fresh)
-    }
-
-    fn random_asset(&mut self, limit: u64, symbol: Symbol) {
-        let amount = self.noise.below(limit);
-        self.asset(amount, symbol);
     }
 
     fn asset(&mut self, amount: u64, symbol: Symbol) {
