@@ -313,7 +313,7 @@ pub(crate) fn no_database(path: &Path) -> Error {
         Ok(_) if is_unfinished => state("is an unfinished import, not a database", resume),
         Ok(_) => state("is not a RocksDB database", other),
         Err(error) if error.kind() == ErrorKind::NotFound && Path::new(&partial).is_dir() => {
-            state("there is no such directory", resume)
+            state("there is no such directory", &format!("its import is not finished: {resume}"))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => state("there is no such directory", other),
         Err(error) => state(&format!("cannot be read as a database: {error}"), other),

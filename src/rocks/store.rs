@@ -59,25 +59,22 @@ impl Store {
         let defaults = OptionMap::default();
         let (family, map) = families.first().copied().unwrap_or((DEFAULT_FAMILY, &defaults));
         let families = families.iter().map(|(name, map)| ((*name).to_owned(), (*map).clone()));
-        let prepare = |options: &mut Options| {
-            options.create_if_missing(create);
-            options.create_missing_column_families(create);
-        };
-        Self::connect(path, (family, map), families, prepare, meter)
+        Self::connect(path, (family, map), families, [create, create], meter)
     }
 
-    /// Opens a database with the options of each column family. The options of `first` are those of the database. A
-    /// `meter` keeps the options.
+    /// Opens a database with the options of each column family. The options of `first` are those of the database.
+    /// `create` is true for the database and for column families that are created if missing. A `meter` keeps the options.
     fn connect(
         path: &Path,
         first: (&str, &OptionMap),
         families: impl Iterator<Item = (String, OptionMap)>,
-        prepare: impl FnOnce(&mut Options),
+        create: [bool; 2],
         meter: Option<&Meter>,
     ) -> Result<Self> {
         options::check_threads(first.1)?;
         let mut options = build(path, first.1)?;
-        prepare(&mut options);
+        options.create_if_missing(create[0]);
+        options.create_missing_column_families(create[1]);
         if meter.is_some() {
             options.enable_statistics();
         }
@@ -136,8 +133,7 @@ impl Store {
             let own = stored(&name).unwrap_or_else(|| map.clone());
             (name, own)
         });
-        let prepare = |options: &mut Options| options.create_missing_column_families(true);
-        let store = Self::connect(path, (family, &own), families, prepare, meter)?;
+        let store = Self::connect(path, (family, &own), families, [false, true], meter)?;
         store.leave_sequence_zero()?;
         Ok(store)
     }

@@ -11,7 +11,6 @@ use super::antelope::Genesis;
 use super::files::{IndexKind, IndexWriter};
 use super::spec::VERSION;
 use super::{LogEntry, LogSpec};
-use crate::blocks::chain::Family;
 
 /// Bits of a word that are the position. The other bits of Hive's words say how a block is packed.
 const POSITION: u64 = (1 << 48) - 1;
@@ -43,9 +42,6 @@ pub fn split(log: &[u8], entries: &[LogEntry], blocks: u32) -> Vec<LogPart> {
 
 /// The partitions of an Antelope log of version 3 that was made after `spec`, each but the last of `blocks` blocks.
 pub fn partitions(spec: &LogSpec, log: &[u8], entries: &[LogEntry], blocks: u32) -> Vec<LogPart> {
-    if spec.family != Family::Antelope {
-        return Vec::new();
-    }
     let genesis = Genesis::new(spec.seed);
     let partition = |entries: &[LogEntry]| {
         let number = |entry: Option<&LogEntry>| entry.map_or(0, |entry| entry.number);
