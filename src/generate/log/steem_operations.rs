@@ -4,7 +4,7 @@
 use super::super::random::{MILLION, Noise};
 use super::bytes::{key, random, signature, text, varint};
 use super::words::Words;
-use Field::*;
+use OperationPart::*;
 use Symbol::*;
 
 /// Posts that people talk about at one time.
@@ -19,7 +19,7 @@ enum Symbol {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Field {
+enum OperationPart {
     Account,
     Post,
     Random(usize),
@@ -38,7 +38,7 @@ enum Field {
     Pair,
 }
 
-type Operation = (usize, &'static [Field]);
+type Operation = (usize, &'static [OperationPart]);
 
 const CLAIM_REWARDS: Operation = (39, &[Account, Amount(20, Liquid), Amount(20, Dollar), Amount(20, Vests)]);
 
