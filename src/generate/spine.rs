@@ -26,7 +26,7 @@ const EPOCH_SECONDS: u64 = 30;
 const GENESIS: u64 = 1_598_306_400;
 const HEADERS: u64 = 3 << 62;
 
-/// How a snapshot is divided into chunks.
+/// The division of a snapshot into chunks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spine {
     seed: u64,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::rocks::option_map::Group;
 
-/// How the records get into the database.
+/// The way of records into the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loader {

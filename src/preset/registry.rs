@@ -102,7 +102,7 @@ pub const ROWS: &[RegistryRow] = &[
     row("fail_if_not_bottommost_level", Scope::Ingest, Owner::RocksDb, ValueKind::Bool, "false"),
     // Read the files again and check every block before taking them.
     row("verify_checksums_before_ingest", Scope::Ingest, Owner::RocksDb, ValueKind::Bool, "false"),
-    // How far that check reads ahead; 0 lets RocksDB choose.
+    // Bytes that this check reads ahead; 0 lets RocksDB choose.
     row("verify_checksums_readahead_size", Scope::Ingest, Owner::RocksDb, ValueKind::Size, "0"),
     // Check whole-file checksums where the database records them.
     row("verify_file_checksum", Scope::Ingest, Owner::RocksDb, ValueKind::Bool, "true"),
@@ -149,7 +149,7 @@ mod tests {
     fn every_row_is_unique() {
         let mut seen = HashSet::new();
         for row in ROWS {
-            assert!(seen.insert((row.scope, row.name)), "{}.{} stands twice", row.scope, row.name);
+            assert!(seen.insert((row.scope, row.name)), "{}.{} is there twice", row.scope, row.name);
         }
     }
 }

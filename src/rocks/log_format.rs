@@ -106,8 +106,8 @@ fn check_file(path: &Path, wal: Option<u64>) -> Result<()> {
     }
 }
 
-/// Checks the records of a MANIFEST, or of a WAL with this number, where damage is no error: a crash may have left anything
-/// after it. Returns the offset of the first fault, and the fault.
+/// Checks the records of a MANIFEST, or of a WAL with this number, in which damage is accepted: a crash may have left any
+/// bytes after it. Returns the offset of the first fault, and the fault.
 fn check_log(mut file: impl Read, wal: Option<u64>) -> std::io::Result<Option<(u64, &'static str)>> {
     let mut block = Vec::with_capacity(BLOCK);
     // True if a whole record was read, and if one of a reused file was read.

@@ -15,7 +15,7 @@ pub(crate) const RECORDS: u32 = 100;
 
 const FAMILY: &str = "default";
 
-/// How the records get into the database.
+/// The way of records into the database.
 #[derive(Debug, Clone)]
 pub enum Way {
     Ingest(IngestSettings),

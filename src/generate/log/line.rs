@@ -49,7 +49,7 @@ struct LogChunk {
     headers: Vec<u8>,
     /// The linked blocks, at most as many as drafts.
     entries: Vec<LogEntry>,
-    /// Entries with zeros in place of each position.
+    /// Entries with zeros instead of each position.
     out: Vec<u8>,
 }
 
