@@ -27,8 +27,9 @@ enum OperationPart {
     Time,
     Flag,
     Asset(u64, Symbol),
-    /// A random amount below this power of two.
-    Amount(u32, Symbol),
+    Amount(Symbol),
+    /// A small random amount.
+    Reward(Symbol),
     Key,
     Signature,
     Authority,
@@ -40,50 +41,26 @@ enum OperationPart {
 
 type Operation = (usize, &'static [OperationPart]);
 
-const CLAIM_REWARDS: Operation = (39, &[Account, Amount(20, Liquid), Amount(20, Dollar), Amount(20, Vests)]);
+const CLAIM_REWARDS: Operation = (39, &[Account, Reward(Liquid), Reward(Dollar), Reward(Vests)]);
 
 /// Rare operations. Those that only Hive has are the last ones.
 const RARE: &[Operation] = &[
-    (5, &[Account, Random(4), Amount(30, Liquid), Amount(30, Dollar), Bytes(&[0]), Time]),
+    (5, &[Account, Random(4), Amount(Liquid), Amount(Dollar), Bytes(&[0]), Time]),
     (6, &[Account, Random(4)]),
-    (7, &[Account, Amount(30, Dollar), Asset(1000, Liquid)]),
-    (3, &[Account, Account, Amount(30, Liquid)]),
+    (7, &[Account, Amount(Dollar), Asset(1000, Liquid)]),
+    (3, &[Account, Account, Amount(Liquid)]),
     (12, &[Account, Account, Flag]),
-    (40, &[Account, Account, Amount(30, Vests)]),
+    (40, &[Account, Account, Amount(Vests)]),
     (10, &[Account, Bytes(&[0, 0, 1]), Authority, Key, Text(r#"{"profile":{"name":"somebody","about":"somewhere"}}"#)]),
-    (
-        41,
-        &[
-            Amount(30, Liquid),
-            Amount(30, Vests),
-            Account,
-            Account,
-            Authority,
-            Authority,
-            Authority,
-            Key,
-            Bytes(&[0, 0]),
-        ],
-    ),
+    (41, &[Amount(Liquid), Amount(Vests), Account, Account, Authority, Authority, Authority, Key, Bytes(&[0, 0])]),
     (
         27,
-        &[
-            Account,
-            Account,
-            Amount(30, Dollar),
-            Amount(30, Liquid),
-            Random(4),
-            Account,
-            Amount(30, Liquid),
-            Text("{}"),
-            Time,
-            Time,
-        ],
+        &[Account, Account, Amount(Dollar), Amount(Liquid), Random(4), Account, Amount(Liquid), Text("{}"), Time, Time],
     ),
     (17, &[Post]),
     WORK[0],
-    (49, &[Account, Account, Amount(30, Liquid), Text("rent"), Bytes(&[24, 0, 12, 0]), Pair]),
-    (48, &[Account, Random(4), Amount(30, Liquid)]),
+    (49, &[Account, Account, Amount(Liquid), Text("rent"), Bytes(&[24, 0, 12, 0]), Pair]),
+    (48, &[Account, Random(4), Amount(Liquid)]),
     (45, &[Account, Bytes(&[2, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0])]),
 ];
 
@@ -235,10 +212,8 @@ impl Operations<'_> {
                 Time => self.out.extend(self.time.wrapping_add(86_400 * 27).to_le_bytes()),
                 Flag => self.out.push(self.noise.below(2) as u8),
                 Asset(amount, symbol) => self.asset(amount, symbol),
-                Amount(bits, symbol) => {
-                    let amount = self.noise.below(1 << bits);
-                    self.asset(amount, symbol);
-                }
+                Amount(symbol) => self.random_asset(1 << 30, symbol),
+                Reward(symbol) => self.random_asset(1 << 20, symbol),
                 Key => key(self.out, self.noise),
                 Signature => signature(self.out, self.noise),
                 Authority => {
@@ -264,6 +239,11 @@ impl Operations<'_> {
     fn a_post(&mut self) -> u64 {
         let fresh = self.noise.below(POSTS) * self.noise.below(POSTS) / POSTS;
         (self.block + POSTS).saturating_sub(fresh)
+    }
+
+    fn random_asset(&mut self, limit: u64, symbol: Symbol) {
+        let amount = self.noise.below(limit);
+        self.asset(amount, symbol);
     }
 
     fn asset(&mut self, amount: u64, symbol: Symbol) {
