@@ -9,6 +9,7 @@
 
 use std::io::{self, Write};
 
+use cid::Cid;
 use rayon::prelude::*;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
@@ -18,9 +19,31 @@ use super::chunk::{GeneratedChunk, Maker};
 use super::pipeline;
 use super::plan::ChunkPlan;
 use super::spine::Spine;
-use super::{Format, Spec, Summary, envelope};
+use super::{Format, Spec, envelope};
 use crate::progress::Progress;
 use crate::source::forest::{Frame, Index, LEVEL, Packer, slot_hash};
+
+/// The result of generating a snapshot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Summary {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes of the CARv1 inside: the same as `bytes` where the format is `car`.
+    pub car_bytes: u64,
+    /// Sections of the CAR, repeated ones included.
+    pub blocks: u64,
+    /// Sections that repeat an earlier one.
+    pub duplicates: u64,
+    /// Bytes of all blocks without their CIDs, repeated ones included.
+    pub payload_bytes: u64,
+    /// The roots in the header, from which every block can be reached.
+    #[serde(serialize_with = "as_text")]
+    pub roots: Vec<Cid>,
+}
+
+fn as_text<S: serde::Serializer>(roots: &[Cid], to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_seq(roots.iter().map(Cid::to_string))
+}
 
 #[derive(Default)]
 struct PackedChunk {

@@ -40,12 +40,11 @@ mod tests;
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-use cid::Cid;
-
 #[cfg(any(test, feature = "testing"))]
 use crate::progress::Silent;
 use crate::progress::{Phase, PhaseWeights, Progress};
 
+pub use line::Summary;
 pub use profile::Profile;
 pub(crate) use random::Noise;
 pub use spec::{DUPLICATES_MAX, Format, Spec};
@@ -54,28 +53,6 @@ use spine::Spine;
 
 /// The version of the JSON of summaries. It changes when a field changes its meaning or goes.
 pub const SCHEMA: &str = "bedload-generate-1";
-
-/// The result of generating a snapshot.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Summary {
-    /// Bytes of the file.
-    pub bytes: u64,
-    /// Bytes of the CARv1 inside: the same as `bytes` where the format is `car`.
-    pub car_bytes: u64,
-    /// Sections of the CAR, repeated ones included.
-    pub blocks: u64,
-    /// Sections that repeat an earlier one.
-    pub duplicates: u64,
-    /// Bytes of all blocks without their CIDs, repeated ones included.
-    pub payload_bytes: u64,
-    /// The roots in the header, from which every block can be reached.
-    #[serde(serialize_with = "as_text")]
-    pub roots: Vec<Cid>,
-}
-
-fn as_text<S: serde::Serializer>(roots: &[Cid], to: S) -> std::result::Result<S::Ok, S::Error> {
-    to.collect_seq(roots.iter().map(Cid::to_string))
-}
 
 /// Generates a snapshot from the current position of `out` to the position afterwards. The header, which names the last
 /// blocks, is written again at the end.

@@ -5,8 +5,7 @@ use std::fmt;
 use super::catalogue;
 use super::key::{Key, Loader, Origin, Stage};
 use super::registry::{self, Owner};
-use super::resolved::{Resolved, agrees};
-use super::validate::{Setting, default_of};
+use super::resolved::{Resolved, Setting, agrees, default_of};
 use crate::rocks::releases::Release;
 use crate::text::escape::shown_in_line;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
+use super::problem::PresetProblem;
 use super::registry::{self, RegistryRow, ValueKind};
-use super::validate::{Setting, default_of};
 use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
 use crate::rocks::releases::Release;
 use crate::rocks::settings::{CompactionSettings, IngestSettings, WriteSettings};
@@ -25,6 +25,37 @@ pub struct Resolved {
     pub notes: Vec<String>,
     pub(super) settings: BTreeMap<Key, Setting>,
     pub(super) defaults: &'static OptionMap,
+}
+
+/// An option with its plain value.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Setting {
+    /// The option.
+    pub key: Key,
+    /// Its value: plain numbers, RocksDB's words.
+    pub value: String,
+    /// Its value as it was written, e.g. `cores`.
+    pub written: String,
+    pub reason: Option<String>,
+    /// The place that sets it.
+    pub origin: Origin,
+    /// The shorthand that sets it.
+    pub via: Option<&'static str>,
+}
+
+impl Setting {
+    pub(super) fn unusable(&self, reason: String) -> PresetProblem {
+        let Self { key, value, origin, .. } = self.clone();
+        let hint = "change it or leave it out; `bedload presets explain` shows the options of a preset";
+        PresetProblem::BadValue { at: origin, key, value, reason, hint }
+    }
+
+    pub(super) fn refused(&self, value: String, message: String, defaults: &OptionMap) -> PresetProblem {
+        let Self { key, origin, .. } = self.clone();
+        let default = key.scope.group().and_then(|group| default_of(defaults, group, &key.name));
+        let default = default.unwrap_or_default().to_owned();
+        PresetProblem::Refused { at: origin, key, value, message, default }
+    }
 }
 
 /// One effective option of RocksDB, for the report.
@@ -178,6 +209,14 @@ impl Resolved {
 
     fn number(&self, scope: Scope, name: &'static str) -> u64 {
         self.machine.parse(self.text(scope, name)).ok().and_then(|number| number.try_into().ok()).unwrap_or(0)
+    }
+}
+
+/// The value of an option, or of a field of a structure, in a map with whole structures.
+pub(super) fn default_of<'a>(map: &'a OptionMap, group: Group, name: &str) -> Option<&'a str> {
+    match name.split_once('.') {
+        None => map.get(group, name),
+        Some((option, field)) => field_of(map.get(group, option)?, field),
     }
 }
 

@@ -6,42 +6,11 @@ use super::names;
 use super::parse::Assignment;
 use super::problem::{PresetProblem, nearest_of};
 use super::registry::{self, Owner, RegistryRow, ValueKind};
-use super::resolved::Resolved;
+use super::resolved::{Resolved, Setting, default_of};
 use super::shorthand;
 use crate::error::Result;
-use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
+use crate::rocks::option_map::{Group, field_of, fields_of};
 use crate::rocks::options::{self, Refusal};
-
-/// An option with its plain value.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Setting {
-    /// The option.
-    pub key: Key,
-    /// Its value: plain numbers, RocksDB's words.
-    pub value: String,
-    /// Its value as it was written, e.g. `cores`.
-    pub written: String,
-    pub reason: Option<String>,
-    /// The place that sets it.
-    pub origin: Origin,
-    /// The shorthand that sets it.
-    pub via: Option<&'static str>,
-}
-
-impl Setting {
-    pub(super) fn unusable(&self, reason: String) -> PresetProblem {
-        let Self { key, value, origin, .. } = self.clone();
-        let hint = "change it or leave it out; `bedload presets explain` shows the options of a preset";
-        PresetProblem::BadValue { at: origin, key, value, reason, hint }
-    }
-
-    pub(super) fn refused(&self, value: String, message: String, defaults: &OptionMap) -> PresetProblem {
-        let Self { key, origin, .. } = self.clone();
-        let default = key.scope.group().and_then(|group| default_of(defaults, group, &key.name));
-        let default = default.unwrap_or_default().to_owned();
-        PresetProblem::Refused { at: origin, key, value, message, default }
-    }
-}
 
 /// Options that are paths. The program that opens the database sets them.
 const PLACES: &[&str] = &["wal_dir", "db_log_dir", "db_paths", "cf_paths"];
@@ -245,12 +214,4 @@ fn bad_value(assignment: &Assignment, reason: String) -> PresetProblem {
     let Assignment { key, value, origin, .. } = assignment.clone();
     let hint = "a value is true or false, a number (64M is 64 MiB, as RocksDB reads it), or one of RocksDB's own words";
     PresetProblem::BadValue { at: origin, key, value, reason, hint }
-}
-
-/// The value of an option, or of a field of a structure, in a map with whole structures.
-pub(super) fn default_of<'a>(map: &'a OptionMap, group: Group, name: &str) -> Option<&'a str> {
-    match name.split_once('.') {
-        None => map.get(group, name),
-        Some((option, field)) => field_of(map.get(group, option)?, field),
-    }
 }

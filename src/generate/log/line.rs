@@ -20,7 +20,7 @@ use super::super::random::Noise;
 use super::antelope_transactions::{BlockKind, Zlib};
 use super::pack::{BlockPacker, PreparedDictionaries};
 use super::words::Words;
-use super::{LogEntry, LogSpec, LogSummary, antelope, antelope_transactions, steem};
+use super::{LogEntry, LogSpec, antelope, antelope_transactions, steem};
 use crate::blocks::chain::{Family, Id};
 use crate::progress::Progress;
 
@@ -33,6 +33,33 @@ const WORD: usize = 8;
 const BODIES: u64 = 1 << 61;
 const HEADERS: u64 = 2 << 61;
 const PACKING: u64 = 3 << 61;
+
+/// The result of generating a block log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct LogSummary {
+    /// Which chain.
+    pub family: Family,
+    /// The version of an Antelope log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+    /// The chain id of an Antelope log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain_id: Option<Id>,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes of the same log without compression.
+    pub raw_bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// Transactions in them.
+    pub transactions: u64,
+    /// Number of the first block.
+    pub first: u32,
+    /// Number of the last block.
+    pub last: u32,
+    /// Id of the last block.
+    pub head: Id,
+}
 
 /// The transactions of a block, and the place of its header once it is linked.
 struct Draft {

@@ -95,7 +95,7 @@ fn shipped_presets_are_sound() {
                 if option == "block_cache" || option == "max_open_files" {
                     continue;
                 }
-                let kept = validate::default_of(&effective, group, option).expect(option);
+                let kept = resolved::default_of(&effective, group, option).expect(option);
                 assert!(resolved::agrees(value, kept), "{name}: {stage}.{group}.{option}: {value}, but {kept}");
             }
         }
