@@ -1,4 +1,4 @@
-//! Blocks per second of what is read and checked in each block of a block log. One core.
+//! Blocks per second of the checks of a block log's blocks, on one core.
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 
@@ -12,7 +12,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 /// Bytes of the log: more than the last-level cache keeps of it.
 const SIZE: u64 = 32 << 20;
 
-/// A log without packed blocks, and where they are in it.
+/// A log without packed blocks, and the positions of the blocks.
 fn log(family: Family) -> (Vec<u8>, Vec<Range<usize>>) {
     let (mut log, mut blocks) = (Vec::new(), Vec::new());
     let each = |entry: &bedload::testing::generate::log::LogEntry| {

@@ -1,5 +1,5 @@
-//! Entries per second that the journal of an import takes, each synced before the next: the least time between two durable
-//! points. This is about the disk of the temporary folder, not about the processor.
+//! Entries per second of an import's journal, each synced before the next. This measures the disk of the temporary
+//! directory, not the processor.
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 

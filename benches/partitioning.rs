@@ -1,6 +1,5 @@
-//! Bytes of snapshot per second of sending blocks to their partitions: taking keys out of CIDs, learning what the keys look
-//! like, routing, appending to partition files in pieces as large as a generous and a tight budget make them, and reading
-//! these files again. One thread.
+//! Bytes of snapshot per second of partitioning, on one thread: extracting keys from CIDs, learning the borders of
+//! partitions, routing, appending to partition files in pieces of a large and of a small budget, and reading these files.
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 
@@ -59,7 +58,7 @@ fn reading_back(c: &mut Criterion) {
     for bits in [4, 8] {
         let routing = snapshot.learn(bits);
         let dir = common::folder();
-        let spilled = snapshot.spilled(&routing, dir.path(), 128 << 10).expect("room for the partitions");
+        let spilled = snapshot.spill(&routing, dir.path(), 128 << 10).expect("room for the partitions");
         group.bench_function(BenchmarkId::new("partitions", 1 << bits), |b| {
             b.iter(|| spilled.read().expect("they are there"));
         });

@@ -1,5 +1,4 @@
-//! Bytes of snapshot per second of sorting blocks in memory, and of looking at its blocks in the new order. One
-//! thread.
+//! Bytes of snapshot per second of sorting blocks in memory, and of reading them in the new order, on one thread.
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 

@@ -1,11 +1,11 @@
-//! A node that seeds its own database at its first start, and shows the progress in its own log.
+//! A node that imports its database at its first start, and writes the progress to its own log.
 //!
 //! ```console
 //! cargo run --release --example preseed -- snapshot.car.zst chain
 //! ```
 //!
-//! Killed on the way, it goes on where it was when it is started again; once the database stands, it just opens it. The
-//! library decides nothing about terminals: what is shown, and where, is up to the node.
+//! If the node is killed during the import, its next start resumes the import. If the database exists, the node opens it.
+//! The library does not print anything; the node decides what to show.
 
 use std::io::Write;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     match start(Path::new(snapshot), Path::new(db), &mut std::io::stderr()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // An error tells its cause, the next step and an exit code; how to say it is the node's business.
+            // An error has a cause, a hint for the next step, and an exit code.
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
             eprintln!("[node] cannot start: {error}{cause}\n[node] {}", error.hint());
             ExitCode::from(error.exit() as u8)
@@ -35,14 +35,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a node does when it starts, up to where it would begin to follow the chain.
+/// Starts the node: imports the database if it does not exist, and looks up the head of the chain.
 fn start(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::Result<()> {
     if db.exists() {
         note(log, &format!("{} is there", db.display()));
     } else {
         seed(snapshot, db, log)?;
     }
-    // The record of the import lies in the database: a node finds its head there.
+    // The record of the import is in the database, and has the head of the chain.
     let state = stat(&StatOptions::new(db), &bedload::progress::Silent)?;
     let roots = state.import.as_ref().and_then(|import| import.pointer("/source/roots")?.as_array().cloned());
     let lookup = Lookup::open(db, &Location::default())?;
@@ -55,12 +55,12 @@ fn start(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::
     Ok(())
 }
 
-/// Imports the snapshot. A database of that name stands only when this is done.
+/// Imports the snapshot. The database exists under its name only after the import.
 fn seed(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::Result<()> {
-    // Limits and signal handlers are the node's to change; with these two an import is at its best.
+    // The library changes no limits and signal handlers itself. These two calls make an import faster and safer.
     bedload::raise_open_files();
     bedload::handle_sigbus();
-    // A node has other things to keep in memory.
+    // The node needs memory for other things.
     let options = ImportOptions::new(snapshot, db).memory(1u64 << 30);
     let progress = Log { log: Mutex::new((log, 0.0)) };
     let Outcome::Imported(report) = bedload::import(&options, &progress)? else {
@@ -85,7 +85,7 @@ impl<W: Write + Send> Observer for Log<'_, W> {
     /// Rare things: a phase begins or ends, an earlier run is taken up, a warning.
     fn event(&self, event: &Event) {
         match event {
-            Event::Resumed { source_bytes, .. } => self.note(&format!("goes on after {source_bytes} bytes")),
+            Event::Resumed { source_bytes, .. } => self.note(&format!("resumed after {source_bytes} bytes")),
             Event::PhaseDone { phase, seconds, .. } => self.note(&format!("{} took {seconds:.1} s", phase.name())),
             Event::Warning { message } => self.note(message),
             _ => {}

@@ -1,12 +1,12 @@
-//! An import inside of a node that already runs: its progress as lines of the node's own log, and an end when the node ends.
+//! An import within a running node, which logs the progress, and stops the import when the node stops.
 //!
 //! ```console
 //! cargo run --release --example progress -- snapshot.car.zst chain
 //! ```
 //!
-//! Each line is `time level target message` and `key=value` fields, as a node's logger would write them. A line comes with
-//! each event, and while a phase runs when it has come 5 % further or 30 seconds have passed. When standard input ends,
-//! the import is asked to stop: it makes durable what it has, and the same call goes on from there.
+//! Each line is `time level target message` and `key=value` fields, as a node's logger writes them. It logs each event,
+//! and within a phase every 5 % or 30 seconds. When standard input ends, the node stops the import, which makes its work
+//! durable. The same command resumes the import.
 
 use std::io::Write;
 use std::path::Path;
@@ -16,10 +16,10 @@ use std::sync::{Mutex, PoisonError};
 use bedload::progress::{CancellationToken, Event, Observer, Phase, Sample};
 use bedload::{Error, ImportOptions, Outcome};
 
-/// A line at least so often.
+/// The most seconds between two lines.
 const SECONDS: f64 = 30.0;
 
-/// And whenever so much more of a phase is done, in percent.
+/// Progress of a phase between two lines, in percent.
 const STEP: u64 = 5;
 
 fn main() -> ExitCode {
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     };
     let stop = CancellationToken::default();
     let node = stop.clone();
-    // Where a node would listen to its own signals.
+    // A node would wait for its signals here.
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         node.cancel();
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Imports, and logs how it went.
+/// Imports, and logs the result.
 fn import(snapshot: &Path, db: &Path, stop: CancellationToken, log: impl Write + Send) -> bedload::Result<()> {
     let log = Log { state: Mutex::new(State { log, phase: None, seconds: 0.0, percent: 0 }) };
     let options = ImportOptions::new(snapshot, db).memory(1u64 << 30).stop(stop);
@@ -52,7 +52,7 @@ fn import(snapshot: &Path, db: &Path, stop: CancellationToken, log: impl Write +
         }
         Ok(_) => Err(Error::Usage { reason: "nothing was imported".into(), hint: "leave dry_run out".into() }),
         Err(error) => {
-            // What a stopped import says is no fault: its hint is how to go on.
+            // A stopped import is not an error. Its hint says how to resume.
             let level = if matches!(error, Error::Interrupted { .. }) { "INFO" } else { "ERROR" };
             log.line(level, &error.to_string(), &format!("hint={:?}", error.hint()));
             Err(error)
@@ -83,7 +83,7 @@ impl<W: Write + Send> Observer for Log<W> {
         match event {
             Event::Planned { plan } => self.line("INFO", "planned", &format!("plan={plan:?}")),
             Event::Resumed { source_bytes, built_files } => {
-                self.line("INFO", "goes on", &format!("source_bytes={source_bytes} built_files={built_files}"));
+                self.line("INFO", "resumed", &format!("source_bytes={source_bytes} built_files={built_files}"));
             }
             Event::PhaseDone { phase, seconds, bytes, blocks, .. } => {
                 let fields = format!("phase={} seconds={seconds:.1} bytes={bytes} blocks={blocks}", phase.name());
@@ -104,7 +104,7 @@ impl<W: Write + Send> Observer for Log<W> {
         }
         (state.phase, state.seconds, state.percent) = (Some(sample.phase), sample.seconds, percent);
         let mut fields = format!("phase={} bytes={} blocks={}", sample.phase.name(), sample.bytes, sample.blocks);
-        // What is not known is left out: a pipe has no size, and the first seconds allow no estimate.
+        // Unknown values are left out: a pipe has no size, and the first seconds allow no estimate.
         if sample.done().is_some() {
             fields += &format!(" percent={percent}");
         }
@@ -148,7 +148,7 @@ mod tests {
         assert!(!db.exists());
 
         let mut log = Vec::new();
-        import(&snapshot, &db, CancellationToken::default(), &mut log).expect("it goes on");
+        import(&snapshot, &db, CancellationToken::default(), &mut log).expect("it resumes");
         let log = String::from_utf8(log).expect("text");
         assert!(log.contains(" INFO bedload phase done phase=read "), "{log}");
         assert!(log.contains(&format!(" INFO bedload imported blocks={} digest=", made.blocks)), "{log}");

@@ -1,8 +1,8 @@
-//! Sound inputs for the fuzzer to begin with, made here byte by byte.
+//! Valid first inputs for the fuzzer.
 
 use std::path::PathBuf;
 
-/// Writes `seeds` into the corpus folder that the fuzzer was started with, before it looks there.
+/// Writes `seeds` into the corpus folder of the fuzzer before it reads the folder.
 pub fn plant(seeds: &[Vec<u8>]) {
     let folders = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).map(PathBuf::from);
     // The corpus is the first folder; a file instead means that one input is run again.
@@ -19,7 +19,7 @@ fn section(cid: &[u8], data: &[u8]) -> Vec<u8> {
     [&len, cid, data].concat()
 }
 
-/// Blocks of every chain, behind a byte that tells which.
+/// Blocks of every chain, each after a byte for the chain.
 #[allow(dead_code, reason = "each target plants its own")]
 pub fn blocks() -> Vec<Vec<u8>> {
     use bedload::testing::blocks::chain::Family;
@@ -50,7 +50,7 @@ pub fn blocks() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Small logs of every family, each behind the two bytes that say how it is read.
+/// Small logs of every family, each after the two bytes that choose the batch size and the treatment of a torn tail.
 #[allow(dead_code, reason = "each target plants its own")]
 pub fn logs() -> Vec<Vec<u8>> {
     use bedload::testing::blocks::chain::Family;

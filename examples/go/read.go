@@ -28,7 +28,7 @@ import (
 	"unsafe"
 )
 
-// What this program needs of the record of the import.
+// The part of the import's record that this program needs.
 type record struct {
 	Key          string `json:"key"`
 	ColumnFamily string `json:"column_family"`
@@ -118,7 +118,7 @@ func get(db, family string, key []byte) ([]byte, error) {
 	return C.GoBytes(unsafe.Pointer(value), C.int(size)), nil
 }
 
-// What RocksDB says went wrong; the text is its own to free.
+// Converts a message of RocksDB to an error, and frees the message with RocksDB's function.
 func failure(problem *C.char) error {
 	if problem == nil {
 		return nil

@@ -1,4 +1,4 @@
-//! Any bytes as a block log: walked forward and backward the same entries are found, and no byte makes either panic.
+//! Reads any bytes as a block log. The forward and the backward walk find the same entries, and neither panics.
 #![no_main]
 
 use bedload::testing::fuzzing;

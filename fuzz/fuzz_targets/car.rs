@@ -1,5 +1,5 @@
-//! Any bytes as a CAR: the reader in chunks finds what a reader that has everything at once finds, whatever the size
-//! of a chunk; no byte makes it panic.
+//! Reads any bytes as a CAR. With every chunk size the reader finds the same sections as a reader of the whole data, and
+//! does not panic.
 #![no_main]
 
 use bedload::testing::fuzzing;

@@ -1,4 +1,4 @@
-//! Any bytes as a block of any chain: no byte makes the parsers panic, and what they say agrees with itself.
+//! Reads any bytes as a block of each chain. The parsers do not panic, and their results are consistent.
 #![no_main]
 
 use bedload::testing::fuzzing;

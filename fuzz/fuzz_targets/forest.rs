@@ -1,4 +1,4 @@
-//! Any bytes as the tail of a Forest snapshot: what is found lies inside the file.
+//! Reads any bytes as the tail of a Forest snapshot. All found offsets are within the file.
 #![no_main]
 
 use bedload::testing::source::forest;

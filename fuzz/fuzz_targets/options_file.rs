@@ -1,4 +1,4 @@
-//! Any text as RocksDB's OPTIONS file: every entry is what its line says, and is read again from what is written.
+//! Reads any text as an OPTIONS file of RocksDB. Every entry matches its line, and survives writing and reading.
 #![no_main]
 
 use bedload::testing::fuzzing;

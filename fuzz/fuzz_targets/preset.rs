@@ -1,4 +1,4 @@
-//! Any text as a preset and as a user's configuration: what is read stands in its line, and errors name theirs.
+//! Reads any text as a preset and as a user's configuration. Every setting and every error has its line.
 #![no_main]
 
 use bedload::testing::fuzzing;

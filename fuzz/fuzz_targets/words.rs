@@ -1,4 +1,4 @@
-//! Any text as what stands on a command line: sizes, numbers, ids, CIDs, digests, assignments.
+//! Reads any text as a value of the command line: a size, a number, an id, a CID, a digest, an assignment.
 #![no_main]
 
 use bedload::testing::fuzzing;

@@ -1,5 +1,5 @@
-//! Any bytes as a wrapped snapshot: never a panic, never more output than allowed here is waited for; and where our
-//! frame scanner finds the end of a zstd frame, libzstd finds the same.
+//! Decompresses any bytes as a snapshot, up to a limit, without a panic. Our frame scanner and libzstd find the same end of a
+//! zstd frame.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -63,7 +63,10 @@ fn wrapped() -> Vec<Vec<u8>> {
         wrapped.extend([
             zstd(&car),
             [&skippable[..], &zstd(front), &skippable, &zstd(back)].concat(),
-            read(Box::new(flate2::read::GzEncoder::new(std::io::Cursor::new(car.clone()), flate2::Compression::fast()))),
+            read(Box::new(flate2::read::GzEncoder::new(
+                std::io::Cursor::new(car.clone()),
+                flate2::Compression::fast(),
+            ))),
             read(Box::new(liblzma::read::XzEncoder::new(std::io::Cursor::new(car.clone()), 1))),
             lz4.finish().expect("into memory"),
         ]);

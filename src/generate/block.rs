@@ -22,7 +22,7 @@ const CODE_AT: usize = KEY_AT + 20 + 3;
 const NONCE_AT: usize = CODE_AT + 38 + 1;
 const BALANCE_AT: usize = NONCE_AT + 4 + 1;
 
-/// A row with zeros in place of its random parts.
+/// A row with zeros instead of its random parts.
 const ENTRY: [u8; ENTRY_LEN] = {
     let mut entry = [0; ENTRY_LEN];
     entry[0] = 0x82;
@@ -38,7 +38,6 @@ const ENTRY: [u8; ENTRY_LEN] = {
     entry
 };
 
-/// Data that all blocks of a snapshot share.
 #[derive(Debug)]
 pub(super) struct Filler {
     codes: [[u8; 38]; CODES],

@@ -14,26 +14,20 @@ pub(super) use crate::blocks::cbor::{ARRAY, BYTES, UINT, push_head as head};
 
 /// Multicodec of the hash function of generated blocks.
 pub(super) const BLAKE2B_256: u64 = 0xb220;
-/// Multicodec of a block of DAG-CBOR.
 pub(super) const DAG_CBOR: u8 = 0x71;
-/// Multicodec of a block of plain bytes.
 pub(super) const RAW: u8 = 0x55;
-/// Bytes of a CID before its digest.
 pub(super) const CID_PREFIX: usize = 6;
-/// Bytes of a CID.
 pub(super) const CID_LEN: usize = CID_PREFIX + 32;
-/// Bytes of a link to a CID.
 pub(super) const LINK_LEN: usize = 5 + CID_LEN;
 
 /// The variable parts of a generated CID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct BlockName {
     pub(super) codec: u8,
     pub(super) digest: [u8; 32],
 }
 
 impl BlockName {
-    /// A placeholder.
     pub(super) const BLANK: Self = Self { codec: DAG_CBOR, digest: [0; 32] };
 
     pub(super) fn bytes(&self) -> [u8; CID_LEN] {

@@ -5,13 +5,12 @@ use blake2b_simd::many::{HashManyJob, hash_many};
 
 use super::block::Filler;
 use super::cbor::{self, BlockName, CID_LEN, CID_PREFIX};
-use super::plan::{ChunkPlan, FANOUT, levels};
+use super::plan::{ChunkPlan, FANOUT, Leaf, levels};
 use super::random::{Noise, mix};
 
 /// Room for the number of a block within its chunk.
 const ORDINAL_BITS: u32 = 20;
 
-/// Data that all chunks of a snapshot share.
 #[derive(Debug)]
 pub(super) struct Maker {
     seed: u64,
@@ -19,12 +18,10 @@ pub(super) struct Maker {
     params: Params,
 }
 
-/// Sections of a CAR, and their ends.
 #[derive(Debug, Default)]
 pub(super) struct GeneratedChunk {
     pub(super) bytes: Vec<u8>,
     pub(super) sections: Vec<GeneratedSection>,
-    /// Sections that repeat an earlier one.
     pub(super) repeats: u64,
 }
 
@@ -51,22 +48,18 @@ impl Maker {
 
     /// Makes a chunk after its plan, in the memory of `out`. Returns the name of the tree's root.
     pub(super) fn make(&self, plan: &ChunkPlan, out: &mut GeneratedChunk) -> BlockName {
-        out.clear();
+        out.bytes.clear();
+        out.sections.clear();
         out.repeats = plan.repeats.len() as u64;
-        for (leaf, &size) in plan.leaves.iter().enumerate() {
-            self.leaf(out, plan.chunk, leaf, size, plan.is_raw(leaf));
-        }
-        for repeat in plan.repeats.iter().filter(|repeat| repeat.chunk != plan.chunk) {
-            self.leaf(out, repeat.chunk, repeat.leaf, repeat.size, repeat.raw);
-        }
+        let (own, others): (Vec<_>, Vec<_>) = plan.repeats.iter().partition(|repeat| repeat.chunk == plan.chunk);
+        (0..plan.leaves.len()).for_each(|number| self.leaf(out, plan.leaf(number)));
+        others.into_iter().for_each(|&repeat| self.leaf(out, repeat));
         out.name_all(&self.params, 0);
-        for repeat in plan.repeats.iter().filter(|repeat| repeat.chunk == plan.chunk) {
-            out.repeat(repeat.leaf);
-        }
+        own.into_iter().for_each(|repeat| out.repeat(repeat.number));
 
         let mut nodes = plan.nodes.iter().enumerate();
-        let mut children: Vec<BlockName> =
-            out.sections[..plan.leaves.len()].iter().map(|section| section.name).collect();
+        let names = |sections: &[GeneratedSection]| sections.iter().map(|section| section.name).collect::<Vec<_>>();
+        let mut children = names(&out.sections[..plan.leaves.len()]);
         for _ in levels(plan.leaves.len()).skip(1) {
             let level = out.sections.len();
             for (links, (node, &size)) in children.chunks(FANOUT).zip(&mut nodes) {
@@ -74,8 +67,7 @@ impl Maker {
                 out.section(cbor::DAG_CBOR, size, |bytes| self.filler.dag_cbor(bytes, size, tag, links, &mut noise));
             }
             out.name_all(&self.params, level);
-            children.clear();
-            children.extend(out.sections[level..].iter().map(|section| section.name));
+            children = names(&out.sections[level..]);
         }
         children[0]
     }
@@ -88,13 +80,12 @@ impl Maker {
         out.sections[at].name
     }
 
-    fn leaf(&self, out: &mut GeneratedChunk, chunk: u64, leaf: usize, size: usize, raw: bool) {
-        let (tag, mut noise) = self.identity(chunk, leaf);
-        if raw {
-            out.section(cbor::RAW, size, |bytes| self.filler.raw(bytes, size, tag, &mut noise));
-        } else {
-            out.section(cbor::DAG_CBOR, size, |bytes| self.filler.dag_cbor(bytes, size, tag, &[], &mut noise));
-        }
+    fn leaf(&self, out: &mut GeneratedChunk, Leaf { chunk, number, size, raw }: Leaf) {
+        let (tag, mut noise) = self.identity(chunk, number);
+        out.section(if raw { cbor::RAW } else { cbor::DAG_CBOR }, size, |bytes| match raw {
+            true => self.filler.raw(bytes, size, tag, &mut noise),
+            false => self.filler.dag_cbor(bytes, size, tag, &[], &mut noise),
+        });
     }
 
     /// The tag and the random numbers of a block, which depend on its place. Tags differ because [`mix`] is a
@@ -106,12 +97,6 @@ impl Maker {
 }
 
 impl GeneratedChunk {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.sections.clear();
-        self.repeats = 0;
-    }
-
     /// Appends a section whose CID is blank.
     fn section(&mut self, codec: u8, size: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let mut buffer = unsigned_varint::encode::usize_buffer();

@@ -11,34 +11,28 @@
 //! The length depends only on the number of roots, so the bytes can be written before the roots are known, and again
 //! after.
 
-use crate::source::car::header_bytes;
-use crate::source::forest::stored_frame;
+use cid::Cid;
 
 use super::Format;
-use super::cbor::BlockName;
+use crate::source::car::header_bytes;
+use crate::source::forest::stored_frame;
 
 const PRAGMA: [u8; 11] = *b"\x0a\xa1\x67version\x02";
 const V2_LEN: usize = PRAGMA.len() + 16 + 3 * 8;
 
-pub(super) fn car_header(roots: &[BlockName]) -> Vec<u8> {
-    let roots: Vec<_> = roots.iter().map(BlockName::bytes).collect();
-    header_bytes(roots.iter().map(|root| root.as_slice()))
+pub(super) fn car_header(roots: &[Cid]) -> Vec<u8> {
+    let roots: Vec<_> = roots.iter().map(Cid::to_bytes).collect();
+    header_bytes(roots.iter().map(Vec::as_slice))
 }
 
 /// Everything before the first section; `car_bytes` is the length of the whole CARv1.
-pub(super) fn prelude(format: Format, roots: &[BlockName], car_bytes: u64) -> Vec<u8> {
+pub(super) fn prelude(format: Format, roots: &[Cid], car_bytes: u64) -> Vec<u8> {
     let header = car_header(roots);
     match format {
         Format::Car => header,
         Format::CarV2 => {
-            let mut prelude = Vec::with_capacity(V2_LEN + header.len());
-            prelude.extend_from_slice(&PRAGMA);
-            prelude.extend_from_slice(&[0; 16]);
-            for field in [V2_LEN as u64, car_bytes, 0] {
-                prelude.extend_from_slice(&field.to_le_bytes());
-            }
-            prelude.extend_from_slice(&header);
-            prelude
+            let fields = [V2_LEN as u64, car_bytes, 0].map(u64::to_le_bytes).concat();
+            [&PRAGMA[..], &[0; 16], &fields, &header].concat()
         }
         Format::CarZst => stored_frame(&header, true),
         Format::ForestCarZst => stored_frame(&header, false),

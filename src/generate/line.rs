@@ -9,43 +9,48 @@
 
 use std::io::{self, Write};
 
+use cid::Cid;
 use rayon::prelude::*;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
-
-use crate::progress::Progress;
-use crate::source::forest::{Frame, Index, LEVEL, Packer, slot_hash};
 
 use super::cbor::{BLAKE2B_256, BlockName};
 use super::chunk::{GeneratedChunk, Maker};
 use super::pipeline;
 use super::plan::ChunkPlan;
 use super::spine::Spine;
-use super::{Format, Spec};
+use super::{Format, Spec, envelope};
+use crate::progress::Progress;
+use crate::source::forest::{Frame, Index, LEVEL, Packer, slot_hash};
 
-/// The output of the line.
-#[derive(Debug, Default)]
-pub(super) struct Made {
-    pub(super) roots: Vec<BlockName>,
-    pub(super) blocks: u64,
-    pub(super) duplicates: u64,
-    pub(super) payload_bytes: u64,
-    /// Bytes of the sections before compression.
-    pub(super) section_bytes: u64,
-    pub(super) written: u64,
+/// The result of generating a snapshot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Summary {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes of the CARv1 inside: the same as `bytes` where the format is `car`.
+    pub car_bytes: u64,
+    /// Sections of the CAR, repeated ones included.
+    pub blocks: u64,
+    /// Sections that repeat an earlier one.
+    pub duplicates: u64,
+    /// Bytes of all blocks without their CIDs, repeated ones included.
+    pub payload_bytes: u64,
+    /// The roots in the header, from which every block can be reached.
+    #[serde(serialize_with = "as_text")]
+    pub roots: Vec<Cid>,
 }
 
-struct Piece {
+fn as_text<S: serde::Serializer>(roots: &[Cid], to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_seq(roots.iter().map(Cid::to_string))
+}
+
+#[derive(Default)]
+struct PackedChunk {
     chunk: GeneratedChunk,
     state: BlockName,
     packed: Vec<u8>,
     frames: Vec<Frame>,
-}
-
-impl Piece {
-    fn new() -> Self {
-        Self { chunk: GeneratedChunk::default(), state: BlockName::BLANK, packed: Vec::new(), frames: Vec::new() }
-    }
 }
 
 /// Writes everything after the prelude, which is `position` bytes long.
@@ -55,31 +60,31 @@ pub(super) fn run<W: Write + Send>(
     out: &mut W,
     position: u64,
     progress: &Progress<'_>,
-) -> io::Result<Made> {
+) -> io::Result<Summary> {
     let maker = Maker::new(spec.seed);
-    let mut made = Made::default();
+    let car_bytes = envelope::car_header(&spine.blank_roots()).len() as u64;
+    let mut made = Summary { bytes: position, car_bytes, ..Summary::default() };
     let mut index = Index::in_memory();
     let mut tip = Vec::new();
     pipeline::run(
         |first, width, pieces| {
-            pieces.resize_with((spine.chunks - first).min(width as u64) as usize, Piece::new);
+            pieces.resize_with((spine.chunks - first).min(width as u64) as usize, PackedChunk::default);
             make(spec, spine, &maker, first, pieces);
             chain(spine, &maker, first, &mut tip, pieces);
-            for Piece { chunk, .. } in &*pieces {
-                progress.add(chunk.bytes.len() as u64, chunk.sections.len() as u64);
-            }
+            let chunks = pieces.iter().map(|piece| &piece.chunk);
+            chunks.for_each(|chunk| progress.add(chunk.bytes.len() as u64, chunk.sections.len() as u64));
             pack(spec.format, pieces)
         },
-        |pieces| emit(pieces, spec.format, &mut made, &mut index, out, position),
+        |pieces| emit(pieces, spec.format, &mut made, &mut index, out),
     )?;
     if spec.format == Format::ForestCarZst {
-        made.written += index.write(out, position + made.written)?;
+        made.bytes += index.write(out, made.bytes)?;
     }
-    made.roots = tip;
+    made.roots = tip.iter().map(BlockName::cid).collect();
     Ok(made)
 }
 
-fn make(spec: &Spec, spine: &Spine, maker: &Maker, first: u64, pieces: &mut [Piece]) {
+fn make(spec: &Spec, spine: &Spine, maker: &Maker, first: u64, pieces: &mut [PackedChunk]) {
     pieces.par_iter_mut().enumerate().for_each(|(n, piece)| {
         let plan = ChunkPlan::new(spec, first + n as u64, |chunk| spine.budget(chunk));
         piece.state = maker.make(&plan, &mut piece.chunk);
@@ -87,7 +92,7 @@ fn make(spec: &Spec, spine: &Spine, maker: &Maker, first: u64, pieces: &mut [Pie
 }
 
 /// Adds the headers. `tip` has those of the chunk before, and of the last chunk at the end.
-fn chain(spine: &Spine, maker: &Maker, first: u64, tip: &mut Vec<BlockName>, pieces: &mut [Piece]) {
+fn chain(spine: &Spine, maker: &Maker, first: u64, tip: &mut Vec<BlockName>, pieces: &mut [PackedChunk]) {
     for (piece, number) in pieces.iter_mut().zip(first..) {
         let headers = spine.headers(number, tip.first().copied(), piece.state);
         tip.clear();
@@ -95,25 +100,18 @@ fn chain(spine: &Spine, maker: &Maker, first: u64, tip: &mut Vec<BlockName>, pie
     }
 }
 
-fn pack(format: Format, pieces: &mut [Piece]) -> io::Result<()> {
+fn pack(format: Format, pieces: &mut [PackedChunk]) -> io::Result<()> {
     match format {
         Format::Car | Format::CarV2 => Ok(()),
-        Format::CarZst => pieces.par_iter_mut().try_for_each_init(
-            || {
-                let mut zstd = Compressor::new(LEVEL)?;
-                zstd.set_parameter(CParameter::ChecksumFlag(true))?;
-                Ok(zstd)
-            },
-            |zstd: &mut io::Result<Compressor<'_>>, piece| {
-                let zstd = zstd.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
-                piece.packed.resize(zstd::zstd_safe::compress_bound(piece.chunk.bytes.len()), 0);
-                let len = zstd.compress_to_buffer(&piece.chunk.bytes, piece.packed.as_mut_slice())?;
-                piece.packed.truncate(len);
-                Ok(())
-            },
-        ),
+        Format::CarZst => pieces.par_iter_mut().try_for_each_init(checked_compressor, |zstd, piece| {
+            let zstd = zstd.as_mut().map_err(|error| copy_of(error))?;
+            piece.packed.resize(zstd::zstd_safe::compress_bound(piece.chunk.bytes.len()), 0);
+            let len = zstd.compress_to_buffer(&piece.chunk.bytes, piece.packed.as_mut_slice())?;
+            piece.packed.truncate(len);
+            Ok(())
+        }),
         Format::ForestCarZst => pieces.par_iter_mut().try_for_each_init(Packer::new, |packer, piece| {
-            let packer = packer.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+            let packer = packer.as_mut().map_err(|error| copy_of(error))?;
             piece.packed.clear();
             piece.frames.clear();
             let ends = piece.chunk.sections.iter().map(|section| section.end);
@@ -122,31 +120,40 @@ fn pack(format: Format, pieces: &mut [Piece]) -> io::Result<()> {
     }
 }
 
+fn checked_compressor() -> io::Result<Compressor<'static>> {
+    let mut zstd = Compressor::new(LEVEL)?;
+    zstd.set_parameter(CParameter::ChecksumFlag(true))?;
+    Ok(zstd)
+}
+
+/// A copy of the error of a thread's compressor, which every piece of that thread reports.
+pub(super) fn copy_of(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
+}
+
 fn emit<W: Write>(
-    pieces: &[Piece],
+    pieces: &[PackedChunk],
     format: Format,
-    made: &mut Made,
+    made: &mut Summary,
     index: &mut Index,
     out: &mut W,
-    position: u64,
 ) -> io::Result<()> {
-    for Piece { chunk, packed, frames, .. } in pieces {
+    for PackedChunk { chunk, packed, frames, .. } in pieces {
         if format == Format::ForestCarZst {
-            let base = position + made.written;
             let mut sections = chunk.sections.iter();
             let (mut start, mut before) = (0, 0);
             for frame in frames {
                 for section in sections.by_ref().take(frame.sections - before) {
                     let BlockName { codec, digest } = &section.name;
-                    index.add_hash(slot_hash(u64::from(*codec), BLAKE2B_256, digest), base + start)?;
+                    index.add_hash(slot_hash(u64::from(*codec), BLAKE2B_256, digest), made.bytes + start)?;
                 }
                 (start, before) = (frame.end as u64, frame.sections);
             }
         }
         let bytes = if matches!(format, Format::Car | Format::CarV2) { &chunk.bytes } else { packed };
         out.write_all(bytes)?;
-        made.written += bytes.len() as u64;
-        made.section_bytes += chunk.bytes.len() as u64;
+        made.bytes += bytes.len() as u64;
+        made.car_bytes += chunk.bytes.len() as u64;
         made.blocks += chunk.sections.len() as u64;
         made.duplicates += chunk.repeats;
         made.payload_bytes += chunk.sections.iter().map(|section| section.body_len() as u64).sum::<u64>();

@@ -40,43 +40,19 @@ mod tests;
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-use cid::Cid;
-
 #[cfg(any(test, feature = "testing"))]
 use crate::progress::Silent;
 use crate::progress::{Phase, PhaseWeights, Progress};
 
+pub use line::Summary;
 pub use profile::Profile;
 pub(crate) use random::Noise;
 pub use spec::{DUPLICATES_MAX, Format, Spec};
 
-use cbor::BlockName;
 use spine::Spine;
 
 /// The version of the JSON of summaries. It changes when a field changes its meaning or goes.
 pub const SCHEMA: &str = "bedload-generate-1";
-
-/// The result of generating a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Summary {
-    /// Bytes of the file.
-    pub bytes: u64,
-    /// Bytes of the CARv1 inside: the same as `bytes` where the format is `car`.
-    pub car_bytes: u64,
-    /// Sections of the CAR, repeated ones included.
-    pub blocks: u64,
-    /// Sections that repeat an earlier one.
-    pub duplicates: u64,
-    /// Bytes of all blocks without their CIDs, repeated ones included.
-    pub payload_bytes: u64,
-    /// The roots in the header, from which every block can be reached.
-    #[serde(serialize_with = "as_text")]
-    pub roots: Vec<Cid>,
-}
-
-fn as_text<S: serde::Serializer>(roots: &[Cid], to: S) -> std::result::Result<S::Ok, S::Error> {
-    to.collect_seq(roots.iter().map(Cid::to_string))
-}
 
 /// Generates a snapshot from the current position of `out` to the position afterwards. The header, which names the last
 /// blocks, is written again at the end.
@@ -96,25 +72,18 @@ pub(crate) fn write_with<W: Write + Seek + Send>(
     progress.begin(Phase::Generate, Some(spec.size));
     let spine = Spine::new(spec);
     let start = out.stream_position()?;
-    let blank = envelope::prelude(spec.format, &vec![BlockName::BLANK; spine.roots], 0);
+    let blank = envelope::prelude(spec.format, &spine.blank_roots(), 0);
     out.write_all(&blank)?;
     let made = line::run(spec, &spine, out, blank.len() as u64, progress)?;
-    let prelude = envelope::prelude(spec.format, &made.roots, car_bytes(&made));
     let end = out.stream_position()?;
     out.seek(SeekFrom::Start(start))?;
-    out.write_all(&prelude)?;
+    out.write_all(&envelope::prelude(spec.format, &made.roots, made.car_bytes))?;
     out.seek(SeekFrom::Start(end))?;
-    Ok(summary(&made, prelude.len()))
+    Ok(made)
 }
 
-/// Generates the bytes of [`write()`] for a target that cannot seek, such as a pipe. It makes all blocks twice, first
-/// to know the roots.
-#[cfg(any(test, feature = "testing"))]
-pub fn write_stream<W: Write + Send>(spec: &Spec, out: &mut W) -> io::Result<Summary> {
-    write_stream_with(spec, out, &Progress::new(&Silent))
-}
-
-/// [`write_stream()`] with its progress: the first pass is [`Phase::Plan`].
+/// Generates the bytes of [`write_with()`] for a target that cannot seek, such as a pipe. It makes all blocks twice,
+/// first to know the roots: this pass is [`Phase::Plan`].
 pub(crate) fn write_stream_with<W: Write + Send>(
     spec: &Spec,
     out: &mut W,
@@ -126,24 +95,9 @@ pub(crate) fn write_stream_with<W: Write + Send>(
     let spine = Spine::new(spec);
     let first_pass = line::run(&spec.clone().format(Format::Car), &spine, &mut io::sink(), 0, progress)?;
     progress.begin(Phase::Generate, Some(spec.size));
-    let prelude = envelope::prelude(spec.format, &first_pass.roots, car_bytes(&first_pass));
+    let prelude = envelope::prelude(spec.format, &first_pass.roots, first_pass.car_bytes);
     out.write_all(&prelude)?;
     let made = line::run(spec, &spine, out, prelude.len() as u64, progress)?;
     out.flush()?;
-    Ok(summary(&made, prelude.len()))
-}
-
-fn car_bytes(made: &line::Made) -> u64 {
-    envelope::car_header(&made.roots).len() as u64 + made.section_bytes
-}
-
-fn summary(made: &line::Made, prelude: usize) -> Summary {
-    Summary {
-        bytes: prelude as u64 + made.written,
-        car_bytes: car_bytes(made),
-        blocks: made.blocks,
-        duplicates: made.duplicates,
-        payload_bytes: made.payload_bytes,
-        roots: made.roots.iter().map(BlockName::cid).collect(),
-    }
+    Ok(made)
 }

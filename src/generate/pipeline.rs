@@ -2,7 +2,6 @@
 
 use std::io;
 
-/// Chunks of a window, per thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
 /// Makes and writes windows until `make` leaves one empty. `make` receives the number of the window's first piece, the most

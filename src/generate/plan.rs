@@ -10,7 +10,6 @@ use super::random::Noise;
 
 /// Target size of a chunk, in bytes of CAR.
 pub(super) const CHUNK_BYTES: u64 = 1 << 20;
-/// Links of an inner block.
 pub(super) const FANOUT: usize = 16;
 
 /// One chunk in this many has a large raw block, as the code of an actor is.
@@ -35,20 +34,19 @@ const REPEATS: u64 = 2 << 62;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ChunkPlan {
     pub(super) chunk: u64,
-    /// Sizes of the blocks without links.
     pub(super) leaves: Vec<usize>,
     /// Sizes of the inner blocks, level by level, each level front to back. The last is the chunk's root.
     pub(super) nodes: Vec<usize>,
-    pub(super) repeats: Vec<Repeat>,
-    /// The last leaf is a large raw block.
-    pub(super) large: bool,
+    /// Leaves of this chunk or another one that are written once more.
+    pub(super) repeats: Vec<Leaf>,
+    large: bool,
 }
 
-/// A section that is written once more.
+/// A block without links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Repeat {
+pub(super) struct Leaf {
     pub(super) chunk: u64,
-    pub(super) leaf: usize,
+    pub(super) number: usize,
     pub(super) size: usize,
     pub(super) raw: bool,
 }
@@ -73,8 +71,9 @@ impl ChunkPlan {
         plan
     }
 
-    pub(super) fn is_raw(&self, leaf: usize) -> bool {
-        leaf % RAW_EVERY == RAW_EVERY - 1 || self.large && leaf + 1 == self.leaves.len()
+    pub(super) fn leaf(&self, number: usize) -> Leaf {
+        let raw = number % RAW_EVERY == RAW_EVERY - 1 || self.large && number + 1 == self.leaves.len();
+        Leaf { chunk: self.chunk, number, size: self.leaves[number], raw }
     }
 
     /// Number of leaves that may be repeated: the first half. [`Self::fit`] resizes the others only, so that repeated
@@ -117,8 +116,7 @@ impl ChunkPlan {
         leaves.extend(large);
 
         let mut node = nodes.iter_mut();
-        for children in levels(leaf_count).skip(1).zip(levels(leaf_count)) {
-            let (parents, children) = children;
+        for (parents, children) in levels(leaf_count).skip(1).zip(levels(leaf_count)) {
             for (parent, size) in (0..parents).zip(&mut node) {
                 *size = (*size).max(block::smallest_with(FANOUT.min(children - parent * FANOUT)));
             }
@@ -141,22 +139,18 @@ impl ChunkPlan {
             Self::without_repeats(spec, chunk, budget_of(chunk))
         });
         let budget = budget_of(self.chunk);
-        let shrinks: usize = self.leaves[self.repeatable()..]
-            .iter()
-            .filter(|&&size| size <= LEAF_MAX)
-            .map(|&size| size.saturating_sub(block::SMALLEST))
-            .sum();
+        let resizable = self.leaves[self.repeatable()..].iter().filter(|&&size| size <= LEAF_MAX);
+        let shrinks: usize = resizable.map(|&size| size.saturating_sub(block::SMALLEST)).sum();
         let slack = (budget / SLACK).min(shrinks as u64);
         let mut sum = self.bytes();
         let mut repeats = Vec::new();
         for n in 0..count {
             let from = far.as_ref().filter(|_| n % 2 == 1).unwrap_or(self);
-            let leaf = noise.below(from.repeatable() as u64) as usize;
-            let size = from.leaves[leaf];
+            let leaf = from.leaf(noise.below(from.repeatable() as u64) as usize);
             // The excess must be small enough for the other leaves to shrink by it.
-            if sum + section_len(size) <= budget + slack {
-                sum += section_len(size);
-                repeats.push(Repeat { chunk: from.chunk, leaf, size, raw: from.is_raw(leaf) });
+            if sum + section_len(leaf.size) <= budget + slack {
+                sum += section_len(leaf.size);
+                repeats.push(leaf);
             }
         }
         self.repeats = repeats;
@@ -251,7 +245,7 @@ mod tests {
             let spec = spec(Profile::Mainnet, seed, percent);
             let budget_of = |chunk: u64| 100_000 + chunk * 997;
             for repeat in ChunkPlan::new(&spec, chunk, budget_of).repeats {
-                prop_assert_eq!(ChunkPlan::new(&spec, repeat.chunk, budget_of).leaves[repeat.leaf], repeat.size);
+                prop_assert_eq!(ChunkPlan::new(&spec, repeat.chunk, budget_of).leaves[repeat.number], repeat.size);
             }
         }
     }

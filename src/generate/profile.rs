@@ -5,8 +5,7 @@
 use super::random::{MILLION, Noise};
 
 /// The network whose block sizes are imitated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Profile {
     /// Filecoin's main network, by a census of 188,550 blocks of a live node (ChainSafe/forest#2202): mean 1,015 B, 5.7
     /// % up to 256 B, 36 % up to 1 KiB, 99.86 % up to 2 KiB, none above 64 KiB. There are also large raw blocks, like
@@ -72,14 +71,12 @@ impl Profile {
         }
     }
 
-    /// Draws the size of one block, in bytes.
     pub(super) fn draw(self, noise: &mut Noise) -> u64 {
-        let knots = match self {
+        noise.draw(match self {
             Self::Mainnet => MAINNET,
             Self::Calibnet => CALIBNET,
             Self::Small => SMALL,
-        };
-        noise.draw(knots)
+        })
     }
 }
 

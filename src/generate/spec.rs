@@ -6,7 +6,6 @@ use crate::error::{Error, Result};
 /// The largest share of repeated sections, in percent.
 pub const DUPLICATES_MAX: u8 = 90;
 
-/// A snapshot to generate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     pub(super) profile: Profile,
@@ -17,21 +16,16 @@ pub struct Spec {
 }
 
 /// The file format of a generated snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Format {
-    /// A plain CARv1.
     #[default]
-    #[serde(rename = "car")]
     Car,
     /// A CARv1 within a CARv2, without an index.
-    #[serde(rename = "car-v2")]
     CarV2,
     /// A CARv1 in zstd frames of about 1 MiB of content, with checksums.
-    #[serde(rename = "car.zst")]
     CarZst,
     /// A CARv1 in small zstd frames with an index, as Forest writes it. Takes 16 bytes of memory per block for the
     /// index.
-    #[serde(rename = "forest.car.zst")]
     ForestCarZst,
 }
 

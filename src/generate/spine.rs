@@ -10,6 +10,8 @@
 //! receipts and messages to the chunk's root. The last chunk has several headers, the head tipset, which are the roots
 //! of the CAR.
 
+use cid::Cid;
+
 use super::Spec;
 use super::cbor::{self, BlockName};
 use super::plan::{CHUNK_BYTES, section_len};
@@ -24,22 +26,27 @@ const EPOCH_SECONDS: u64 = 30;
 const GENESIS: u64 = 1_598_306_400;
 const HEADERS: u64 = 3 << 62;
 
-/// How a snapshot is divided into chunks.
+/// The division of a snapshot into chunks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spine {
     seed: u64,
     pub(super) chunks: u64,
-    pub(super) roots: usize,
-    /// Bytes of all sections.
+    roots: usize,
     body: u64,
 }
 
 impl Spine {
     pub(super) fn new(spec: &Spec) -> Self {
         let roots = if spec.size < TIPSET_FROM { 1 } else { TIPSET };
-        let header = envelope::car_header(&vec![BlockName::BLANK; roots]).len() as u64;
         let chunks = (spec.size.saturating_add(CHUNK_BYTES / 2) / CHUNK_BYTES).max(1);
-        Self { seed: spec.seed, chunks, roots, body: spec.size.saturating_sub(header) }
+        let spine = Self { seed: spec.seed, chunks, roots, body: 0 };
+        let header = envelope::car_header(&spine.blank_roots()).len() as u64;
+        Self { body: spec.size.saturating_sub(header), ..spine }
+    }
+
+    /// Roots of the right number and length, until the real ones are known.
+    pub(super) fn blank_roots(&self) -> Vec<Cid> {
+        vec![BlockName::BLANK.cid(); self.roots]
     }
 
     /// Bytes of the tree of a chunk: its share, less its headers.
@@ -64,16 +71,18 @@ impl Spine {
             cbor::head(out, cbor::BYTES, content.len() as u64);
             out.extend_from_slice(content);
         };
-        let mut random = [0; 96];
+        let mut random = |out: &mut Vec<u8>| {
+            let mut content = [0; 96];
+            noise.fill(&mut content);
+            bytes(out, &content);
+        };
         cbor::head(&mut out, cbor::ARRAY, 16);
         bytes(&mut out, &[0, 0x80 | miner as u8, 0x08]);
         cbor::head(&mut out, cbor::ARRAY, 1);
-        noise.fill(&mut random);
-        bytes(&mut out, &random);
+        random(&mut out);
         cbor::head(&mut out, cbor::ARRAY, 2);
         cbor::head(&mut out, cbor::UINT, 1);
-        noise.fill(&mut random);
-        bytes(&mut out, &random);
+        random(&mut out);
         // No beacon entries, no win-post proof.
         cbor::head(&mut out, cbor::ARRAY, 0);
         cbor::head(&mut out, cbor::ARRAY, 0);
@@ -82,11 +91,9 @@ impl Spine {
         bytes(&mut out, &(height << 24).to_be_bytes());
         cbor::head(&mut out, cbor::UINT, height);
         (0..3).for_each(|_| cbor::link(&mut out, state));
-        noise.fill(&mut random);
-        bytes(&mut out, &random);
+        random(&mut out);
         cbor::head(&mut out, cbor::UINT, GENESIS + height * EPOCH_SECONDS);
-        noise.fill(&mut random);
-        bytes(&mut out, &random);
+        random(&mut out);
         cbor::head(&mut out, cbor::UINT, 0);
         bytes(&mut out, &[0, 0, 0, 0x64]);
         out

@@ -68,7 +68,7 @@ fn pipe_and_file_get_equal_bytes() {
         for size in [5_000, 3 << 20] {
             let spec = mainnet(size).duplicates(4).expect("4 %").format(format);
             let mut piped = Vec::new();
-            let summary = write_stream(&spec, &mut piped).expect("write to memory");
+            let summary = write_stream_with(&spec, &mut piped, &Progress::new(&Silent)).expect("write to memory");
             assert!((piped, summary) == generate(&spec), "{format:?}, {size} bytes");
         }
     }
@@ -246,7 +246,7 @@ fn forest_index_finds_every_block() {
         let content = zstd::decode_all(&file[offset..offset + len]).expect("decode a frame");
         if offset > 0 {
             largest = largest.max(len);
-            let alone = [envelope::car_header(&[BlockName::BLANK]), content].concat();
+            let alone = [envelope::car_header(&[cbor::BlockName::BLANK.cid()]), content].concat();
             frames.insert(offset as u64, read(&alone).1.into_iter().collect());
         }
         offset += len;
@@ -277,7 +277,8 @@ fn output_error_is_returned() {
             Ok(())
         }
     }
-    let error = write_stream(&mainnet(30 << 20), &mut Full(12 << 20)).expect_err("there is no room");
+    let error = write_stream_with(&mainnet(30 << 20), &mut Full(12 << 20), &Progress::new(&Silent))
+        .expect_err("there is no room");
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
 }
 

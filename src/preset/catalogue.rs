@@ -46,9 +46,7 @@ pub(super) struct Rule {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Effect {
-    /// While loading.
     pub load: String,
-    /// In the finished database.
     pub after: String,
     /// True if a value of `load` affects the finished database, because files were written with it.
     #[serde(default)]
@@ -73,7 +71,6 @@ fn matches(pattern: &str, option: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == option, |start| option.starts_with(start))
 }
 
-/// The reason why an option cannot have this value.
 pub(super) fn refusal(Key { scope, name, .. }: &Key, value: &str) -> Option<String> {
     if (*scope, name.as_str()) == (Scope::Cf, "comparator") && value != COMPARATOR {
         return Some(format!("records are sorted byte by byte, as {COMPARATOR} does"));

@@ -29,20 +29,13 @@ pub fn diff(a: &Resolved, b: &Resolved) -> Vec<Difference> {
         if agrees(&of_a, &of_b) || agrees(&of_b, &of_a) {
             continue;
         }
-        let unnamed = match (a.settings.contains_key(key), b.settings.contains_key(key)) {
-            (false, _) => Some("a"),
-            (_, false) => Some("b"),
-            _ => None,
-        };
-        differences.push(Difference { option: key.clone(), a: of_a, b: of_b, unnamed });
+        let unnamed = [("a", a), ("b", b)].into_iter().find(|(_, of)| !of.settings.contains_key(key));
+        differences.push(Difference { option: key.clone(), a: of_a, b: of_b, unnamed: unnamed.map(|it| it.0) });
     }
     differences
 }
 
 fn value(of: &Resolved, key: &Key) -> String {
-    let named = of.settings.get(key).or_else(|| {
-        let node = Key { stage: Stage::Node, ..key.clone() };
-        of.settings.get(&node)
-    });
+    let named = of.settings.get(key).or_else(|| of.settings.get(&Key { stage: Stage::Node, ..key.clone() }));
     named.map_or_else(|| default_value(of, key).0, |setting| setting.value.clone())
 }

@@ -5,8 +5,7 @@ use std::fmt;
 use super::catalogue;
 use super::key::{Key, Loader, Origin, Stage};
 use super::registry::{self, Owner};
-use super::resolved::{Resolved, agrees};
-use super::validate::{Setting, default_of};
+use super::resolved::{Resolved, Setting, agrees, default_of};
 use crate::rocks::releases::Release;
 use crate::text::escape::shown_in_line;
 
@@ -107,9 +106,8 @@ impl fmt::Display for ExplainedOption {
 pub(super) fn default_value(resolved: &Resolved, key: &Key) -> (String, &'static str) {
     if let Some(row) = registry::find(key.scope, &key.name) {
         let owner = if row.owner == Owner::Bedload { "bedload" } else { "RocksDB" };
-        let number = resolved.machine.number(row.default).map(|number| number.to_string());
-        let digits = || super::quantity::whole(row.default).ok().map(|number| number.to_string());
-        return (number.or_else(digits).unwrap_or_else(|| row.default.to_owned()), owner);
+        let number = resolved.machine.parse(row.default);
+        return (number.map_or_else(|_| row.default.to_owned(), |number| number.to_string()), owner);
     }
     let default = key.scope.group().and_then(|group| default_of(resolved.defaults, group, &key.name));
     (default.unwrap_or_default().to_owned(), "RocksDB")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::rocks::option_map::Group;
 
-/// How the records get into the database.
+/// The way of records into the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loader {
@@ -28,11 +28,8 @@ pub enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// `DBOptions`.
     Db,
-    /// `ColumnFamilyOptions`.
     Cf,
-    /// `BlockBasedTableOptions`.
     Table,
     /// `WriteOptions`, and how batches are made.
     Write,
@@ -86,7 +83,6 @@ impl From<Group> for Scope {
     }
 }
 
-/// An option's full name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub stage: Stage,
@@ -110,37 +106,33 @@ impl serde::Serialize for Key {
 /// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// A line of a preset. The file of a built-in preset is a name.
-    Preset {
-        file: PathBuf,
-        line: usize,
-    },
-    OptionsFile {
-        file: PathBuf,
-        line: usize,
-    },
-    UserConfig {
-        file: PathBuf,
-        line: usize,
-    },
-    Environment {
-        variable: String,
-    },
-    /// A `--set`.
-    CommandLine {
-        argument: String,
-    },
+    /// A preset and the line. The file of a built-in preset is a name.
+    Preset(PathBuf, usize),
+    OptionsFile(PathBuf, usize),
+    UserConfig(PathBuf, usize),
+    /// The name of a variable.
+    Environment(String),
+    /// The argument of `--set`.
+    CommandLine(String),
 }
 
 impl Origin {
+    /// The line in its file; 0 if it has no file.
+    pub(crate) fn line(&self) -> usize {
+        match self {
+            Self::Preset(_, line) | Self::OptionsFile(_, line) | Self::UserConfig(_, line) => *line,
+            Self::Environment(_) | Self::CommandLine(_) => 0,
+        }
+    }
+
     /// The precedence of the layer. A higher one overrides a lower one.
     pub(super) fn rank(&self) -> u8 {
         match self {
-            Self::Preset { .. } => 0,
-            Self::UserConfig { .. } => 1,
-            Self::Environment { .. } => 2,
-            Self::OptionsFile { .. } => 3,
-            Self::CommandLine { .. } => 4,
+            Self::Preset(..) => 0,
+            Self::UserConfig(..) => 1,
+            Self::Environment(_) => 2,
+            Self::OptionsFile(..) => 3,
+            Self::CommandLine(_) => 4,
         }
     }
 }
@@ -148,11 +140,11 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Preset { file, line } | Self::OptionsFile { file, line } | Self::UserConfig { file, line } => {
+            Self::Preset(file, line) | Self::OptionsFile(file, line) | Self::UserConfig(file, line) => {
                 write!(f, "{}:{line}", file.display())
             }
-            Self::Environment { variable } => write!(f, "environment {variable}"),
-            Self::CommandLine { argument } => write!(f, "--set {argument}"),
+            Self::Environment(variable) => write!(f, "environment {variable}"),
+            Self::CommandLine(argument) => write!(f, "--set {argument}"),
         }
     }
 }

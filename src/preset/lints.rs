@@ -2,8 +2,8 @@
 
 use super::catalogue;
 use super::key::{Key, Loader, Scope, Stage};
-use super::resolved::Resolved;
-use super::validate::{Setting, USUAL_BITS, default_of, filter_without_bits};
+use super::resolved::{Resolved, Setting, default_of};
+use super::validate::{USUAL_BITS, filter_without_bits};
 use crate::rocks::option_map::Group;
 use crate::text::size::human;
 

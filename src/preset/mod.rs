@@ -16,12 +16,11 @@ mod diff;
 mod explain;
 mod key;
 mod lints;
-mod machine;
+pub(crate) mod machine;
 mod names;
 mod overrides;
 pub(crate) mod parse;
 mod problem;
-pub(crate) mod quantity;
 pub mod registry;
 mod resolve;
 mod resolved;
@@ -47,7 +46,6 @@ pub use resolved::{EffectiveOption, Resolved};
 
 use crate::error::{Error, Result};
 use crate::os::files::is_same;
-use crate::rocks::option_map::OptionMap;
 use crate::rocks::options;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::releases::Release;
@@ -56,10 +54,8 @@ use parse::Role;
 /// The most files of a preset, each the base of the one before it.
 const MAX_BASES: usize = 8;
 
-/// The default preset of CARs.
 pub const DEFAULT: &str = "ingest";
 
-/// The default preset of block logs.
 pub const DEFAULT_OF_LOGS: &str = "block-log";
 
 /// A preset as it was written. Names and values are not checked yet.
@@ -81,7 +77,6 @@ impl Preset {
         builtin::PRESETS.iter().map(|(name, _)| *name)
     }
 
-    /// The names that a list shows.
     pub(crate) fn main_names() -> impl Iterator<Item = &'static str> {
         Self::builtin_names().take(builtin::LISTED)
     }
@@ -156,25 +151,18 @@ impl Preset {
 
     /// The oldest RocksDB that is known to read its databases, without overrides.
     pub(crate) fn oldest_rocksdb(&self) -> Result<Release> {
-        let mut map = OptionMap::default();
-        for Assignment { key, value, .. } in self.all_assignments() {
-            if let Some(group) = key.scope.group() {
-                map.set(group, key.name, value);
-            }
-        }
+        let entries = self.all_assignments().into_iter();
+        let map = entries.filter_map(|one| Some((one.key.scope.group()?, one.key.name, one.value))).collect();
         Ok(Release::reading(&map, options::defaults()?))
     }
 
     /// Parses a preset. `files` are the files that led to it.
     fn parse(text: Cow<'static, str>, file: &Path, files: &mut Vec<PathBuf>) -> Result<Self> {
         let document = parse::document(&text, file, Role::Preset)?;
-        let form = |at: Origin, reason: String| PresetProblem::Form { at, reason };
-        let missing =
-            |what: &str| form(Origin::Preset { file: file.to_owned(), line: 1 }, format!("the preset has no `{what}`"));
-        let name = match document.name {
-            Some(name) => name,
-            None => file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).ok_or_else(|| missing("name"))?,
-        };
+        let start = Origin::Preset(file.to_owned(), 1);
+        let missing = |what: &str| PresetProblem::form(&start, format!("the preset has no `{what}`"));
+        let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = document.name.or(stem).ok_or_else(|| missing("name"))?;
         let mut loader = document.loader;
         let mut base = None;
         if let Some((word, at)) = document.base {
@@ -182,7 +170,7 @@ impl Preset {
             if loader.is_some_and(|loader| loader != found.loader) {
                 let reason =
                     format!("`{word}` has the loader `{}`: leave `loader` out, or take another `base`", found.loader);
-                return Err(form(at, reason).into());
+                return Err(PresetProblem::form(&at, reason).into());
             }
             loader = Some(found.loader);
             base = Some(Box::new(found));
@@ -197,23 +185,22 @@ impl Preset {
         let Some(path) = file_of(word) else {
             return Self::builtin(word).map_err(|_| {
                 let nearest = problem::nearest_of(word, Self::builtin_names()).map(str::to_owned);
-                PresetProblem::Unknown { at: at.clone(), what: "preset", name: word.into(), nearest }.into()
+                PresetProblem::unknown(at, "preset", word, nearest).into()
             });
         };
         let path = file.parent().unwrap_or(Path::new("")).join(path);
-        let form = |reason: String| PresetProblem::Form { at: at.clone(), reason };
         if files.iter().any(|other| is_same(other, &path)) {
-            return Err(form(format!("`{word}` is based on this preset itself")).into());
+            return Err(PresetProblem::form(at, format!("`{word}` is based on this preset itself")).into());
         }
         if files.len() >= MAX_BASES {
-            return Err(form(format!("it is the base of a base, {MAX_BASES} times over; that is too deep")).into());
+            let reason = format!("a chain of bases has at most {MAX_BASES} presets");
+            return Err(PresetProblem::form(at, reason).into());
         }
         files.push(path.clone());
         Self::parse(Cow::Owned(parse::read(&path)?), &path, files)
     }
 }
 
-/// The path that a word is; `None` for a name.
 fn file_of(word: &str) -> Option<&Path> {
     let path = Path::new(word);
     let is_file = word.contains('/') || path.extension().is_some_and(|extension| extension == "toml");

@@ -1,5 +1,7 @@
 //! Full names of options, for suggestions.
 
+use std::collections::BTreeMap;
+
 use super::key::{Scope, Stage};
 use super::problem::nearest_of;
 use super::registry;
@@ -24,22 +26,18 @@ pub(super) fn known(stage: Stage, defaults: &OptionMap) -> Vec<(Scope, String)> 
 /// counts.
 pub(super) fn meant(stage: Option<Stage>, scope: Option<Scope>, name: &str, may_be_misspelt: bool) -> Vec<String> {
     let Ok(defaults) = options::defaults() else { return Vec::new() };
+    let mut all = BTreeMap::new();
     // An option of both stages is suggested for `node`.
-    let known = |stage| known(stage, defaults).into_iter().filter(|(of, _)| scope.is_none_or(|scope| scope == *of));
-    let all: Vec<(Stage, Scope, String)> = match stage {
-        Some(stage) => known(stage).map(|(scope, name)| (stage, scope, name)).collect(),
-        None => {
-            let node: Vec<_> = known(Stage::Node).collect();
-            let load: Vec<_> = known(Stage::Load).filter(|one| !node.contains(one)).collect();
-            let of = |stage| move |(scope, name)| (stage, scope, name);
-            node.into_iter().map(of(Stage::Node)).chain(load.into_iter().map(of(Stage::Load))).collect()
+    for stage in stage.map_or_else(|| vec![Stage::Node, Stage::Load], |stage| vec![stage]) {
+        for option in known(stage, defaults).into_iter().filter(|(of, _)| scope.is_none_or(|scope| scope == *of)) {
+            all.entry(option).or_insert(stage);
         }
-    };
-    let is_known = all.iter().any(|(.., known)| known == name);
-    let nearest = || nearest_of(name, all.iter().map(|(.., known)| known.as_str()));
+    }
+    let is_known = all.keys().any(|(_, known)| known == name);
+    let nearest = || nearest_of(name, all.keys().map(|(_, known)| known.as_str()));
     let Some(name) = is_known.then_some(name).or_else(|| may_be_misspelt.then(nearest).flatten()) else {
         return Vec::new();
     };
-    let found = all.iter().filter(|(.., known)| known == name);
-    found.map(|(stage, scope, name)| format!("{stage}.{scope}.{name}")).collect()
+    let found = all.iter().filter(|((_, known), _)| known == name);
+    found.map(|((scope, name), stage)| format!("{stage}.{scope}.{name}")).collect()
 }

@@ -1,23 +1,19 @@
 //! The overrides of a preset, and the choice of the preset.
 
-use std::fmt;
 use std::path::PathBuf;
 
-use super::key::{Key, Origin, Scope, Stage};
-use super::machine::Machine;
-use super::parse::{self, Assignment, Document, Role};
-use super::problem::PresetProblem;
-use super::registry;
-use super::{DEFAULT, Preset};
 use derive_setters::Setters;
 
+use super::key::Origin;
+use super::machine::Machine;
+use super::parse::{self, Assignment, PresetDocument, Role};
+use super::{DEFAULT, Preset};
 use crate::error::Result;
 use crate::rocks::option_map::OptionMap;
 
 /// The beginning of variables that set an option. Stage, scope and option follow, with `_` between.
 const SET_PREFIX: &str = "BEDLOAD_SET_";
 
-/// The environment variable that names the preset.
 const PRESET_VARIABLE: &str = "BEDLOAD_PRESET";
 
 /// Overrides of the preset. The default is none. [`Overrides::from_environment`] reads the environment and the user's
@@ -39,30 +35,6 @@ pub struct Overrides {
     /// The values of `cores` and `open_files`. Defaults to this machine's.
     #[setters(skip)]
     pub(crate) machine: Option<Machine>,
-}
-
-/// The place that names the preset.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Choice {
-    /// The caller, or `--preset`.
-    CommandLine,
-    Environment,
-    /// The user's configuration.
-    UserConfig(PathBuf),
-    /// The default for the kind of source.
-    #[default]
-    Default,
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CommandLine => f.write_str("command line"),
-            Self::Environment => f.write_str(PRESET_VARIABLE),
-            Self::UserConfig(path) => write!(f, "{}", path.display()),
-            Self::Default => f.write_str("default"),
-        }
-    }
 }
 
 impl Overrides {
@@ -88,20 +60,21 @@ impl Overrides {
         self.choose(named, DEFAULT).map(|(preset, _)| preset)
     }
 
-    pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, Choice)> {
+    /// Like [`Overrides::preset`] with another default. Also returns the place that names the preset.
+    pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, String)> {
         if let Some(word) = named {
-            return Ok((Preset::find(word)?, Choice::CommandLine));
+            return Ok((Preset::find(word)?, "command line".into()));
         }
-        if let Some((_, word)) = self.environment.iter().find(|(name, _)| name == PRESET_VARIABLE) {
-            return Ok((Preset::find(word)?, Choice::Environment));
+        if let Some((name, word)) = self.environment.iter().find(|(name, _)| name == PRESET_VARIABLE) {
+            return Ok((Preset::find(word)?, name.clone()));
         }
         match (self.read_user_config()?.and_then(|document| document.preset), &self.user_config) {
-            (Some(word), Some(config)) => Ok((Preset::find(&word)?, Choice::UserConfig(config.clone()))),
-            _ => Ok((Preset::builtin(default)?, Choice::Default)),
+            (Some(word), Some(config)) => Ok((Preset::find(&word)?, config.display().to_string())),
+            _ => Ok((Preset::builtin(default)?, "default".into())),
         }
     }
 
-    pub(super) fn read_user_config(&self) -> Result<Option<Document>> {
+    pub(super) fn read_user_config(&self) -> Result<Option<PresetDocument>> {
         let Some(path) = &self.user_config else { return Ok(None) };
         Ok(Some(parse::document(&parse::read(path)?, path, Role::UserConfig)?))
     }
@@ -111,33 +84,20 @@ impl Overrides {
         let mut assignments = Vec::new();
         for (variable, value) in &self.environment {
             let Some(rest) = variable.strip_prefix(SET_PREFIX) else { continue };
-            let origin = Origin::Environment { variable: variable.clone() };
-            let rest = rest.to_ascii_lowercase();
-            let mut parts = rest.splitn(3, '_');
-            let mut part = || parts.next().unwrap_or_default();
-            let (stage, scope, name) = (Stage::named(part()), Scope::named(part()), part());
-            let (Some(stage), Some(scope), false) = (stage, scope, name.is_empty()) else {
-                let reason =
-                    format!("the variable is {SET_PREFIX}STAGE_SCOPE_OPTION, e.g. {SET_PREFIX}LOAD_CF_NUM_LEVELS");
-                return Err(PresetProblem::Form { at: origin, reason }.into());
-            };
-            let known = scope
-                .group()
-                .and_then(|group| defaults.names(group).find(|known| known.eq_ignore_ascii_case(name)))
-                .or_else(|| registry::find(scope, name).map(|row| row.name));
-            let name = known.unwrap_or(name).to_owned();
-            assignments.push(Assignment {
-                key: Key { stage, scope, name },
-                value: value.clone(),
-                reason: None,
-                origin,
-            });
+            let origin = Origin::Environment(variable.clone());
+            let mut key = parse::full_key(&rest.to_ascii_lowercase().replacen('_', ".", 2), false, &origin)?;
+            let group = key.scope.group();
+            let is_it = |(of, name, _): &(_, &str, _)| Some(*of) == group && name.eq_ignore_ascii_case(&key.name);
+            if let Some((_, name, _)) = defaults.iter().find(is_it) {
+                key.name = name.to_owned();
+            }
+            assignments.push(Assignment { key, value: value.clone(), reason: None, origin });
         }
         Ok(assignments)
     }
 
     pub(super) fn of_command_line(&self) -> Result<Vec<Assignment>> {
-        let read = |argument: &String| parse::assignment(argument, Origin::CommandLine { argument: argument.clone() });
+        let read = |argument: &String| parse::assignment(argument, Origin::CommandLine(argument.clone()));
         self.set.iter().map(read).collect()
     }
 }

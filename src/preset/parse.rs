@@ -11,9 +11,8 @@
 //! ```
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::key::{Key, Loader, Origin, Scope, Stage};
@@ -35,7 +34,7 @@ pub struct Assignment {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Document {
+pub(crate) struct PresetDocument {
     pub name: Option<String>,
     pub summary: Option<String>,
     pub loader: Option<Loader>,
@@ -45,176 +44,102 @@ pub(crate) struct Document {
     pub assignments: Vec<Assignment>,
 }
 
-/// The kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Preset,
     UserConfig,
 }
 
-struct Reader {
-    /// Offsets at which lines end.
+struct DocumentParser<'a> {
     line_ends: Vec<usize>,
-    file: PathBuf,
+    file: &'a Path,
     role: Role,
-    document: Document,
+    document: PresetDocument,
 }
 
-pub(crate) fn document(text: &str, file: &Path, role: Role) -> Result<Document> {
+pub(crate) fn document(text: &str, file: &Path, role: Role) -> Result<PresetDocument> {
     let line_ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
-    let mut reader = Reader { line_ends, file: file.to_owned(), role, document: Document::default() };
+    let mut parser = DocumentParser { line_ends, file, role, document: PresetDocument::default() };
     let root = DeTable::parse(text).map_err(|error| {
-        let at = reader.at(error.span().map_or(0, |span| span.start));
-        PresetProblem::Form { at, reason: error.message().trim().replace('\n', ", ") }
+        let at = parser.at(error.span().map_or(0, |span| span.start));
+        PresetProblem::form(&at, error.message().trim().replace('\n', ", "))
     })?;
-    for (key, value) in root.get_ref() {
-        reader.top(key, value)?;
-    }
-    let mut document = reader.document;
-    document.assignments.sort_by_key(|assignment| match &assignment.origin {
-        Origin::Preset { line, .. } | Origin::UserConfig { line, .. } => *line,
-        _ => 0,
-    });
+    parser.table("", 0, root.get_ref())?;
+    let mut document = parser.document;
+    document.assignments.sort_by_key(|assignment| assignment.origin.line());
     Ok(document)
 }
 
-type Name<'i> = Spanned<std::borrow::Cow<'i, str>>;
-type Value<'i> = Spanned<DeValue<'i>>;
-
-impl Reader {
+impl DocumentParser<'_> {
     fn at(&self, offset: usize) -> Origin {
         let line = 1 + self.line_ends.partition_point(|end| *end < offset);
-        let file = self.file.clone();
+        let file = self.file.to_owned();
         match self.role {
-            Role::Preset => Origin::Preset { file, line },
-            Role::UserConfig => Origin::UserConfig { file, line },
+            Role::Preset => Origin::Preset(file, line),
+            Role::UserConfig => Origin::UserConfig(file, line),
         }
     }
 
-    fn form(&self, offset: usize, reason: impl Into<String>) -> PresetProblem {
-        PresetProblem::Form { at: self.at(offset), reason: reason.into() }
-    }
-
-    fn unknown(&self, key: &Name, what: &'static str, prefix: &str, candidates: &[&str]) -> PresetProblem {
-        PresetProblem::Unknown {
-            at: self.at(key.span().start),
-            what,
-            name: format!("{prefix}{}", key.get_ref()),
-            nearest: nearest_of(key.get_ref(), candidates.iter().copied()).map(|name| format!("{prefix}{name}")),
+    /// Reads a table. The full names of its entries begin with `prefix`. Errors about a stage or scope have the line of
+    /// `header`, the offset at which the section begins.
+    fn table(&mut self, prefix: &str, header: usize, table: &DeTable<'_>) -> Result<()> {
+        let depth = prefix.matches('.').count();
+        for (key, value) in table {
+            let path = format!("{prefix}{}", key.get_ref());
+            let (start, value) = (key.span().start, value.get_ref());
+            let header = if depth < 2 { start } else { header };
+            let (stage, scope) = path.split_once('.').unwrap_or((&path, "db"));
+            let is_section = Stage::named(stage).is_some() && Scope::named(scope).is_some();
+            match value {
+                DeValue::Table(fields) if is_section || !fields.is_empty() => {
+                    self.table(&format!("{path}."), header, fields)?;
+                }
+                _ if depth == 0 && !is_section => self.entry(&path, self.at(start), value)?,
+                _ => self.option(&path, self.at(start), &self.at(header), value)?,
+            }
         }
+        Ok(())
     }
 
-    /// The problem of a known option in the place of a stage or scope.
-    fn without_place(&self, prefix: &str, key: &Name, value: &Value) -> Option<PresetProblem> {
-        let at = self.at(key.span().start);
-        match value.get_ref() {
-            // A scope without its stage, or a structure.
-            DeValue::Table(fields) => fields
-                .keys()
-                .find_map(|field| without_place(&format!("{prefix}{}.{}", key.get_ref(), field.get_ref()), false, &at)),
-            _ => without_place(&format!("{prefix}{}", key.get_ref()), false, &at),
-        }
-    }
-
-    fn string(&self, key: &Name, value: &Value) -> Result<String> {
-        value
-            .get_ref()
-            .as_str()
-            .map(str::to_owned)
-            .ok_or_else(|| self.form(value.span().start, format!("`{}` is a text, in quotes", key.get_ref())).into())
-    }
-
-    fn top(&mut self, key: &Name, value: &Value) -> Result<()> {
-        match (key.get_ref().as_ref(), self.role) {
-            ("name", Role::Preset) => self.document.name = Some(self.string(key, value)?),
-            ("summary", Role::Preset) => self.document.summary = Some(self.string(key, value)?),
+    fn entry(&mut self, name: &str, at: Origin, value: &DeValue<'_>) -> Result<()> {
+        let no_text = || PresetProblem::form(&at, format!("`{name}` is a text, in quotes"));
+        let text = || Ok::<_, Error>(value.as_str().ok_or_else(no_text)?.to_owned());
+        match (name, self.role) {
+            ("name", Role::Preset) => self.document.name = Some(text()?),
+            ("summary", Role::Preset) => self.document.summary = Some(text()?),
             ("loader", Role::Preset) => {
-                let word = self.string(key, value)?;
-                let loader = Loader::named(&word).ok_or_else(|| {
-                    self.form(
-                        value.span().start,
-                        format!("`{word}` is not a loader; there are `ingest` and `memtable`"),
-                    )
-                })?;
+                let word = text()?;
+                let reason = || format!("`{word}` is not a loader; there are `ingest` and `memtable`");
+                let loader = Loader::named(&word).ok_or_else(|| PresetProblem::form(&at, reason()))?;
                 self.document.loader = Some(loader);
             }
-            ("preset", Role::UserConfig) => self.document.preset = Some(self.string(key, value)?),
-            ("base", Role::Preset) => {
-                self.document.base = Some((self.string(key, value)?, self.at(value.span().start)));
-            }
-            (word, _) => match Stage::named(word) {
-                Some(stage) => self.stage(stage, value)?,
-                None => {
-                    let known: &[&str] = match self.role {
-                        Role::Preset => &["name", "summary", "base", "loader", "load", "node"],
-                        Role::UserConfig => &["preset", "load", "node"],
-                    };
-                    let problem = self.without_place("", key, value);
-                    return Err(problem.unwrap_or_else(|| self.unknown(key, "entry", "", known)).into());
-                }
-            },
-        }
-        Ok(())
-    }
-
-    fn stage(&mut self, stage: Stage, value: &Value) -> Result<()> {
-        let Some(scopes) = value.get_ref().as_table() else {
-            return Err(self
-                .form(value.span().start, format!("`{stage}` is a table of scopes, e.g. [{stage}.cf]"))
-                .into());
-        };
-        for (key, value) in scopes {
-            let Some(scope) = Scope::named(key.get_ref()) else {
-                let scopes: Vec<String> = Scope::ALL.iter().map(Scope::to_string).collect();
-                let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-                let prefix = format!("{stage}.");
-                let problem = self.without_place(&prefix, key, value);
-                return Err(problem.unwrap_or_else(|| self.unknown(key, "scope", &prefix, &scopes)).into());
-            };
-            let Some(options) = value.get_ref().as_table() else {
-                let reason = format!("`{stage}.{scope}` is a table of options, e.g. [{stage}.{scope}]");
-                return Err(self.form(value.span().start, reason).into());
-            };
-            for (name, value) in options {
-                self.option(stage, scope, name, value)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn option(&mut self, stage: Stage, scope: Scope, name: &Name, value: &Value) -> Result<()> {
-        let wrong = || {
-            let reason = format!("`{}` is a value, or [value, \"reason\"]", name.get_ref());
-            self.form(value.span().start, reason)
-        };
-        let key = |name: &str| Key { stage, scope, name: name.to_owned() };
-        let origin = self.at(name.span().start);
-        let assignment = match value.get_ref() {
-            DeValue::Array(pair) => {
-                let (Some(first), Some(second), 2) = (pair.first(), pair.get(1), pair.len()) else {
-                    return Err(wrong().into());
+            ("preset", Role::UserConfig) => self.document.preset = Some(text()?),
+            ("base", Role::Preset) => self.document.base = Some((text()?, at)),
+            _ => {
+                let known: &[&str] = match self.role {
+                    Role::Preset => &["name", "summary", "base", "loader", "load", "node"],
+                    Role::UserConfig => &["preset", "load", "node"],
                 };
-                let reason = second.get_ref().as_str().ok_or_else(wrong)?;
-                Assignment {
-                    key: key(name.get_ref()),
-                    value: scalar(first.get_ref()).ok_or_else(wrong)?,
-                    reason: Some(reason.to_owned()),
-                    origin,
-                }
+                let nearest = || nearest_of(name, known.iter().copied()).map(str::to_owned);
+                let problem = without_place(name, false, &at);
+                return Err(problem.unwrap_or_else(|| PresetProblem::unknown(&at, "entry", name, nearest())).into());
             }
-            DeValue::Table(fields) => {
-                // `compression_opts.level = ..` reads as a table; so does [load.cf.compression_opts].
-                for (field, value) in fields {
-                    let dotted = Spanned::new(field.span(), format!("{}.{}", name.get_ref(), field.get_ref()).into());
-                    self.option(stage, scope, &dotted, value)?;
-                }
-                return Ok(());
+        }
+        Ok(())
+    }
+
+    fn option(&mut self, path: &str, origin: Origin, header: &Origin, value: &DeValue<'_>) -> Result<()> {
+        let key = full_key(path, false, header)?;
+        let read = match value {
+            DeValue::Array(pair) if pair.len() == 2 => {
+                let item = |at: usize| pair.get(at).map(|item| item.get_ref());
+                item(0).and_then(scalar).zip(item(1).and_then(DeValue::as_str).map(Some))
             }
-            plain => {
-                Assignment { key: key(name.get_ref()), value: scalar(plain).ok_or_else(wrong)?, reason: None, origin }
-            }
+            value => scalar(value).zip(Some(None)),
         };
-        self.document.assignments.push(assignment);
+        let wrong = || PresetProblem::form(&origin, format!("`{}` is a value, or [value, \"reason\"]", key.name));
+        let (value, reason) = read.ok_or_else(wrong)?;
+        self.document.assignments.push(Assignment { key, value, reason: reason.map(str::to_owned), origin });
         Ok(())
     }
 }
@@ -231,39 +156,35 @@ fn scalar(value: &DeValue) -> Option<String> {
 
 /// Reads `load.cf.write_buffer_size=64M`.
 pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Assignment> {
-    let form = |reason: &str| PresetProblem::Form { at: origin.clone(), reason: reason.to_owned() };
-    let (path, value) = argument
-        .split_once('=')
-        .ok_or_else(|| form("write it as STAGE.SCOPE.OPTION=VALUE, e.g. load.cf.num_levels=7"))?;
-    let key = full_key(path.trim(), &origin)?;
+    let reason = "write it as STAGE.SCOPE.OPTION=VALUE, e.g. load.cf.num_levels=7";
+    let (path, value) = argument.split_once('=').ok_or_else(|| PresetProblem::form(&origin, reason))?;
+    let key = full_key(path.trim(), true, &origin)?;
     Ok(Assignment { key, value: value.trim().to_owned(), reason: None, origin })
 }
 
-/// Parses a full name, e.g. `load.cf.write_buffer_size`.
-fn full_key(path: &str, at: &Origin) -> Result<Key> {
+/// Parses a full name, e.g. `load.cf.write_buffer_size`. With `may_be_misspelt`, an error suggests the most similar
+/// option for a name without a stage or scope.
+pub(super) fn full_key(path: &str, may_be_misspelt: bool, at: &Origin) -> Result<Key> {
     let mut parts = path.splitn(3, '.');
     let (first, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     let (stage, scope) = (Stage::named(first), second.and_then(Scope::named));
     if let (Some(stage), Some(scope), Some(name)) = (stage, scope, third) {
         return Ok(Key { stage, scope, name: name.to_owned() });
     }
-    if let Some(problem) = without_place(path, third.is_none(), at) {
+    if let Some(problem) = without_place(path, may_be_misspelt && third.is_none(), at) {
         return Err(problem.into());
     }
-    let unknown = |what, name: String, nearest| PresetProblem::Unknown { at: at.clone(), what, name, nearest };
     let problem = match (stage, second, third) {
         (None, _, Some(_)) => {
-            unknown("stage", first.to_owned(), nearest_of(first, ["load", "node"]).map(str::to_owned))
+            let nearest = nearest_of(first, ["load", "node"]).map(str::to_owned);
+            PresetProblem::unknown(at, "stage", first, nearest)
         }
         (Some(stage), Some(word), Some(_)) => {
             let scopes: Vec<String> = Scope::ALL.iter().map(Scope::to_string).collect();
-            let nearest = nearest_of(word, scopes.iter().map(String::as_str));
-            unknown("scope", format!("{stage}.{word}"), nearest.map(|scope| format!("{stage}.{scope}")))
+            let nearest = nearest_of(word, scopes.iter().map(String::as_str)).map(|scope| format!("{stage}.{scope}"));
+            PresetProblem::unknown(at, "scope", format!("{stage}.{word}"), nearest)
         }
-        _ => PresetProblem::Form {
-            at: at.clone(),
-            reason: "the option needs its stage and scope, e.g. node.cf.write_buffer_size".into(),
-        },
+        _ => PresetProblem::form(at, "the option needs its stage and scope, e.g. node.cf.write_buffer_size"),
     };
     Err(problem.into())
 }
@@ -278,22 +199,17 @@ fn without_place(path: &str, may_be_misspelt: bool, at: &Origin) -> Option<Prese
     let scope = Scope::named(word);
     let name = if scope.is_some() { name } else { rest };
     let nearest = names::meant(stage, scope, name, may_be_misspelt);
-    (!nearest.is_empty()).then(|| PresetProblem::Unknown {
-        at: at.clone(),
-        what: "option",
-        name: path.to_owned(),
-        nearest: Some(nearest.join("` or `")),
-    })
+    (!nearest.is_empty()).then(|| PresetProblem::unknown(at, "option", path, Some(nearest.join("` or `"))))
 }
 
 pub(super) fn read(path: &Path) -> Result<String> {
-    let no_preset = |why: &dyn std::fmt::Display| Error::Usage {
-        reason: format!("{} is no preset: {why}", path.display()),
+    let not_a_preset = |why: &dyn std::fmt::Display| Error::Usage {
+        reason: format!("{} is not a preset: {why}", path.display()),
         hint: "a preset is a text file; `bedload presets show ingest` prints one".into(),
     };
     match read_regular(path, MAX_TEXT) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|error| no_preset(&error)),
-        Err(error) if error.kind() == ErrorKind::InvalidData => Err(no_preset(&error)),
+        Ok(bytes) => String::from_utf8(bytes).map_err(|error| not_a_preset(&error)),
+        Err(error) if error.kind() == ErrorKind::InvalidData => Err(not_a_preset(&error)),
         Err(error) => Err(Error::io("open", path)(error)),
     }
 }
@@ -302,7 +218,7 @@ pub(super) fn read(path: &Path) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Document, String> {
+    fn parse(text: &str) -> Result<PresetDocument, String> {
         document(text, Path::new("mine.toml"), Role::Preset).map_err(|problem| problem.to_string())
     }
 
@@ -346,14 +262,16 @@ mod tests {
             ),
             (
                 "[table]\nblock_size = 1",
-                "mine.toml:1: unknown option `table.block_size`; the nearest valid name is `node.table.block_size`",
+                "mine.toml:2: unknown option `table.block_size`; the nearest valid name is `node.table.block_size`",
             ),
             (
                 "[load]\nsst_size = 1",
                 "mine.toml:2: unknown option `load.sst_size`; the nearest valid name is `load.ingest.sst_size`",
             ),
-            ("load = 1", "mine.toml:1: `load` is a table of scopes, e.g. [load.cf]"),
-            ("[load]\ncf = 1", "mine.toml:2: `load.cf` is a table of options, e.g. [load.cf]"),
+            ("load = 1", "mine.toml:1: the option needs its stage and scope, e.g. node.cf.write_buffer_size"),
+            ("[load]\ncf = 1", "mine.toml:2: the option needs its stage and scope, e.g. node.cf.write_buffer_size"),
+            ("[laod]", "mine.toml:1: unknown entry `laod`; the nearest valid name is `load`"),
+            ("\n[laod.cf]\nx = 1", "mine.toml:2: unknown stage `laod`; the nearest valid name is `load`"),
         ] {
             assert_eq!(parse(text).expect_err(text), message);
         }
@@ -363,7 +281,7 @@ mod tests {
 
     #[test]
     fn an_assignment_names_stage_scope_and_option() {
-        let origin = || Origin::CommandLine { argument: "it".into() };
+        let origin = || Origin::CommandLine("it".into());
         let found = assignment("load.cf.compression_opts.level=3", origin()).expect("good");
         assert_eq!((found.key.to_string().as_str(), found.value.as_str()), ("load.cf.compression_opts.level", "3"));
         let error = assignment("laod.cf.x=1", origin()).expect_err("no such stage").to_string();

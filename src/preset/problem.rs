@@ -4,48 +4,32 @@ use super::builtin;
 use super::key::{Key, Loader, Origin};
 use crate::error::Problem;
 
-/// An invalid preset, or an invalid override of one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PresetProblem {
     /// Neither a built-in preset nor a file.
     #[error("find preset `{name}`: it is neither built in nor a file{}", suggest(.nearest))]
-    NoSuchPreset {
-        name: String,
-        /// The most similar built-in name.
-        nearest: Option<String>,
-    },
+    NoSuchPreset { name: String, nearest: Option<String> },
     /// The text is not TOML, or not of the form of a preset.
     #[error("{at}: {reason}")]
     Form { at: Origin, reason: String },
-    /// A name that is unknown at this place.
     #[error("{at}: unknown {what} `{name}`{}", suggest(.nearest))]
     Unknown {
         at: Origin,
         /// The expected kind of name, e.g. `option`.
         what: &'static str,
         name: String,
-        /// The most similar valid name.
         nearest: Option<String>,
     },
-    /// A value of the wrong kind, with a wrong unit, or too large.
+    /// A value of the wrong kind, with a wrong unit, or too large; one for which RocksDB would end the process, or that
+    /// cannot work in an import.
     #[error("{at}: `{key}` cannot be `{value}`: {reason}")]
-    BadValue { at: Origin, key: Key, value: String, reason: String },
-    /// A value for which RocksDB would end the process, or that cannot work in an import.
-    #[error("{at}: `{key}` cannot be `{value}`: {reason}")]
-    Unusable {
-        at: Origin,
-        key: Key,
-        /// The value passed to RocksDB.
-        value: String,
-        reason: String,
-    },
-    /// RocksDB does not take the value.
+    BadValue { at: Origin, key: Key, value: String, reason: String, hint: &'static str },
+    /// RocksDB rejects the value.
     #[error("{at}: RocksDB refuses `{key}` = `{value}`: {message}")]
     Refused {
         at: Origin,
         key: Key,
-        /// The value passed to RocksDB.
         value: String,
         message: String,
         /// Its default: an example of the form.
@@ -55,22 +39,28 @@ pub enum PresetProblem {
     NoEffect { at: Origin, key: Key, loader: Loader, reason: &'static str },
     /// Each option is fine, but RocksDB does not open a database with all of them.
     #[error("preset `{preset}`: RocksDB refuses its {section} options together: {message}")]
-    Together {
-        preset: String,
-        /// `load` or `node`.
-        section: &'static str,
-        message: String,
-    },
+    Together { preset: String, section: &'static str, message: String },
+}
+
+impl PresetProblem {
+    pub(super) fn form(at: &Origin, reason: impl Into<String>) -> Self {
+        Self::Form { at: at.clone(), reason: reason.into() }
+    }
+
+    pub(super) fn unknown(at: &Origin, what: &'static str, name: impl ToString, nearest: Option<String>) -> Self {
+        Self::Unknown { at: at.clone(), what, name: name.to_string(), nearest }
+    }
 }
 
 impl Problem for PresetProblem {
     fn hint(&self) -> String {
         match self {
             Self::NoSuchPreset { name, .. } | Self::Unknown { what: "preset", name, nearest: None, .. } => {
-                let like = builtin_like(name);
-                let like =
-                    if like.is_empty() { String::new() } else { format!("similar ones are {}; ", like.join(", ")) };
-                format!("{like}`bedload presets --all` names them all; a file is named by its path")
+                let all = "`bedload presets --all` lists all presets; give a file by its path";
+                match builtin_like(name) {
+                    like if like.is_empty() => all.into(),
+                    like => format!("similar ones are {}; {all}", like.join(", ")),
+                }
             }
             Self::Form { .. } => {
                 "`bedload presets show ingest` prints a complete preset; an option is `name = [\"value\", \"reason\"]`"
@@ -80,13 +70,7 @@ impl Problem for PresetProblem {
             Self::Unknown { .. } => {
                 "scopes are db, cf, table, write, ingest and compaction; names are RocksDB's own".into()
             }
-            Self::BadValue { .. } => {
-                "a value is true or false, a number (64M is 64 MiB, as RocksDB reads it), or one of RocksDB's own words"
-                    .into()
-            }
-            Self::Unusable { .. } => {
-                "change it or leave it out; `bedload presets explain` shows the options of a preset".into()
-            }
+            Self::BadValue { hint, .. } => (*hint).into(),
             Self::Refused { default, .. } if default.is_empty() => "write the value as an OPTIONS file does".into(),
             Self::Refused { default, .. } => format!("RocksDB's own default is written `{default}`"),
             Self::NoEffect { .. } => "leave it out, move it to `node`, or choose a preset with the other loader".into(),
@@ -99,7 +83,6 @@ fn suggest(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |nearest| format!("; the nearest valid name is `{nearest}`"))
 }
 
-/// The most names that a hint lists.
 const LISTED: usize = 5;
 
 /// The built-in presets with `name` in theirs, those that begin with it first.

@@ -27,7 +27,7 @@ pub enum Owner {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct OptionRow {
+pub struct RegistryRow {
     pub name: &'static str,
     pub scope: Scope,
     pub owner: Owner,
@@ -40,36 +40,36 @@ pub struct OptionRow {
     pub in_node: bool,
 }
 
-const fn row(name: &'static str, scope: Scope, owner: Owner, kind: ValueKind, default: &'static str) -> OptionRow {
+const fn row(name: &'static str, scope: Scope, owner: Owner, kind: ValueKind, default: &'static str) -> RegistryRow {
     let loader = match scope {
         Scope::Write | Scope::Compaction => Some(Loader::Memtable),
         Scope::Ingest => Some(Loader::Ingest),
         Scope::Db | Scope::Cf | Scope::Table => None,
     };
-    OptionRow { name, scope, owner, kind, default, loader, in_node: false }
+    RegistryRow { name, scope, owner, kind, default, loader, in_node: false }
 }
 
 /// All rows. Comments have the effect of an option, and the reason of bedload's defaults.
-pub const ROWS: &[OptionRow] = &[
+pub const ROWS: &[RegistryRow] = &[
     // Background threads for flush and compaction together. RocksDB's default is two.
-    OptionRow {
+    RegistryRow {
         loader: Some(Loader::Memtable),
         in_node: true,
         ..row("increase_parallelism", Scope::Db, Owner::Shorthand, ValueKind::Count(1), "1")
     },
     // RocksDB's PrepareForBulkLoad: triggers lifted, no automatic compaction, two levels, six write buffers.
-    OptionRow {
+    RegistryRow {
         loader: Some(Loader::Memtable),
         ..row("prepare_for_bulk_load", Scope::Db, Owner::Shorthand, ValueKind::Bool, "false")
     },
     // RocksDB's OptimizeForPointLookup with a block cache of this many MiB: hash index in data blocks, Bloom filter of
     // 10 bits, memtable filter.
-    OptionRow {
+    RegistryRow {
         in_node: true,
         ..row("optimize_for_point_lookup", Scope::Cf, Owner::Shorthand, ValueKind::Count(1), "0")
     },
     // Bytes of uncompressed blocks in memory. RocksDB does not write this option to OPTIONS.
-    OptionRow { in_node: true, ..row("block_cache", Scope::Table, Owner::RocksDb, ValueKind::Size, "32M") },
+    RegistryRow { in_node: true, ..row("block_cache", Scope::Table, Owner::RocksDb, ValueKind::Size, "32M") },
     // Bytes at which a batch is written: the write queue costs little, and the batch stays in cache.
     row("batch_bytes", Scope::Write, Owner::Bedload, ValueKind::Size, "1M"),
     // Records at which a batch is written.
@@ -102,7 +102,7 @@ pub const ROWS: &[OptionRow] = &[
     row("fail_if_not_bottommost_level", Scope::Ingest, Owner::RocksDb, ValueKind::Bool, "false"),
     // Read the files again and check every block before taking them.
     row("verify_checksums_before_ingest", Scope::Ingest, Owner::RocksDb, ValueKind::Bool, "false"),
-    // How far that check reads ahead; 0 lets RocksDB choose.
+    // Bytes that this check reads ahead; 0 lets RocksDB choose.
     row("verify_checksums_readahead_size", Scope::Ingest, Owner::RocksDb, ValueKind::Size, "0"),
     // Check whole-file checksums where the database records them.
     row("verify_file_checksum", Scope::Ingest, Owner::RocksDb, ValueKind::Bool, "true"),
@@ -114,7 +114,7 @@ pub const ROWS: &[OptionRow] = &[
     row("file_opening_threads", Scope::Ingest, Owner::RocksDb, ValueKind::Count(1), "1"),
     // Compact everything at the end: a node reads fastest from one level. The ingest loader compacts only an existing
     // database.
-    OptionRow { loader: None, ..row("final", Scope::Compaction, Owner::Bedload, ValueKind::Bool, "true") },
+    RegistryRow { loader: None, ..row("final", Scope::Compaction, Owner::Bedload, ValueKind::Bool, "true") },
     // Threads for the final compaction; 0 takes db.max_subcompactions.
     row("max_subcompactions", Scope::Compaction, Owner::RocksDb, ValueKind::Count(0), "0"),
     // Treatment of files that are in the last level already. kForce writes them twice.
@@ -135,7 +135,7 @@ pub const ROWS: &[OptionRow] = &[
     row("allow_write_stall", Scope::Compaction, Owner::RocksDb, ValueKind::Bool, "false"),
 ];
 
-pub fn find(scope: Scope, name: &str) -> Option<&'static OptionRow> {
+pub fn find(scope: Scope, name: &str) -> Option<&'static RegistryRow> {
     ROWS.iter().find(|row| row.scope == scope && row.name == name)
 }
 
@@ -149,7 +149,7 @@ mod tests {
     fn every_row_is_unique() {
         let mut seen = HashSet::new();
         for row in ROWS {
-            assert!(seen.insert((row.scope, row.name)), "{}.{} stands twice", row.scope, row.name);
+            assert!(seen.insert((row.scope, row.name)), "{}.{} is there twice", row.scope, row.name);
         }
     }
 }

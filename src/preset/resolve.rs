@@ -7,13 +7,13 @@ use super::Preset;
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::lints;
 use super::machine::Machine;
-use super::overrides::{Choice, Overrides};
+use super::overrides::Overrides;
 use super::parse::Assignment;
 use super::problem::PresetProblem;
-use super::resolved::{Resolved, agrees};
+use super::registry;
+use super::resolved::{Resolved, Setting, agrees, default_of};
 use super::rules;
-use super::validate::{Setting, Validator, default_of};
-use crate::error::{Cause, Error, Result};
+use crate::error::{Error, Result};
 use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::rocks::options_file::{Line, OptionsFile};
@@ -28,19 +28,17 @@ const MAX_SUSPECTS: usize = 200;
 /// Applies `overrides` to a preset, and checks every name, every value, and all of them together with RocksDB.
 pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     let defaults = options::defaults()?;
-    let machine = overrides.machine.unwrap_or_else(Machine::here);
     let resolved = Resolved {
         preset: preset.name.clone(),
-        choice: Choice::Default,
+        choice: "default".into(),
         summary: preset.summary.clone(),
         loader: preset.loader,
-        machine,
+        machine: overrides.machine.unwrap_or_else(Machine::here),
         notes: Vec::new(),
         settings: BTreeMap::new(),
         defaults,
     };
-    let validator = Validator { loader: preset.loader, machine, defaults };
-    let mut layers = Layers { resolved, validator, left_out: 0 };
+    let mut layers = Layers { resolved, left_out: 0 };
     preset.layers().into_iter().try_for_each(|preset| layers.apply(&preset.assignments))?;
     if let Some(config) = overrides.read_user_config()? {
         layers.apply_config(&config.assignments)?;
@@ -61,30 +59,32 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
 }
 
 /// A preset while its layers are applied, lowest first.
-struct Layers<'a> {
+struct Layers {
     resolved: Resolved,
-    validator: Validator<'a>,
-    /// Number of options of the OPTIONS file that are left out.
     left_out: usize,
 }
 
-impl Layers<'_> {
-    /// Notes that an option of the OPTIONS file is left out, if it is one of the first.
-    fn leave_out(&mut self, problem: &Cause) {
+impl Layers {
+    /// Notes that an option is left out, up to [`MAX_LEFT_OUT`] times.
+    fn leave_out(&mut self, problem: impl std::fmt::Display) {
         self.left_out += 1;
         if self.left_out <= MAX_LEFT_OUT {
             self.resolved.notes.push(format!("left out: {problem}"));
         }
     }
 
+    fn extend(&mut self, settings: Vec<Setting>) {
+        self.resolved.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
+    }
+
     /// Applies one layer: options that it names override those of its shorthands.
     fn apply(&mut self, layer: &[Assignment]) -> Result<()> {
         let mut settings = Vec::new();
         for assignment in layer {
-            settings.extend(self.validator.validate(assignment)?);
+            settings.extend(self.resolved.validate(assignment)?);
         }
         settings.sort_by_key(|setting| setting.via.is_none());
-        self.resolved.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
+        self.extend(settings);
         Ok(())
     }
 
@@ -92,14 +92,14 @@ impl Layers<'_> {
     fn apply_config(&mut self, layer: &[Assignment]) -> Result<()> {
         let mut effective = Vec::new();
         for assignment in layer {
-            match self.validator.validate(assignment) {
+            match self.resolved.validate(assignment) {
                 Err(Error::Preset(problem))
                     if matches!(problem.downcast_ref(), Some(PresetProblem::NoEffect { .. })) =>
                 {
                     self.resolved.notes.push(format!("left out: {problem}"));
                 }
                 Err(error) => return Err(error),
-                Ok(settings) if self.validator.loader == Loader::Ingest && settings.iter().any(leaves_files) => {
+                Ok(settings) if self.resolved.loader == Loader::Ingest && settings.iter().any(leaves_files) => {
                     let left_out = "`load.compaction.final` has no effect with the ingest loader";
                     self.resolved.notes.push(format!("left out: {}: {left_out}", assignment.origin));
                 }
@@ -140,7 +140,7 @@ impl Layers<'_> {
     /// Applies a line of a node's OPTIONS file. An option that this RocksDB does not take (of another version, or an
     /// operator in the node's program) is left out, with a note.
     fn apply_line(&mut self, path: &Path, group: Group, line: &Line) -> Result<()> {
-        let origin = Origin::OptionsFile { file: path.to_owned(), line: line.line };
+        let origin = Origin::OptionsFile(path.to_owned(), line.line);
         let assignment = |name: &str, value: &str| Assignment {
             key: Key { stage: Stage::Node, scope: Scope::from(group), name: name.to_owned() },
             value: value.to_owned(),
@@ -150,7 +150,7 @@ impl Layers<'_> {
         let default = self.resolved.defaults.get(group, &line.name);
         let list: Vec<Assignment> = match default.and_then(fields_of).and(fields_of(&line.value)) {
             Some(fields) if !line.value.contains("id=") => {
-                fields.into_iter().map(|(field, value)| assignment(&format!("{}.{field}", line.name), value)).collect()
+                fields.iter().map(|(field, value)| assignment(&format!("{}.{field}", line.name), value)).collect()
             }
             _ => vec![assignment(&line.name, &line.value)],
         };
@@ -160,16 +160,15 @@ impl Layers<'_> {
                 continue;
             }
             // The message about an unknown option takes time.
-            if self.left_out >= MAX_LEFT_OUT && !self.validator.knows(&assignment.key) {
+            let is_known = default.is_some() || registry::find(assignment.key.scope, &assignment.key.name).is_some();
+            if self.left_out >= MAX_LEFT_OUT && !is_known {
                 self.left_out += 1;
                 continue;
             }
-            match self.validator.validate(&assignment) {
-                Ok(settings) => {
-                    self.resolved.settings.extend(settings.into_iter().map(|setting| (setting.key.clone(), setting)));
-                }
+            match self.resolved.validate(&assignment) {
+                Ok(settings) => self.extend(settings),
                 // A database with another order of keys cannot be made.
-                Err(Error::Preset(problem)) if line.name != "comparator" => self.leave_out(&problem),
+                Err(Error::Preset(problem)) if line.name != "comparator" => self.leave_out(problem),
                 Err(error) => return Err(error),
             }
         }
@@ -179,11 +178,7 @@ impl Layers<'_> {
     /// Opens a database with the options. A value that RocksDB does not keep is refused if RocksDB fell back to the default,
     /// as it does for objects that it cannot make, and noted if RocksDB adjusted it.
     fn try_together(&mut self, section: &'static str, map: OptionMap) -> Result<()> {
-        let effective = match options::effective(&map) {
-            Ok(effective) => effective,
-            Err(ProbeError::Failed(error)) => return Err(error),
-            Err(ProbeError::Refused(Refusal(message))) => return Err(self.refused(section, message).into()),
-        };
+        let effective = options::effective(&map).map_err(|error| self.refused(section, error))?;
         let mut notes = Vec::new();
         for (group, name, value) in map.iter() {
             // Clipped to the soft limit of descriptors, which is raised before a load.
@@ -193,7 +188,7 @@ impl Layers<'_> {
             let Some(kept) = default_of(&effective, group, name).filter(|kept| !agrees(value, kept)) else { continue };
             let Some(setting) = self.setting_of(section, group, name) else { continue };
             let is_number = kept.parse::<f64>().is_ok();
-            let from_options_file = matches!(setting.origin, Origin::OptionsFile { .. });
+            let from_options_file = matches!(setting.origin, Origin::OptionsFile(..));
             if !from_options_file && (!is_number || value.starts_with('-')) {
                 let message = format!("it keeps `{kept}`");
                 return Err(setting.refused(value.to_owned(), message, self.resolved.defaults).into());
@@ -208,20 +203,20 @@ impl Layers<'_> {
     /// Imports some records, because RocksDB checks some options only when it uses them. A test does this for the
     /// built-in presets.
     fn rehearse(&self, preset: &Preset) -> Result<()> {
-        let has_changes = self.resolved.settings().any(|setting| !matches!(setting.origin, Origin::Preset { .. }));
+        let has_changes = self.resolved.settings().any(|setting| !matches!(setting.origin, Origin::Preset(..)));
         if preset.is_built_in() && !has_changes {
             return Ok(());
         }
-        match rehearse(&self.resolved) {
-            Ok(()) => Ok(()),
-            Err(ProbeError::Failed(error)) => Err(error),
-            Err(ProbeError::Refused(Refusal(message))) => Err(self.refused("load", message).into()),
-        }
+        rehearse(&self.resolved).map_err(|error| self.refused("load", error))
     }
 
-    /// The problem with options that RocksDB refuses. It names the option without which RocksDB accepts the others, if
+    /// The error about options that RocksDB rejects. It names the option without which RocksDB accepts the others, if
     /// the highest layer with such options has exactly one.
-    fn refused(&self, section: &'static str, message: String) -> PresetProblem {
+    fn refused(&self, section: &'static str, error: ProbeError) -> Error {
+        let message = match error {
+            ProbeError::Failed(error) => return error,
+            ProbeError::Refused(Refusal(message)) => message,
+        };
         let mut suspects: Vec<&Setting> = self.resolved.settings().collect();
         suspects.sort_by_key(|setting| std::cmp::Reverse(setting.origin.rank()));
         let mut culprits: Vec<&Setting> = Vec::new();
@@ -237,6 +232,7 @@ impl Layers<'_> {
             [culprit] => culprit.refused(culprit.value.clone(), message, self.resolved.defaults),
             _ => PresetProblem::Together { preset: self.resolved.preset.clone(), section, message },
         }
+        .into()
     }
 
     fn works_without(&self, key: &Key) -> bool {

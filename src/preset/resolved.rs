@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
-use super::overrides::Choice;
-use super::registry::{self, ValueKind};
-use super::validate::{Setting, default_of};
+use super::problem::PresetProblem;
+use super::registry::{self, RegistryRow, ValueKind};
 use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
 use crate::rocks::releases::Release;
 use crate::rocks::settings::{CompactionSettings, IngestSettings, WriteSettings};
@@ -18,15 +17,45 @@ const PRECLUDE: &str = "preclude_last_level_data_seconds";
 pub struct Resolved {
     pub preset: String,
     /// The place that names the preset.
-    pub(crate) choice: Choice,
+    pub(crate) choice: String,
     pub summary: String,
     pub loader: Loader,
-    /// The values of `cores` and `open_files`.
     pub machine: Machine,
     /// Notes about values that RocksDB adjusts, and options that were left out.
     pub notes: Vec<String>,
     pub(super) settings: BTreeMap<Key, Setting>,
     pub(super) defaults: &'static OptionMap,
+}
+
+/// An option with its plain value.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Setting {
+    /// The option.
+    pub key: Key,
+    /// Its value: plain numbers, RocksDB's words.
+    pub value: String,
+    /// Its value as it was written, e.g. `cores`.
+    pub written: String,
+    pub reason: Option<String>,
+    /// The place that sets it.
+    pub origin: Origin,
+    /// The shorthand that sets it.
+    pub via: Option<&'static str>,
+}
+
+impl Setting {
+    pub(super) fn unusable(&self, reason: String) -> PresetProblem {
+        let Self { key, value, origin, .. } = self.clone();
+        let hint = "change it or leave it out; `bedload presets explain` shows the options of a preset";
+        PresetProblem::BadValue { at: origin, key, value, reason, hint }
+    }
+
+    pub(super) fn refused(&self, value: String, message: String, defaults: &OptionMap) -> PresetProblem {
+        let Self { key, origin, .. } = self.clone();
+        let default = key.scope.group().and_then(|group| default_of(defaults, group, &key.name));
+        let default = default.unwrap_or_default().to_owned();
+        PresetProblem::Refused { at: origin, key, value, message, default }
+    }
 }
 
 /// One effective option of RocksDB, for the report.
@@ -77,20 +106,12 @@ impl Resolved {
 
     /// The oldest RocksDB that is known to read files of the import and of the node.
     pub fn oldest_rocksdb(&self) -> Release {
-        [self.loading(), self.node()]
-            .iter()
-            .map(|map| Release::reading(map, self.defaults))
-            .fold(Release::OLDEST, Ord::max)
+        Release::reading(&self.loading(), self.defaults).max(Release::reading(&self.node(), self.defaults))
     }
 
     fn map(&self, stage: Stage) -> OptionMap {
-        let mut map = OptionMap::default();
-        for Setting { key, value, .. } in self.settings.values().filter(|setting| setting.key.stage == stage) {
-            if let Some(group) = key.scope.group() {
-                map.set(group, &key.name, value);
-            }
-        }
-        map
+        let settings = self.settings().filter(|setting| setting.key.stage == stage);
+        settings.filter_map(|Setting { key, value, .. }| Some((key.scope.group()?, &key.name, value))).collect()
     }
 
     /// Bytes at which the ingest loader finishes an SST file.
@@ -100,7 +121,7 @@ impl Resolved {
 
     /// SST files that the ingest loader builds at the same time.
     pub fn sst_threads(&self) -> usize {
-        usize::try_from(self.number(Scope::Ingest, "threads")).unwrap_or(usize::MAX)
+        self.number(Scope::Ingest, "threads") as usize
     }
 
     /// Bytes at which the memtable loader writes a batch.
@@ -114,7 +135,7 @@ impl Resolved {
     }
 
     pub fn writer_threads(&self) -> usize {
-        usize::try_from(self.number(Scope::Write, "writer_threads")).unwrap_or(usize::MAX)
+        self.number(Scope::Write, "writer_threads") as usize
     }
 
     pub fn write(&self) -> WriteSettings {
@@ -147,9 +168,8 @@ impl Resolved {
         for (group, name, value) in effective.iter() {
             match (fields_of(value), self.defaults.get(group, name).and_then(fields_of)) {
                 (Some(fields), Some(defaults)) => {
-                    for (field, value) in fields.iter().filter(|field| !defaults.contains(field)) {
-                        add(group, &format!("{name}.{field}"), value, None);
-                    }
+                    let changed = fields.iter().filter(|field| !defaults.contains(field));
+                    changed.for_each(|(field, value)| add(group, &format!("{name}.{field}"), value, None));
                 }
                 _ if self.defaults.get(group, name) != Some(value) => add(group, name, value, None),
                 _ => {}
@@ -165,15 +185,13 @@ impl Resolved {
 
     pub(super) fn text(&self, scope: Scope, name: &'static str) -> &str {
         let key = Key { stage: Stage::Load, scope, name: name.to_owned() };
-        match self.settings.get(&key) {
-            Some(setting) => &setting.value,
-            None => registry::find(scope, name).map_or("", |row| row.default),
-        }
+        let default = || registry::find(scope, name).map_or("", |row| row.default);
+        self.settings.get(&key).map_or_else(default, |setting| &setting.value)
     }
 
     /// Fills a structure of RocksDB with the options of a scope.
     fn typed<T: serde::de::DeserializeOwned>(&self, scope: Scope) -> T {
-        let value = |row: &registry::OptionRow| match row.kind {
+        let value = |row: &RegistryRow| match row.kind {
             ValueKind::Bool => self.flag(scope, row.name).into(),
             ValueKind::Choice(_) => self.text(scope, row.name).into(),
             ValueKind::Count(..0) => self.text(scope, row.name).parse().unwrap_or(-1).into(),
@@ -190,11 +208,15 @@ impl Resolved {
     }
 
     fn number(&self, scope: Scope, name: &'static str) -> u64 {
-        let text = self.text(scope, name);
-        self.machine
-            .number(text)
-            .or_else(|| super::quantity::whole(text).ok().and_then(|number| u64::try_from(number).ok()))
-            .unwrap_or(0)
+        self.machine.parse(self.text(scope, name)).ok().and_then(|number| number.try_into().ok()).unwrap_or(0)
+    }
+}
+
+/// The value of an option, or of a field of a structure, in a map with whole structures.
+pub(super) fn default_of<'a>(map: &'a OptionMap, group: Group, name: &str) -> Option<&'a str> {
+    match name.split_once('.') {
+        None => map.get(group, name),
+        Some((option, field)) => field_of(map.get(group, option)?, field),
     }
 }
 
@@ -213,8 +235,7 @@ pub(super) fn agrees(asked: &str, kept: &str) -> bool {
     }
     let id = |text: &str| {
         let id = field_of(text, "id").unwrap_or(text).replace('_', "").to_ascii_lowercase();
-        let id = id.strip_suffix("factory").unwrap_or(&id);
-        id.strip_suffix("rep").unwrap_or(id).to_owned()
+        id.trim_end_matches("factory").trim_end_matches("rep").to_owned()
     };
     let (asked, kept) = (id(asked), id(kept));
     kept == asked || kept.starts_with(&format!("{asked}:"))

@@ -2,8 +2,7 @@
 
 use super::catalogue;
 use super::key::Scope;
-use super::resolved::Resolved;
-use super::validate::default_of;
+use super::resolved::{Resolved, default_of};
 use crate::error::Result;
 
 /// Checks options that depend on each other.

@@ -5,13 +5,11 @@ use super::key::Scope;
 /// The options that a shorthand sets; empty if it is switched off.
 pub(super) fn expand(name: &str, value: i128) -> Vec<(Scope, &'static str, String)> {
     use Scope::{Cf, Db, Table};
-    let fixed = |list: &[(Scope, &'static str, &str)]| {
-        list.iter().map(|(scope, name, value)| (*scope, *name, (*value).to_owned())).collect::<Vec<_>>()
-    };
-    match name {
-        _ if value == 0 => Vec::new(),
-        "increase_parallelism" => vec![(Db, "max_background_jobs", value.to_string())],
-        "prepare_for_bulk_load" => fixed(&[
+    let (number, bytes) = (value.to_string(), (value << 20).to_string());
+    let list: &[(Scope, &'static str, &str)] = match name {
+        _ if value == 0 => &[],
+        "increase_parallelism" => &[(Db, "max_background_jobs", &number)],
+        "prepare_for_bulk_load" => &[
             (Cf, "level0_file_num_compaction_trigger", "1073741824"),
             (Cf, "level0_slowdown_writes_trigger", "1073741824"),
             (Cf, "level0_stop_writes_trigger", "1073741824"),
@@ -25,18 +23,16 @@ pub(super) fn expand(name: &str, value: i128) -> Vec<(Scope, &'static str, Strin
             (Db, "max_background_flushes", "4"),
             (Db, "max_background_compactions", "2"),
             (Cf, "target_file_size_base", "268435456"),
-        ]),
-        "optimize_for_point_lookup" => {
-            let mut list = fixed(&[
-                (Table, "data_block_index_type", "kDataBlockBinaryAndHash"),
-                (Table, "data_block_hash_table_util_ratio", "0.75"),
-                (Table, "filter_policy", "bloomfilter:10:false"),
-                (Cf, "memtable_prefix_bloom_size_ratio", "0.02"),
-                (Cf, "memtable_whole_key_filtering", "true"),
-            ]);
-            list.push((Table, "block_cache", (value << 20).to_string()));
-            list
-        }
-        _ => Vec::new(),
-    }
+        ],
+        "optimize_for_point_lookup" => &[
+            (Table, "data_block_index_type", "kDataBlockBinaryAndHash"),
+            (Table, "data_block_hash_table_util_ratio", "0.75"),
+            (Table, "filter_policy", "bloomfilter:10:false"),
+            (Cf, "memtable_prefix_bloom_size_ratio", "0.02"),
+            (Cf, "memtable_whole_key_filtering", "true"),
+            (Table, "block_cache", &bytes),
+        ],
+        _ => &[],
+    };
+    list.iter().map(|(scope, name, value)| (*scope, *name, (*value).to_owned())).collect()
 }

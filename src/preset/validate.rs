@@ -2,52 +2,15 @@
 
 use super::catalogue;
 use super::key::{Key, Loader, Origin, Stage};
-use super::machine::Machine;
 use super::names;
 use super::parse::Assignment;
 use super::problem::{PresetProblem, nearest_of};
-use super::quantity;
-use super::registry::{self, OptionRow, Owner, ValueKind};
+use super::registry::{self, Owner, RegistryRow, ValueKind};
+use super::resolved::{Resolved, Setting, default_of};
 use super::shorthand;
 use crate::error::Result;
-use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
+use crate::rocks::option_map::{Group, field_of, fields_of};
 use crate::rocks::options::{self, Refusal};
-
-/// An option with its plain value.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Setting {
-    /// The option.
-    pub key: Key,
-    /// Its value: plain numbers, RocksDB's words.
-    pub value: String,
-    /// Its value as it was written, e.g. `cores`.
-    pub written: String,
-    pub reason: Option<String>,
-    /// The place that sets it.
-    pub origin: Origin,
-    /// The shorthand that sets it.
-    pub via: Option<&'static str>,
-}
-
-impl Setting {
-    pub(super) fn unusable(&self, reason: String) -> PresetProblem {
-        let Self { key, value, origin, .. } = self.clone();
-        PresetProblem::Unusable { at: origin, key, value, reason }
-    }
-
-    pub(super) fn refused(&self, value: String, message: String, defaults: &OptionMap) -> PresetProblem {
-        let Self { key, origin, .. } = self.clone();
-        let default = key.scope.group().and_then(|group| default_of(defaults, group, &key.name));
-        let default = default.unwrap_or_default().to_owned();
-        PresetProblem::Refused { at: origin, key, value, message, default }
-    }
-}
-
-pub(super) struct Validator<'a> {
-    pub loader: Loader,
-    pub machine: Machine,
-    pub defaults: &'a OptionMap,
-}
 
 /// Options that are paths. The program that opens the database sets them.
 const PLACES: &[&str] = &["wal_dir", "db_log_dir", "db_paths", "cf_paths"];
@@ -74,7 +37,7 @@ fn filter_policy(assignment: &Assignment) -> Result<String, String> {
     let value = &assignment.value;
     let written = match filter_without_bits(value) {
         None => value.clone(),
-        Some(kind) if matches!(assignment.origin, Origin::OptionsFile { .. }) => format!("{kind}:{USUAL_BITS}"),
+        Some(kind) if matches!(assignment.origin, Origin::OptionsFile(..)) => format!("{kind}:{USUAL_BITS}"),
         Some(kind) => return Err(format!("it needs the bits of a key: `{kind}:{USUAL_BITS}`")),
     };
     Ok(match written.split_once(':').unwrap_or((&written, "")) {
@@ -112,9 +75,9 @@ fn compression(value: &str) -> Result<String, String> {
     }
 }
 
-impl Validator<'_> {
+impl Resolved {
     /// Validates an option. Returns several settings for a shorthand or a structure.
-    pub fn validate(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
+    pub(super) fn validate(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
         let settings = self.expand(assignment)?;
         for setting in &settings {
             let Key { stage, scope, name } = &setting.key;
@@ -129,18 +92,11 @@ impl Validator<'_> {
                 return Err(setting.unusable(reason).into());
             }
             if let Some(group) = scope.group() {
-                let mut map = OptionMap::default();
-                map.set(group, name, &setting.value);
-                options::check(&map)
+                options::check(&[(group, name, &setting.value)].into_iter().collect())
                     .map_err(|Refusal(message)| setting.refused(setting.value.clone(), message, self.defaults))?;
             }
         }
         Ok(settings)
-    }
-
-    pub fn knows(&self, Key { scope, name, .. }: &Key) -> bool {
-        let of_rocksdb = scope.group().and_then(|group| default_of(self.defaults, group, name));
-        of_rocksdb.is_some() || registry::find(*scope, name).is_some()
     }
 
     fn expand(&self, assignment: &Assignment) -> Result<Vec<Setting>> {
@@ -155,11 +111,10 @@ impl Validator<'_> {
             return Err(bad_value(assignment, reason.into()).into());
         }
         let default = default_of(self.defaults, group, name).ok_or_else(|| self.unknown(assignment))?;
-        let is_structure = fields_of(default).is_some();
-        if is_structure && !assignment.value.contains("id=") {
+        if let Some(known) = fields_of(default).filter(|_| !assignment.value.contains("id=")) {
             let Some(fields) = fields_of(&assignment.value) else {
-                let first = fields_of(default).and_then(|fields| fields.first().map(|(field, _)| *field));
-                let reason = format!("it is a structure: name its fields, as in {name}.{}", first.unwrap_or_default());
+                let first = known.first().map_or("", |(field, _)| *field);
+                let reason = format!("it is a structure: name its fields, as in {name}.{first}");
                 return Err(bad_value(assignment, reason).into());
             };
             let mut settings = Vec::new();
@@ -178,32 +133,25 @@ impl Validator<'_> {
         Ok(vec![setting(assignment, assignment.key.clone(), value, None)])
     }
 
-    fn of_registry(&self, assignment: &Assignment, row: &'static OptionRow) -> Result<Vec<Setting>> {
+    fn of_registry(&self, assignment: &Assignment, row: &'static RegistryRow) -> Result<Vec<Setting>> {
         let Key { stage, scope, name } = &assignment.key;
         if *stage == Stage::Node && !row.in_node {
-            return Err(PresetProblem::Unknown {
-                at: assignment.origin.clone(),
-                what: "option",
-                name: assignment.key.to_string(),
-                nearest: Some(format!("load.{scope}.{name}")),
-            }
-            .into());
+            let nearest = Some(format!("load.{scope}.{name}"));
+            return Err(PresetProblem::unknown(&assignment.origin, "option", &assignment.key, nearest).into());
         }
-        let bad = |reason: String| bad_value(assignment, reason);
-        let value = match row.kind {
-            ValueKind::Bool => self.plain("false", &assignment.value).map_err(bad)?,
-            ValueKind::Choice(words) if words.contains(&assignment.value.as_str()) => assignment.value.clone(),
-            ValueKind::Choice(words) => return Err(bad(format!("it is one of {}", words.join(", "))).into()),
-            ValueKind::Size | ValueKind::Count(_) => {
-                let least = if let ValueKind::Count(least) = row.kind { i128::from(least) } else { 0 };
-                let most = if row.kind == ValueKind::Size { i128::from(u64::MAX) } else { i128::from(i32::MAX) };
-                let value = self.plain("0", &assignment.value).map_err(bad)?;
-                if !value.parse().is_ok_and(|number: i128| (least..=most).contains(&number)) {
-                    return Err(bad(format!("it is at least {least} and at most {most}")).into());
-                }
-                value
-            }
+        let written = &assignment.value;
+        let within = |least: i64, most: u64| match self.machine.parse(written)? {
+            number if (least.into()..=most.into()).contains(&number) => Ok(number.to_string()),
+            _ => Err(format!("it is at least {least} and at most {most}")),
         };
+        let value = match row.kind {
+            ValueKind::Bool => self.plain("false", written),
+            ValueKind::Choice(words) if words.contains(&written.as_str()) => Ok(written.clone()),
+            ValueKind::Choice(words) => Err(format!("it is one of {}", words.join(", "))),
+            ValueKind::Size => within(0, u64::MAX),
+            ValueKind::Count(least) => within(least, i32::MAX as u64),
+        }
+        .map_err(|reason| bad_value(assignment, reason))?;
         if row.loader.is_some_and(|loader| loader != self.loader) && *stage == Stage::Load {
             let reason = match row.loader {
                 Some(Loader::Ingest) => "no SST file is built outside of the database",
@@ -214,11 +162,7 @@ impl Validator<'_> {
         if row.owner != Owner::Shorthand {
             return Ok(vec![setting(assignment, assignment.key.clone(), value, None)]);
         }
-        let number = match value.as_str() {
-            "true" => 1,
-            "false" => 0,
-            number => number.parse().unwrap_or(0),
-        };
+        let number = if value == "true" { 1 } else { value.parse().unwrap_or(0) };
         let settings = shorthand::expand(row.name, number).into_iter().map(|(scope, name, value)| {
             let key = Key { stage: *stage, scope, name: name.into() };
             setting(assignment, key, value, Some(row.name))
@@ -228,26 +172,15 @@ impl Validator<'_> {
 
     /// Turns words and units into what RocksDB reads, by the form of its default.
     fn plain(&self, default: &str, value: &str) -> Result<String, String> {
-        if matches!(default, "true" | "false") {
-            return match value {
-                "true" | "1" => Ok("true".into()),
-                "false" | "0" => Ok("false".into()),
-                _ => Err("it is `true` or `false`".into()),
-            };
+        match (default, value) {
+            ("true" | "false", "true" | "1") => Ok("true".into()),
+            ("true" | "false", "false" | "0") => Ok("false".into()),
+            ("true" | "false", _) => Err("it is `true` or `false`".into()),
+            _ if default.parse::<i128>().is_ok() => self.machine.parse(value).map(|number| number.to_string()),
+            _ if !default.contains('.') || default.parse::<f64>().is_err() => Ok(value.into()),
+            _ if value.parse().is_ok_and(f64::is_finite) => Ok(value.into()),
+            _ => Err("a number is needed, without a unit".into()),
         }
-        if default.parse::<i128>().is_ok() {
-            return match self.machine.number(value) {
-                Some(number) => Ok(number.to_string()),
-                None => quantity::whole(value).map(|number| number.to_string()),
-            };
-        }
-        if default.contains('.') && default.parse::<f64>().is_ok() {
-            return match value.parse::<f64>() {
-                Ok(number) if number.is_finite() => Ok(value.into()),
-                _ => Err("a number is needed, without a unit".into()),
-            };
-        }
-        Ok(value.into())
     }
 
     fn no_effect(&self, key: &Key, at: &Origin, reason: &'static str) -> PresetProblem {
@@ -268,39 +201,17 @@ impl Validator<'_> {
                 all().find(|(_, name)| name == best)
             })
             .map(|(scope, name)| format!("{stage}.{scope}.{name}"));
-        PresetProblem::Unknown {
-            at: assignment.origin.clone(),
-            what: "option",
-            name: assignment.key.to_string(),
-            nearest,
-        }
+        PresetProblem::unknown(&assignment.origin, "option", &assignment.key, nearest)
     }
 }
 
 fn setting(assignment: &Assignment, key: Key, value: String, via: Option<&'static str>) -> Setting {
-    Setting {
-        key,
-        value,
-        written: assignment.value.clone(),
-        reason: assignment.reason.clone(),
-        origin: assignment.origin.clone(),
-        via,
-    }
+    let Assignment { value: written, reason, origin, .. } = assignment.clone();
+    Setting { key, value, written, reason, origin, via }
 }
 
 fn bad_value(assignment: &Assignment, reason: String) -> PresetProblem {
-    PresetProblem::BadValue {
-        at: assignment.origin.clone(),
-        key: assignment.key.clone(),
-        value: assignment.value.clone(),
-        reason,
-    }
-}
-
-/// The value of an option, or of a field of a structure, in a map with whole structures.
-pub(super) fn default_of<'a>(map: &'a OptionMap, group: Group, name: &str) -> Option<&'a str> {
-    match name.split_once('.') {
-        None => map.get(group, name),
-        Some((option, field)) => field_of(map.get(group, option)?, field),
-    }
+    let Assignment { key, value, origin, .. } = assignment.clone();
+    let hint = "a value is true or false, a number (64M is 64 MiB, as RocksDB reads it), or one of RocksDB's own words";
+    PresetProblem::BadValue { at: origin, key, value, reason, hint }
 }

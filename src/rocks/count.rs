@@ -8,7 +8,6 @@ use crate::hash::content_digest::Content;
 use crate::parallel::for_each;
 use crate::progress::{CancellationToken, Progress};
 
-/// Records between two updates of the progress.
 const BATCH: u64 = 1024;
 
 /// Ranges for each thread if files of level 0 overlap: each range reads all of them.
@@ -18,7 +17,6 @@ const PARTS: usize = 4;
 pub(crate) trait Visit: Send {
     fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// The range has no more records.
     fn end(&mut self) -> Result<()> {
         Ok(())
     }
@@ -89,7 +87,6 @@ impl FamilyScan<'_> {
     }
 }
 
-/// Joins ranges into at most `count`.
 fn coarse(ranges: &[KeyRange], count: usize) -> Vec<KeyRange> {
     let join = |group: &[KeyRange]| match group {
         [first, .., last] => Some(KeyRange { from: first.from.clone(), to: last.to.clone() }),

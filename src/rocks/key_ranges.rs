@@ -50,7 +50,6 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// `None` if no number is between them.
     pub fn between(low: &[u8], high: &[u8]) -> Option<Self> {
         let shared = low.iter().zip(high).take_while(|(low, high)| low == high).count();
         let number = |key: &[u8]| {
@@ -70,7 +69,6 @@ impl Window {
         self.low + u64::try_from(offset).unwrap_or(u64::MAX)
     }
 
-    /// The first key with this number.
     pub fn key(&self, number: u64) -> Vec<u8> {
         let mut key = self.prefix.clone();
         key.extend(number.to_be_bytes());

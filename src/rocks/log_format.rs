@@ -14,7 +14,6 @@ use super::options_file::OptionsFile;
 use crate::error::{Error, Result};
 use crate::os::files::open_regular;
 
-/// Bytes of a block.
 const BLOCK: usize = 32 << 10;
 
 /// Bytes of a header: checksum, length, type.
@@ -80,7 +79,6 @@ fn manifest(dir: &Path) -> Result<Option<PathBuf>> {
     Ok((path.parent() == Some(dir) && numbered(&path, "MANIFEST-", "").is_some()).then_some(path))
 }
 
-/// The number in a file name that RocksDB gives.
 fn numbered(path: &Path, begin: &str, end: &str) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix(begin)?.strip_suffix(end)?.parse().ok()
 }
@@ -108,8 +106,8 @@ fn check_file(path: &Path, wal: Option<u64>) -> Result<()> {
     }
 }
 
-/// Checks the records of a MANIFEST, or of a WAL with this number, where damage is no error: a crash may have left anything
-/// after it. Returns the offset of the first fault, and the fault.
+/// Checks the records of a MANIFEST, or of a WAL with this number, in which damage is accepted: a crash may have left any
+/// bytes after it. Returns the offset of the first fault, and the fault.
 fn check_log(mut file: impl Read, wal: Option<u64>) -> std::io::Result<Option<(u64, &'static str)>> {
     let mut block = Vec::with_capacity(BLOCK);
     // True if a whole record was read, and if one of a reused file was read.

@@ -18,20 +18,16 @@ pub(crate) struct Meter(Mutex<Vec<Options>>);
 pub(crate) struct Metered {
     /// Memtables written to level 0.
     pub flushes: u64,
-    /// Bytes of the files of flushes.
     pub flush_written: u64,
     pub wal_written: u64,
     pub compactions: u64,
     pub compaction_read: u64,
     pub compaction_written: u64,
-    /// Number of write stalls.
     pub stalls: u64,
-    /// Total time of write stalls.
     pub stalled: Duration,
 }
 
 impl Meter {
-    /// Adds the options that a database was opened with. They count.
     pub(super) fn keep(&self, options: Options) {
         self.0.lock().push(options);
     }

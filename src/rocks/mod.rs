@@ -35,6 +35,7 @@ pub const VERSION: &str = "11.12.0";
 
 use std::path::Path;
 
+use rust_rocksdb::properties::PropName;
 use rust_rocksdb::{ColumnFamily, DB};
 
 use crate::error::{Error, Result};
@@ -43,6 +44,11 @@ use crate::parallel;
 fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -> Error {
     let path = path.to_owned();
     move |error| Error::Rocks { action, path, message: error.into_string() }
+}
+
+/// A number that RocksDB knows about a column family; 0 if it does not know it.
+fn number(db: &DB, family: &ColumnFamily, name: &PropName, path: &Path) -> Result<u64> {
+    Ok(db.property_int_value_cf(family, name).map_err(wrap("inspect", path))?.unwrap_or_default())
 }
 
 /// The sums of the properties of a column family's files:

@@ -17,10 +17,6 @@ pub enum Group {
     Table,
 }
 
-impl Group {
-    pub const ALL: [Self; 3] = [Self::Db, Self::Cf, Self::Table];
-}
-
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -51,13 +47,8 @@ impl OptionMap {
         self.entries.remove(&(group, name.to_owned()))
     }
 
-    /// All options, by group, then by name.
     pub fn iter(&self) -> impl Iterator<Item = (Group, &str, &str)> {
         self.entries.iter().map(|((group, name), value)| (*group, name.as_str(), value.as_str()))
-    }
-
-    pub fn names(&self, group: Group) -> impl Iterator<Item = &str> {
-        self.iter().filter(move |(of, ..)| *of == group).map(|(_, name, _)| name)
     }
 
     /// These options, overridden by those of `over`.
@@ -89,6 +80,12 @@ impl OptionMap {
             all.push(format!("block_based_table_factory={{{}}}", table.join(";")));
         }
         all.join(";")
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(Group, N, V)> for OptionMap {
+    fn from_iter<T: IntoIterator<Item = (Group, N, V)>>(entries: T) -> Self {
+        Self { entries: entries.into_iter().map(|(group, name, value)| ((group, name.into()), value.into())).collect() }
     }
 }
 

@@ -44,14 +44,9 @@ pub enum ProbeError {
     Failed(Error),
 }
 
-/// Converts a map to RocksDB's options. `base` has the other options.
-pub(crate) fn build_on(base: &mut Options, map: &OptionMap) -> Result<Options, Refusal> {
-    Ok(base.get_options_from_string(map.to_parser_string())?)
-}
-
 /// Converts a map to RocksDB's options. The others have RocksDB's defaults.
 pub(crate) fn build(map: &OptionMap) -> Result<Options, Refusal> {
-    build_on(&mut Options::default(), map)
+    Ok(Options::default().get_options_from_string(map.to_parser_string())?)
 }
 
 /// Checks a map with RocksDB's parser, which does not compare options with each other. [`effective`] opens a database.
@@ -106,19 +101,14 @@ pub(super) fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, 
             Tried::Answered(OptionsFile::latest(dir).map_err(ProbeError::Failed))
         }
         // A full disk, or one without direct I/O, says nothing about the options.
-        Ok(Err(error)) => match error.kind() {
-            ErrorKind::IOError => {
-                // The directory is deleted before the user reads the error.
-                let place = dir.parent().unwrap_or(dir);
-                Tried::Failed(Error::of_rocks("try the options in", place, error.into_string()))
-            }
-            ErrorKind::NotSupported => Tried::Unsupported(Err(ProbeError::Refused(error.into()))),
-            _ => Tried::Answered(Err(ProbeError::Refused(error.into()))),
-        },
+        Ok(Err(error)) if error.kind() == ErrorKind::IOError => scratch::failed_in(dir, error.into_string()),
+        Ok(Err(error)) if error.kind() == ErrorKind::NotSupported => {
+            Tried::Unsupported(Err(ProbeError::Refused(error.into())))
+        }
+        Ok(Err(error)) => Tried::Answered(Err(ProbeError::Refused(error.into()))),
     });
     let file = file.map_err(ProbeError::Failed)??;
-    let family = file.family("default").expect("a database has a default column family");
-    let mut effective = file.options(family);
+    let mut effective = file.options(file.family("default").expect("a database has a default column family"));
     for (name, default) in [
         ("max_file_opening_threads", "16"),
         ("create_if_missing", "false"),

@@ -30,19 +30,17 @@ pub(crate) const MAX_FILE: u64 = 16 << 20;
 /// Bytes in which an OPTIONS file has its first section.
 const HEAD: usize = 4096;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OptionsFile {
     /// The version that wrote it, e.g. `11.12.0`.
     pub rocksdb_version: Option<String>,
     pub db: Vec<Line>,
-    pub families: Vec<Family>,
+    pub families: Vec<FamilyOptions>,
 }
 
-/// One column family of an OPTIONS file.
-#[derive(Debug, Clone, Default)]
-pub struct Family {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FamilyOptions {
     pub name: String,
-    /// `[CFOptions]`.
     pub cf: Vec<Line>,
     /// The name after `TableOptions/`, e.g. `BlockBasedTable`.
     pub table_format: Option<String>,
@@ -54,18 +52,21 @@ pub struct Family {
 pub struct Line {
     pub name: String,
     pub value: String,
-    /// Line number, from 1.
     pub line: usize,
 }
 
 impl OptionsFile {
     pub fn read(path: &Path) -> Result<Self> {
+        let invalid = |why: &dyn std::fmt::Display| Error::Usage {
+            reason: format!("{} is not a RocksDB OPTIONS file: {why}", path.display()),
+            hint: "name the OPTIONS-<number> file in the node's database directory".into(),
+        };
         let bytes = read_regular(path, MAX_FILE).map_err(|error| match error.kind() {
-            ErrorKind::InvalidData => not_an_options_file(path, &error.to_string()),
+            ErrorKind::InvalidData => invalid(&error),
             _ => Error::io("read", path)(error),
         })?;
-        let text = String::from_utf8(bytes).map_err(|error| not_an_options_file(path, &error.to_string()))?;
-        Self::parse(&text).map_err(|(line, why)| not_an_options_file(path, &format!("line {line}: {why}")))
+        let text = String::from_utf8(bytes).map_err(|error| invalid(&error))?;
+        Self::parse(&text).map_err(|(line, why)| invalid(&format!("line {line}: {why}")))
     }
 
     /// True if the file begins as an OPTIONS file does: comments, then `[Version]`.
@@ -78,7 +79,6 @@ impl OptionsFile {
         first == Some("[Version]")
     }
 
-    /// Reads the newest OPTIONS file of the database in `dir`.
     pub fn latest(dir: &Path) -> Result<Self> {
         Self::read(&Self::latest_path(dir)?)
     }
@@ -87,7 +87,7 @@ impl OptionsFile {
         let mut newest: Option<(u64, PathBuf)> = None;
         for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {
             let path = entry.map_err(Error::io("read", dir))?.path();
-            newest = newest.max(Self::number(&path).map(|number| (number, path)));
+            newest = newest.max(Self::number(&path).zip(Some(path)));
         }
         newest.map(|(_, path)| path).ok_or_else(|| Error::State {
             path: dir.to_owned(),
@@ -139,7 +139,7 @@ impl OptionsFile {
         match kind.split_once('/').unwrap_or((kind, "")) {
             ("DBOptions", _) => Some(Group::Db),
             ("CFOptions", _) => {
-                self.families.push(Family { name: argument.into(), ..Family::default() });
+                self.families.push(FamilyOptions { name: argument.into(), ..FamilyOptions::default() });
                 Some(Group::Cf)
             }
             ("TableOptions", format) => {
@@ -152,26 +152,14 @@ impl OptionsFile {
         }
     }
 
-    pub fn family(&self, name: &str) -> Option<&Family> {
+    pub fn family(&self, name: &str) -> Option<&FamilyOptions> {
         self.families.iter().find(|family| family.name == name)
     }
 
     /// The options of the database and of a column family. Structures stay whole.
-    pub fn options(&self, family: &Family) -> OptionMap {
-        let mut map = OptionMap::default();
-        for (group, lines) in [(Group::Db, &self.db), (Group::Cf, &family.cf), (Group::Table, &family.table)] {
-            for Line { name, value, .. } in lines {
-                map.set(group, name, value);
-            }
-        }
-        map
-    }
-}
-
-fn not_an_options_file(path: &Path, why: &str) -> Error {
-    Error::Usage {
-        reason: format!("{} is not a RocksDB OPTIONS file: {why}", path.display()),
-        hint: "name the OPTIONS-<number> file in the node's database directory".into(),
+    pub fn options(&self, family: &FamilyOptions) -> OptionMap {
+        let groups = [(Group::Db, &self.db), (Group::Cf, &family.cf), (Group::Table, &family.table)];
+        groups.into_iter().flat_map(|(group, lines)| lines.iter().map(move |it| (group, &it.name, &it.value))).collect()
     }
 }
 

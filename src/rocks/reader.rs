@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use rust_rocksdb::{
-    Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, Options, Range, ReadOptions,
-    properties,
+    Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, LiveFile, Options, Range,
+    ReadOptions, properties,
 };
 
 use super::meter::ReadCounts;
+use super::option_map::OptionMap;
 use super::options::check_threads;
 use super::options_file::OptionsFile;
 use super::{log_format, open_db, table_properties, table_property, wrap};
@@ -22,12 +23,10 @@ use crate::source::foreign::is_snapshot;
 /// The formats of tables that an OPTIONS file may name.
 const TABLE_FORMATS: [&str; 3] = ["BlockBasedTable", "PlainTable", "CuckooTable"];
 
-/// Bytes read ahead by a scan.
 const SCAN_AHEAD: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReaderOptions {
-    /// The block cache in bytes.
     pub cache: usize,
     /// SST files that are open at the same time. Each keeps its index and filter in memory.
     pub open_files: i32,
@@ -38,7 +37,6 @@ pub(crate) struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// For one scan of all records.
     pub fn once() -> Self {
         Self { cache: 8 << 20, open_files: 64, lenient: false, in_order: false }
     }
@@ -79,7 +77,6 @@ pub(crate) struct FileCounts {
 }
 
 impl DataFile {
-    /// The number that is its name.
     pub fn number(&self) -> Option<u64> {
         self.path.file_stem()?.to_str()?.parse().ok()
     }
@@ -96,13 +93,7 @@ pub(crate) struct FileTotals {
 }
 
 /// A value, which pins its block.
-pub(crate) struct Value<'a>(DBPinnableSlice<'a>);
-
-impl AsRef<[u8]> for Value<'_> {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
+type Value<'a> = DBPinnableSlice<'a>;
 
 impl Reader {
     /// Opens the database at `path` with its stored options, or with RocksDB's defaults.
@@ -195,7 +186,7 @@ impl Reader {
         // RocksDB returns paths as text, which not every path is. Files may be elsewhere (`cf_paths`).
         let own = self.path.to_string_lossy();
         let dir = |text: &str| if text == own { self.path.clone() } else { text.into() };
-        let data_file = |file: rust_rocksdb::LiveFile| DataFile {
+        let data_file = |file: LiveFile| DataFile {
             family: file.column_family_name,
             path: dir(&file.directory).join(file.name.trim_start_matches('/')),
             level: file.level,
@@ -265,11 +256,7 @@ impl Reader {
         sorted: bool,
     ) -> Result<Vec<Result<Option<Value<'_>>>>> {
         let found = self.db.batched_multi_get_pinned_cf(self.family(family)?, keys, sorted);
-        let value = |found: Result<Option<_>, _>| match found {
-            Ok(value) => Ok(value.map(Value)),
-            Err(error) => Err(wrap("read from", &self.path)(error)),
-        };
-        Ok(found.into_iter().map(value).collect())
+        Ok(found.into_iter().map(|value| value.map_err(|error| wrap("read from", &self.path)(error))).collect())
     }
 
     /// Totals of all files of a column family, from their properties. Unknown totals are 0.
@@ -292,13 +279,8 @@ impl Reader {
 
     /// Entries of the memtables of a column family, read from the WAL.
     pub fn unflushed(&self, family: &str) -> Result<u64> {
-        let mut entries = 0;
-        for name in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
-            let found =
-                self.db.property_int_value_cf(self.family(family)?, name).map_err(wrap("inspect", &self.path))?;
-            entries += found.unwrap_or_default();
-        }
-        Ok(entries)
+        let entries = |name| super::number(&self.db, self.family(family)?, name, &self.path);
+        Ok(entries(properties::NUM_ENTRIES_ACTIVE_MEM_TABLE)? + entries(properties::NUM_ENTRIES_IMM_MEM_TABLES)?)
     }
 
     fn family(&self, name: &str) -> Result<&ColumnFamily> {
@@ -310,7 +292,6 @@ impl Reader {
     }
 }
 
-/// The error for a path that is not a database. It says what the path is.
 pub(crate) fn no_database(path: &Path) -> Error {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
@@ -320,27 +301,23 @@ pub(crate) fn no_database(path: &Path) -> Error {
     if refusal.is_some_and(|error| error.kind() == ErrorKind::PermissionDenied) {
         return Error::io("read", path)(ErrorKind::PermissionDenied.into());
     }
-    let is_absent = matches!(&found, Err(error) if error.kind() == ErrorKind::NotFound);
     let is_unfinished = path.extension().is_some_and(|ending| ending == "partial") && path.join("journal").exists();
-    let reason = match &found {
-        Ok(there) if there.is_file() && is_snapshot(path) => "is a snapshot, no database".into(),
-        Ok(there) if there.is_file() => "is a file, no database".into(),
-        Ok(_) if is_unfinished => "is an unfinished import, not a database".into(),
-        Ok(_) => "is no RocksDB database".into(),
-        Err(_) if is_absent => "there is no such directory".into(),
-        Err(error) => format!("is no database that can be read: {error}"),
-    };
-    let hint = match &found {
-        Ok(there) if there.is_file() => {
-            "`bedload inspect` looks into a snapshot, and `bedload import` makes a database of it"
+    let make = "`bedload inspect` reads a snapshot, and `bedload import` makes a database from it";
+    let resume = "run the same `bedload import` command again to resume the import";
+    let other = "name the directory that an import made";
+    let state =
+        |reason: &str, hint: &str| Error::State { path: path.to_owned(), reason: reason.into(), hint: hint.into() };
+    match found {
+        Ok(there) if there.is_file() && is_snapshot(path) => state("is a snapshot, not a database", make),
+        Ok(there) if there.is_file() => state("is a file, not a database", make),
+        Ok(_) if is_unfinished => state("is an unfinished import, not a database", resume),
+        Ok(_) => state("is not a RocksDB database", other),
+        Err(error) if error.kind() == ErrorKind::NotFound && Path::new(&partial).is_dir() => {
+            state("there is no such directory", &format!("its import is not finished: {resume}"))
         }
-        Ok(_) if is_unfinished => "run the same `bedload import` command again: it resumes, and makes the database",
-        Err(_) if is_absent && Path::new(&partial).is_dir() => {
-            "its import is not finished: run the same `bedload import` command again: it resumes"
-        }
-        _ => "name the directory that an import made",
-    };
-    Error::State { path: path.to_owned(), reason, hint: hint.into() }
+        Err(error) if error.kind() == ErrorKind::NotFound => state("there is no such directory", other),
+        Err(error) => state(&format!("cannot be read as a database: {error}"), other),
+    }
 }
 
 /// Loads the stored options of a database, with a block cache of `cache` bytes.
@@ -365,19 +342,14 @@ fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescripto
 /// refuses.
 fn check_options(path: &Path) -> Result<()> {
     // RocksDB reports other faults of the file.
-    let found = OptionsFile::latest_path(path).and_then(|path| Ok((OptionsFile::read(&path)?, path))).ok();
+    let found = OptionsFile::latest_path(path).and_then(|path| Ok((OptionsFile::read(&path)?, path)));
+    let Ok((file, path)) = found else { return check_threads(&OptionMap::default()) };
     let unknown = |format: &&String| !TABLE_FORMATS.contains(&format.as_str());
-    if let Some((file, path)) = &found
-        && let Some(format) = file.families.iter().filter_map(|family| family.table_format.as_ref()).find(unknown)
-    {
-        return Err(Error::Rocks {
-            action: "read",
-            path: path.clone(),
-            message: format!("Corruption: RocksDB has no table format `{format}`"),
-        });
+    if let Some(format) = file.families.iter().filter_map(|family| family.table_format.as_ref()).find(unknown) {
+        let message = format!("Corruption: RocksDB has no table format `{format}`");
+        return Err(Error::Rocks { action: "read", path, message });
     }
-    let stored = found.and_then(|(file, _)| Some(file.options(file.families.first()?)));
-    check_threads(&stored.unwrap_or_default())
+    check_threads(&file.families.first().map(|family| file.options(family)).unwrap_or_default())
 }
 
 fn scan_options() -> ReadOptions {
@@ -399,7 +371,6 @@ impl Scan<'_> {
         self.iterator.item()
     }
 
-    /// Steps to the next record. The scan must be on a record.
     pub fn next(&mut self) {
         self.iterator.next();
     }

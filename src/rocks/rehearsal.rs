@@ -15,12 +15,10 @@ pub(crate) const RECORDS: u32 = 100;
 
 const FAMILY: &str = "default";
 
-/// How the records get into the database.
+/// The way of records into the database.
 #[derive(Debug, Clone)]
 pub enum Way {
-    /// By an SST file.
     Ingest(IngestSettings),
-    /// By batches.
     Memtable {
         write: WriteSettings,
         /// The final compaction, and the options of the database during it.
@@ -33,7 +31,7 @@ pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), 
     let answer = scratch::try_in_places(&scratch::places(), |dir| match import(dir, loading, node, way) {
         Ok(()) => Tried::Answered(Ok(())),
         Err(Error::Rocks { message, .. }) if message.starts_with("IO error") || errno_of(&message).is_some() => {
-            Tried::Failed(Error::of_rocks("try the options in", dir.parent().unwrap_or(dir), message))
+            scratch::failed_in(dir, message)
         }
         Err(Error::Rocks { message, .. }) => {
             let refusal = Err(ProbeError::Refused(Refusal::of(&message)));

@@ -1,11 +1,10 @@
 //! Older releases of RocksDB: which of them read the files of a database, and OPTIONS files for them.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
 use super::VERSION;
-use super::option_map::{Group, OptionMap, fields_of};
+use super::option_map::{Group, OptionMap, field_of, fields_of};
 use super::options_file::OptionsFile;
 
 /// All options of RocksDB 7.8: the OPTIONS file of an empty database with a Bloom filter.
@@ -20,13 +19,10 @@ impl Release {
     /// The first releases that read `format_version` 6, and 7, which is the default.
     const FORMATS: [Self; 2] = [Self(8, 6), Self(10, 4)];
 
-    /// The bundled release.
     pub fn built_in() -> Self {
-        let mut parts = VERSION.split('.').map(|part| part.parse().unwrap_or(u32::MAX));
-        Self(parts.next().unwrap_or(u32::MAX), parts.next().unwrap_or(u32::MAX))
+        VERSION.rsplit_once('.').and_then(|(text, _)| Self::parse(text)).unwrap_or(Self(u32::MAX, u32::MAX))
     }
 
-    /// Parses the text of [`fmt::Display`].
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('.')?;
         let release = Self(major.parse().ok()?, minor.parse().ok()?);
@@ -37,9 +33,10 @@ impl Release {
     pub fn reading(map: &OptionMap, defaults: &OptionMap) -> Self {
         let newer = |(group, name, value): (Group, &str, &str)| {
             let option = name.split('.').next().unwrap_or(name);
+            // RocksDB does not write the cache to OPTIONS, and no file depends on it.
             group == Group::Table
-                && !is_old(group, option)
-                && !is_cache(name)
+                && of_old().get(group, option).is_none()
+                && name != "block_cache"
                 && defaults.get(group, name) != Some(value)
         };
         if map.iter().any(newer) {
@@ -73,21 +70,12 @@ impl serde::Serialize for Release {
     }
 }
 
-/// True for the cache: RocksDB does not write it to OPTIONS, and no file depends on it.
-fn is_cache(name: &str) -> bool {
-    name == "block_cache"
-}
-
 fn of_old() -> &'static OptionMap {
     static OLD: LazyLock<OptionMap> = LazyLock::new(|| {
         let file = OptionsFile::parse(OPTIONS_7_8).unwrap_or_default();
         file.family("default").map(|family| file.options(family)).unwrap_or_default()
     });
     &OLD
-}
-
-fn is_old(group: Group, name: &str) -> bool {
-    of_old().get(group, name).is_some()
 }
 
 /// The text of an OPTIONS file without options and fields that RocksDB 7.8 does not know, for which it refuses the
@@ -121,13 +109,12 @@ fn old_value(group: Group, name: &str, value: &str, defaults: &OptionMap) -> Opt
     let Some(old) = of_old().get(group, name) else {
         return (default != Some(value)).then(|| value.to_owned());
     };
-    let (Some(fields), Some(known)) = (fields_of(value), fields_of(old)) else { return Some(value.to_owned()) };
-    if fields.iter().any(|(field, _)| *field == "id") {
+    let (Some(fields), Some(_), None) = (fields_of(value), fields_of(old), field_of(value, "id")) else {
         return Some(value.to_owned());
-    }
-    let known: HashMap<&str, &str> = known.into_iter().collect();
-    let defaults: HashMap<&str, &str> = default.and_then(fields_of).unwrap_or_default().into_iter().collect();
-    let stays = |(field, value): &(&str, &str)| known.contains_key(field) || defaults.get(field) != Some(value);
+    };
+    let stays = |(field, value): &(&str, &str)| {
+        field_of(old, field).is_some() || default.and_then(|default| field_of(default, field)) != Some(*value)
+    };
     let fields: String = fields.into_iter().filter(stays).map(|(field, value)| format!("{field}={value};")).collect();
     Some(format!("{{{fields}}}"))
 }

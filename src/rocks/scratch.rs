@@ -2,17 +2,15 @@
 //!
 //! The directory is in memory if the system has such a file system: a full or read-only disk does not matter, and a
 //! sync takes no time. If a place cannot be used, the next is tried.
-//!
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::os::scratch_dir::ScratchDir;
 
-/// The beginning of the directories' names.
 const PREFIX: &str = "bedload-options-";
 
-/// The outcome of an attempt in one place.
 pub(super) enum Tried<T> {
     /// The result, which does not depend on the place.
     Answered(T),
@@ -21,40 +19,42 @@ pub(super) enum Tried<T> {
     Failed(Error),
 }
 
+/// An attempt in `dir` that failed with this message of RocksDB. The error names the parent of `dir`, because `dir` is
+/// deleted before the user reads it.
+pub(super) fn failed_in<T>(dir: &Path, message: String) -> Tried<T> {
+    Tried::Failed(Error::of_rocks("try the options in", dir.parent().unwrap_or(dir), message))
+}
+
 /// The places, best first.
 pub(super) fn places() -> Vec<PathBuf> {
-    let mut places = vec![PathBuf::from("/dev/shm")];
-    places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
-    places.push(std::env::temp_dir());
-    places.push("/var/tmp".into());
-    places.extend(std::env::current_dir());
-    places
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let (shared, temporary) = (Some("/dev/shm".into()), Some(std::env::temp_dir()));
+    [shared, runtime, temporary, Some("/var/tmp".into()), std::env::current_dir().ok()].into_iter().flatten().collect()
 }
 
 /// Makes an attempt in a new directory, place after place.
 pub(super) fn try_in_places<T>(places: &[PathBuf], mut attempt: impl FnMut(&Path) -> Tried<T>) -> Result<T> {
     let (mut unsupported, mut failed, mut unusable) = (None, None, None);
     for place in places {
+        let unusable_for = |error| Error::io("create a directory in", place)(error);
         match ScratchDir::create(place, PREFIX) {
             Ok(scratch) => match attempt(scratch.path()) {
                 Tried::Answered(answer) => return Ok(answer),
                 Tried::Unsupported(answer) => unsupported = Some(answer),
                 Tried::Failed(error) => failed = Some(error),
             },
-            Err(error) if is_full(&error) => failed = Some(Error::io("create a directory in", place)(error)),
-            Err(error) => unusable = Some(Error::io("create a directory in", place)(error)),
+            Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                failed = Some(unusable_for(error));
+            }
+            Err(error) => unusable = Some(unusable_for(error)),
         }
     }
     // A place that failed might support the attempt.
     match (failed, unsupported) {
         (Some(failed), _) => Err(failed),
         (None, Some(answer)) => Ok(answer),
-        (None, None) => Err(unusable.unwrap_or_else(|| Error::io("find", "/tmp")(std::io::ErrorKind::NotFound.into()))),
+        (None, None) => Err(unusable.unwrap_or_else(|| Error::io("find", "/tmp")(ErrorKind::NotFound.into()))),
     }
-}
-
-fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 #[cfg(test)]

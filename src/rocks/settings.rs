@@ -35,7 +35,6 @@ pub struct IngestSettings {
 /// The treatment of the last level by a manual compaction: `rocksdb::BottommostLevelCompaction`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 pub enum BottommostLevel {
-    /// Leave it.
     #[serde(rename = "kSkip")]
     Skip,
     /// Leave it unless a filter is set. RocksDB's default.

@@ -11,7 +11,6 @@ use crate::error::Result;
 /// Default of `bytes_per_sync`: RocksDB writes files to the disk while it builds them, so that the final sync is short.
 const BYTES_PER_SYNC: u64 = 4 << 20;
 
-/// The option with the name of the host in files, and its default.
 const DB_HOST: &str = "db_host_id";
 const THIS_HOST: &str = "__hostname__";
 
@@ -39,18 +38,10 @@ fn env_options(map: &OptionMap) -> EnvOptions {
     }
     let mut env = EnvOptions::default();
     env.set_bytes_per_sync(asked(map, "bytes_per_sync").unwrap_or(BYTES_PER_SYNC));
-    if let Some(bytes) = asked(map, "writable_file_max_buffer_size") {
-        env.set_writable_file_max_buffer_size(bytes);
-    }
-    if let Some(strict) = asked(map, "strict_bytes_per_sync") {
-        env.set_strict_bytes_per_sync(strict);
-    }
-    if let Some(allow) = asked(map, "allow_fallocate") {
-        env.set_allow_fallocate(allow);
-    }
-    if let Some(direct) = asked(map, "use_direct_io_for_flush_and_compaction") {
-        env.set_use_direct_writes(direct);
-    }
+    asked(map, "writable_file_max_buffer_size").into_iter().for_each(|it| env.set_writable_file_max_buffer_size(it));
+    asked(map, "strict_bytes_per_sync").into_iter().for_each(|it| env.set_strict_bytes_per_sync(it));
+    asked(map, "allow_fallocate").into_iter().for_each(|it| env.set_allow_fallocate(it));
+    asked(map, "use_direct_io_for_flush_and_compaction").into_iter().for_each(|it| env.set_use_direct_writes(it));
     env
 }
 

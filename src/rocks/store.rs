@@ -20,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};
 
-/// The column family that every database has.
 const DEFAULT_FAMILY: &str = "default";
 
 /// Bytes of RocksDB's log that are searched for the reason of a failure.
@@ -57,15 +56,33 @@ impl Store {
 
     fn with_options(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>, create: bool) -> Result<Self> {
         log_format::check(path)?;
-        let defaults = || (DEFAULT_FAMILY, OptionMap::default());
-        let (family, map) = families.first().map_or_else(defaults, |(name, map)| (*name, (*map).clone()));
-        options::check_threads(&map)?;
-        let mut options = build(path, &map)?;
-        options.create_if_missing(create);
-        options.create_missing_column_families(create);
+        let defaults = OptionMap::default();
+        let (family, map) = families.first().copied().unwrap_or((DEFAULT_FAMILY, &defaults));
         let families = families.iter().map(|(name, map)| ((*name).to_owned(), (*map).clone()));
-        let db = connect(path, options, families, meter)?;
-        Ok(Self { db, path: path.to_owned(), family: family.to_owned() })
+        Self::connect(path, (family, map), families, [create, create], meter)
+    }
+
+    /// Opens a database with the options of each column family. The options of `first` are those of the database.
+    /// `create` is true for the database and for column families that are created if missing. A `meter` keeps the options.
+    fn connect(
+        path: &Path,
+        first: (&str, &OptionMap),
+        families: impl Iterator<Item = (String, OptionMap)>,
+        create: [bool; 2],
+        meter: Option<&Meter>,
+    ) -> Result<Self> {
+        options::check_threads(first.1)?;
+        let mut options = build(path, first.1)?;
+        options.create_if_missing(create[0]);
+        options.create_missing_column_families(create[1]);
+        if meter.is_some() {
+            options.enable_statistics();
+        }
+        let descriptor = |(name, map): (String, OptionMap)| Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?));
+        let descriptors = families.map(descriptor).collect::<Result<Vec<_>>>()?;
+        let db = open_db(path, || DB::open_cf_descriptors(&options, path, descriptors))?;
+        meter.into_iter().for_each(|meter| meter.keep(options.clone()));
+        Ok(Self { db, path: path.to_owned(), family: first.0.to_owned() })
     }
 
     /// Moves the database past sequence number 0, where ingesting files leaves it. RocksDB before its change 13155
@@ -106,40 +123,28 @@ impl Store {
     pub fn open(path: &Path, map: &OptionMap, family: &str, meter: Option<&Meter>) -> Result<Self> {
         log_format::check(path)?;
         let file = OptionsFile::latest(path)?;
-        let mut own = map.clone();
-        if let Some(found) = file.family(family).or_else(|| file.family(DEFAULT_FAMILY)) {
-            own = file.options(found);
-        }
-        options::check_threads(&own)?;
-        let mut options = build(path, &own)?;
-        options.create_if_missing(false);
-        options.create_missing_column_families(true);
-        let mut names = DB::list_cf(&options, path).map_err(wrap("list the column families of", path))?;
+        let stored = |name: &str| file.family(name).map(|found| file.options(found));
+        let own = stored(family).or_else(|| stored(DEFAULT_FAMILY)).unwrap_or_else(|| map.clone());
+        let mut names = DB::list_cf(&Options::default(), path).map_err(wrap("list the column families of", path))?;
         if !names.iter().any(|name| name == family) {
             names.push(family.to_owned());
         }
-        let options_of = |name: String| {
-            let own = file.family(&name).map_or_else(|| map.clone(), |found| file.options(found));
+        let families = names.into_iter().map(|name| {
+            let own = stored(&name).unwrap_or_else(|| map.clone());
             (name, own)
-        };
-        let db = connect(path, options, names.into_iter().map(options_of), meter)?;
-        let store = Self { db, path: path.to_owned(), family: family.to_owned() };
+        });
+        let store = Self::connect(path, (family, &own), families, [false, true], meter)?;
         store.leave_sequence_zero()?;
         Ok(store)
     }
 
-    /// A writer into a column family for one thread.
     pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
         Ok(Writer::new(&self.db, &self.path, self.named(family)?, settings))
     }
 
     /// The work that waits for flushes and compactions.
     pub fn backlog(&self) -> Result<Backlog> {
-        let family = self.named(&self.family)?;
-        let number = |name: &PropName| -> Result<u64> {
-            let found = self.db.property_int_value_cf(family, name).map_err(wrap("inspect", &self.path))?;
-            Ok(found.unwrap_or_default())
-        };
+        let number = |name: &PropName| super::number(&self.db, self.named(&self.family)?, name, &self.path);
         Ok(Backlog {
             level0_files: number(&properties::num_files_at_level(0))?,
             pending_bytes: number(properties::ESTIMATE_PENDING_COMPACTION_BYTES)?,
@@ -153,8 +158,7 @@ impl Store {
 
     /// Bytes in all memtables of a column family, including those that are being flushed.
     pub fn memtables_of(&self, family: &str) -> Result<u64> {
-        let found = self.db.property_int_value_cf(self.named(family)?, properties::CUR_SIZE_ALL_MEM_TABLES);
-        Ok(found.map_err(wrap("inspect", &self.path))?.unwrap_or_default())
+        super::number(&self.db, self.named(family)?, properties::CUR_SIZE_ALL_MEM_TABLES, &self.path)
     }
 
     /// Ends a running [`Store::compact`], without its result.
@@ -235,24 +239,6 @@ impl Store {
     pub fn close(self) {}
 }
 
-/// Opens a database with the options of each column family. A `meter` keeps the options.
-fn connect(
-    path: &Path,
-    mut options: Options,
-    families: impl Iterator<Item = (String, OptionMap)>,
-    meter: Option<&Meter>,
-) -> Result<DB> {
-    if meter.is_some() {
-        options.enable_statistics();
-    }
-    let descriptor = |(name, map): (String, OptionMap)| Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?));
-    let descriptors = families.map(descriptor).collect::<Result<Vec<_>>>()?;
-    let db = open_db(path, || DB::open_cf_descriptors(&options, path, descriptors))?;
-    meter.into_iter().for_each(|meter| meter.keep(options.clone()));
-    Ok(db)
-}
-
-/// Levels from the level and size in bytes of each file.
 pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
     let mut levels: BTreeMap<i32, Level> = BTreeMap::new();
     for (level, size) in files {
@@ -278,7 +264,6 @@ pub(crate) fn options_of(path: &Path, family: &str) -> Result<Option<OptionMap>>
     Ok(file.family(family).map(|found| file.options(found)))
 }
 
-/// The end of a file as text.
 fn tail(path: &Path) -> std::io::Result<String> {
     let file = open_regular(path)?;
     let from = file.metadata()?.len().saturating_sub(LOG_TAIL);

@@ -39,7 +39,6 @@ fn with_filters(file: Option<&OptionsFile>, family: &str) -> Option<Options> {
 pub(crate) struct TableCheck {
     reader: Reader,
     options: Options,
-    /// True if opening the database reported a mismatch.
     mismatch_at_open: bool,
 }
 

@@ -8,7 +8,6 @@ use super::settings::WriteSettings;
 use super::{options, wrap};
 use crate::error::Result;
 
-/// Records that are written together.
 #[derive(Default)]
 pub(crate) struct Batch {
     inner: WriteBatch,
@@ -44,7 +43,6 @@ impl<'a> Writer<'a> {
         Self { db, path, family, options: options::write_options(settings) }
     }
 
-    /// Adds a record to a batch.
     pub fn put(&self, batch: &mut Batch, key: &[u8], value: &[u8]) {
         batch.inner.put_cf(self.family, key, value);
         batch.records += 1;

@@ -10,7 +10,7 @@ use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::entries::{BlockArena, SortEntry};
 use crate::sort::key::{KeyLayout, Record};
 use crate::sort::pieces::PartitionBuffers;
-use crate::sort::router::Router;
+use crate::sort::router::{Route, Router};
 use crate::sort::spill::Spill;
 use crate::source::car::chunk::Chunk;
 use crate::source::car::chunks::{Chunks, Limits};
@@ -44,10 +44,9 @@ pub fn frame(input: Input, mapped: bool) -> Result<u64> {
     Ok(blocks)
 }
 
-/// A CAR in memory, cut into chunks.
-pub struct Snapshot(Vec<Chunk>);
+pub struct ChunkedCar(Vec<Chunk>);
 
-impl Snapshot {
+impl ChunkedCar {
     pub fn read(input: Input) -> Result<Self> {
         let mut chunks = open(input, false)?;
         std::iter::from_fn(|| chunks.next(None).transpose()).collect::<Result<_>>().map(Self)
@@ -64,9 +63,11 @@ impl Snapshot {
         })
     }
 
-    /// The keys, each with the position of its digest.
-    fn keys(&self) -> impl Iterator<Item = (&[u8], usize)> {
-        self.sections().map(|(chunk, section)| key(chunk, &section))
+    fn routes(&self, routing: &Routing) -> impl Iterator<Item = (&Chunk, Section, Route)> {
+        self.sections().map(|(chunk, section)| {
+            let (key, digest_at) = key(chunk, &section);
+            (chunk, section, routing.0.route(key, digest_at))
+        })
     }
 
     /// Reads the CID and key of every block. Returns the sum of the keys' last bytes.
@@ -75,47 +76,37 @@ impl Snapshot {
         records.filter_map(|record| record.key().last().copied()).map(u64::from).sum()
     }
 
-    /// Learns borders from all keys.
     pub fn learn(&self, bits: u32) -> Routing {
-        Routing(Router::learn(self.keys(), bits))
+        Routing(Router::learn(self.sections().map(|(chunk, section)| key(chunk, &section)), bits))
     }
 
     /// Routes every key. Returns the sum of the partitions.
     pub fn route(&self, routing: &Routing) -> u64 {
-        self.keys().map(|(key, digest_at)| u64::from(routing.0.route(key, digest_at).partition)).sum()
+        self.routes(routing).map(|(_, _, route)| u64::from(route.partition)).sum()
     }
 
     /// Routes every block and appends it to its partition's file in `dir`, in pieces of `piece` bytes.
-    pub fn spill(&self, routing: &Routing, dir: &Path, piece: usize) -> Result<()> {
-        self.spilled(routing, dir, piece).map(|_| ())
-    }
-
-    /// Spills like [`Snapshot::spill`], and returns the files.
-    pub fn spilled(&self, routing: &Routing, dir: &Path, piece: usize) -> Result<Spilled> {
+    pub fn spill(&self, routing: &Routing, dir: &Path, piece: usize) -> Result<SpilledBlocks> {
         let spill = Spill::new(dir.to_owned(), routing.0.partitions());
         let mut pieces = PartitionBuffers::new(routing.0.partitions(), piece);
-        for (chunk, section) in self.sections() {
-            let (key, digest_at) = key(chunk, &section);
-            let partition = routing.0.route(key, digest_at).partition;
+        for (chunk, section, route) in self.routes(routing) {
             let mut digest = ContentDigest::default();
             digest.add_section(section.body(&chunk.bytes), section.cid.len as usize);
-            pieces.add(&spill, partition, section.whole(&chunk.bytes), digest)?;
+            pieces.add(&spill, route.partition, section.whole(&chunk.bytes), digest)?;
         }
         pieces.flush(&spill)?;
-        Ok(Spilled(spill))
+        Ok(SpilledBlocks(spill))
     }
 
     /// The blocks in memory, and their unsorted entries in partitions.
-    pub fn into_partitions(self, routing: &Routing) -> (Blocks, Entries) {
+    pub fn into_partitions(self, routing: &Routing) -> (BenchBlocks, BenchEntries) {
         let mut entries = vec![Vec::new(); routing.0.partitions() as usize];
-        for (chunk, section) in self.sections() {
-            let (key, digest_at) = key(chunk, &section);
-            let route = routing.0.route(key, digest_at);
+        for (chunk, section, route) in self.routes(routing) {
             entries[route.partition as usize].push(SortEntry::new(route.prefix, chunk.index, section.start as u32));
         }
         let mut arena = BlockArena::new(LAYOUT);
         self.0.into_iter().for_each(|chunk| arena.insert(chunk.index, chunk.bytes, Vec::new()));
-        (Blocks(arena), Entries(entries))
+        (BenchBlocks(arena), BenchEntries(entries))
     }
 }
 
@@ -124,9 +115,9 @@ fn key<'a>(chunk: &'a Chunk, section: &Section) -> (&'a [u8], usize) {
     (key, LAYOUT.digest_in_key(&section.cid))
 }
 
-pub struct Spilled(Spill);
+pub struct SpilledBlocks(Spill);
 
-impl Spilled {
+impl SpilledBlocks {
     /// Reads every partition through one buffer, as building does. Returns the bytes read.
     pub fn read(&self) -> Result<u64> {
         let (mut bytes, mut spare) = (0, None);
@@ -155,13 +146,13 @@ impl Appending {
 
 pub struct Routing(Router);
 
-pub struct Blocks(BlockArena);
+pub struct BenchBlocks(BlockArena);
 
 /// One entry a block, partition by partition.
 #[derive(Clone)]
-pub struct Entries(Vec<Vec<SortEntry>>);
+pub struct BenchEntries(Vec<Vec<SortEntry>>);
 
-impl Entries {
+impl BenchEntries {
     /// Sets all prefixes to zero, so that every comparison reads the keys.
     pub fn alike(mut self) -> Self {
         self.0.iter_mut().flatten().for_each(|entry| entry.prefix = 0);
@@ -169,17 +160,17 @@ impl Entries {
     }
 }
 
-impl Blocks {
-    pub fn sort(&self, entries: &mut Entries) {
+impl BenchBlocks {
+    pub fn sort(&self, entries: &mut BenchEntries) {
         entries.0.iter_mut().for_each(|partition| self.0.sort(partition));
     }
 
-    fn records<'a>(&'a self, sorted: &'a Entries) -> impl Iterator<Item = Record<'a>> {
+    fn records<'a>(&'a self, sorted: &'a BenchEntries) -> impl Iterator<Item = Record<'a>> {
         sorted.0.iter().flat_map(|partition| self.0.walk(partition)).map(|(_, record)| record)
     }
 
     /// Reads every record in the order of the keys. Returns the sum of the values' last bytes.
-    pub fn walk(&self, sorted: &Entries) -> u64 {
+    pub fn walk(&self, sorted: &BenchEntries) -> u64 {
         self.records(sorted).filter_map(|record| record.value().last()).map(|&byte| u64::from(byte)).sum()
     }
 }
@@ -195,7 +186,7 @@ impl Ssts {
     }
 
     /// Builds a file of all records, and replaces the file before.
-    pub fn build(&self, blocks: &Blocks, sorted: &Entries) -> Result<PathBuf> {
+    pub fn build(&self, blocks: &BenchBlocks, sorted: &BenchEntries) -> Result<PathBuf> {
         let mut writer = SstWriter::create(&self.options, self.path.clone())?;
         for record in blocks.records(sorted) {
             writer.put(record.key(), record.value())?;

@@ -4,12 +4,15 @@ mod texts;
 
 pub use texts::{Texts, options_file, preset, seeds, words};
 
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::Arc;
+
 use crate::blocks::chain::{self, ChainProblem, Family, TransactionOptions, check_transactions};
-use crate::error::Result;
 use crate::source::block_log::{Batch, Dictionaries, Forward, TornTail};
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::car::{HeaderStep, NullPadding, Step, next_section, read_header};
-use crate::source::input::{Body, ByteStream, Compression, Input};
+use crate::source::input::{Body, Input};
 
 /// The longest block of the fuzzed reader, in bytes: longer than a chunk, and fast.
 const MAX_BLOCK: u64 = 1 << 20;
@@ -17,22 +20,12 @@ const MAX_BLOCK: u64 = 1 << 20;
 /// Reads `data` as a CAR in chunks of at least `chunk` bytes. Panics unless the result matches a reader of the whole data.
 pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
     let limits = Limits { max_block: MAX_BLOCK, null_padding, fits: MAX_BLOCK, budget: 4 * MAX_BLOCK, chunk };
-    let body = Body::Stream(Box::new(Memory { data: data.to_vec(), at: 0 }));
-    let input = Input {
-        name: "fuzz".into(),
-        size: None,
-        compression: Compression::None,
-        blocks: None,
-        body,
-        file: None,
-        remote: None,
-        expected: None,
-    };
-    let mut chunks = match (Chunks::open(input, limits), read_header(data, Some(data.len() as u64))) {
+    let input = Input { size: None, ..Input::plain("fuzz", 0, Body::Stream(Box::new(Cursor::new(Arc::from(data))))) };
+    let (header, mut chunks) = match (Chunks::open(input, limits), read_header(data, Some(data.len() as u64))) {
         (Ok((header, chunks)), Ok(HeaderStep::Header(expected))) => {
             assert_eq!(header, expected);
             assert!(header.blocks_start <= header.blocks_end().unwrap_or(data.len() as u64));
-            chunks
+            (header, chunks)
         }
         (Err(error), Ok(HeaderStep::NeedMore(_)) | Err(_)) => {
             assert!(!error.hint().is_empty());
@@ -58,7 +51,6 @@ pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
             }
         }
     };
-    let Ok(HeaderStep::Header(header)) = read_header(data, Some(data.len() as u64)) else { return };
     let end = header.blocks_end().unwrap_or(data.len() as u64) as usize;
     let (expected, expected_clean) =
         frames(data.get(..end).unwrap_or(data), header.blocks_start as usize, null_padding);
@@ -97,12 +89,8 @@ fn frames(data: &[u8], mut at: usize, null_padding: NullPadding) -> (Vec<usize>,
 /// Reads `block` as one of Steem (`kind` 0), Hive (1), an Antelope log of version 3 (2) or 4 (3).
 /// Panics if results contradict each other.
 pub fn chain(kind: u8, block: &[u8]) {
-    let (family, version) = match kind % 4 {
-        0 => (Family::Steem, 0),
-        1 => (Family::Hive, 0),
-        2 => (Family::Antelope, 3),
-        _ => (Family::Antelope, 4),
-    };
+    let kinds = [(Family::Steem, 0), (Family::Hive, 0), (Family::Antelope, 3), (Family::Antelope, 4)];
+    let (family, version) = kinds[usize::from(kind % 4)];
     let header = match chain::header(family, version, block) {
         Ok(header) => header,
         Err(problem) => return check_problem(problem, block),
@@ -164,8 +152,8 @@ fn varint_len(value: u64) -> usize {
 pub fn block_log(data: &[u8], batch: usize, trim: bool) {
     let dictionaries = Dictionaries::new(None);
     let tail = if trim { TornTail::Trim } else { TornTail::Error };
-    let stream = Box::new(Memory { data: data.to_vec(), at: 0 });
-    let mut forward = match Forward::open(std::path::Path::new("fuzz"), stream, tail, &dictionaries) {
+    let stream = Box::new(Cursor::new(Arc::from(data)));
+    let mut forward = match Forward::open(Path::new("fuzz"), stream, tail, &dictionaries) {
         Ok(forward) => forward,
         Err(error) => return assert!(!error.hint().is_empty()),
     };
@@ -201,26 +189,6 @@ pub fn block_log(data: &[u8], batch: usize, trim: bool) {
     assert_eq!(framing.walk_back(whole, start as u64, whole.len(), &mut spans), Ok(()));
     let spans: Vec<_> = spans.iter().map(|span| (span.start + start, span.end + start, span.packing)).collect();
     assert_eq!(spans, found);
-}
-
-/// Bytes in memory as a stream.
-struct Memory {
-    data: Vec<u8>,
-    at: usize,
-}
-
-impl ByteStream for Memory {
-    fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let rest = self.data.get(self.at..).unwrap_or_default();
-        let len = rest.len().min(buf.len());
-        buf.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-        self.at += len;
-        Ok(len)
-    }
-
-    fn consumed(&self) -> u64 {
-        self.at as u64
-    }
 }
 
 #[cfg(test)]

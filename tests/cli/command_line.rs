@@ -404,7 +404,10 @@ fn invalid_utf8_is_a_usage_error() {
     let db = dir.path().join("other");
     let refused = bedload().arg("import").arg(&car).arg("--db").arg(&db).arg("--preset").arg(&preset).assert().code(2);
     let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
-    assert!(said.contains("is no preset: invalid utf-8") && said.contains("hint: a preset is a text file"), "{said}");
+    assert!(
+        said.contains("is not a preset: invalid utf-8") && said.contains("hint: a preset is a text file"),
+        "{said}"
+    );
     let db = import(dir.path(), &car, &[]);
     let refused = bedload().args(["get", "-", "--db"]).arg(&db).write_stdin(&b"\xff\n"[..]).assert().code(2);
     let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();

@@ -215,7 +215,7 @@ fn unreadable_configuration_is_reported() {
     let output = command.args(["presets", "explain"]).env("XDG_CONFIG_HOME", dir.path()).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("bedload/config.toml is no preset: it is no regular file"), "{said}");
+    assert!(said.contains("bedload/config.toml is not a preset: it is no regular file"), "{said}");
 }
 
 /// The lines of a log, each of which is an object.

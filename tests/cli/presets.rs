@@ -200,6 +200,6 @@ fn unknown_preset_suggests_the_nearest_name() {
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
         "error: find preset `memtabel`: it is neither built in nor a file; the nearest valid name is `memtable`\n\
-         hint: `bedload presets --all` names them all; a file is named by its path\n"
+         hint: `bedload presets --all` lists all presets; give a file by its path\n"
     );
 }

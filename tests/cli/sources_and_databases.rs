@@ -86,7 +86,7 @@ fn bundle_of_a_missing_directory_is_refused() {
     ended.stderr(contains(format!("error: {}: there is no such directory\n", nosuch.display())));
     std::fs::create_dir(&nosuch).expect("created");
     let ended = bedload().arg("bundle").arg(&nosuch).arg("--to").arg(&to).assert().code(4);
-    ended.stderr(contains("is no RocksDB database"));
+    ended.stderr(contains("is not a RocksDB database"));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn readers_name_an_unfinished_import() {
     std::fs::write(partial.join("journal"), "").expect("written");
     for command in ["verify", "stat", "walk"] {
         let ended = bedload().arg(command).arg(&partial).assert().code(4);
-        let hint = "hint: run the same `bedload import` command again: it resumes, and makes the database\n";
+        let hint = "hint: run the same `bedload import` command again to resume the import\n";
         let says = format!("error: {}: is an unfinished import, not a database\n{hint}", partial.display());
         ended.stderr(contains(says));
     }

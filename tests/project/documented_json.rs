@@ -79,7 +79,7 @@ fn types() -> Types {
     // Structs of the command line and of the journal are in no document.
     let documented = [
         "bundle/document.rs",
-        "generate/mod.rs",
+        "generate/line.rs",
         "preset/",
         "progress/",
         "report/",

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bedload::testing::blocks::chain::Family;
 use bedload::testing::generate::log::{Dictionaries, LogEntry, LogSpec, LogSummary};
 use bedload::testing::generate::log::{
-    files::{Artifacts, IndexKind},
+    files::IndexKind,
     layouts::{index, partitions, pruned, split},
 };
 use bedload::testing::generate::{Format, Profile, Spec};
@@ -199,7 +199,7 @@ fn logs_of_steem_and_hive(made: &mut Made) {
     let spec = LogSpec::new(Family::Hive, 60 << 10).seed(2);
     let (log, entries, summary, blocks) = generated(&spec, Family::Hive, 0, None);
     made.log("hive/block_log", &blocks, json!({"transactions": summary.transactions}));
-    made.file("block_log/hive/block_log.artifacts", index(IndexKind::Artifacts(Artifacts::V1_1), &entries));
+    made.file("block_log/hive/block_log.artifacts", index(IndexKind::Artifacts1_1, &entries));
     made.log("hive_split", &blocks, json!({"folder": true}));
     for part in split(&log, &entries, 4) {
         made.file(&format!("block_log/hive_split/{}", part.name), part.log);
@@ -214,7 +214,7 @@ fn logs_of_steem_and_hive(made: &mut Made) {
     assert!(entries.iter().any(|entry| entry.word >> 56 & 1 == 1), "no block is packed with the dictionary");
     made.log("hive/dictionary.block_log", &blocks, json!({"transactions": summary.transactions}));
     made.file("block_log/hive/000M.dict.zst", zstd(&dictionary));
-    let artifacts = index(IndexKind::Artifacts(Artifacts::V1_0), &entries);
+    let artifacts = index(IndexKind::Artifacts1_0, &entries);
     made.file("block_log/hive/dictionary.block_log.artifacts", artifacts);
     made.file("block_log/hive/dictionary.block_log", log);
 }

@@ -360,14 +360,14 @@ fn every_reader_refuses_other_paths() {
     let (empty, partial) = (folder("empty"), folder("begun.partial"));
     std::fs::write(partial.join("journal"), "").expect("written");
     let (nothing, begun, out) = (dir.path().join("nothing"), partial.with_extension(""), dir.path().join("out.car"));
-    let takes = "`bedload inspect` looks into a snapshot, and `bedload import` makes a database of it";
-    let resumes = "run the same `bedload import` command again: it resumes, and makes the database\n";
+    let takes = "`bedload inspect` reads a snapshot, and `bedload import` makes a database from it";
+    let resumes = "run the same `bedload import` command again to resume the import\n";
     for command in ["verify", "stat", "walk", "export", "get", "bundle"] {
         for (path, words, hint) in [
-            (&car, "is a snapshot, no database", takes),
-            (&packed, "is a snapshot, no database", takes),
-            (&text, "is a file, no database", takes),
-            (&empty, "is no RocksDB database", "name the directory that an import made"),
+            (&car, "is a snapshot, not a database", takes),
+            (&packed, "is a snapshot, not a database", takes),
+            (&text, "is a file, not a database", takes),
+            (&empty, "is not a RocksDB database", "name the directory that an import made"),
             (&nothing, "there is no such directory", "name the directory that an import made"),
             (&begun, "there is no such directory", "its import is not finished: run the same `bedload import` command"),
             (&partial, "is an unfinished import, not a database", resumes),

@@ -46,17 +46,12 @@ impl Genesis {
         Self { state, chain_id }
     }
 
-    /// The bytes before the blocks of a log.
     pub(super) fn preamble(&self, version: u32, first: u32) -> Vec<u8> {
         let mut preamble = version.to_le_bytes().to_vec();
         if version > 1 {
             preamble.extend(first.to_le_bytes());
         }
-        if version < 3 || first == 1 {
-            preamble.extend_from_slice(&self.state);
-        } else {
-            preamble.extend_from_slice(&self.chain_id);
-        }
+        preamble.extend_from_slice(if version < 3 || first == 1 { &self.state } else { &self.chain_id });
         if version > 1 {
             preamble.extend_from_slice(&TOTEM);
         }
@@ -82,10 +77,9 @@ pub(super) fn header(
     out.extend_from_slice(previous.as_bytes());
     out.extend_from_slice(root.as_bytes());
     // Block 1 has the chain's id instead of the root of its actions.
-    if block == 1 {
-        out.extend(Genesis::new(seed).chain_id)
-    } else {
-        random(out, 32, noise)
+    match block {
+        1 => out.extend(Genesis::new(seed).chain_id),
+        _ => random(out, 32, noise),
     }
     out.extend(if savanna { SAVANNA } else { block / NEW_PRODUCERS_EVERY }.to_le_bytes());
     let proposes = block.is_multiple_of(NEW_PRODUCERS_EVERY) && !savanna;
@@ -124,7 +118,6 @@ pub(super) fn extensions(savanna: bool, noise: &mut Noise, out: &mut Vec<u8>) {
     }
 }
 
-/// When a block was made, in seconds since 1970.
 pub(super) fn time(block: u64) -> u32 {
     (SLOTS_START + (u64::from(START) + block) / 2) as u32
 }

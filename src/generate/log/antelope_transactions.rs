@@ -13,16 +13,15 @@ use crate::blocks::chain::{self, Id};
 const TRANSACTIONS: &[(u64, u64)] =
     &[(100_000, 1), (250_000, 6), (500_000, 12), (900_000, 30), (990_000, 50), (999_000, 81), (MILLION, 161)];
 
-/// Properties of a block.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kind {
+pub(super) struct BlockKind {
     pub(super) block: u64,
     pub(super) version: u32,
     pub(super) savanna: bool,
 }
 
 /// Writes the transactions and extensions of a block; returns how many transactions, and their merkle root.
-pub(super) fn body(words: &Words, kind: Kind, zlib: &mut Zlib, noise: &mut Noise, out: &mut Vec<u8>) -> (u32, Id) {
+pub(super) fn body(words: &Words, kind: BlockKind, zlib: &mut Zlib, noise: &mut Noise, out: &mut Vec<u8>) -> (u32, Id) {
     let count = noise.draw(TRANSACTIONS) as usize - 1;
     let mut leaves = Vec::with_capacity(count);
     let mut pruned = 0;
@@ -48,7 +47,7 @@ pub(super) fn body(words: &Words, kind: Kind, zlib: &mut Zlib, noise: &mut Noise
 /// Writes a receipt and returns the leaf of the tree. `pruned` counts removed bytes.
 fn receipt(
     words: &Words,
-    kind: Kind,
+    kind: BlockKind,
     prune: bool,
     zlib: &mut Zlib,
     noise: &mut Noise,
@@ -58,7 +57,7 @@ fn receipt(
     let start = out.len();
     // Of a deferred transaction only the id is in the block.
     let deferred = noise.below(40) == 0;
-    out.push(if deferred { [0, 1, 2, 3, 4][noise.below(5) as usize] } else { 0 });
+    out.push(if deferred { noise.below(5) as u8 } else { 0 });
     out.extend((100 + noise.below(2000) as u32).to_le_bytes());
     varint(out, 12 + noise.below(200) as usize);
     let usage_end = out.len();
@@ -119,7 +118,6 @@ fn write(words: &Words, block: u64, noise: &mut Noise, out: &mut Vec<u8>) {
                 data.extend(noise.below(1 << 34).to_le_bytes());
                 data.extend_from_slice(b"\x04EOS\0\0\0\0");
                 let memo = noise.below(160) as usize;
-                varint(&mut data, memo);
                 words.prose(memo, noise, &mut data);
                 (number(b"eosio.token"), number(b"transfer"))
             }
@@ -134,7 +132,6 @@ fn write(words: &Words, block: u64, noise: &mut Noise, out: &mut Vec<u8>) {
             }
             _ => {
                 let len = 40 + noise.below(600) as usize;
-                varint(&mut data, len);
                 words.prose(len, noise, &mut data);
                 (number(b"messages"), number(b"post"))
             }

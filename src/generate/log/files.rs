@@ -24,30 +24,22 @@ pub struct LogEntry {
 /// Bytes of a commit's hash in hex, and a zero.
 const GIT: usize = 41;
 
-/// The version of an artifacts file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Artifacts {
-    /// Head number only.
-    #[cfg(any(test, feature = "testing"))]
-    V1_0,
-    /// Also the first block's number, and a mark of an interrupted generation.
-    V1_1,
-}
-
-/// The entry of an index for each block.
+/// The entry of an index for each block, and the head of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
     /// The word after the block: `block_log.index` (Steem), `blocks.index` (Antelope).
     Words,
-    /// The word and most of the id: `block_log.artifacts` (Hive).
-    Artifacts(Artifacts),
+    /// The word and most of the id: `block_log.artifacts` (Hive). The head has the number of the last block.
+    #[cfg(any(test, feature = "testing"))]
+    Artifacts1_0,
+    /// The head also has the first block's number, and a mark of an interrupted generation.
+    Artifacts1_1,
 }
 
 #[derive(Debug)]
 pub struct IndexWriter<W> {
     kind: IndexKind,
     out: W,
-    /// Numbers of the first and the last block.
     ends: Option<(u32, u32)>,
 }
 
@@ -64,7 +56,7 @@ impl<W: Write + Seek> IndexWriter<W> {
         self.out.write_all(&entry.word.to_le_bytes())?;
         match self.kind {
             IndexKind::Words => Ok(()),
-            IndexKind::Artifacts(_) => self.out.write_all(entry.id.as_bytes().get(4..20).unwrap_or(&[0; 16])),
+            _ => self.out.write_all(entry.id.as_bytes().get(4..20).unwrap_or(&[0; 16])),
         }
     }
 
@@ -77,18 +69,14 @@ impl<W: Write + Seek> IndexWriter<W> {
     }
 
     fn head(&mut self) -> io::Result<()> {
-        let IndexKind::Artifacts(version) = self.kind else { return Ok(()) };
         let (tail, head) = self.ends.unwrap_or_default();
-        self.out.write_all(&head.to_le_bytes())?;
-        self.out.write_all(&[0; GIT])?;
-        match version {
+        let start = [&head.to_le_bytes()[..], &[0; GIT], &[1]].concat();
+        let rest = match self.kind {
+            IndexKind::Words => return Ok(()),
             #[cfg(any(test, feature = "testing"))]
-            Artifacts::V1_0 => self.out.write_all(&[1, 0, 0]),
-            Artifacts::V1_1 => {
-                self.out.write_all(&[1, 1, 0])?;
-                self.out.write_all(&tail.to_le_bytes())?;
-                self.out.write_all(&[0; 4])
-            }
-        }
+            IndexKind::Artifacts1_0 => vec![0, 0],
+            IndexKind::Artifacts1_1 => [&[1, 0], &tail.to_le_bytes()[..], &[0; 4]].concat(),
+        };
+        self.out.write_all(&[start, rest].concat())
     }
 }

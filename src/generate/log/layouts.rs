@@ -11,33 +11,27 @@ use super::antelope::Genesis;
 use super::files::{IndexKind, IndexWriter};
 use super::spec::VERSION;
 use super::{LogEntry, LogSpec};
-use crate::blocks::chain::Family;
 
 /// Bits of a word that are the position. The other bits of Hive's words say how a block is packed.
 const POSITION: u64 = (1 << 48) - 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct LogPart {
     pub name: String,
     pub log: Vec<u8>,
     /// Its blocks, with positions in this file.
     pub entries: Vec<LogEntry>,
 }
 
-/// An index of these blocks in memory.
 pub fn index(kind: IndexKind, entries: &[LogEntry]) -> Vec<u8> {
-    let mut bytes = io::Cursor::new(Vec::new());
-    let written = IndexWriter::new(kind, &mut bytes).and_then(|mut writer| {
-        entries.iter().try_for_each(|entry| writer.push(entry))?;
-        writer.finish().map(drop)
-    });
-    debug_assert!(written.is_ok(), "memory takes everything");
-    bytes.into_inner()
+    let mut writer = IndexWriter::new(kind, io::Cursor::new(Vec::new())).expect("memory has room");
+    entries.iter().for_each(|entry| writer.push(entry).expect("memory has room"));
+    writer.finish().expect("memory has room").into_inner()
 }
 
 /// The parts of a split Hive log, each but the last of `blocks` blocks (1,000,000 on the main network). The first block
 /// of the log must be the first of a part.
-pub fn split(log: &[u8], entries: &[LogEntry], blocks: u32) -> Vec<Part> {
+pub fn split(log: &[u8], entries: &[LogEntry], blocks: u32) -> Vec<LogPart> {
     let parts = entries.chunks(blocks.max(1) as usize);
     let part = |entries: &[LogEntry]| {
         let number = entries.first().map_or(0, |entry| (entry.number - 1) / blocks.max(1) + 1);
@@ -47,10 +41,7 @@ pub fn split(log: &[u8], entries: &[LogEntry], blocks: u32) -> Vec<Part> {
 }
 
 /// The partitions of an Antelope log of version 3 that was made after `spec`, each but the last of `blocks` blocks.
-pub fn partitions(spec: &LogSpec, log: &[u8], entries: &[LogEntry], blocks: u32) -> Vec<Part> {
-    if spec.family != Family::Antelope {
-        return Vec::new();
-    }
+pub fn partitions(spec: &LogSpec, log: &[u8], entries: &[LogEntry], blocks: u32) -> Vec<LogPart> {
     let genesis = Genesis::new(spec.seed);
     let partition = |entries: &[LogEntry]| {
         let number = |entry: Option<&LogEntry>| entry.map_or(0, |entry| entry.number);
@@ -79,8 +70,8 @@ pub fn pruned(log: &[u8], entries: &[LogEntry], live: u32) -> Vec<u8> {
 }
 
 /// The blocks of `entries`, copied from `log`, after `preamble`.
-fn part(name: String, preamble: Vec<u8>, log: &[u8], entries: &[LogEntry]) -> Part {
-    let mut part = Part { name, log: preamble, entries: Vec::with_capacity(entries.len()) };
+fn part(name: String, preamble: Vec<u8>, log: &[u8], entries: &[LogEntry]) -> LogPart {
+    let mut part = LogPart { name, log: preamble, entries: Vec::with_capacity(entries.len()) };
     for entry in entries {
         let from = (entry.word & POSITION) as usize;
         let word = entry.word & !POSITION | part.log.len() as u64;

@@ -14,9 +14,10 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::super::line::copy_of;
 use super::super::pipeline;
 use super::super::random::Noise;
-use super::antelope_transactions::{Kind, Zlib};
+use super::antelope_transactions::{BlockKind, Zlib};
 use super::pack::{BlockPacker, PreparedDictionaries};
 use super::words::Words;
 use super::{LogEntry, LogSpec, antelope, antelope_transactions, steem};
@@ -33,93 +34,91 @@ const BODIES: u64 = 1 << 61;
 const HEADERS: u64 = 2 << 61;
 const PACKING: u64 = 3 << 61;
 
-/// The chain so far.
-pub(super) struct Chain {
-    pub(super) next: u32,
-    pub(super) previous: Id,
-    pub(super) blocks: u64,
-    pub(super) transactions: u64,
-    /// Bytes of the log without compression.
-    pub(super) raw_bytes: u64,
-    full: bool,
+/// The result of generating a block log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct LogSummary {
+    /// Which chain.
+    pub family: Family,
+    /// The version of an Antelope log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+    /// The chain id of an Antelope log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain_id: Option<Id>,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes of the same log without compression.
+    pub raw_bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// Transactions in them.
+    pub transactions: u64,
+    /// Number of the first block.
+    pub first: u32,
+    /// Number of the last block.
+    pub last: u32,
+    /// Id of the last block.
+    pub head: Id,
 }
 
-/// The transactions of a block, not yet linked.
+/// The transactions of a block, and the place of its header once it is linked.
 struct Draft {
     body: Range<usize>,
     transactions: u32,
     root: Id,
-}
-
-/// A block that is linked into the chain.
-struct Linked {
-    number: u32,
-    id: Id,
     header: Range<usize>,
-    body: Range<usize>,
 }
 
-/// One chunk on the line.
 #[derive(Default)]
-struct Piece {
+struct LogChunk {
     bodies: Vec<u8>,
     drafts: Vec<Draft>,
     headers: Vec<u8>,
-    linked: Vec<Linked>,
-    /// Entries with zeros in place of each position.
-    out: Vec<u8>,
+    /// The linked blocks, at most as many as drafts.
     entries: Vec<LogEntry>,
+    /// Entries with zeros instead of each position.
+    out: Vec<u8>,
 }
 
-struct Shared<'a> {
+struct LineContext<'a> {
     spec: &'a LogSpec,
     words: Words,
     prepared: PreparedDictionaries,
 }
 
-/// Writes all blocks after the preamble, which is `preamble` bytes long.
+/// Writes all blocks after the preamble, and adds them to `made`.
 pub(super) fn run<W: Write + Send>(
     spec: &LogSpec,
-    preamble: u64,
+    made: &mut LogSummary,
     out: &mut W,
     each: &mut (impl FnMut(&LogEntry) -> io::Result<()> + Send),
     progress: &Progress<'_>,
-) -> io::Result<(Chain, u64)> {
-    let shared = Shared { spec, words: Words::new(), prepared: PreparedDictionaries::new(&spec.dictionaries) };
-    let mut chain = Chain {
-        next: spec.first_block,
-        previous: spec.first_parent(),
-        blocks: 0,
-        transactions: 0,
-        raw_bytes: preamble,
-        full: false,
-    };
-    let mut position = preamble;
-    let make = |first, width, pieces: &mut Vec<Piece>| {
-        let before = (chain.raw_bytes, chain.blocks);
-        pieces.resize_with(if chain.full { 0 } else { width }, Piece::default);
+) -> io::Result<()> {
+    let context = LineContext { spec, words: Words::new(), prepared: PreparedDictionaries::new(&spec.dictionaries) };
+    let (mut position, mut full) = (made.bytes, false);
+    let make = |first, width, pieces: &mut Vec<LogChunk>| {
+        let before = (made.raw_bytes, made.blocks);
+        pieces.resize_with(if full { 0 } else { width }, LogChunk::default);
         let all = pieces.par_iter_mut().enumerate();
-        all.for_each_init(Zlib::new, |zlib, (n, piece)| shared.make(first + n as u64, zlib, piece));
-        pieces.iter_mut().for_each(|piece| shared.link(&mut chain, piece));
-        progress.add(chain.raw_bytes - before.0, chain.blocks - before.1);
+        all.for_each_init(Zlib::new, |zlib, (n, piece)| context.make(first + n as u64, zlib, piece));
+        pieces.iter_mut().for_each(|piece| context.link(made, &mut full, piece));
+        progress.add(made.raw_bytes - before.0, made.blocks - before.1);
         pieces.par_iter_mut().try_for_each_init(
-            || BlockPacker::new(&shared.prepared),
-            |packer, piece| match packer {
-                Ok(packer) => shared.pack(packer, piece),
-                Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
-            },
+            || BlockPacker::new(&context.prepared),
+            |packer, piece| context.pack(packer.as_mut().map_err(|error| copy_of(error))?, piece),
         )
     };
     pipeline::run(make, |pieces| emit(pieces, &mut position, out, each))?;
-    Ok((chain, position))
+    made.bytes = position;
+    Ok(())
 }
 
-impl Shared<'_> {
+impl LineContext<'_> {
     fn is_savanna(&self, block: u64) -> bool {
         self.spec.savanna_from.is_some_and(|from| block >= u64::from(from))
     }
 
-    fn make(&self, chunk: u64, zlib: &mut Zlib, piece: &mut Piece) {
+    fn make(&self, chunk: u64, zlib: &mut Zlib, piece: &mut LogChunk) {
         piece.bodies.clear();
         piece.drafts.clear();
         let mut noise = Noise::new(self.spec.seed, BODIES | chunk);
@@ -132,68 +131,59 @@ impl Shared<'_> {
                     steem::body(&self.words, self.spec.family == Family::Hive, block, &mut noise, out)
                 }
                 Family::Antelope => {
-                    let kind = Kind { block, version: self.spec.version, savanna: self.is_savanna(block) };
+                    let kind = BlockKind { block, version: self.spec.version, savanna: self.is_savanna(block) };
                     antelope_transactions::body(&self.words, kind, zlib, &mut noise, out)
                 }
             };
-            piece.drafts.push(Draft { body: start..piece.bodies.len(), transactions, root });
+            piece.drafts.push(Draft { body: start..piece.bodies.len(), transactions, root, header: 0..0 });
         }
     }
 
-    fn link(&self, chain: &mut Chain, piece: &mut Piece) {
+    fn link(&self, made: &mut LogSummary, full: &mut bool, piece: &mut LogChunk) {
         piece.headers.clear();
-        piece.linked.clear();
-        for draft in &piece.drafts {
-            if chain.full {
+        piece.entries.clear();
+        for draft in &mut piece.drafts {
+            let Some(number) = made.last.checked_add(1).filter(|_| !*full) else {
+                *full = true;
                 return;
-            }
+            };
             let start = piece.headers.len();
-            let number = chain.next;
             let mut noise = Noise::new(self.spec.seed, HEADERS | u64::from(number));
             let out = &mut piece.headers;
             let id = match self.spec.family {
                 Family::Steem | Family::Hive => {
-                    steem::header(&self.words, number, chain.previous, draft.root, &mut noise, out)
+                    steem::header(&self.words, number, made.head, draft.root, &mut noise, out)
                 }
                 Family::Antelope => {
                     let savanna = self.is_savanna(number.into());
-                    let ids = (chain.previous, draft.root);
-                    antelope::header(number, savanna, ids, self.spec.seed, &mut noise, out)
+                    antelope::header(number, savanna, (made.head, draft.root), self.spec.seed, &mut noise, out)
                 }
             };
-            let header = start..piece.headers.len();
-            let bytes = (header.len() + draft.body.len() + self.spec.entry_overhead()) as u64;
-            if chain.blocks > 0 && chain.raw_bytes + bytes > self.spec.size {
-                chain.full = true;
+            draft.header = start..piece.headers.len();
+            let bytes = (draft.header.len() + draft.body.len() + self.spec.entry_overhead()) as u64;
+            if made.blocks > 0 && made.raw_bytes + bytes > self.spec.size {
+                *full = true;
                 return;
             }
-            chain.raw_bytes += bytes;
-            chain.blocks += 1;
-            chain.transactions += u64::from(draft.transactions);
-            chain.previous = id;
-            piece.linked.push(Linked { number, id, header, body: draft.body.clone() });
-            match number.checked_add(1) {
-                Some(next) => chain.next = next,
-                None => chain.full = true,
-            }
+            made.raw_bytes += bytes;
+            made.blocks += 1;
+            made.transactions += u64::from(draft.transactions);
+            (made.last, made.head) = (number, id);
+            piece.entries.push(LogEntry { number, id, word: 0, len: 0 });
         }
     }
 
-    fn pack(&self, packer: &mut BlockPacker<'_>, piece: &mut Piece) -> io::Result<()> {
-        let Piece { bodies, headers, linked, out, entries, .. } = piece;
+    fn pack(&self, packer: &mut BlockPacker<'_>, piece: &mut LogChunk) -> io::Result<()> {
+        let LogChunk { bodies, drafts, headers, out, entries } = piece;
         out.clear();
-        entries.clear();
-        let mut block = Vec::new();
-        for &Linked { number, id, ref header, ref body } in linked.iter() {
+        for (draft, entry) in drafts.iter().zip(entries) {
             let start = out.len();
-            let (header, body) = (&headers[header.clone()], &bodies[body.clone()]);
-            let word = match self.spec.family {
+            let (header, body) = (&headers[draft.header.clone()], &bodies[draft.body.clone()]);
+            entry.word = match self.spec.family {
                 Family::Hive => {
-                    block.clear();
-                    block.extend_from_slice(header);
-                    block.extend_from_slice(body);
-                    let mut noise = Noise::new(self.spec.seed, PACKING | u64::from(number));
-                    packer.pack(number, &block, &mut noise, out)?
+                    let block = [header, body].concat();
+                    let mut noise = Noise::new(self.spec.seed, PACKING | u64::from(entry.number));
+                    packer.pack(entry.number, &block, &mut noise, out)?
                 }
                 Family::Steem | Family::Antelope => {
                     if self.spec.version == antelope::PRUNABLE {
@@ -206,16 +196,15 @@ impl Shared<'_> {
                     0
                 }
             };
-            entries.push(LogEntry { number, id, word, len: (out.len() - start) as u32 });
+            entry.len = (out.len() - start) as u32;
             out.extend([0; WORD]);
         }
         Ok(())
     }
 }
 
-/// Fills in the positions and writes.
 fn emit<W: Write>(
-    pieces: &mut [Piece],
+    pieces: &mut [LogChunk],
     position: &mut u64,
     out: &mut W,
     each: &mut impl FnMut(&LogEntry) -> io::Result<()>,

@@ -40,42 +40,16 @@ mod words;
 
 use std::io::{self, Write};
 
-use crate::blocks::chain::{Family, Id};
+use crate::blocks::chain::Family;
 #[cfg(any(test, feature = "testing"))]
 use crate::progress::Silent;
 use crate::progress::{Phase, Progress};
 
 pub use dictionaries::read_dictionaries;
 pub use files::LogEntry;
+pub use line::LogSummary;
 pub use pack::Dictionaries;
 pub use spec::LogSpec;
-
-/// The result of generating a block log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct LogSummary {
-    /// Which chain.
-    pub family: Family,
-    /// The version of an Antelope log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<u32>,
-    /// The chain id of an Antelope log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chain_id: Option<Id>,
-    /// Bytes of the file.
-    pub bytes: u64,
-    /// Bytes of the same log without compression.
-    pub raw_bytes: u64,
-    /// Blocks.
-    pub blocks: u64,
-    /// Transactions in them.
-    pub transactions: u64,
-    /// Number of the first block.
-    pub first: u32,
-    /// Number of the last block.
-    pub last: u32,
-    /// Id of the last block.
-    pub head: Id,
-}
 
 /// Generates a log. `each` receives every block just before it is written, in order.
 ///
@@ -99,18 +73,19 @@ pub(crate) fn write_with<W: Write + Send>(
     let genesis = (spec.family == Family::Antelope).then(|| antelope::Genesis::new(spec.seed));
     let preamble = genesis.as_ref().map_or(Vec::new(), |genesis| genesis.preamble(spec.version, spec.first_block));
     out.write_all(&preamble)?;
-    let (chain, bytes) = line::run(spec, preamble.len() as u64, out, &mut each, progress)?;
-    out.flush()?;
-    Ok(LogSummary {
+    let mut made = LogSummary {
         family: spec.family,
         version: genesis.is_some().then_some(spec.version),
         chain_id: genesis.map(|genesis| genesis.chain_id.into()),
-        bytes,
-        raw_bytes: chain.raw_bytes,
-        blocks: chain.blocks,
-        transactions: chain.transactions,
+        bytes: preamble.len() as u64,
+        raw_bytes: preamble.len() as u64,
+        blocks: 0,
+        transactions: 0,
         first: spec.first_block,
-        last: chain.previous.number(),
-        head: chain.previous,
-    })
+        last: spec.first_block - 1,
+        head: spec.first_parent(),
+    };
+    line::run(spec, &mut made, out, &mut each, progress)?;
+    out.flush()?;
+    Ok(made)
 }

@@ -28,10 +28,8 @@ const DICTIONARY_SHIFT: u32 = 48;
 /// Dictionaries by their number, unpacked.
 pub type Dictionaries = BTreeMap<u8, Vec<u8>>;
 
-/// Dictionaries prepared once for all threads.
 pub(super) struct PreparedDictionaries(BTreeMap<u8, EncoderDictionary<'static>>);
 
-/// Packs the blocks of one thread.
 pub(super) struct BlockPacker<'a> {
     prepared: &'a PreparedDictionaries,
     plain: Compressor<'a>,
@@ -79,7 +77,6 @@ impl<'a> BlockPacker<'a> {
     }
 }
 
-/// Frames without size, checksum and dictionary number.
 fn frames_only(mut compressor: Compressor<'_>) -> io::Result<Compressor<'_>> {
     for parameter in
         [CParameter::ContentSizeFlag(false), CParameter::ChecksumFlag(false), CParameter::DictIdFlag(false)]

@@ -6,12 +6,10 @@ use super::{antelope, files};
 use crate::blocks::chain::{Family, Id};
 use crate::error::{Error, Result};
 
-/// The default version of an Antelope log.
 pub const VERSION: u32 = 3;
 /// The default first Savanna block of a log of version 3.
 pub const SAVANNA_FROM: u32 = 10_001;
 
-/// A block log to generate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSpec {
     pub(super) family: Family,
@@ -72,7 +70,7 @@ impl LogSpec {
     pub fn index_kind(&self) -> files::IndexKind {
         match self.family {
             Family::Steem | Family::Antelope => files::IndexKind::Words,
-            Family::Hive => files::IndexKind::Artifacts(files::Artifacts::V1_1),
+            Family::Hive => files::IndexKind::Artifacts1_1,
         }
     }
 

@@ -10,7 +10,6 @@ use crate::blocks::chain::{self, Id};
 
 /// The time of block 1: 2016-03-24T16:05:00, in seconds since 1970.
 const START: u64 = 1_458_835_500;
-/// Seconds between two blocks.
 const INTERVAL: u64 = 3;
 
 /// Transactions of a block: 3 % of the blocks have none, half have up to 13, one in a thousand has 80 or more.
@@ -56,7 +55,6 @@ pub(super) fn header(words: &Words, block: u32, previous: Id, root: Id, noise: &
     chain::steem_id(&out[start..], block)
 }
 
-/// The time of a block, in seconds since 1970.
 fn time(block: u64) -> u32 {
     (START + (block.saturating_sub(1)) * INTERVAL) as u32
 }

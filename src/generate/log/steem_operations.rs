@@ -4,7 +4,7 @@
 use super::super::random::{MILLION, Noise};
 use super::bytes::{key, random, signature, text, varint};
 use super::words::Words;
-use Part::*;
+use OperationPart::*;
 use Symbol::*;
 
 /// Posts that people talk about at one time.
@@ -19,7 +19,7 @@ enum Symbol {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum OperationPart {
     Account,
     Post,
     Random(usize),
@@ -39,7 +39,7 @@ enum Part {
     Pair,
 }
 
-type Operation = (usize, &'static [Part]);
+type Operation = (usize, &'static [OperationPart]);
 
 const CLAIM_REWARDS: Operation = (39, &[Account, Reward(Liquid), Reward(Dollar), Reward(Vests)]);
 
@@ -64,10 +64,8 @@ const RARE: &[Operation] = &[
     (45, &[Account, Bytes(&[2, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0])]),
 ];
 
-/// How many of [`RARE`] Steem has.
 const RARE_OF_STEEM: usize = 11;
 
-/// Mining, of both kinds.
 const WORK: [Operation; 2] = [
     (14, &[Account, Random(28), Key, Random(32), Signature, Random(32), Asset(1000, Liquid), Bytes(PROPERTIES)]),
     (30, &[Bytes(&[0]), Account, Random(32), Bytes(&[0]), Asset(1000, Liquid), Bytes(PROPERTIES)]),
@@ -76,7 +74,6 @@ const WORK: [Operation; 2] = [
 /// The size of blocks, 65,536, and the rate of interest, 1,000.
 const PROPERTIES: &[u8] = &[0, 0, 1, 0, 0xe8, 3];
 
-/// Writes the operations of one transaction.
 pub(super) struct Operations<'a> {
     pub(super) words: &'a Words,
     pub(super) out: &'a mut Vec<u8>,
@@ -86,12 +83,10 @@ pub(super) struct Operations<'a> {
     /// True if assets are written in the newer packing.
     pub(super) nai: bool,
     pub(super) block: u64,
-    /// The block's time in seconds.
     pub(super) time: u32,
 }
 
 impl Operations<'_> {
-    /// Writes the count and the operations.
     pub(super) fn write(&mut self) {
         const VOTE: u64 = 400_000;
         const CUSTOM_JSON: u64 = VOTE + 300_000;
@@ -124,10 +119,7 @@ impl Operations<'_> {
         text(self.out, sender);
         let other = self.words.account(self.noise);
         let (id, json) = match self.noise.below(4) {
-            0 => {
-                let json = format!(r#"["follow",{{"follower":"{sender}","following":"{other}","what":["blog"]}}]"#);
-                ("follow", json)
-            }
+            0 => ("follow", format!(r#"["follow",{{"follower":"{sender}","following":"{other}","what":["blog"]}}]"#)),
             1 => {
                 let link = String::from_utf8_lossy(self.words.link(self.a_post())).into_owned();
                 let json = format!(r#"["reblog",{{"account":"{sender}","author":"{other}","permlink":"{link}"}}]"#);
@@ -231,7 +223,6 @@ impl Operations<'_> {
                 }
                 Text(content) => text(self.out, content),
                 Bytes(bytes) => self.out.extend_from_slice(bytes),
-                // None, or the number of the pair.
                 Pair => match self.noise.below(2) {
                     0 => self.out.push(0),
                     _ => self.out.extend([1, 1, 7]),
@@ -240,9 +231,7 @@ impl Operations<'_> {
         }
     }
 
-    /// Appends a text of `len` bytes.
     fn prose(&mut self, len: usize) {
-        varint(self.out, len);
         self.words.prose(len, self.noise, self.out);
     }
 

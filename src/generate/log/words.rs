@@ -1,23 +1,20 @@
 //! Generated names, links and texts, as repetitive as real ones.
 
 use super::super::random::Noise;
+use super::bytes::varint;
 
-/// Number of accounts.
 const ACCOUNTS: usize = 4096;
-/// Number of words.
 const WORDS: usize = 1000;
 /// Bytes of the text that all texts are cut from. It is larger than a block of a table or a frame, so that a passage
 /// rarely occurs twice in one.
 const PROSE: usize = 1 << 20;
 /// Bytes at its start that repeat often.
 const PHRASES: usize = 8 << 10;
-/// The longest piece of text.
 const PIECE: u64 = 240;
 
 const VOWELS: &[u8] = b"aeiou";
 const CONSONANTS: &[u8] = b"bcdfghklmnprstvw";
 
-/// Accounts and texts, the same in every log.
 pub(super) struct Words {
     accounts: Vec<String>,
     prose: Vec<u8>,
@@ -81,8 +78,9 @@ impl Words {
         self.accounts.get(rank as usize).map_or("a", String::as_str)
     }
 
-    /// Appends a text of `len` bytes.
+    /// Appends `len` and a text of as many bytes.
     pub(super) fn prose(&self, len: usize, noise: &mut Noise, out: &mut Vec<u8>) {
+        varint(out, len);
         let mut left = len;
         while left > 0 {
             let piece = left.min(40 + noise.below(PIECE - 40) as usize);
@@ -122,7 +120,7 @@ mod tests {
         assert_ne!(words.link(7), words.link(8));
         let mut text = Vec::new();
         words.prose(10_000, &mut Noise::new(1, 1), &mut text);
-        assert_eq!(text.len(), 10_000);
-        assert!(text.is_ascii());
+        assert_eq!(text.len(), 2 + 10_000);
+        assert!(text[2..].is_ascii());
     }
 }

@@ -65,7 +65,7 @@ fn invalid_base_is_rejected_with_place() {
             &[("a.toml", "loader = \"memtable\"\nbase = \"ingest\"\n")],
             "a.toml:2: `ingest` has the loader `ingest`: leave `loader` out, or take another `base`",
         ),
-        (&deep, "7.toml:1: it is the base of a base, 8 times over; that is too deep"),
+        (&deep, "7.toml:1: a chain of bases has at most 8 presets"),
     ] {
         let (dir, first) = family_of(files);
         let error = Preset::from_file(&first).expect_err(message);
@@ -73,7 +73,7 @@ fn invalid_base_is_rejected_with_place() {
         assert_eq!(error.to_string().replace(&format!("{}/", dir.path().display()), ""), message);
     }
     for (word, hint) in [
-        ("rest-0", "`bedload presets --all` names them all; a file is named by its path"),
+        ("rest-0", "`bedload presets --all` lists all presets; give a file by its path"),
         ("in", "similar ones are ingest, ingest-zstd, "),
     ] {
         let (_dir, first) = family_of(&[("a.toml", &format!("base = \"{word}\"\n"))]);
@@ -168,7 +168,7 @@ fn documented_configuration_keys_are_read() {
     let mut known = vec!["preset".to_owned()];
     for stage in Stage::ALL {
         for scope in key::Scope::ALL {
-            let is_row = |row: &registry::OptionRow| row.scope == *scope && (*stage == Stage::Load || row.in_node);
+            let is_row = |row: &registry::RegistryRow| row.scope == *scope && (*stage == Stage::Load || row.in_node);
             let has_any = scope.group().is_some() || registry::ROWS.iter().any(is_row);
             known.extend(has_any.then(|| format!("{stage}.{scope}")));
         }

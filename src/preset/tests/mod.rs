@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::LazyLock;
 
 use super::*;
-use crate::rocks::option_map::{Group, fields_of};
+use crate::rocks::option_map::{Group, OptionMap, fields_of};
 use crate::rocks::tests::*;
 
 const MACHINE: Machine = Machine { cores: 8, open_files: 65_280 };
@@ -95,7 +95,7 @@ fn shipped_presets_are_sound() {
                 if option == "block_cache" || option == "max_open_files" {
                     continue;
                 }
-                let kept = validate::default_of(&effective, group, option).expect(option);
+                let kept = resolved::default_of(&effective, group, option).expect(option);
                 assert!(resolved::agrees(value, kept), "{name}: {stage}.{group}.{option}: {value}, but {kept}");
             }
         }
@@ -227,12 +227,12 @@ fn known_traps_are_reported() {
         ("memtable", "load.cf.level0_file_num_compaction_trigger=0", "0 means always, not never"),
         ("memtable", "load.compaction.bottommost_level_compaction=kForce", "kForceOptimized does not"),
         ("ingest", "node.cf.num_levels=2", "a node that expects seven levels"),
-        ("ingest", "node.cf.disable_auto_compactions=true", "files pile up"),
+        ("ingest", "node.cf.disable_auto_compactions=true", "files accumulate"),
         ("ingest", "node.db.max_open_files=-1", "Too many open files"),
         ("ingest", "load.ingest.allow_global_seqno=true", "other than zero"),
         ("ingest", "node.cf.compression_opts.max_dict_bytes=16K", "up to 2.0 GiB"),
         ("ingest", "node.cf.enable_blob_files=true", "inside the SST files"),
-        ("ingest", "node.cf.optimize_filters_for_hits=true", "filters are built all the same"),
+        ("ingest", "node.cf.optimize_filters_for_hits=true", "filters are built anyway"),
     ] {
         let notes = resolved(preset, &[set]).notes;
         let last = notes.last().expect(set);

@@ -76,7 +76,7 @@ fn options_file_becomes_the_node_section() {
         let lines = effective.iter().filter(move |(group, ..)| *group == of);
         lines.map(|(_, name, value)| format!("  {name}={value}\n")).collect::<String>()
     };
-    let [db, cf, table] = Group::ALL.map(section);
+    let [db, cf, table] = [Group::Db, Group::Cf, Group::Table].map(section);
     let file = dir.path().join("OPTIONS-000123");
     let text = format!(
         "[Version]\n  rocksdb_version=9.0.0\n[DBOptions]\n{db}  wal_dir=/var/wal\n  gone_option=1\n\

@@ -1,6 +1,6 @@
 use crate::blocks::chain::Family;
 
-use super::super::files::{Artifacts, IndexKind};
+use super::super::files::IndexKind;
 use super::super::layouts::{index, partitions, pruned, split};
 use super::super::*;
 use super::generate;
@@ -36,8 +36,8 @@ fn index_words_match_the_log() {
 #[test]
 fn artifact_has_head_words_and_ids() {
     let (_, entries, summary) = generate(&LogSpec::new(Family::Hive, 100 << 10));
-    for (version, head, minor) in [(Artifacts::V1_0, 48, 0), (Artifacts::V1_1, 56, 1)] {
-        let file = index(IndexKind::Artifacts(version), &entries);
+    for (version, head, minor) in [(IndexKind::Artifacts1_0, 48, 0), (IndexKind::Artifacts1_1, 56, 1)] {
+        let file = index(version, &entries);
         assert_eq!(file.len(), head + 24 * entries.len());
         assert_eq!((&file[..4], &file[45..48]), (&summary.last.to_le_bytes()[..], &[1, minor, 0][..]));
         for (entry, bytes) in entries.iter().zip(file[head..].chunks_exact(24)) {
