@@ -15,14 +15,14 @@ use super::snapshot::{BenchSnapshot, absolute};
 use super::store::ResultStore;
 use crate::error::{Error, Result};
 use crate::preset::Preset;
-use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, Run, Setup, SnapshotInfo, Variant};
+use crate::report::bench::{BENCH_SCHEMA, BenchReport, BenchRun, COPY, Setup, SnapshotInfo, Variant};
 use crate::source::remote::take_secrets;
 use crate::text::size::counted;
 
 /// Receives the progress of a comparison.
 pub trait BenchObserver {
     /// A run begins.
-    fn begins(&self, step: &Step);
+    fn begins(&self, step: &RunStart);
 
     /// A part of the run begins; `action` is one word.
     fn does(&self, action: &'static str);
@@ -31,7 +31,7 @@ pub trait BenchObserver {
     fn fetches(&self, received: u64, bytes: u64);
 
     /// A run has ended.
-    fn ends(&self, run: &Run);
+    fn ends(&self, run: &BenchRun);
 
     /// A note for the user.
     fn note(&self, text: &str);
@@ -39,7 +39,7 @@ pub trait BenchObserver {
 
 /// A run that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct RunStart {
     /// The variant; [`COPY`] for the copy.
     pub variant: String,
     /// The round, from 0.
@@ -89,7 +89,7 @@ pub(super) fn compare(
     observer: &dyn BenchObserver,
 ) -> Result<BenchReport> {
     let (mut store, runs) = ResultStore::open(&options.out, &identity(options, &variants, snapshot)?)?;
-    let dir = options.dir.as_deref().unwrap_or(&options.out);
+    let dir = options.work_dir();
     let work_dir = WorkDir::take(dir)?;
     let plan = plan(options, &variants);
     let is_done = |(name, turn): &(String, Turn)| {
@@ -120,7 +120,7 @@ pub(super) fn compare(
             notes: Vec::new(),
         },
         variants,
-        figures: figures(&names, &reference(options.reference.as_deref(), &names)?, options.margin, &runs),
+        figures: figures(&names, &reference(options.reference.as_deref(), &names)?, options.margin(), &runs),
         runs,
     };
 
@@ -141,7 +141,7 @@ pub(super) fn compare(
         }
         let begun = Instant::now();
         let left: Option<Duration> = todo.iter().skip(done).map(|(_, (name, _))| pace.expected(name)).sum();
-        observer.begins(&Step {
+        observer.begins(&RunStart {
             variant: name.clone(),
             round: turn.round,
             warmup: turn.warmup,
@@ -224,8 +224,8 @@ fn identity(options: &BenchOptions, variants: &[Variant], snapshot: &BenchSnapsh
         "seed": options.seed,
         "cold": options.cold,
         "lookups": options.lookups,
-        "scan": options.scan,
-        "dir": absolute(options.dir.as_deref().unwrap_or(&options.out)),
+        "scan": !options.no_scan,
+        "dir": absolute(options.work_dir()),
         "bedload": env!("CARGO_PKG_VERSION"),
     });
     Ok(if let Value::Object(map) = identity { map } else { Map::new() })

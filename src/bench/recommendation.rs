@@ -6,14 +6,14 @@
 //! faster. If none passes, the spread so far gives the number of further rounds that would probably decide. A variant with
 //! a failed run is never recommended if another one has none.
 
-use crate::report::bench::{Better, Decision, Metric, Pick, Recommendation, Run, VariantFigures, metric, some_of};
+use crate::report::bench::{BenchRun, Better, Decision, Metric, Pick, Recommendation, VariantFigures, metric, some_of};
 use crate::report::statistics::{LEAST_PAIRS, MOST_MORE_PAIRS, Ratio, Verdict, is_below, more_pairs};
 use crate::text::size::counted;
 
 /// Metrics of the total time. The first one that all variants have is compared.
 const TOTAL: [&str; 2] = ["total_seconds", "wall_seconds"];
 
-pub(super) fn recommend(all: &[VariantFigures], runs: &[Run], margin: f64) -> Option<Recommendation> {
+pub(super) fn recommend(all: &[VariantFigures], runs: &[BenchRun], margin: f64) -> Option<Recommendation> {
     let sound: Vec<&VariantFigures> = all.iter().filter(|it| it.failed == 0).collect();
     let candidates =
         if sound.iter().any(|it| it.runs > 0) { sound } else { all.iter().filter(|it| it.runs > 0).collect() };
@@ -53,7 +53,7 @@ pub(super) fn recommend(all: &[VariantFigures], runs: &[Run], margin: f64) -> Op
 struct Judge<'a> {
     /// All variants that are compared, also those without a run.
     candidates: &'a [&'a VariantFigures],
-    runs: &'a [Run],
+    runs: &'a [BenchRun],
     total: &'static Metric,
     /// A ratio passes if its interval is below.
     limit: f64,
@@ -156,7 +156,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Returns the best variant by one metric, and those that are not shown to be worse.
-fn pick(candidates: &[&VariantFigures], runs: &[Run], metric: &Metric) -> Option<Pick> {
+fn pick(candidates: &[&VariantFigures], runs: &[BenchRun], metric: &Metric) -> Option<Pick> {
     let mut ranked: Vec<(&VariantFigures, f64)> =
         candidates.iter().filter_map(|it| Some((*it, it.median(metric.key)?))).collect();
     ranked.sort_by(|(_, a), (_, b)| match metric.better {
@@ -205,7 +205,7 @@ fn trade_off(
 }
 
 /// All variants must have made the same records.
-fn digests_differ(runs: &[Run]) -> Option<String> {
+fn digests_differ(runs: &[BenchRun]) -> Option<String> {
     let mut imports = runs.iter().filter_map(|run| Some((&run.variant, &run.import.as_ref()?.digest)));
     let (first, a) = imports.next()?;
     let (other, b) = imports.find(|(_, digest)| *digest != a)?;
@@ -218,13 +218,13 @@ mod tests {
     use super::super::testing::{failed, run};
     use super::*;
 
-    fn judge(runs: &[Run], names: &[&str], margin: f64) -> Recommendation {
+    fn judge(runs: &[BenchRun], names: &[&str], margin: f64) -> Recommendation {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         figures(&names, &names[0], margin, runs).recommendation.expect("something ran")
     }
 
     /// Returns runs by name, lookups per second, and total seconds of each round. The scan takes a quarter of a second.
-    fn runs(variants: &[(&str, f64, &[f64])]) -> Vec<Run> {
+    fn runs(variants: &[(&str, f64, &[f64])]) -> Vec<BenchRun> {
         let of = |(name, lookups, totals): &(&str, f64, &[f64])| {
             totals.iter().zip(0..).map(|(total, round)| run(name, round, total - 0.25, *lookups)).collect::<Vec<_>>()
         };

@@ -23,7 +23,7 @@ use crate::os::files::{create_last_dir, read_regular};
 use crate::os::private;
 use crate::progress::{Phase, Sample};
 use crate::report::bench::{
-    COPY, ImportFigures, ProcessFigures, RUN_SCHEMA, Reads, Run, RunFailure, ScanFigures, ScanKind, Variant,
+    BenchRun, COPY, ImportFigures, ProcessFigures, RUN_SCHEMA, Reads, RunFailure, ScanFigures, ScanKind, Variant,
 };
 use crate::report::{ImportReport, WalkReport};
 use crate::rocks::Level;
@@ -118,7 +118,7 @@ impl Runner<'_> {
     /// # Errors
     /// [`Error::Io`]: the working directory is unusable; [`Error::Interrupted`]: the caller cancelled it. A failed copy is
     /// a result.
-    pub fn copy(&self, turn: Turn) -> Result<Run> {
+    pub fn copy(&self, turn: Turn) -> Result<BenchRun> {
         self.run(COPY, turn, |run| {
             let target = self.work_dir.dir.join("copy");
             let mut copy = vec!["--reflink=never".into(), "--".into(), self.source.into(), target.clone().into()];
@@ -147,7 +147,7 @@ impl Runner<'_> {
     /// # Errors
     /// [`Error::Io`]: the working directory is unusable; [`Error::Interrupted`]: the caller cancelled it. A failed import
     /// is a result.
-    pub fn import(&self, variant: &Variant, turn: Turn) -> Result<Run> {
+    pub fn import(&self, variant: &Variant, turn: Turn) -> Result<BenchRun> {
         self.run(&variant.name, turn, |run| {
             let (db, report) = (self.work_dir.dir.join("db"), self.work_dir.dir.join("report.json"));
             let mut words: Vec<OsString> = vec!["import".into(), self.source.into(), "--db".into(), db.clone().into()];
@@ -161,7 +161,7 @@ impl Runner<'_> {
             run.import = Some(import_figures(&report, process.seconds, &db));
             run.process = Some(process);
             let cache = variant.resolve().map_or(0, |resolved| block_cache(&resolved));
-            if self.options.scan {
+            if !self.options.no_scan {
                 self.scan(run, &report, &db, cache)?;
             }
             if self.options.lookups > 0 {
@@ -172,12 +172,12 @@ impl Runner<'_> {
     }
 
     /// Prepares the page cache, does `work`, and removes its files.
-    fn run(&self, variant: &str, turn: Turn, work: impl FnOnce(&mut Run) -> Attempt<()>) -> Result<Run> {
+    fn run(&self, variant: &str, turn: Turn, work: impl FnOnce(&mut BenchRun) -> Attempt<()>) -> Result<BenchRun> {
         (self.watch)("prepare");
         self.work_dir.renew()?;
         let cache = cache::prepare(self.source, self.options.cold)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut run = Run {
+        let mut run = BenchRun {
             schema: RUN_SCHEMA.into(),
             variant: variant.to_owned(),
             round: turn.round,
@@ -202,7 +202,7 @@ impl Runner<'_> {
     }
 
     /// Scans the finished database.
-    fn scan(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
+    fn scan(&self, run: &mut BenchRun, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
         if self.options.cold {
             cache::evict(db)?;
         }
@@ -235,7 +235,7 @@ impl Runner<'_> {
     }
 
     /// Looks keys up in the finished database. The first one gives the keys for all.
-    fn read(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
+    fn read(&self, run: &mut BenchRun, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
         let keys = self.options.out.join(format!("keys-{}.txt", report.key.name()));
         if !keys.exists() {
             let draft = keys.with_extension("draft");

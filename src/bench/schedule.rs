@@ -5,7 +5,7 @@
 use crate::generate::Noise;
 
 /// The order within a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Order {
     /// As given, rotated by one place from round to round.
     #[default]

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::os::files::{create_last_dir, read_regular};
-use crate::report::bench::{BenchReport, Run, csv, html, markdown};
+use crate::report::bench::{BenchReport, BenchRun, csv, html, markdown};
 use crate::text::size::human;
 
 /// The largest results that are read, in bytes: thousands of runs.
@@ -38,7 +38,7 @@ impl ResultStore {
     ///
     /// # Errors
     /// [`Error::State`]: it has another comparison, or a line is no run; [`Error::Io`]: the directory is unusable.
-    pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<Run>)> {
+    pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<BenchRun>)> {
         create_last_dir(dir)?;
         claim(&dir.join("bench.json"), identity)?;
         let path = dir.join("runs.ndjson");
@@ -69,7 +69,7 @@ impl ResultStore {
     ///
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
-    pub fn append(&mut self, run: &Run) -> Result<()> {
+    pub fn append(&mut self, run: &BenchRun) -> Result<()> {
         let mut line = serde_json::to_vec(run).map_err(not_serialised(&self.log_path))?;
         line.push(b'\n');
         self.log.write_all(&line).and_then(|()| self.log.sync_data()).map_err(Error::io("write", &self.log_path))
@@ -177,7 +177,7 @@ mod tests {
         value.as_object().expect("an object").clone()
     }
 
-    fn open(dir: &Path, presets: &str) -> Result<(ResultStore, Vec<Run>)> {
+    fn open(dir: &Path, presets: &str) -> Result<(ResultStore, Vec<BenchRun>)> {
         ResultStore::open(dir, &identity(serde_json::json!({ "snapshot": "a.car", "presets": presets })))
     }
 

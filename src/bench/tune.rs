@@ -65,7 +65,7 @@ pub fn tune(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<(Ben
     observer.note(&format!("faster values are combined: {}", combined.name));
     let second = BenchOptions {
         budget: options.budget.map(|budget| budget.saturating_sub(start.elapsed())),
-        dir: Some(options.dir.clone().unwrap_or_else(|| options.out.clone())),
+        dir: Some(options.work_dir().to_owned()),
         out: options.out.join(text_digest(&combined.name)),
         ..options
     };

@@ -10,9 +10,10 @@ use crate::report::{shown_in_line, shown_json};
 use crate::source::remote::shown_path;
 use crate::{Error, Exit};
 
+use crate::cli::args::ReportArgs;
 use crate::cli::command_line::command_line;
 use crate::cli::globals::{Globals, ProgressStyle};
-use crate::cli::log::{self, Level};
+use crate::cli::log::{self, LogLevel};
 use crate::cli::progress::{bar, monitor};
 use crate::cli::render::screen;
 
@@ -31,8 +32,8 @@ enum Report {
 impl ReportFile {
     /// Creates the file of `--report`, if there is one, before the long work: an unwritable path fails now. The file must not be
     /// one of `others` (each with its name) or in one of them. An existing file remains until the report is complete.
-    pub fn create(path: Option<&Path>, others: &[(&str, &Path)], globals: &Globals) -> anyhow::Result<Self> {
-        let Some(path) = path else { return Ok(Self(Report::None)) };
+    pub fn create(args: &ReportArgs, others: &[(&str, &Path)], globals: &Globals) -> anyhow::Result<Self> {
+        let Some(path) = args.report.as_deref() else { return Ok(Self(Report::None)) };
         if path == Path::new(STDOUT) {
             // `--json` prints the same there.
             return Ok(Self(if globals.json { Report::None } else { Report::Stdout }));
@@ -168,7 +169,7 @@ pub fn refuse_terminal(what: &str) -> anyhow::Error {
 
 /// A document that begins with its schema.
 #[derive(serde::Serialize)]
-pub struct Document<'a, T> {
+pub struct WithSchema<'a, T> {
     pub schema: &'static str,
     #[serde(flatten)]
     pub content: &'a T,
@@ -192,7 +193,7 @@ pub fn exit_code(outcome: anyhow::Result<()>, name: &str, globals: &Globals) -> 
         _ => {
             let is_quiet = globals.quiet || globals.progress == ProgressStyle::Off;
             if log::is_json() && !is_quiet {
-                log::write(Level::Info, &format!("{name} is done"), serde_json::json!({ "exit": Exit::Done as u8 }));
+                log::write(LogLevel::Info, &format!("{name} is done"), serde_json::json!({ "exit": Exit::Done as u8 }));
             }
             Exit::Done
         }

@@ -21,14 +21,14 @@ const MOST_OF_PATH: usize = 4095;
 const MOST_OF_URL: usize = 8 << 10;
 
 /// Names of snapshots, and the origin of names from lists.
-pub struct Names {
+pub struct SourceNames {
     /// All, in their order.
     pub all: Vec<PathBuf>,
     /// Names of lists as they are shown, each with its list and line.
     listed: Vec<(PathBuf, String)>,
 }
 
-impl Names {
+impl SourceNames {
     /// Adds the list and line to an error about a name from a list.
     pub fn explain(&self, error: Error) -> anyhow::Error {
         let is_meant = |name: &Path| match &error {
@@ -55,7 +55,7 @@ impl Names {
 }
 
 /// Replaces lists by their names.
-pub fn expand(names: &[PathBuf]) -> Result<Names> {
+pub fn expand(names: &[PathBuf]) -> Result<SourceNames> {
     let (mut all, mut listed) = (Vec::new(), Vec::new());
     let mut lists = 0;
     for name in names {
@@ -83,7 +83,7 @@ pub fn expand(names: &[PathBuf]) -> Result<Names> {
             hint: "put the list into a file".into(),
         });
     }
-    Ok(Names { all, listed })
+    Ok(SourceNames { all, listed })
 }
 
 /// Returns the file of a list, if `name` is a list.

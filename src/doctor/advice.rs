@@ -16,7 +16,7 @@ const TURNING_READS: f64 = 1000.0;
 const FEW_FILES: u64 = 4096;
 
 /// The facts that advice is derived from.
-pub(super) struct Known<'a> {
+pub(super) struct AdviceFacts<'a> {
     pub dir: &'a str,
     pub file_system: &'a FileSystemInfo,
     pub disk: Option<&'a DiskSpeed>,
@@ -29,11 +29,11 @@ pub(super) struct Known<'a> {
 }
 
 /// All advice, the most important first.
-pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
+pub(super) fn advise(known: &AdviceFacts<'_>) -> Vec<Advice> {
     let mut all = Vec::new();
     let mut say =
         |id: &str, finding: String, remedy: &str| all.push(Advice { id: id.into(), finding, remedy: remedy.into() });
-    let Known { dir, file_system, disk, machine, budget, forecast, is_remote } = known;
+    let AdviceFacts { dir, file_system, disk, machine, budget, forecast, is_remote } = known;
 
     if disk.is_none() {
         say("unwritable", format!("{dir} cannot be written to"), &format!("check who may: ls -ld {dir}; df -h {dir}"));
@@ -215,7 +215,7 @@ mod tests {
             let (disk, forecast) = (disk.as_ref(), forecast.as_ref());
             let is_remote = *is_remote;
             let found =
-                advise(&Known { dir: "/data", file_system, disk, machine, budget: 8 * GIB, forecast, is_remote });
+                advise(&AdviceFacts { dir: "/data", file_system, disk, machine, budget: 8 * GIB, forecast, is_remote });
             for advice in &found {
                 assert!(!advice.finding.is_empty() && !advice.remedy.is_empty(), "{advice:?}");
             }

@@ -40,14 +40,14 @@ const ROUNDS: usize = 3;
 
 /// The limits of a measurement.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct MeasureLimits {
     /// Bytes of the file.
     pub bytes: u64,
     /// Time of each measurement.
     pub time: Duration,
 }
 
-impl Limits {
+impl MeasureLimits {
     /// For a file system with so many bytes free.
     pub fn for_free(free: u64) -> Self {
         Self { bytes: FILE.min(free / FREE_SHARE), time: Duration::from_millis(900) }
@@ -58,7 +58,12 @@ impl Limits {
 pub(super) const STEPS: u64 = 5 + ROUNDS as u64;
 
 /// Measures the file system of `dir`, and calls `step` after each of [`STEPS`] measurements.
-pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken, step: &dyn Fn()) -> Result<DiskSpeed> {
+pub(super) fn measure(
+    dir: &Path,
+    limits: MeasureLimits,
+    stop: &CancellationToken,
+    step: &dyn Fn(),
+) -> Result<DiskSpeed> {
     let file = scratch::nameless(dir)?;
     let mut bench = Bench { file: &file, dir, limits, stop, buffer: Buffer::new(LARGE)? };
     bench.fill();
@@ -118,7 +123,7 @@ pub(super) fn interrupted() -> Error {
 struct Bench<'a> {
     file: &'a File,
     dir: &'a Path,
-    limits: Limits,
+    limits: MeasureLimits,
     stop: &'a CancellationToken,
     buffer: Buffer,
 }
@@ -235,7 +240,7 @@ mod tests {
     #[test]
     fn disk_is_measured_without_leftovers() {
         let dir = tempfile::tempdir().expect("a directory");
-        let limits = Limits { bytes: 16 << 20, time: Duration::from_millis(200) };
+        let limits = MeasureLimits { bytes: 16 << 20, time: Duration::from_millis(200) };
         let found = measure(dir.path(), limits, &CancellationToken::default(), &|| {}).expect("a disk");
         let writes = found.sync_write.expect("measured");
         assert!(writes.count > 0 && writes.median_us <= writes.p99_us, "{found:?}");
@@ -253,8 +258,8 @@ mod tests {
     #[test]
     fn full_disk_has_no_throughput() {
         let dir = tempfile::tempdir().expect("a directory");
-        let found =
-            measure(dir.path(), Limits::for_free(0), &CancellationToken::default(), &|| {}).expect("some bytes fit");
+        let found = measure(dir.path(), MeasureLimits::for_free(0), &CancellationToken::default(), &|| {})
+            .expect("some bytes fit");
         assert_eq!(found.synced_write_bytes_per_second, None);
         assert_eq!(found.read_bytes_per_second, None);
         assert_eq!(found.random_reads_per_second, None);
@@ -273,7 +278,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let stop = CancellationToken::default();
         stop.cancel();
-        let error = measure(dir.path(), Limits::for_free(1 << 30), &stop, &|| {}).expect_err("stopped");
+        let error = measure(dir.path(), MeasureLimits::for_free(1 << 30), &stop, &|| {}).expect_err("stopped");
         assert_eq!(error.exit(), crate::error::Exit::Interrupted);
     }
 }

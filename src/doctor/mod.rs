@@ -25,8 +25,8 @@ use crate::read;
 use crate::report::{Advice, DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, MachineInfo, Rate};
 use crate::source::remote::is_remote;
 
-use snapshot::Generated;
-pub use snapshot::{Form, SizedForm};
+use snapshot::SampleSnapshot;
+pub use snapshot::{SizedForm, SnapshotForm};
 
 /// Blocks that are hashed, and bytes of each: the mean of mainnet.
 const BLOCKS: usize = 16 << 10;
@@ -97,7 +97,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     let started = Instant::now();
     let mut import = ImportOptions { stop: options.stop.clone(), ..options.import.without_secrets() };
     let limit = forecast::sample_limit(&import);
-    let generated = options.assumed.map(|assumed| Generated::new(assumed, limit, &options.stop)).transpose()?;
+    let generated = options.assumed.map(|assumed| SampleSnapshot::new(assumed, limit, &options.stop)).transpose()?;
     if let (Some(assumed), Some(generated)) = (options.assumed, &generated) {
         import = ImportOptions { sources: vec![generated.path()], assumed_bytes: Some(assumed.bytes), ..import };
     }
@@ -118,7 +118,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     progress.begin(Phase::Measure, None);
     progress.expect_blocks(disk::STEPS + HASHING);
     let step = || progress.add(0, 1);
-    let disk = match disk::measure(&place.path, disk::Limits::for_free(place.free), &options.stop, &step) {
+    let disk = match disk::measure(&place.path, disk::MeasureLimits::for_free(place.free), &options.stop, &step) {
         Ok(disk) => Some(disk),
         Err(error @ Error::Interrupted { .. }) => return Err(error),
         // A failure is a finding; the rest is reported.
@@ -159,7 +159,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     // `verify` reports a database that does not open.
     let mut warnings = read::advice::on_database_in(&options.dir).unwrap_or_default();
     warnings.extend(no_sample);
-    warnings.extend(advice::advise(&advice::Known {
+    warnings.extend(advice::advise(&advice::AdviceFacts {
         dir: &dir,
         file_system: &file_system,
         disk: disk.as_ref(),

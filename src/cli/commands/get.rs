@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use data_encoding::HEXLOWER;
 
 use crate::cli::globals::Globals;
-use crate::cli::log::{self, Level};
+use crate::cli::log::{self, LogLevel};
 use crate::cli::output;
 use crate::cli::render::block::{document, header_fields};
 use crate::cli::render::screen;
@@ -47,7 +47,7 @@ pub struct Args {
     /// Filecoin header, and for a block of a log the fields of its header and its transactions. The default is hex, and json for a block of a
     /// log and for --epoch
     #[arg(long = "as", value_name = "FORM")]
-    pub form: Option<Form>,
+    pub form: Option<BlockForm>,
     /// Short for --as raw
     #[arg(long, conflicts_with = "form")]
     pub raw: bool,
@@ -58,7 +58,7 @@ pub struct Args {
 
 /// How to print a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub enum BlockForm {
     /// As hex, one block a line.
     Hex,
     /// Its bytes, and nothing else.
@@ -89,8 +89,8 @@ impl Args {
     }
 
     /// The form that the options name, or `default`.
-    fn form_or(&self, default: Form) -> Form {
-        if self.raw { Form::Raw } else { self.form.unwrap_or(default) }
+    fn form_or(&self, default: BlockForm) -> BlockForm {
+        if self.raw { BlockForm::Raw } else { self.form.unwrap_or(default) }
     }
 }
 
@@ -131,7 +131,7 @@ fn each_key(
 fn not_found(key: &str) {
     let message = format!("not in the database: {key}");
     match log::is_json() {
-        true => log::write(Level::Warning, &message, serde_json::Value::Null),
+        true => log::write(LogLevel::Warning, &message, serde_json::Value::Null),
         false => screen::print_to_stderr(&message),
     }
 }
@@ -153,7 +153,7 @@ fn all_found(db: &Path, missing: u64, requested: u64, hint: &str) -> anyhow::Res
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let (db, keys) = args.split()?;
     // Bytes of a block may be escape sequences.
-    if args.form_or(Form::Hex) == Form::Raw && !globals.json && std::io::stdout().is_terminal() {
+    if args.form_or(BlockForm::Hex) == BlockForm::Raw && !globals.json && std::io::stdout().is_terminal() {
         return Err(output::refuse_terminal("the bytes of a block"));
     }
     let stop = CancellationToken::default();
@@ -168,7 +168,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut printer = Printer::new(args, globals);
     if let Some(epoch) = args.epoch {
         for (cid, found) in lookup.tipset(epoch, &stop)? {
-            printer.print_found(&cid.to_string(), Some(found), Form::Json)?;
+            printer.print_found(&cid.to_string(), Some(found), BlockForm::Json)?;
         }
         return Ok(printer.out.flush()?);
     }
@@ -176,7 +176,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut print = |batch: &mut Vec<String>| {
         let wanted = batch.iter().map(|text| lookup.wanted(text)).collect::<Result<Vec<_>, _>>()?;
         let blocks = lookup.get(&wanted)?;
-        batch.drain(..).zip(blocks).try_for_each(|(key, found)| printer.print_found(&key, found, Form::Hex))
+        batch.drain(..).zip(blocks).try_for_each(|(key, found)| printer.print_found(&key, found, BlockForm::Hex))
     };
     each_key(keys, &stop, |key| {
         batch.push(key);
@@ -208,7 +208,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
             lost += 1;
         }
         let json = |found: &FoundBlock| header_fields(lookup, found).to_string();
-        printer.print(&key, found.as_ref().map(|found| (found, &found.block[..])), Form::Json, json, |_| None)
+        printer.print(&key, found.as_ref().map(|found| (found, &found.block[..])), BlockForm::Json, json, |_| None)
     };
     each_key(keys, stop, |key| match numbers(&key, db, lookup)? {
         Some(mut numbers) => numbers.try_for_each(|number| print(number.to_string())),
@@ -300,7 +300,7 @@ impl<'a> Printer<'a> {
     }
 
     /// Prints a block of a CAR.
-    fn print_found(&mut self, key: &str, found: Option<Found>, default: Form) -> anyhow::Result<()> {
+    fn print_found(&mut self, key: &str, found: Option<Found>, default: BlockForm) -> anyhow::Result<()> {
         let json = |Found { block, codec }: &Found| to_json_with_names(*codec, block);
         let header = |Found { block, codec }: &Found| header_with_names(*codec, block);
         self.print(key, found.as_ref().map(|found| (found, &found.block[..])), default, json, header)
@@ -312,7 +312,7 @@ impl<'a> Printer<'a> {
         &mut self,
         key: &str,
         found: Option<(&T, &[u8])>,
-        default: Form,
+        default: BlockForm,
         json: impl Fn(&T) -> String,
         header: impl Fn(&T) -> Option<String>,
     ) -> anyhow::Result<()> {
@@ -322,8 +322,8 @@ impl<'a> Printer<'a> {
         if self.globals.json {
             let content = match (form, found) {
                 (_, None) => ("block", serde_json::Value::Null),
-                (Form::Json, Some((found, _))) => ("block", serde_json::from_str(&json(found))?),
-                (Form::Hex | Form::Raw, Some((_, block))) => ("hex", HEXLOWER.encode(block).into()),
+                (BlockForm::Json, Some((found, _))) => ("block", serde_json::from_str(&json(found))?),
+                (BlockForm::Hex | BlockForm::Raw, Some((_, block))) => ("hex", HEXLOWER.encode(block).into()),
             };
             let mut line = document(key, found.map(|(_, block)| block), content);
             let is_default = self.args.form.is_none() && !self.args.raw;
@@ -335,9 +335,9 @@ impl<'a> Printer<'a> {
         match (form, found) {
             // On standard error: standard output has only blocks.
             (_, None) => not_found(key),
-            (Form::Raw, Some((_, block))) => self.out.write_all(block)?,
-            (Form::Hex, Some((_, block))) => writeln!(self.out, "{}", HEXLOWER.encode(block))?,
-            (Form::Json, Some((found, _))) => writeln!(self.out, "{}", shown_json(&json(found)))?,
+            (BlockForm::Raw, Some((_, block))) => self.out.write_all(block)?,
+            (BlockForm::Hex, Some((_, block))) => writeln!(self.out, "{}", HEXLOWER.encode(block))?,
+            (BlockForm::Json, Some((found, _))) => writeln!(self.out, "{}", shown_json(&json(found)))?,
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::cli::globals::{Globals, ProgressStyle, is_dumb};
 use crate::cli::log;
 use crate::cli::render::numbers::percent;
-use status::{Rate, Status};
+use status::{RecentRate, Status};
 
 /// Seconds between two lines.
 const LINE_EVERY: f64 = 5.0;
@@ -25,7 +25,7 @@ struct Display {
     style: ProgressStyle,
     color: bool,
     /// The current rate, and the time of the last line.
-    state: Mutex<(Rate, f64)>,
+    state: Mutex<(RecentRate, f64)>,
 }
 
 /// Runs `work` and shows its progress. The command has accepted its options.

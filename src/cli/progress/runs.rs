@@ -8,7 +8,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::bench::{BenchObserver, Step};
+use crate::bench::{BenchObserver, RunStart};
 use crate::report::bench::Run;
 use crate::report::{shown_in_line, shown_json};
 use crate::text::size::{self, human};
@@ -16,7 +16,7 @@ use crate::text::size::{self, human};
 use super::status::{NEEDED, Status};
 use super::{LINE_EVERY, bar, monitor, print_status, style};
 use crate::cli::globals::{Globals, ProgressStyle};
-use crate::cli::log::{self, Level};
+use crate::cli::log::{self, LogLevel};
 use crate::cli::render::numbers::{duration, elapsed as time};
 use crate::cli::render::screen;
 
@@ -27,7 +27,7 @@ const INDENT: usize = 8;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Shows runs.
-pub struct Runs {
+pub struct RunDisplay {
     style: ProgressStyle,
     now: Arc<Mutex<Option<Shown>>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
@@ -42,13 +42,13 @@ enum Shown {
 
 /// The current run.
 struct Now {
-    step: Step,
+    step: RunStart,
     began: Instant,
     action: &'static str,
     acts_since: Instant,
 }
 
-impl Runs {
+impl RunDisplay {
     /// Begins to show runs of the command `name`.
     pub fn new(name: &'static str, globals: &Globals) -> Self {
         monitor::ready();
@@ -84,13 +84,13 @@ impl Runs {
         match self.style {
             ProgressStyle::Off => {}
             ProgressStyle::Json => screen::print_to_stderr(&shown_json(&object().to_string())),
-            _ if log::is_json() => log::write(Level::Info, text, object()),
+            _ if log::is_json() => log::write(LogLevel::Info, text, object()),
             _ => bar::print_above(&screen::fit(&shown_in_line(text), INDENT, screen::stderr_columns())),
         }
     }
 }
 
-impl Drop for Runs {
+impl Drop for RunDisplay {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
@@ -130,7 +130,7 @@ impl Shown {
 impl Now {
     /// The state after `elapsed` since the command began.
     fn status(&self, name: &'static str, elapsed: Duration) -> Status {
-        let Step { variant, round, warmup, number, of, expected, left } = &self.step;
+        let RunStart { variant, round, warmup, number, of, expected, left } = &self.step;
         let run = self.began.elapsed();
         // A run that takes longer than expected does not use up the time of those that follow.
         let gone = expected.map_or(run, |expected| run.min(expected));
@@ -154,12 +154,12 @@ impl Now {
     }
 }
 
-impl BenchObserver for Runs {
-    fn begins(&self, step: &Step) {
+impl BenchObserver for RunDisplay {
+    fn begins(&self, step: &RunStart) {
         let began = Instant::now();
         let now = Now { step: step.clone(), began, action: "prepare", acts_since: began };
         *self.now.lock() = Some(Shown::Run(now));
-        let Step { variant, round, warmup, number, of, expected, left, .. } = step;
+        let RunStart { variant, round, warmup, number, of, expected, left, .. } = step;
         let seconds = |time: &Option<Duration>| time.map(|time| time.as_secs_f64());
         if self.style == ProgressStyle::Bar {
             return;
@@ -190,7 +190,7 @@ impl BenchObserver for Runs {
         }
     }
 
-    fn ends(&self, run: &Run) {
+    fn ends(&self, run: &BenchRun) {
         let seconds = run.process.as_ref().map(|process| process.seconds);
         let text = match (&run.failure, seconds) {
             (Some(failure), _) => format!("failed ({}): {}", failure.action, failure.error),
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn run_shows_action_and_time_left() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
-        let step = Step {
+        let step = RunStart {
             variant: "memtable".into(),
             round: 1,
             warmup: false,

@@ -105,7 +105,7 @@ pub fn html(report: &BenchReport) -> String {
 }
 
 /// Returns the seconds of each phase of [`PHASES`]; the last one has the rest of the wall time.
-fn phase_seconds(run: &Run) -> Option<[f64; PHASES.len()]> {
+fn phase_seconds(run: &BenchRun) -> Option<[f64; PHASES.len()]> {
     let import = run.import.as_ref()?;
     let mut all = PHASES.map(|(name, _)| {
         import.phases.iter().filter(|(phase, _)| phase == name).map(|(_, seconds)| seconds).sum::<f64>()

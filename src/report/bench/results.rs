@@ -19,7 +19,7 @@ pub struct BenchReport {
     pub setup: Setup,
     pub variants: Vec<Variant>,
     pub figures: BenchFigures,
-    pub runs: Vec<Run>,
+    pub runs: Vec<BenchRun>,
 }
 
 /// The machine of a comparison.
@@ -113,15 +113,15 @@ impl BenchReport {
     }
 
     /// Returns the run of `variant` with the median wall time.
-    pub fn typical(&self, variant: &str) -> Option<&Run> {
-        let counts = |run: &&Run| run.variant == variant && !run.warmup && run.failure.is_none();
+    pub fn typical(&self, variant: &str) -> Option<&BenchRun> {
+        let counts = |run: &&BenchRun| run.variant == variant && !run.warmup && run.failure.is_none();
         let mut runs: Vec<_> = self.runs.iter().filter(counts).filter_map(|run| Some((run, run.wall()?))).collect();
         runs.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         runs.get(runs.len().saturating_sub(1) / 2).map(|(run, _)| *run)
     }
 }
 
-impl Run {
+impl BenchRun {
     /// Returns the wall time of the import or the copy, in seconds.
     pub fn wall(&self) -> Option<f64> {
         self.process.as_ref().map(|process| process.seconds)

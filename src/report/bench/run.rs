@@ -13,7 +13,7 @@ pub const COPY: &str = "cp";
 
 /// One run: an import and the measurements of its database, or a copy of the snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Run {
+pub struct BenchRun {
     /// [`RUN_SCHEMA`].
     pub schema: String,
     /// The variant; [`COPY`] for the copy.
