@@ -72,10 +72,9 @@ pub(super) fn prepare(options: &BenchOptions) -> Result<(BenchOptions, Vec<Varia
     let mut options = options.clone();
     take_secrets(&mut options.source, &mut options.network);
     let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
-    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
-    options.reference = Some(reference(options.reference.as_deref(), &names)?);
+    options.reference = Some(reference(options.reference.as_deref(), &names(&variants))?);
     if options.runs == 0 {
-        return Err(Error::Usage { reason: "no rounds, no results".into(), hint: "give --runs 3 or more".into() });
+        return Err(Error::Usage { reason: "--runs 0 gives no results".into(), hint: "give --runs 3 or more".into() });
     }
     let snapshot = BenchSnapshot::probe(&options.source, &options.network)?;
     Ok((options, variants, snapshot))
@@ -102,7 +101,7 @@ pub(super) fn compare(
         false => snapshot.local(dir, &options.stop, &|received, bytes| observer.fetches(received, bytes))?,
     };
     let runner = Runner { options, source, work_dir, watch: &|action| observer.does(action) };
-    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
+    let reference = options.reference.as_deref().unwrap_or_default();
     let mut report = BenchReport {
         schema: BENCH_SCHEMA.into(),
         machine: machine(dir),
@@ -119,8 +118,8 @@ pub(super) fn compare(
             complete: false,
             notes: Vec::new(),
         },
+        figures: figures(&names(&variants), reference, options.margin(), &runs),
         variants,
-        figures: figures(&names, &reference(options.reference.as_deref(), &names)?, options.margin(), &runs),
         runs,
     };
 
@@ -134,7 +133,7 @@ pub(super) fn compare(
         let expected = pace.expected(name);
         if budget().is_some_and(|left| left <= expected.unwrap_or_default()) {
             let all = counted(plan.len() as u64, "run", "runs");
-            let text = format!("the budget of time is used up: {} of {all} were not made", todo.len() - done);
+            let text = format!("the time budget is used up: {} of {all} were not made", todo.len() - done);
             observer.note(&text);
             report.setup.notes.push(text);
             break;
@@ -169,21 +168,20 @@ pub(super) fn compare(
 /// Computes the figures of a saved comparison again, with another reference or margin if given.
 ///
 /// # Errors
-/// [`Error::Usage`]: the reference is no variant.
+/// [`Error::Usage`]: the reference is not a variant.
 pub fn analyse_again(report: &mut BenchReport, named: Option<&str>, margin: Option<f64>) -> Result<()> {
-    let names = report.names();
+    let names = names(&report.variants);
     let reference = reference(named.or(Some(&report.figures.reference)), &names)?;
     report.figures = figures(&names, &reference, margin.unwrap_or(report.figures.margin), &report.runs);
     Ok(())
 }
 
-/// Completes the report from its runs.
 fn complete(report: &mut BenchReport, planned: usize) {
     report.setup.complete = report.runs.len() >= planned;
-    report.figures = figures(&report.names(), &report.figures.reference, report.figures.margin, &report.runs);
+    report.figures = figures(&names(&report.variants), &report.figures.reference, report.figures.margin, &report.runs);
     let imports = || report.runs.iter().filter_map(|run| Some((&run.variant, run.import.as_ref()?)));
-    report.snapshot.blocks = imports().next().map(|(_, import)| import.blocks);
-    report.snapshot.payload_bytes = imports().next().map(|(_, import)| import.payload_bytes);
+    let sizes = imports().next().map(|(_, import)| (import.blocks, import.payload_bytes));
+    (report.snapshot.blocks, report.snapshot.payload_bytes) = sizes.unzip();
     for variant in &mut report.variants {
         if let Some((_, import)) = imports().find(|(name, _)| **name == variant.name) {
             variant.options.clone_from(&import.options);
@@ -191,10 +189,8 @@ fn complete(report: &mut BenchReport, planned: usize) {
     }
 }
 
-/// Returns all runs in their order.
 fn plan(options: &BenchOptions, variants: &[Variant]) -> Vec<(String, Turn)> {
-    let all: Vec<String> =
-        std::iter::once(COPY.to_owned()).chain(variants.iter().map(|variant| variant.name.clone())).collect();
+    let all: Vec<String> = std::iter::once(COPY.to_owned()).chain(names(variants)).collect();
     let rounds = (0..options.warmup).map(|round| (round, true)).chain((0..options.runs).map(|round| (round, false)));
     rounds
         .zip(0..)
@@ -231,6 +227,10 @@ fn identity(options: &BenchOptions, variants: &[Variant], snapshot: &BenchSnapsh
     Ok(if let Value::Object(map) = identity { map } else { Map::new() })
 }
 
+pub(super) fn names(variants: &[Variant]) -> Vec<String> {
+    variants.iter().map(|variant| variant.name.clone()).collect()
+}
+
 pub(super) fn text_digest(text: &str) -> String {
     format!("{:016x}", twox_hash::XxHash3_64::oneshot(text.as_bytes()))
 }
@@ -243,6 +243,6 @@ fn reference(named: Option<&str>, names: &[String]) -> Result<String> {
     }
     Err(Error::Usage {
         reason: format!("the reference `{named}` is not compared"),
-        hint: format!("it is one of: {}; every preset is held against `{COPY}` besides", names.join(", ")),
+        hint: format!("name one of: {}; every preset is also compared with `{COPY}`", names.join(", ")),
     })
 }

@@ -42,7 +42,7 @@ fn of_variant(variant: &str, reference: &str, runs: &[BenchRun]) -> VariantFigur
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{copy, failed, run};
+    use super::super::tests::{copy, failed, run};
     use super::*;
     use crate::report::statistics::Verdict;
 

@@ -20,7 +20,7 @@ mod schedule;
 mod snapshot;
 mod store;
 #[cfg(test)]
-pub(crate) mod testing;
+pub(crate) mod tests;
 mod tune;
 
 pub use comparison::{BenchObserver, RunStart, analyse_again, bench};

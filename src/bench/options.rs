@@ -11,10 +11,8 @@ use crate::source::remote::NetworkOptions;
 /// The default share by which a variant may be slower than another one and still be recommended.
 const DEFAULT_MARGIN: f64 = 0.05;
 
-/// The options of a comparison.
 #[derive(Debug, Clone, clap::Args)]
 pub struct BenchOptions {
-    /// The snapshot.
     #[arg(skip)]
     pub source: PathBuf,
     #[arg(skip)]

@@ -49,11 +49,7 @@ pub fn read(db: &Path, file: &Path, cold: bool, block_cache: u64) -> Result<Read
     let (hits, multi) = ([part(0), part(2)], part(4));
     let misses = [misses(1), misses(3)];
 
-    if cold {
-        cache::evict(db)?
-    } else {
-        cache::warm(db)?
-    }
+    if cold { cache::evict(db) } else { cache::warm(db) }?;
     let resident_before = cache::resident(db);
     let start = Instant::now();
     let reader = Reader::open_as_node(db, usize::try_from(block_cache).unwrap_or(usize::MAX))?;
@@ -215,7 +211,6 @@ impl NodeReads<'_> {
     }
 }
 
-/// Summarises the durations of single lookups, in nanoseconds.
 fn lookup_times(mut times: Vec<u64>) -> LookupTimes {
     let total: u64 = times.iter().sum();
     times.sort_unstable();

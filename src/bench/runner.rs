@@ -32,7 +32,6 @@ use crate::text::size::counted;
 /// The name of the directory in `dir` for the files of one run.
 const RUN_DIR: &str = "bedload-bench.run";
 
-/// Makes the runs of a comparison.
 pub(super) struct Runner<'a> {
     pub options: &'a BenchOptions,
     /// The local path of the snapshot.
@@ -48,7 +47,6 @@ pub(super) struct WorkDir {
     _lock: File,
 }
 
-/// The round and place of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     pub round: u32,
@@ -201,7 +199,6 @@ impl Runner<'_> {
         Ok(run)
     }
 
-    /// Scans the finished database.
     fn scan(&self, run: &mut BenchRun, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
         if self.options.cold {
             cache::evict(db)?;
@@ -209,13 +206,13 @@ impl Runner<'_> {
         let resident_before = cache::resident(db);
         if report.source.format == "car" && !report.source.roots.is_empty() {
             let ended = self.bedload(vec!["walk".into(), "--db".into(), db.into(), "--json".into()], "walk")?;
-            // Missing blocks are no failure of the preset: many snapshots leave old state out.
+            // Missing blocks do not fail the preset: many snapshots leave old state out.
             let Some(walk) = read_json::<WalkReport>(&ended.output).ok().filter(|_| ended.exit.is_some()) else {
                 return Err(Stopped::Failed(failure("scan", &ended)));
             };
             if !walk.complete {
                 let links = counted(walk.missing, "link", "links");
-                run.notes.push(format!("the scan met {links} to blocks that are not there"));
+                run.notes.push(format!("the scan found {links} to missing blocks"));
             }
             run.scan = Some(ScanFigures {
                 kind: ScanKind::Links,
@@ -244,7 +241,7 @@ impl Runner<'_> {
             let seed = self.options.seed.to_string();
             let words = ["--draw".into(), count.into(), "--seed".into(), seed.into(), "--keys".into(), (&draft).into()];
             self.bench_read(db, 0, words, "draw", "reads")?;
-            fs::rename(&draft, &keys).map_err(Error::io("give its name to", &keys))?;
+            fs::rename(&draft, &keys).map_err(Error::io("rename a file to", &keys))?;
         }
         let of = |state: Option<&str>| {
             let words = ["--keys".into(), keys.clone().into()].into_iter().chain(state.map(OsString::from));
@@ -280,19 +277,14 @@ impl Runner<'_> {
     }
 }
 
-/// Returns a process that has succeeded.
 fn check(action: &str, ended: Ended) -> Attempt<Ended> {
-    if ended.succeeded() { Ok(ended) } else { Err(Stopped::Failed(failure(action, &ended))) }
+    if ended.exit == Some(0) { Ok(ended) } else { Err(Stopped::Failed(failure(action, &ended))) }
 }
 
 fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures {
     let phase = |name: &str| report.seconds.get(name).and_then(serde_json::Value::as_f64);
-    let phases: Vec<(String, f64)> = report
-        .seconds
-        .iter()
-        .filter(|(name, _)| *name != "total")
-        .filter_map(|(name, seconds)| Some((name.clone(), seconds.as_f64()?)))
-        .collect();
+    let phases = report.seconds.iter().filter(|(name, _)| *name != "total");
+    let phases = phases.filter_map(|(name, seconds)| Some((name.clone(), seconds.as_f64()?))).collect();
     let compact = phase("compact").unwrap_or(0.0);
     let check = phase("check");
     let memtable = report.memtable.as_ref();
@@ -324,7 +316,6 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
     }
 }
 
-/// Sums the levels of several column families.
 fn sum_levels<'a>(all: impl Iterator<Item = &'a Level>) -> Vec<Level> {
     let mut levels: BTreeMap<i32, Level> = BTreeMap::new();
     for level in all {

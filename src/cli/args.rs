@@ -12,7 +12,6 @@ use crate::cli::values;
 /// Hint after an interruption of a command that changes nothing.
 pub const RESTARTS: &str = "run the same command again; it starts over";
 
-/// Options for reading from the network.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct NetworkArgs {
     /// Connections at once to a URL; the default is measured
@@ -72,7 +71,7 @@ impl ImportArgs {
 /// The place of an import's blocks until they are sorted.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct PlanArgs {
-    /// Directory for what does not fit in memory; the default is beside the database
+    /// Directory for spilled data; the default is beside the database
     #[arg(long, value_name = "DIR", help_heading = "Memory", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
     /// Place of blocks: auto, memory, spill (files) or source
@@ -87,7 +86,6 @@ pub struct PlanArgs {
     pub plan: PlanChoice,
 }
 
-/// The file of the report.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReportArgs {
     /// Write the report, or the error, to a file as JSON; `-` is standard output
@@ -128,9 +126,4 @@ impl OverrideArgs {
     pub fn overrides(&self) -> Overrides {
         Overrides { set: self.set.clone(), options_file: self.options_file.clone(), ..Overrides::from_environment() }
     }
-}
-
-/// The path of this program, to run it again.
-pub fn this_program() -> anyhow::Result<PathBuf> {
-    Ok(std::env::current_exe().map_err(Error::io("find", "bedload"))?)
 }

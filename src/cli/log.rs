@@ -17,10 +17,8 @@ use crate::cli::globals::LogFormat;
 /// The name and version of each line.
 const SCHEMA: &str = "bedload-log-1";
 
-/// True if lines are objects.
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// Severity of a line.
 #[derive(serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
@@ -32,11 +30,10 @@ pub enum LogLevel {
 /// Reads the format from the command line before it is parsed, so that errors of parsing have the format as well.
 pub fn install() {
     let words: Vec<_> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
-    let split = words.windows(2).any(|pair| pair[0] == "--log-format" && pair[1] == "json");
-    JSON.store(split || words.iter().any(|word| word == "--log-format=json"), Ordering::Relaxed);
+    let is_split = words.windows(2).any(|pair| pair == ["--log-format", "json"]);
+    JSON.store(is_split || words.iter().any(|word| word == "--log-format=json"), Ordering::Relaxed);
 }
 
-/// Sets the parsed format.
 pub fn set(format: LogFormat) {
     JSON.store(format == LogFormat::Json, Ordering::Relaxed);
 }
@@ -65,12 +62,10 @@ pub fn event(event: &Event, message: &str) {
     write(level, message, json!({ "event": event }));
 }
 
-/// Writes the state of the work.
 pub fn sample(message: &str, sample: Option<&Sample>) {
     write(LogLevel::Info, message, sample.map_or(Value::Null, |sample| json!({ "sample": sample })));
 }
 
-/// Writes an error with its next step.
 pub fn error(message: &str, hint: &str, exit: Exit) {
     write(LogLevel::Error, message, json!({ "hint": hint, "exit": exit as u8 }));
 }

@@ -11,7 +11,6 @@ use clap::builder::{PossibleValue, PossibleValuesParser, RangedI64ValueParser, S
 
 pub use crate::text::size::parse as bytes;
 
-/// A number of threads.
 pub fn threads() -> RangedI64ValueParser<usize> {
     RangedI64ValueParser::new().range(1..=1024)
 }
@@ -95,7 +94,6 @@ pub fn indexes(text: &str) -> Result<Indexes, String> {
 /// The most bytes of a file of checkpoints.
 const MAX_CHECKPOINTS: u64 = 64 << 20;
 
-/// Blocks that must have certain ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoints(pub Vec<(u32, Id)>);
 
@@ -123,7 +121,6 @@ pub fn checkpoints(text: &str) -> Result<Checkpoints, String> {
     blocks.collect::<Result<_, _>>().map(Checkpoints)
 }
 
-/// Parses the id of a bundle.
 pub fn bundle_id(text: &str) -> Result<String, String> {
     match crate::bundle::is_sum(text) {
         true => Ok(text.to_owned()),

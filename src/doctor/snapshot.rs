@@ -29,21 +29,16 @@ const PIECE: usize = 4 << 20;
 /// Memory for bytes from the network.
 const NETWORK_MEMORY: u64 = 64 << 20;
 
-/// The size and form of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizedForm {
     /// Bytes of the snapshot file.
     pub bytes: u64,
-    /// The form of the file.
     pub form: SnapshotForm,
 }
 
-/// The form of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotForm {
-    /// A CAR of a Filecoin network.
     Car(Format),
-    /// The block log of a chain.
     BlockLog(Family),
 }
 
@@ -124,7 +119,6 @@ fn read_pieces(path: &Path, started: Instant) -> std::io::Result<usize> {
     Ok(bytes)
 }
 
-/// A generated snapshot in memory.
 pub(super) struct SampleSnapshot {
     file: File,
     /// Bytes of the file.

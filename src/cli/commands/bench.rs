@@ -9,7 +9,7 @@ use crate::report::bench::{BenchReport, CompareReport, compare};
 use crate::report::shell_word;
 use crate::{Error, preset::Preset};
 
-use crate::cli::args::{NetworkArgs, this_program};
+use crate::cli::args::NetworkArgs;
 use crate::cli::command_line::command_line;
 use crate::cli::globals::Globals;
 use crate::cli::progress::runs::RunDisplay;
@@ -79,7 +79,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return print(&report, globals, args, None);
     };
     if let Some(file) = args.write.as_ref().filter(|file| file.exists()) {
-        let (reason, hint) = ("already exists".into(), "name another file with --write".into());
+        let reason = "already exists: --write makes a new file".into();
+        let hint = "choose another name".into();
         return Err(Error::State { path: file.clone(), reason, hint }.into());
     }
     let options = options(args, source)?;
@@ -101,7 +102,6 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     nothing_ran(&report).map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Returns the error for two comparisons without a common preset.
 fn nothing_in_common(compared: &CompareReport, a: &Path) -> Error {
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let (only_a, only_b) = (list(&compared.only_a), list(&compared.only_b));
@@ -110,7 +110,6 @@ fn nothing_in_common(compared: &CompareReport, a: &Path) -> Error {
     Error::Usage { reason, hint }
 }
 
-/// Returns the error for a comparison without a successful run.
 fn nothing_ran(report: &BenchReport) -> Option<Error> {
     if report.figures.variants.iter().any(|variant| variant.runs > 0) {
         return None;
@@ -129,7 +128,7 @@ fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
         source: source.to_owned(),
         network: args.network.options([source])?,
         command: Some(command_line(std::env::args_os().skip(1))),
-        program: this_program()?,
+        program: std::env::current_exe().map_err(Error::io("find", "bedload"))?,
         presets: presets(&args.presets),
         set: args.set.clone(),
         vary: args.vary.iter().map(|text| Vary::parse(text)).collect::<Result<_, Error>>()?,

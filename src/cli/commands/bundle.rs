@@ -69,7 +69,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
             bundle(&BundleOptions { db, to: place, threads: args.threads, network, signer, stop }, observer)
         }
     })?;
-    output::report_done(render::bundle::done(&report), "seed it as it is", || {
+    output::report_done(render::bundle::done(&report), "it can be seeded", || {
         output::print(&report, &render::bundle::text(&report), 10, globals)
     })
 }

@@ -17,12 +17,12 @@ use crate::cli::{output, progress, signals, values};
 
 /// Write the blocks of a database into a snapshot
 ///
-/// By default the blocks that the roots lead to, in the order in which nodes write their snapshots; of a block log, all
-/// blocks. The file appears under its name only when it is complete. A missing block that another one links to is
-/// an error (exit code 3), unless the database never had more than what is written.
+/// Exports the blocks that are reachable from the roots, in the order of nodes; of a block log, all blocks. The file appears
+/// under its name only when it is complete. A missing block that another one links to is an error (exit code 3), unless the
+/// database never had more blocks.
 ///
 /// A block log that was one file of raw blocks is exported byte for byte. Hive's compressed blocks are written raw, parts as
-/// one log, a pruned log as one that begins later: the same blocks with the same ids, and the report says what differs.
+/// one log, and a pruned log as a log that begins later. Blocks and ids are the same, and the report lists the differences.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "bedload export [OPTIONS] <DB> <FILE>\n       bedload export [OPTIONS] --db <DIR> <FILE>")]
 #[command(after_help = "Example: bedload export /data/blocks snapshot.forest.car.zst")]
@@ -30,7 +30,7 @@ pub struct Args {
     /// The database, as an option
     #[arg(long, value_name = "DIR")]
     pub db: Option<PathBuf>,
-    /// The database; left out where --db names it
+    /// The database, unless --db names it
     #[arg(value_name = "DB")]
     pub first: Option<PathBuf>,
     /// File to write, or `-` for standard output
@@ -75,7 +75,6 @@ pub struct Args {
 }
 
 impl Args {
-    /// The database, and the file to write.
     fn split(&self) -> crate::Result<(&Path, &Path)> {
         match (&self.db, &self.first, &self.second) {
             (Some(db), Some(file), None) | (None, Some(db), Some(file)) => Ok((db, file)),

@@ -26,7 +26,7 @@ const BATCH: usize = 256;
 
 /// Print blocks by CID; those of a block log by number, id, or the id of a transaction
 ///
-/// Ends with exit code 1 when a key is not in the database; the others are printed all the same.
+/// Ends with exit code 1 when a key is not in the database; the others are printed anyway.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "bedload get [OPTIONS] <DB> <KEY>...\n       bedload get [OPTIONS] --db <DIR> <KEY>...")]
 #[command(after_help = "Example: bedload get /data/blocks --as json \
@@ -35,17 +35,16 @@ pub struct Args {
     /// The database, as an option
     #[arg(long, value_name = "DIR")]
     pub db: Option<PathBuf>,
-    /// The database, unless --db names it; then what to look for: CIDs in any multibase, or keys as hex; in a database
-    /// made from a block log the number of a block, a range as 1-5, `head`, the id of a block, or the id of a transaction
-    /// in it; `-` reads them from standard input, one a line
+    /// The database, unless --db names it; then the keys: CIDs in any multibase, or hex. In a database made from a block
+    /// log: the number of a block, a range such as 1-5, `head`, the id of a block, or the id of a transaction. `-` reads
+    /// keys from standard input, one per line
     #[arg(value_name = "KEY")]
     pub words: Vec<String>,
-    /// The headers of the Filecoin tipset at this epoch, found from the roots
+    /// The headers of the Filecoin tipset at this epoch
     #[arg(long, value_name = "EPOCH")]
     pub epoch: Option<u64>,
-    /// How to print a block; json is dag-json where the CID names dag-cbor or dag-pb, with names for the fields of a
-    /// Filecoin header, and for a block of a log the fields of its header and its transactions. The default is hex, and json for a block of a
-    /// log and for --epoch
+    /// Form of a block. json is dag-json for dag-cbor and dag-pb, with named fields for a Filecoin header, and header and
+    /// transactions for a block of a log. The default is hex; json for a block of a log and for --epoch
     #[arg(long = "as", value_name = "FORM")]
     pub form: Option<BlockForm>,
     /// Short for --as raw
@@ -56,7 +55,6 @@ pub struct Args {
     pub location: Location,
 }
 
-/// How to print a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BlockForm {
     /// As hex, one block a line.
@@ -68,7 +66,6 @@ pub enum BlockForm {
 }
 
 impl Args {
-    /// The database, and the keys.
     fn split(&self) -> crate::Result<(&Path, &[String])> {
         let (db, keys) = match (&self.db, self.words.split_first()) {
             (Some(db), _) => (Some(db.as_path()), &*self.words),
@@ -78,11 +75,11 @@ impl Args {
         match db {
             Some(db) if keys.is_empty() != self.epoch.is_none() => Ok((db, keys)),
             Some(_) if self.epoch.is_some() => Err(Error::Usage {
-                reason: "--epoch is looked for alone, without other keys".into(),
-                hint: "leave --epoch or the keys out".into(),
+                reason: "--epoch cannot be combined with keys".into(),
+                hint: "omit --epoch or the keys".into(),
             }),
             _ => Err(Error::Usage {
-                reason: "a database and what to look for in it are needed".into(),
+                reason: "a database and a key are needed".into(),
                 hint: "name both, as in `bedload get chain 1000`".into(),
             }),
         }
@@ -114,7 +111,7 @@ fn each_key(
         for line in std::io::stdin().lock().lines() {
             let line = line.map_err(|error| match error.kind() {
                 std::io::ErrorKind::InvalidData => Error::Usage {
-                    reason: "standard input is no text in UTF-8".into(),
+                    reason: "standard input is not UTF-8 text".into(),
                     hint: "give one key a line".into(),
                 },
                 _ => Error::io("read", "standard input")(error),
@@ -127,7 +124,6 @@ fn each_key(
     Ok(())
 }
 
-/// Reports a missing key on standard error.
 fn not_found(key: &str) {
     let message = format!("not in the database: {key}");
     match log::is_json() {
@@ -141,13 +137,12 @@ fn all_found(db: &Path, missing: u64, requested: u64, hint: &str) -> anyhow::Res
     if missing == 0 {
         return Ok(());
     }
-    let reason = if requested == 1 {
-        "the key is".into()
-    } else {
-        format!("{} of {} keys are", grouped(missing), grouped(requested))
+    let keys = match requested {
+        1 => "the key is".into(),
+        _ => format!("{} of {} keys are", grouped(missing), grouped(requested)),
     };
-    Err(Error::NotFound { path: db.to_owned(), reason: format!("{reason} not in the database"), hint: hint.into() }
-        .into())
+    let reason = format!("{keys} not in the database");
+    Err(Error::NotFound { path: db.to_owned(), reason, hint: hint.into() }.into())
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
@@ -193,7 +188,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
     let (db, keys) = args.split()?;
     if args.epoch.is_some() {
         return Err(Error::Usage {
-            reason: "--epoch is for Filecoin's chain, and this database was made from a block log".into(),
+            reason: "--epoch is for Filecoin, and this database was made from a block log".into(),
             hint: "give the number of a block".into(),
         }
         .into());
@@ -218,12 +213,9 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
     let Printer { requested, missing, .. } = printer;
     match (first_lost, lookup.bounds()?) {
         (Some(number), Some((first, last))) if (u64::from(first)..=u64::from(last)).contains(&number) => {
-            Err(Error::NotFound {
-                path: db.to_owned(),
-                reason: format!("block {number} is not in the database, which has others from {first} to {last}"),
-                hint: "bedload verify tells what else is missing".into(),
-            }
-            .into())
+            let reason = format!("block {number} is not in the database, which has others from {first} to {last}");
+            let hint = "bedload verify lists all missing blocks".into();
+            Err(Error::NotFound { path: db.to_owned(), reason, hint }.into())
         }
         (Some(number), Some(bounds)) if lost == missing => {
             let what =
@@ -234,20 +226,14 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
     }
 }
 
-/// Hint for an id that was not found.
 fn id_hint(lookup: &BlockLookup) -> &'static str {
     match (lookup.finds_block_ids(), lookup.finds_transactions()) {
         (true, true) => "check the id",
-        (true, false) => {
-            "an id of a block is looked for here; ids of transactions are found after `bedload import --indexes ids,transactions`"
-        }
+        (true, false) => "only ids of blocks are indexed; `bedload import --indexes ids,transactions` indexes both",
         (false, true) => {
-            "an id of a transaction is looked for here; ids of blocks are found after `bedload import --indexes ids,transactions`"
+            "only ids of transactions are indexed; `bedload import --indexes ids,transactions` indexes both"
         }
-        (false, false) => {
-            "no ids are in this database, only numbers of blocks: ids are found after `bedload import --indexes \
-             ids,transactions`"
-        }
+        (false, false) => "only numbers are indexed; `bedload import --indexes ids,transactions` indexes ids",
     }
 }
 
@@ -285,7 +271,6 @@ fn not_there(db: &Path, what: &str, (first, last): (u32, u32)) -> Error {
     }
 }
 
-/// Prints blocks on standard output.
 struct Printer<'a> {
     args: &'a Args,
     globals: &'a Globals,

@@ -44,7 +44,7 @@ pub struct Args {
     /// Add to an existing database, then compact it
     #[arg(long, help_heading = "Where")]
     pub into_existing: bool,
-    /// Discard an unfinished import and start over
+    /// Discard unfinished work and start over
     #[arg(long, help_heading = "Where")]
     pub restart: bool,
 
@@ -107,11 +107,11 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "CARs", hide = true)]
     pub max_block_size: Option<u64>,
 
-    /// The first block to import
+    /// First block of a block log
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs",
           hide_short_help = true)]
     pub from: Option<u32>,
-    /// The last block to import
+    /// Last block of a block log
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs",
           hide_short_help = true)]
     pub to: Option<u32>,
@@ -149,7 +149,7 @@ pub struct Args {
     /// Publish each file as it is built; without --db no database stays
     #[arg(long, value_name = "PLACE", conflicts_with = "into_existing", help_heading = "Bundles and shards")]
     pub bundle: Option<PathBuf>,
-    /// Sign the bundle with a secret key of minisign
+    /// Sign the bundle with a secret key of minisign; BEDLOAD_SIGN_PASSWORD or BEDLOAD_SIGN_PASSWORD_FILE has its password
     #[arg(
         long,
         value_name = "FILE",
@@ -176,7 +176,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if args.replace && named_db.is_none() {
         return Err(Error::Usage {
             reason: "--replace needs --db: without it no database stays".into(),
-            hint: "leave --replace out, or name the database with --db".into(),
+            hint: "omit --replace, or name the database with --db".into(),
         }
         .into());
     }
@@ -212,17 +212,17 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         }
         Outcome::Imported(report) => {
             let (done, use_it) = match (&report.bundle, named_db) {
-                (Some(bundle), None) => (render::bundle::done(bundle), "seed it as it is"),
-                _ => {
-                    let done = format!("the database {} is complete", report.db);
-                    (done, "use the database as it is: its BEDLOAD.json has the same report")
-                }
+                (Some(bundle), None) => (render::bundle::done(bundle), "it can be seeded"),
+                _ => (format!("the database {} is complete", report.db), REPORT_IN_DB),
             };
             let print = || output::print(&report, &render::import::text(&report), 10, globals);
             output::report_done(done, use_it, || report_file.write(&report, print))
         }
     }
 }
+
+/// Hint if only the report could not be written.
+pub(super) const REPORT_IN_DB: &str = "use the database: its BEDLOAD.json has the same report";
 
 /// Name of the unfinished work when no database remains: the place and the shard.
 fn work_of(args: &Args, shard: Option<Shard>) -> PathBuf {

@@ -45,7 +45,7 @@ pub struct Args {
     /// Replace the database DIR; the old one is removed
     #[arg(long)]
     pub replace: bool,
-    /// Discard an unfinished seed and start over
+    /// Discard unfinished work and start over
     #[arg(long)]
     pub restart: bool,
     #[command(flatten)]
@@ -71,9 +71,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let (report, report_file) = report_file.or_error(outcome)?;
     let done = format!("the database {} is complete", report.db);
     let print = || output::print(&report, &render::bundle::seeded(&report), 10, globals);
-    output::report_done(done, "use the database as it is: its BEDLOAD.json has the same report", || {
-        report_file.write(&report, print)
-    })
+    output::report_done(done, super::import::REPORT_IN_DB, || report_file.write(&report, print))
 }
 
 fn options(args: &Args, places: Vec<PathBuf>) -> Result<SeedOptions, Error> {

@@ -93,7 +93,6 @@ pub fn clear() {
     *BAR.lock() = Bar::Removed;
 }
 
-/// Draws the status of the work.
 pub fn show(status: &Status, color: bool) {
     let mut shown = BAR.lock();
     if matches!(*shown, Bar::Hidden) && status.seconds >= SHORT {

@@ -32,7 +32,7 @@ struct Display {
 pub fn show<T>(globals: &Globals, work: impl FnOnce(&dyn Observer) -> T) -> T {
     monitor::ready();
     let state = Mutex::default();
-    let result = work(&Display { style: style(globals), color: globals.color_on_stderr(), state });
+    let result = work(&Display { style: style(globals), color: globals.has_color(&io::stderr()), state });
     bar::clear();
     result
 }

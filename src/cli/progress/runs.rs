@@ -9,38 +9,34 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::bench::{BenchObserver, RunStart};
-use crate::report::bench::Run;
+use crate::report::bench::BenchRun;
 use crate::report::{shown_in_line, shown_json};
-use crate::text::size::{self, human};
+use crate::text::size;
 
 use super::status::{NEEDED, Status};
 use super::{LINE_EVERY, bar, monitor, print_status, style};
 use crate::cli::globals::{Globals, ProgressStyle};
 use crate::cli::log::{self, LogLevel};
-use crate::cli::render::numbers::{duration, elapsed as time};
+use crate::cli::render::numbers::{done_of, duration, elapsed as time};
 use crate::cli::render::screen;
 
 /// Column of the text of a finished run.
 const INDENT: usize = 8;
 
-/// The interval of updates.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Shows runs.
 pub struct RunDisplay {
     style: ProgressStyle,
     now: Arc<Mutex<Option<Shown>>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// The current work.
 enum Shown {
     Run(Now),
     /// The download of the snapshot: bytes received, and all.
     Fetch(u64, u64),
 }
 
-/// The current run.
 struct Now {
     step: RunStart,
     began: Instant,
@@ -52,19 +48,15 @@ impl RunDisplay {
     /// Begins to show runs of the command `name`.
     pub fn new(name: &'static str, globals: &Globals) -> Self {
         monitor::ready();
-        let (style, color) = (style(globals), globals.color_on_stderr());
+        let (style, color) = (style(globals), globals.has_color(&std::io::stderr()));
         let now: Arc<Mutex<Option<Shown>>> = Arc::default();
         let (stop, is_over) = bounded::<()>(0);
         let (shown, start) = (Arc::clone(&now), Instant::now());
         let tick = move || {
             let mut last = 0.0;
             while is_over.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                let now = shown.lock();
-                let Some((status, runs)) = now.as_ref().map(|now| (now.status(name, start.elapsed()), now.runs()))
-                else {
-                    continue;
-                };
-                drop(now);
+                let now = shown.lock().as_ref().map(|now| now.status(name, start.elapsed()));
+                let Some((status, runs)) = now else { continue };
                 monitor::status(&status, runs);
                 if style == ProgressStyle::Bar {
                     bar::show(&status, color);
@@ -94,7 +86,7 @@ impl Drop for RunDisplay {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
-            // A panic in it is no failure of the comparison.
+            // A panic in it does not fail the comparison.
             let _ = thread.join();
         }
         if self.style == ProgressStyle::Bar {
@@ -104,25 +96,15 @@ impl Drop for RunDisplay {
 }
 
 impl Shown {
-    /// The number of the current run, and the number of runs.
-    fn runs(&self) -> Option<(u64, u64)> {
-        match self {
-            Self::Run(Now { step, .. }) => Some((step.number as u64, step.of as u64)),
-            Self::Fetch(..) => None,
-        }
-    }
-
-    /// The state after `elapsed` since the command began.
-    fn status(&self, name: &'static str, elapsed: Duration) -> Status {
-        match self {
-            Self::Run(now) => now.status(name, elapsed),
-            Self::Fetch(received, bytes) => Status {
-                name,
-                seconds: elapsed.as_secs_f64(),
-                done: Some(*received as f64 / (*bytes).max(1) as f64),
-                parts: vec![(NEEDED, format!("fetch {} of {}", human(*received), human(*bytes)))],
-                curve: None,
-            },
+    /// The state after `elapsed` since the command began, with the number of the current run and of all runs.
+    fn status(&self, name: &'static str, elapsed: Duration) -> (Status, Option<(u64, u64)>) {
+        match *self {
+            Self::Run(ref now) => (now.status(name, elapsed), Some((now.step.number as u64, now.step.of as u64))),
+            Self::Fetch(received, bytes) => {
+                let done = Some(received as f64 / bytes.max(1) as f64);
+                let parts = vec![(NEEDED, format!("fetch {}", done_of(received, Some(bytes))))];
+                (Status { name, seconds: elapsed.as_secs_f64(), done, parts, curve: None }, None)
+            }
         }
     }
 }

@@ -17,10 +17,8 @@ const WINDOW: f64 = 3.0;
 /// The most intervals of the curve.
 const CURVE: usize = 16;
 
-/// The state of some work.
 #[derive(Debug, Default)]
 pub struct Status {
-    /// The name of the phase or command.
     pub name: &'static str,
     /// Seconds since the command began.
     pub seconds: f64,
@@ -35,18 +33,9 @@ pub struct Status {
 impl Status {
     /// The parts that fit into `room` columns.
     pub fn text(&self, room: usize) -> String {
-        let mut most = u8::MAX;
-        loop {
-            let text = self.join(most);
-            let least = self.parts.iter().map(|(rank, _)| *rank).filter(|rank| *rank <= most).max();
-            match least {
-                Some(least) if text.chars().count() > room => match least.checked_sub(1) {
-                    Some(rank) => most = rank,
-                    None => return String::new(),
-                },
-                _ => return text,
-            }
-        }
+        let most = self.parts.iter().map(|(rank, _)| *rank).max().unwrap_or_default();
+        let mut texts = (0..=most).rev().map(|rank| self.join(rank));
+        texts.find(|text| text.chars().count() <= room).unwrap_or_default()
     }
 
     /// The parts that fit, and the curve if there is room for everything.

@@ -11,7 +11,7 @@ use super::phrases::{
     FigureTable, cell, circumstances, figure_table, median, recommendation_lines, total_key, value, warnings,
 };
 use super::results::{BenchReport, Variant};
-use super::run::Run;
+use super::run::BenchRun;
 use crate::report::shown_in_line;
 use crate::text::escape::shown;
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::run::{BenchRun, LookupTimes, ReadFigures};
 use crate::report::statistics::{self, Ratio};
 
-/// The unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Seconds,
@@ -25,7 +24,6 @@ pub enum Better {
     Higher,
 }
 
-/// A metric of a run.
 #[derive(Clone, Copy)]
 pub struct Metric {
     /// Its name in files.
@@ -60,7 +58,6 @@ impl Metric {
     }
 }
 
-/// Returns the metric with this key.
 pub fn metric(key: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.key == key)
 }

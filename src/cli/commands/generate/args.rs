@@ -60,7 +60,6 @@ pub struct Args {
     pub stop: CancellationToken,
 }
 
-/// A network or chain of `--profile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProfileArg {
     /// A CAR.

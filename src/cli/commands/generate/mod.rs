@@ -20,7 +20,6 @@ use crate::cli::render::generate::Generated;
 use crate::cli::{output, progress, render, signals};
 use crate::progress::Progress;
 
-/// Generates the snapshot and reports what is in it.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let started = Instant::now();
     signals::cancel_on_signals(&args.stop, NOTHING_LEFT)?;
@@ -52,5 +51,4 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     })
 }
 
-/// Hint after an interruption.
 const NOTHING_LEFT: &str = "no file was written under that name; run it again";

@@ -9,12 +9,10 @@ use crate::rocks::{Level, ReadCounts};
 
 const MIB: u64 = 1 << 20;
 
-/// Returns a copy.
 pub(crate) fn copy(round: u32, seconds: f64) -> BenchRun {
     BenchRun { import: None, scan: None, reads: None, ..run(COPY, round, seconds, 1.0) }
 }
 
-/// Returns a failed run.
 pub(crate) fn failed(variant: &str, round: u32, error: &str) -> BenchRun {
     let failure = RunFailure {
         action: "import".into(),
