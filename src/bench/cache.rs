@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use memmap2::Mmap;
 
+use super::child::proc_field;
 use crate::error::{Error, Result};
 use crate::report::bench::CacheInfo;
 
-/// Bytes read at once.
 const PIECE: usize = 4 << 20;
 
 /// The most dirty memory of an idle system, in KiB.
@@ -19,7 +19,6 @@ const QUIET_KIB: u64 = 2048;
 /// The time limit of waiting for it.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// The kernel's switch for dropping its caches.
 const DROP: &str = "/proc/sys/vm/drop_caches";
 
 /// Returns the regular files of a directory, or the file itself.
@@ -27,17 +26,11 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut files = Vec::new();
-    for entry in path.read_dir().map_err(Error::io("list", path))? {
-        let entry = entry.map_err(Error::io("list", path))?;
-        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            files.push(entry.path());
-        }
-    }
-    Ok(files)
+    let entries: Vec<fs::DirEntry> = path.read_dir().and_then(Iterator::collect).map_err(Error::io("list", path))?;
+    let files = entries.iter().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    Ok(files.map(fs::DirEntry::path).collect())
 }
 
-/// Returns the disk space of the files of `path`.
 pub(super) fn disk_bytes(path: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     files(path).ok()?.iter().map(|file| Some(fs::metadata(file).ok()?.blocks() * 512)).sum()
@@ -60,7 +53,7 @@ pub(super) fn evict(path: &Path) -> Result<()> {
         // The kernel evicts only clean pages.
         file.sync_all().map_err(Error::io("sync", &path))?;
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
-            .map_err(|error| Error::io("take from the page cache", &path)(error.into()))?;
+            .map_err(|error| Error::io("evict from the page cache", &path)(error.into()))?;
     }
     Ok(())
 }
@@ -99,10 +92,7 @@ pub(super) fn quiesce() {
 
 fn dirty_kib() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let field = |name: &str| -> Option<u64> {
-        text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
-    };
-    Some(field("Dirty:")? + field("Writeback:")?)
+    Some(proc_field(&text, "Dirty:")? + proc_field(&text, "Writeback:")?)
 }
 
 /// Fills or empties the page cache for a run.
@@ -122,10 +112,10 @@ pub(super) fn prepare(source: &Path, cold: bool) -> Result<CacheInfo> {
         return Ok(CacheInfo { state: "warm".into(), how });
     }
     let mut how = match fs::write(DROP, "3") {
-        Ok(()) => "the kernel was told to drop its caches".to_owned(),
+        Ok(()) => "the kernel dropped its caches".to_owned(),
         Err(error) => {
             evict(source)?;
-            format!("the snapshot alone was taken out of the page cache: {DROP}: {error}")
+            format!("only the snapshot was evicted from the page cache: {DROP}: {error}")
         }
     };
     if let Some(share) = resident(source).filter(|&share| share > 0.01) {

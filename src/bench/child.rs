@@ -29,7 +29,6 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most bytes of standard error that are read.
 const MAX_ERRORS: u64 = 64 << 10;
 
-/// A process to run.
 pub(super) struct ChildJob<'a> {
     pub program: &'a Path,
     pub words: Vec<OsString>,
@@ -39,7 +38,6 @@ pub(super) struct ChildJob<'a> {
     pub stop: &'a CancellationToken,
 }
 
-/// A process that has ended.
 pub(super) struct Ended {
     pub exit: Option<i32>,
     pub signal: Option<i32>,
@@ -47,12 +45,6 @@ pub(super) struct Ended {
     pub output: PathBuf,
     /// The first 64 KiB of standard error.
     pub errors: String,
-}
-
-impl Ended {
-    pub fn succeeded(&self) -> bool {
-        self.exit == Some(0)
-    }
 }
 
 /// Runs a process to its end.
@@ -71,10 +63,8 @@ pub(super) fn run(job: &ChildJob<'_>) -> Result<Ended> {
     // SAFETY: only system calls run between fork and exec, and they use no memory that is allocated there.
     unsafe {
         command.pre_exec(|| {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(())
+            let failed = libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0;
+            if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
         });
     }
 
@@ -145,6 +135,11 @@ fn reap(pid: Pid) -> io::Result<(libc::c_int, libc::rusage)> {
     }
 }
 
+/// Returns the number after `name` in a file of `/proc`.
+pub(super) fn proc_field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
+}
+
 /// Counters of `/proc/PID/io`, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Io {
@@ -160,13 +155,9 @@ impl Io {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok();
-        Some(Self {
-            read: field("rchar:")?,
-            written: field("wchar:")?,
-            disk_read: field("read_bytes:")?,
-            disk_written: field("write_bytes:")?,
-        })
+        let (read, written) = (proc_field(text, "rchar:")?, proc_field(text, "wchar:")?);
+        let (disk_read, disk_written) = (proc_field(text, "read_bytes:")?, proc_field(text, "write_bytes:")?);
+        Some(Self { read, written, disk_read, disk_written })
     }
 }
 
@@ -203,11 +194,9 @@ impl Samples {
     fn sample(&mut self, pid: Pid) {
         let pid_text = pid.as_raw_nonzero();
         let Ok(status) = fs::read_to_string(format!("/proc/{pid_text}/status")) else { return };
-        let kib = |name: &str| -> Option<u64> {
-            status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
-        };
-        self.rss_bytes = self.rss_bytes.max(kib("VmRSS:").map(|kib| kib * 1024));
-        self.anonymous_bytes = self.anonymous_bytes.max(kib("RssAnon:").map(|kib| kib * 1024));
+        let bytes = |name| proc_field(&status, name).map(|kib| kib * 1024);
+        self.rss_bytes = self.rss_bytes.max(bytes("VmRSS:"));
+        self.anonymous_bytes = self.anonymous_bytes.max(bytes("RssAnon:"));
         if let Ok(list) = fs::read_dir(format!("/proc/{pid_text}/fd")) {
             self.open_files = self.open_files.max(Some(list.count() as u64));
         }
@@ -230,7 +219,7 @@ mod tests {
         let script = "dd if=/dev/zero of=/dev/null bs=1000 count=500 2>/dev/null; sleep 0.2; echo oh >&2; exit 3";
         let ended = shell(script, &CancellationToken::default()).expect("it starts");
         assert_eq!((ended.exit, ended.signal, ended.errors.as_str()), (Some(3), None, "oh\n"));
-        assert!(!ended.succeeded());
+        assert_ne!(ended.exit, Some(0));
         let process = ended.process;
         assert!(process.seconds >= 0.2, "{process:?}");
         assert!(process.peak_rss_bytes > Some(100 << 10), "{process:?}");

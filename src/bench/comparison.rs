@@ -15,14 +15,14 @@ use super::snapshot::{BenchSnapshot, absolute};
 use super::store::ResultStore;
 use crate::error::{Error, Result};
 use crate::preset::Preset;
-use crate::report::bench::{BENCH_SCHEMA, BenchReport, COPY, Run, Setup, SnapshotInfo, Variant};
+use crate::report::bench::{BENCH_SCHEMA, BenchReport, BenchRun, COPY, Setup, SnapshotInfo, Variant};
 use crate::source::remote::take_secrets;
 use crate::text::size::counted;
 
 /// Receives the progress of a comparison.
 pub trait BenchObserver {
     /// A run begins.
-    fn begins(&self, step: &Step);
+    fn begins(&self, step: &RunStart);
 
     /// A part of the run begins; `action` is one word.
     fn does(&self, action: &'static str);
@@ -31,7 +31,7 @@ pub trait BenchObserver {
     fn fetches(&self, received: u64, bytes: u64);
 
     /// A run has ended.
-    fn ends(&self, run: &Run);
+    fn ends(&self, run: &BenchRun);
 
     /// A note for the user.
     fn note(&self, text: &str);
@@ -39,7 +39,7 @@ pub trait BenchObserver {
 
 /// A run that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct RunStart {
     /// The variant; [`COPY`] for the copy.
     pub variant: String,
     /// The round, from 0.
@@ -72,10 +72,9 @@ pub(super) fn prepare(options: &BenchOptions) -> Result<(BenchOptions, Vec<Varia
     let mut options = options.clone();
     take_secrets(&mut options.source, &mut options.network);
     let variants = matrix::variants(&options.presets, &options.set, &options.vary)?;
-    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
-    options.reference = Some(reference(options.reference.as_deref(), &names)?);
+    options.reference = Some(reference(options.reference.as_deref(), &names(&variants))?);
     if options.runs == 0 {
-        return Err(Error::Usage { reason: "no rounds, no results".into(), hint: "give --runs 3 or more".into() });
+        return Err(Error::Usage { reason: "--runs 0 gives no results".into(), hint: "give --runs 3 or more".into() });
     }
     let snapshot = BenchSnapshot::probe(&options.source, &options.network)?;
     Ok((options, variants, snapshot))
@@ -89,7 +88,7 @@ pub(super) fn compare(
     observer: &dyn BenchObserver,
 ) -> Result<BenchReport> {
     let (mut store, runs) = ResultStore::open(&options.out, &identity(options, &variants, snapshot)?)?;
-    let dir = options.dir.as_deref().unwrap_or(&options.out);
+    let dir = options.work_dir();
     let work_dir = WorkDir::take(dir)?;
     let plan = plan(options, &variants);
     let is_done = |(name, turn): &(String, Turn)| {
@@ -102,7 +101,7 @@ pub(super) fn compare(
         false => snapshot.local(dir, &options.stop, &|received, bytes| observer.fetches(received, bytes))?,
     };
     let runner = Runner { options, source, work_dir, watch: &|action| observer.does(action) };
-    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
+    let reference = options.reference.as_deref().unwrap_or_default();
     let mut report = BenchReport {
         schema: BENCH_SCHEMA.into(),
         machine: machine(dir),
@@ -119,8 +118,8 @@ pub(super) fn compare(
             complete: false,
             notes: Vec::new(),
         },
+        figures: figures(&names(&variants), reference, options.margin(), &runs),
         variants,
-        figures: figures(&names, &reference(options.reference.as_deref(), &names)?, options.margin, &runs),
         runs,
     };
 
@@ -134,14 +133,14 @@ pub(super) fn compare(
         let expected = pace.expected(name);
         if budget().is_some_and(|left| left <= expected.unwrap_or_default()) {
             let all = counted(plan.len() as u64, "run", "runs");
-            let text = format!("the budget of time is used up: {} of {all} were not made", todo.len() - done);
+            let text = format!("the time budget is used up: {} of {all} were not made", todo.len() - done);
             observer.note(&text);
             report.setup.notes.push(text);
             break;
         }
         let begun = Instant::now();
         let left: Option<Duration> = todo.iter().skip(done).map(|(_, (name, _))| pace.expected(name)).sum();
-        observer.begins(&Step {
+        observer.begins(&RunStart {
             variant: name.clone(),
             round: turn.round,
             warmup: turn.warmup,
@@ -169,21 +168,20 @@ pub(super) fn compare(
 /// Computes the figures of a saved comparison again, with another reference or margin if given.
 ///
 /// # Errors
-/// [`Error::Usage`]: the reference is no variant.
+/// [`Error::Usage`]: the reference is not a variant.
 pub fn analyse_again(report: &mut BenchReport, named: Option<&str>, margin: Option<f64>) -> Result<()> {
-    let names = report.names();
+    let names = names(&report.variants);
     let reference = reference(named.or(Some(&report.figures.reference)), &names)?;
     report.figures = figures(&names, &reference, margin.unwrap_or(report.figures.margin), &report.runs);
     Ok(())
 }
 
-/// Completes the report from its runs.
 fn complete(report: &mut BenchReport, planned: usize) {
     report.setup.complete = report.runs.len() >= planned;
-    report.figures = figures(&report.names(), &report.figures.reference, report.figures.margin, &report.runs);
+    report.figures = figures(&names(&report.variants), &report.figures.reference, report.figures.margin, &report.runs);
     let imports = || report.runs.iter().filter_map(|run| Some((&run.variant, run.import.as_ref()?)));
-    report.snapshot.blocks = imports().next().map(|(_, import)| import.blocks);
-    report.snapshot.payload_bytes = imports().next().map(|(_, import)| import.payload_bytes);
+    let sizes = imports().next().map(|(_, import)| (import.blocks, import.payload_bytes));
+    (report.snapshot.blocks, report.snapshot.payload_bytes) = sizes.unzip();
     for variant in &mut report.variants {
         if let Some((_, import)) = imports().find(|(name, _)| **name == variant.name) {
             variant.options.clone_from(&import.options);
@@ -191,10 +189,8 @@ fn complete(report: &mut BenchReport, planned: usize) {
     }
 }
 
-/// Returns all runs in their order.
 fn plan(options: &BenchOptions, variants: &[Variant]) -> Vec<(String, Turn)> {
-    let all: Vec<String> =
-        std::iter::once(COPY.to_owned()).chain(variants.iter().map(|variant| variant.name.clone())).collect();
+    let all: Vec<String> = std::iter::once(COPY.to_owned()).chain(names(variants)).collect();
     let rounds = (0..options.warmup).map(|round| (round, true)).chain((0..options.runs).map(|round| (round, false)));
     rounds
         .zip(0..)
@@ -224,11 +220,15 @@ fn identity(options: &BenchOptions, variants: &[Variant], snapshot: &BenchSnapsh
         "seed": options.seed,
         "cold": options.cold,
         "lookups": options.lookups,
-        "scan": options.scan,
-        "dir": absolute(options.dir.as_deref().unwrap_or(&options.out)),
+        "scan": !options.no_scan,
+        "dir": absolute(options.work_dir()),
         "bedload": env!("CARGO_PKG_VERSION"),
     });
     Ok(if let Value::Object(map) = identity { map } else { Map::new() })
+}
+
+pub(super) fn names(variants: &[Variant]) -> Vec<String> {
+    variants.iter().map(|variant| variant.name.clone()).collect()
 }
 
 pub(super) fn text_digest(text: &str) -> String {
@@ -243,6 +243,6 @@ fn reference(named: Option<&str>, names: &[String]) -> Result<String> {
     }
     Err(Error::Usage {
         reason: format!("the reference `{named}` is not compared"),
-        hint: format!("it is one of: {}; every preset is held against `{COPY}` besides", names.join(", ")),
+        hint: format!("name one of: {}; every preset is also compared with `{COPY}`", names.join(", ")),
     })
 }

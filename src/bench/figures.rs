@@ -1,19 +1,19 @@
 //! Computes figures from runs: medians, and ratios of runs of the same round.
 
 use super::recommendation::recommend;
-use crate::report::bench::{BenchFigures, COPY, METRICS, Run, VariantFigures, VariantRatios, metric};
+use crate::report::bench::{BenchFigures, BenchRun, COPY, METRICS, VariantFigures, VariantRatios, metric};
 use crate::report::statistics::spread;
 
 /// Computes the figures of `variants` from the successful runs that count. `margin` is the share by which a variant may be
 /// slower than another one and still be recommended.
-pub fn figures(variants: &[String], reference: &str, margin: f64, runs: &[Run]) -> BenchFigures {
+pub fn figures(variants: &[String], reference: &str, margin: f64, runs: &[BenchRun]) -> BenchFigures {
     let all: Vec<VariantFigures> = variants.iter().map(|variant| of_variant(variant, reference, runs)).collect();
     let copy = metric("wall_seconds").and_then(|wall| spread(&wall.values(runs, COPY)));
     let recommendation = recommend(&all, runs, margin);
     BenchFigures { reference: reference.to_owned(), margin, copy, variants: all, recommendation }
 }
 
-fn of_variant(variant: &str, reference: &str, runs: &[Run]) -> VariantFigures {
+fn of_variant(variant: &str, reference: &str, runs: &[BenchRun]) -> VariantFigures {
     let own = || runs.iter().filter(|run| run.variant == variant && !run.warmup);
     let mut errors: Vec<String> = Vec::new();
     for failure in own().filter_map(|run| run.failure.as_ref()) {
@@ -42,7 +42,7 @@ fn of_variant(variant: &str, reference: &str, runs: &[Run]) -> VariantFigures {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{copy, failed, run};
+    use super::super::tests::{copy, failed, run};
     use super::*;
     use crate::report::statistics::Verdict;
 

@@ -64,11 +64,11 @@ pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Re
 /// Loads keys.
 ///
 /// # Errors
-/// [`Error::Io`]: the file is unreadable; [`Error::Usage`]: a line is no key.
+/// [`Error::Io`]: the file is unreadable; [`Error::Usage`]: a line is not a key.
 pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
     let lines = BufReader::new(File::open(file).map_err(Error::io("open", file))?).lines();
     let wrong = |line: usize| Error::Usage {
-        reason: format!("{}:{line}: this is no key in hex", file.display()),
+        reason: format!("{}:{line}: this is not a key in hex", file.display()),
         hint: "remove the file; it is made anew".into(),
     };
     let mut keys = Vec::new();
@@ -120,7 +120,7 @@ mod tests {
         for wrong in ["0", "0g", "00\nx1"] {
             std::fs::write(&file, wrong).expect("room");
             let error = load(&file).expect_err(wrong).to_string();
-            assert!(error.ends_with("this is no key in hex"), "{error}");
+            assert!(error.ends_with("this is not a key in hex"), "{error}");
         }
     }
 }

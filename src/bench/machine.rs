@@ -8,7 +8,6 @@ use crate::report::Versions;
 use crate::report::bench::BenchMachine;
 use crate::rocks;
 
-/// Returns the machine, with the file system of `dir`.
 pub fn machine(dir: &Path) -> BenchMachine {
     let mount =
         fs::canonicalize(dir).ok().and_then(|dir| mount_of(&fs::read_to_string("/proc/self/mounts").ok()?, &dir));

@@ -15,7 +15,6 @@ pub const ARGUMENTS: [&str; 7] = ["memory", "threads", "plan", "key", "verify", 
 /// RocksDB's default block cache, in bytes.
 const DEFAULT_BLOCK_CACHE: u64 = 32 << 20;
 
-/// A list of values for one option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vary {
     /// `stage.scope.option`, or an argument of the import.
@@ -66,7 +65,7 @@ pub(super) fn variants(presets: &[String], set: &[String], vary: &[Vary]) -> Res
     for (index, variant) in all.iter().enumerate() {
         if all.iter().take(index).any(|other| other.name == variant.name) {
             return Err(Error::Usage {
-                reason: format!("`{}` is there twice", variant.name),
+                reason: format!("`{}` is given twice", variant.name),
                 hint: "name each preset and each value once".into(),
             });
         }
@@ -168,8 +167,8 @@ mod tests {
         let many = format!("threads={}", (0..300).map(|number| number.to_string()).collect::<Vec<_>>().join(","));
         for (presets, set, vary, message) in [
             (&[][..], &[][..], "", "there is nothing to compare"),
-            (&["ingest", "ingest"], &[], "", "`ingest` is there twice"),
-            (&["ingest"], &[], "memory=1G,1G", "`ingest memory=1G` is there twice"),
+            (&["ingest", "ingest"], &[], "", "`ingest` is given twice"),
+            (&["ingest"], &[], "memory=1G,1G", "`ingest memory=1G` is given twice"),
             (&["ingest"], &[], "memory", "`--vary memory` names no option or no values"),
             (&["ingest"], &[], "memory=1G,", "`--vary memory=1G,` names no option or no values"),
             (

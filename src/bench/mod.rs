@@ -20,12 +20,11 @@ mod schedule;
 mod snapshot;
 mod store;
 #[cfg(test)]
-pub(crate) mod testing;
+pub(crate) mod tests;
 mod tune;
 
-pub use comparison::{BenchObserver, Step, analyse_again, bench};
+pub use comparison::{BenchObserver, RunStart, analyse_again, bench};
 pub use matrix::{ARGUMENTS, Vary};
-pub use options::{BenchOptions, DEFAULT_LOOKUPS, DEFAULT_MARGIN, DEFAULT_RUNS};
-pub use schedule::Order;
+pub use options::BenchOptions;
 pub use store::load;
 pub use tune::tune;

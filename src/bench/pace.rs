@@ -10,7 +10,6 @@ use crate::report::bench::COPY;
 pub(super) struct RunPace(BTreeMap<String, Duration>);
 
 impl RunPace {
-    /// Records the duration of a run.
     pub fn note(&mut self, variant: &str, time: Duration) {
         self.0.insert(variant.to_owned(), time);
     }

@@ -49,16 +49,12 @@ pub fn read(db: &Path, file: &Path, cold: bool, block_cache: u64) -> Result<Read
     let (hits, multi) = ([part(0), part(2)], part(4));
     let misses = [misses(1), misses(3)];
 
-    if cold {
-        cache::evict(db)?
-    } else {
-        cache::warm(db)?
-    }
+    if cold { cache::evict(db) } else { cache::warm(db) }?;
     let resident_before = cache::resident(db);
     let start = Instant::now();
     let reader = Reader::open_as_node(db, usize::try_from(block_cache).unwrap_or(usize::MAX))?;
     let open_seconds = start.elapsed().as_secs_f64();
-    let reading = Reading { reader: &reader, family: &family };
+    let reading = NodeReads { reader: &reader, family: &family };
     if !cold {
         for keys in hits.iter().copied().chain(misses.iter().map(Vec::as_slice)) {
             reading.time_each(keys)?;
@@ -115,16 +111,16 @@ pub fn scan_in_order(db: &Path, block_cache: u64) -> Result<Iterated> {
     let family = keys::family_of(db)?;
     let start = Instant::now();
     let reader = Reader::open_as_node(db, usize::try_from(block_cache).unwrap_or(usize::MAX))?;
-    let iterated = Reading { reader: &reader, family: &family }.iterate(Duration::MAX)?;
+    let iterated = NodeReads { reader: &reader, family: &family }.iterate(Duration::MAX)?;
     Ok(Iterated { seconds: start.elapsed().as_secs_f64(), ..iterated })
 }
 
-struct Reading<'a> {
+struct NodeReads<'a> {
     reader: &'a Reader,
     family: &'a str,
 }
 
-impl Reading<'_> {
+impl NodeReads<'_> {
     /// Returns the durations of single lookups, and RocksDB's counters of them.
     fn measure(&self, keys: &[Vec<u8>]) -> Result<(LookupTimes, Option<ReadCounts>)> {
         let before = self.reader.counts();
@@ -215,7 +211,6 @@ impl Reading<'_> {
     }
 }
 
-/// Summarises the durations of single lookups, in nanoseconds.
 fn lookup_times(mut times: Vec<u64>) -> LookupTimes {
     let total: u64 = times.iter().sum();
     times.sort_unstable();

@@ -6,14 +6,16 @@
 //! faster. If none passes, the spread so far gives the number of further rounds that would probably decide. A variant with
 //! a failed run is never recommended if another one has none.
 
-use crate::report::bench::{Better, Decision, Metric, Pick, Recommendation, Run, VariantFigures, metric, some_of};
+use crate::report::bench::{BenchRun, Better, Decision, Metric, Pick, Recommendation, VariantFigures, metric, some_of};
 use crate::report::statistics::{LEAST_PAIRS, MOST_MORE_PAIRS, Ratio, Verdict, is_below, more_pairs};
 use crate::text::size::counted;
 
 /// Metrics of the total time. The first one that all variants have is compared.
 const TOTAL: [&str; 2] = ["total_seconds", "wall_seconds"];
 
-pub(super) fn recommend(all: &[VariantFigures], runs: &[Run], margin: f64) -> Option<Recommendation> {
+const MEMORY: &str = "peak_rss_bytes";
+
+pub(super) fn recommend(all: &[VariantFigures], runs: &[BenchRun], margin: f64) -> Option<Recommendation> {
     let sound: Vec<&VariantFigures> = all.iter().filter(|it| it.failed == 0).collect();
     let candidates =
         if sound.iter().any(|it| it.runs > 0) { sound } else { all.iter().filter(|it| it.runs > 0).collect() };
@@ -23,7 +25,7 @@ pub(super) fn recommend(all: &[VariantFigures], runs: &[Run], margin: f64) -> Op
     // A single variant that has run is not the best one if others have no run yet.
     let is_compared = ran.len() > 1 || candidates.len() == 1;
     let best = |key| metric(key).filter(|_| is_compared).and_then(|metric| pick(&ran, runs, metric));
-    let (by_memory, by_reads) = (best("peak_rss_bytes"), best("lookups_per_second"));
+    let (by_memory, by_reads) = (best(MEMORY), best("lookups_per_second"));
 
     let judge = Judge { candidates: &candidates, runs, total, limit: 1.0 + margin };
     let (decision, more_rounds, default, reason) = match candidates[..] {
@@ -49,11 +51,10 @@ pub(super) fn recommend(all: &[VariantFigures], runs: &[Run], margin: f64) -> Op
     Some(Recommendation { decision, more_rounds, by_total, by_memory, by_reads, default, reason, trade_off, caveats })
 }
 
-/// Compares the candidates by total time.
 struct Judge<'a> {
     /// All variants that are compared, also those without a run.
     candidates: &'a [&'a VariantFigures],
-    runs: &'a [Run],
+    runs: &'a [BenchRun],
     total: &'static Metric,
     /// A ratio passes if its interval is below.
     limit: f64,
@@ -123,14 +124,11 @@ impl Judge<'_> {
         let more = self.candidates.iter().filter_map(|it| needed(&it.variant)).min().map(|more| more.max(1));
         let worst = self.ratios(fastest).into_iter().max_by(|(_, a), (_, b)| upper_end(a).total_cmp(&upper_end(b)));
         let so_far = match worst {
-            Some((other, None)) => format!("`{other}` has no run beside one of `{fastest}` yet"),
+            Some((other, None)) => format!("no round has both `{fastest}` and `{other}` yet"),
             Some((other, Some(Ratio { low: Some(low), high: Some(high), pairs, .. }))) => format!(
-                "after {pairs} rounds `{fastest}` is the fastest by the median, but may take {low:.2} to {high:.2} times the \
-                 total time of `{other}`"
+                "after {pairs} rounds `{fastest}` leads, but could take {low:.2} to {high:.2} times as long as `{other}`"
             ),
-            Some((other, Some(_))) => {
-                format!("one round of `{fastest}` and `{other}` has no spread that shows anything")
-            }
+            Some((other, Some(_))) => format!("one round of `{fastest}` and `{other}` shows no spread"),
             None => String::new(),
         };
         let advice = match more {
@@ -144,7 +142,6 @@ impl Judge<'_> {
     }
 }
 
-/// Returns the upper end of a ratio.
 fn upper_end(ratio: &Option<Ratio>) -> f64 {
     ratio.as_ref().and_then(|ratio| ratio.high).unwrap_or(f64::INFINITY)
 }
@@ -156,7 +153,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Returns the best variant by one metric, and those that are not shown to be worse.
-fn pick(candidates: &[&VariantFigures], runs: &[Run], metric: &Metric) -> Option<Pick> {
+fn pick(candidates: &[&VariantFigures], runs: &[BenchRun], metric: &Metric) -> Option<Pick> {
     let mut ranked: Vec<(&VariantFigures, f64)> =
         candidates.iter().filter_map(|it| Some((*it, it.median(metric.key)?))).collect();
     ranked.sort_by(|(_, a), (_, b)| match metric.better {
@@ -176,7 +173,6 @@ fn pick(candidates: &[&VariantFigures], runs: &[Run], metric: &Metric) -> Option
     })
 }
 
-/// Describes the advantages of other variants over `default`.
 fn trade_off(
     default: &str,
     candidates: &[&VariantFigures],
@@ -186,26 +182,23 @@ fn trade_off(
 ) -> String {
     let of = |name: &str, key: &str| candidates.iter().find(|it| it.variant == name).and_then(|it| it.median(key));
     let times = |name: &str, key: &str| Some(of(name, key)? / of(default, key)?);
-    let mut others = Vec::new();
-    let gives_up = |pick: &&Pick| pick.variant != default && !pick.no_difference_to.iter().any(|name| name == default);
-    if let Some(pick) = by_memory.filter(gives_up)
-        && let (Some(memory), Some(time)) = (times(&pick.variant, "peak_rss_bytes"), times(&pick.variant, total.key))
-    {
-        others.push(format!("`{}` takes {memory:.2} times its memory and {time:.2} times its time", pick.variant));
-    }
-    if let Some(pick) = by_reads.filter(gives_up)
-        && let (Some(reads), Some(time)) = (times(&pick.variant, "lookups_per_second"), times(&pick.variant, total.key))
-    {
-        others.push(format!("`{}` looks up {reads:.2} times as many keys in {time:.2} times its time", pick.variant));
-    }
-    match others[..] {
-        [] => "nothing measured here is given up for it.".into(),
-        _ => format!("{}.", others.join("; ")),
+    let is_better = |pick: &&Pick| pick.variant != default && !pick.no_difference_to.iter().any(|name| name == default);
+    let others = [by_memory, by_reads].into_iter().flatten().filter(is_better).filter_map(|pick| {
+        let (name, metric, time) = (&pick.variant, &*pick.metric, times(&pick.variant, total.key)?);
+        let factor = times(name, metric)?;
+        Some(match metric {
+            MEMORY => format!("`{name}` takes {factor:.2} times its memory and {time:.2} times its time"),
+            _ => format!("`{name}` looks up {factor:.2} times as many keys in {time:.2} times its time"),
+        })
+    });
+    match others.collect::<Vec<String>>()[..] {
+        [] => "no other variant is better by any metric here.".into(),
+        ref others => format!("{}.", others.join("; ")),
     }
 }
 
 /// All variants must have made the same records.
-fn digests_differ(runs: &[Run]) -> Option<String> {
+fn digests_differ(runs: &[BenchRun]) -> Option<String> {
     let mut imports = runs.iter().filter_map(|run| Some((&run.variant, &run.import.as_ref()?.digest)));
     let (first, a) = imports.next()?;
     let (other, b) = imports.find(|(_, digest)| *digest != a)?;
@@ -215,16 +208,16 @@ fn digests_differ(runs: &[Run]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::figures::figures;
-    use super::super::testing::{failed, run};
+    use super::super::tests::{failed, run};
     use super::*;
 
-    fn judge(runs: &[Run], names: &[&str], margin: f64) -> Recommendation {
+    fn judge(runs: &[BenchRun], names: &[&str], margin: f64) -> Recommendation {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         figures(&names, &names[0], margin, runs).recommendation.expect("something ran")
     }
 
     /// Returns runs by name, lookups per second, and total seconds of each round. The scan takes a quarter of a second.
-    fn runs(variants: &[(&str, f64, &[f64])]) -> Vec<Run> {
+    fn runs(variants: &[(&str, f64, &[f64])]) -> Vec<BenchRun> {
         let of = |(name, lookups, totals): &(&str, f64, &[f64])| {
             totals.iter().zip(0..).map(|(total, round)| run(name, round, total - 0.25, *lookups)).collect::<Vec<_>>()
         };
@@ -251,8 +244,7 @@ mod tests {
                 (300.0, &[1.0, 1.0]),
                 (9000.0, &[1.4, 2.2]),
                 (NotDecided, Some(2), None),
-                "run 2 more rounds (--runs 4); after 2 rounds `a` is the fastest by the median, but may take 0.03 to \
-                 10.06 times the total time of `b`",
+                "run 2 more rounds (--runs 4); after 2 rounds `a` leads, but could take 0.03 to 10.06 times as long as `b`",
             ),
             (
                 (300.0, alike[0]),
@@ -270,7 +262,7 @@ mod tests {
                 (1.0, &[1.0]),
                 (1.0, &[4.0]),
                 (NotDecided, Some(2), None),
-                "run 2 more rounds (--runs 3); one round of `a` and `b` has no spread that shows anything",
+                "run 2 more rounds (--runs 3); one round of `a` and `b` shows no spread",
             ),
             (
                 (1.0, &[1.0, 9.0, 1.0]),
@@ -315,7 +307,7 @@ mod tests {
         let mut runs = runs(&[("a", 300.0, &[1.0, 1.1, 0.9])]);
         let found = judge(&runs, &["a", "b"], 0.05);
         assert_eq!(decided(&found), (Decision::NotDecided, Some(3), None));
-        assert_eq!(found.reason, "run 3 more rounds (--runs 6); `b` has no run beside one of `a` yet");
+        assert_eq!(found.reason, "run 3 more rounds (--runs 6); no round has both `a` and `b` yet");
         runs.push(failed("b", 0, "out of room"));
         let found = judge(&runs, &["a", "b"], 0.05);
         assert_eq!(decided(&found), (Decision::Only, None, Some("a")));

@@ -23,7 +23,7 @@ use crate::os::files::{create_last_dir, read_regular};
 use crate::os::private;
 use crate::progress::{Phase, Sample};
 use crate::report::bench::{
-    COPY, ImportFigures, ProcessFigures, RUN_SCHEMA, Reads, Run, RunFailure, ScanFigures, ScanKind, Variant,
+    BenchRun, COPY, ImportFigures, ProcessFigures, RUN_SCHEMA, Reads, RunFailure, ScanFigures, ScanKind, Variant,
 };
 use crate::report::{ImportReport, WalkReport};
 use crate::rocks::Level;
@@ -32,7 +32,6 @@ use crate::text::size::counted;
 /// The name of the directory in `dir` for the files of one run.
 const RUN_DIR: &str = "bedload-bench.run";
 
-/// Makes the runs of a comparison.
 pub(super) struct Runner<'a> {
     pub options: &'a BenchOptions,
     /// The local path of the snapshot.
@@ -48,7 +47,6 @@ pub(super) struct WorkDir {
     _lock: File,
 }
 
-/// The round and place of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     pub round: u32,
@@ -118,7 +116,7 @@ impl Runner<'_> {
     /// # Errors
     /// [`Error::Io`]: the working directory is unusable; [`Error::Interrupted`]: the caller cancelled it. A failed copy is
     /// a result.
-    pub fn copy(&self, turn: Turn) -> Result<Run> {
+    pub fn copy(&self, turn: Turn) -> Result<BenchRun> {
         self.run(COPY, turn, |run| {
             let target = self.work_dir.dir.join("copy");
             let mut copy = vec!["--reflink=never".into(), "--".into(), self.source.into(), target.clone().into()];
@@ -147,7 +145,7 @@ impl Runner<'_> {
     /// # Errors
     /// [`Error::Io`]: the working directory is unusable; [`Error::Interrupted`]: the caller cancelled it. A failed import
     /// is a result.
-    pub fn import(&self, variant: &Variant, turn: Turn) -> Result<Run> {
+    pub fn import(&self, variant: &Variant, turn: Turn) -> Result<BenchRun> {
         self.run(&variant.name, turn, |run| {
             let (db, report) = (self.work_dir.dir.join("db"), self.work_dir.dir.join("report.json"));
             let mut words: Vec<OsString> = vec!["import".into(), self.source.into(), "--db".into(), db.clone().into()];
@@ -161,7 +159,7 @@ impl Runner<'_> {
             run.import = Some(import_figures(&report, process.seconds, &db));
             run.process = Some(process);
             let cache = variant.resolve().map_or(0, |resolved| block_cache(&resolved));
-            if self.options.scan {
+            if !self.options.no_scan {
                 self.scan(run, &report, &db, cache)?;
             }
             if self.options.lookups > 0 {
@@ -172,12 +170,12 @@ impl Runner<'_> {
     }
 
     /// Prepares the page cache, does `work`, and removes its files.
-    fn run(&self, variant: &str, turn: Turn, work: impl FnOnce(&mut Run) -> Attempt<()>) -> Result<Run> {
+    fn run(&self, variant: &str, turn: Turn, work: impl FnOnce(&mut BenchRun) -> Attempt<()>) -> Result<BenchRun> {
         (self.watch)("prepare");
         self.work_dir.renew()?;
         let cache = cache::prepare(self.source, self.options.cold)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut run = Run {
+        let mut run = BenchRun {
             schema: RUN_SCHEMA.into(),
             variant: variant.to_owned(),
             round: turn.round,
@@ -201,21 +199,20 @@ impl Runner<'_> {
         Ok(run)
     }
 
-    /// Scans the finished database.
-    fn scan(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
+    fn scan(&self, run: &mut BenchRun, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
         if self.options.cold {
             cache::evict(db)?;
         }
         let resident_before = cache::resident(db);
         if report.source.format == "car" && !report.source.roots.is_empty() {
             let ended = self.bedload(vec!["walk".into(), "--db".into(), db.into(), "--json".into()], "walk")?;
-            // Missing blocks are no failure of the preset: many snapshots leave old state out.
+            // Missing blocks do not fail the preset: many snapshots leave old state out.
             let Some(walk) = read_json::<WalkReport>(&ended.output).ok().filter(|_| ended.exit.is_some()) else {
                 return Err(Stopped::Failed(failure("scan", &ended)));
             };
             if !walk.complete {
                 let links = counted(walk.missing, "link", "links");
-                run.notes.push(format!("the scan met {links} to blocks that are not there"));
+                run.notes.push(format!("the scan found {links} to missing blocks"));
             }
             run.scan = Some(ScanFigures {
                 kind: ScanKind::Links,
@@ -235,7 +232,7 @@ impl Runner<'_> {
     }
 
     /// Looks keys up in the finished database. The first one gives the keys for all.
-    fn read(&self, run: &mut Run, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
+    fn read(&self, run: &mut BenchRun, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
         let keys = self.options.out.join(format!("keys-{}.txt", report.key.name()));
         if !keys.exists() {
             let draft = keys.with_extension("draft");
@@ -244,7 +241,7 @@ impl Runner<'_> {
             let seed = self.options.seed.to_string();
             let words = ["--draw".into(), count.into(), "--seed".into(), seed.into(), "--keys".into(), (&draft).into()];
             self.bench_read(db, 0, words, "draw", "reads")?;
-            fs::rename(&draft, &keys).map_err(Error::io("give its name to", &keys))?;
+            fs::rename(&draft, &keys).map_err(Error::io("rename a file to", &keys))?;
         }
         let of = |state: Option<&str>| {
             let words = ["--keys".into(), keys.clone().into()].into_iter().chain(state.map(OsString::from));
@@ -280,19 +277,14 @@ impl Runner<'_> {
     }
 }
 
-/// Returns a process that has succeeded.
 fn check(action: &str, ended: Ended) -> Attempt<Ended> {
-    if ended.succeeded() { Ok(ended) } else { Err(Stopped::Failed(failure(action, &ended))) }
+    if ended.exit == Some(0) { Ok(ended) } else { Err(Stopped::Failed(failure(action, &ended))) }
 }
 
 fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures {
     let phase = |name: &str| report.seconds.get(name).and_then(serde_json::Value::as_f64);
-    let phases: Vec<(String, f64)> = report
-        .seconds
-        .iter()
-        .filter(|(name, _)| *name != "total")
-        .filter_map(|(name, seconds)| Some((name.clone(), seconds.as_f64()?)))
-        .collect();
+    let phases = report.seconds.iter().filter(|(name, _)| *name != "total");
+    let phases = phases.filter_map(|(name, seconds)| Some((name.clone(), seconds.as_f64()?))).collect();
     let compact = phase("compact").unwrap_or(0.0);
     let check = phase("check");
     let memtable = report.memtable.as_ref();
@@ -324,7 +316,6 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
     }
 }
 
-/// Sums the levels of several column families.
 fn sum_levels<'a>(all: impl Iterator<Item = &'a Level>) -> Vec<Level> {
     let mut levels: BTreeMap<i32, Level> = BTreeMap::new();
     for level in all {

@@ -4,8 +4,7 @@
 
 use crate::generate::Noise;
 
-/// The order within a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Order {
     /// As given, rotated by one place from round to round.
     #[default]
@@ -15,7 +14,6 @@ pub enum Order {
 }
 
 impl Order {
-    /// Returns its name in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Interleaved => "interleaved",
@@ -24,7 +22,6 @@ impl Order {
     }
 }
 
-/// Returns the names of a round in their order.
 pub fn order_round(names: &[String], order: Order, seed: u64, round: u32) -> Vec<String> {
     let mut names = names.to_vec();
     match order {

@@ -28,6 +28,7 @@ const MEMORY: u64 = 64 << 20;
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// A snapshot, and the properties that identify it without reading it.
+#[derive(Default)]
 pub(super) struct BenchSnapshot {
     path: PathBuf,
     pub bytes: u64,
@@ -46,8 +47,7 @@ impl BenchSnapshot {
     /// [`Error::BadInput`]: it is missing, unreadable or no snapshot; [`Error::Usage`]: it can be read only once, or its
     /// size is unknown; [`Error::Io`]: the network fails.
     pub fn probe(path: &Path, network: &NetworkOptions) -> Result<Self> {
-        let mut snapshot =
-            Self { path: path.to_owned(), bytes: 0, modified_ms: None, tag: None, remote: None, downloaded: None };
+        let mut snapshot = Self { path: path.to_owned(), ..Self::default() };
         let mut is_inspectable = true;
         if is_remote(path) {
             let packed = Packed::open(path, network)?;
@@ -65,7 +65,7 @@ impl BenchSnapshot {
             let own = fs::metadata(path).map_err(|error| input::refused(path, "open", error))?;
             if !own.is_file() && !own.is_dir() {
                 return Err(Error::Usage {
-                    reason: format!("{} is neither a file nor a folder: it could be read once only", path.display()),
+                    reason: format!("{} is neither a file nor a folder: it can be read only once", path.display()),
                     hint: "save the snapshot to a file first".into(),
                 });
             }
@@ -161,6 +161,6 @@ mod tests {
         assert_eq!(found.bytes, fs::metadata(&car).expect("there").len());
         assert!(found.modified_ms.is_some());
         let Err(error) = probe(Path::new("/dev/null")) else { panic!("it can be read only once") };
-        assert_eq!(error.to_string(), "/dev/null is neither a file nor a folder: it could be read once only");
+        assert_eq!(error.to_string(), "/dev/null is neither a file nor a folder: it can be read only once");
     }
 }

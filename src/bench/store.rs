@@ -15,17 +15,19 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::os::files::{create_last_dir, read_regular};
-use crate::report::bench::{BenchReport, Run, csv, html, markdown};
+use crate::os::files::{create_last_dir, read_regular, write_synced};
+use crate::report::bench::{BenchReport, BenchRun, csv, html, markdown};
 use crate::text::size::human;
 
 /// The largest results that are read, in bytes: thousands of runs.
 pub(super) const MOST_BYTES: u64 = 64 << 20;
 
+/// The file with the identity of the comparison.
+const IDENTITY: &str = "bench.json";
+
 /// The largest log of runs, in bytes.
 const MAX_LOG: u64 = 1 << 30;
 
-/// The directory of one comparison.
 pub(super) struct ResultStore {
     dir: PathBuf,
     log: File,
@@ -37,10 +39,10 @@ impl ResultStore {
     /// written at a power cut is cut off.
     ///
     /// # Errors
-    /// [`Error::State`]: it has another comparison, or a line is no run; [`Error::Io`]: the directory is unusable.
-    pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<Run>)> {
+    /// [`Error::State`]: it has another comparison, or a line is not a run; [`Error::Io`]: the directory is unusable.
+    pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<BenchRun>)> {
         create_last_dir(dir)?;
-        claim(&dir.join("bench.json"), identity)?;
+        claim(dir, identity)?;
         let path = dir.join("runs.ndjson");
         let state = |reason: String, hint: &str| Error::State { path: path.clone(), reason, hint: hint.into() };
         let mut file =
@@ -55,7 +57,7 @@ impl ResultStore {
         for (index, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
             let Some(run) = line.strip_suffix(b"\n") else { break };
             runs.push(serde_json::from_slice(run).map_err(|error| {
-                state(format!("line {} is no run: {error}", index + 1), "move the folder away, or remove that line")
+                state(format!("line {} is not a run: {error}", index + 1), "move the folder away, or remove that line")
             })?);
             whole += line.len() as u64;
         }
@@ -69,10 +71,14 @@ impl ResultStore {
     ///
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
-    pub fn append(&mut self, run: &Run) -> Result<()> {
-        let mut line = serde_json::to_vec(run).map_err(not_serialised(&self.log_path))?;
-        line.push(b'\n');
-        self.log.write_all(&line).and_then(|()| self.log.sync_data()).map_err(Error::io("write", &self.log_path))
+    pub fn append(&mut self, run: &BenchRun) -> Result<()> {
+        let mut write = || {
+            let mut line = serde_json::to_vec(run)?;
+            line.push(b'\n');
+            self.log.write_all(&line)?;
+            self.log.sync_data()
+        };
+        write().map_err(Error::io("write", &self.log_path))
     }
 
     /// Writes the report in all formats.
@@ -80,14 +86,9 @@ impl ResultStore {
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
     pub fn save(&self, report: &BenchReport) -> Result<()> {
-        let results = self.dir.join("results.json");
-        replace(&results, &serde_json::to_vec_pretty(report).map_err(not_serialised(&results))?)?;
-        for (name, text) in
-            [("report.md", markdown(report)), ("report.csv", csv(report)), ("report.html", html(report))]
-        {
-            replace(&self.dir.join(name), text.as_bytes())?;
-        }
-        Ok(())
+        write_synced(&self.dir, "results.json", &to_json(&self.dir, report)?)?;
+        let texts = [("report.md", markdown(report)), ("report.csv", csv(report)), ("report.html", html(report))];
+        texts.iter().try_for_each(|(name, text)| write_synced(&self.dir, name, text.as_bytes()))
     }
 }
 
@@ -99,12 +100,11 @@ pub fn load(path: &Path) -> Result<BenchReport> {
     let file = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let bytes = read_regular(&file, MOST_BYTES).map_err(Error::io("read", &file))?;
     serde_json::from_slice(&bytes).map_err(|error| Error::Usage {
-        reason: format!("{} is no saved comparison: {error}", file.display()),
+        reason: format!("{} is not a saved comparison: {error}", file.display()),
         hint: "give the results.json of `bedload bench`, or the folder it wrote to".into(),
     })
 }
 
-/// Describes each property in which two identities differ.
 fn differences(there: &Map<String, Value>, here: &Map<String, Value>) -> Vec<String> {
     let names = here.keys().chain(there.keys().filter(|name| !here.contains_key(*name)));
     let describe = |name: &String| {
@@ -133,11 +133,12 @@ fn in_words(value: &Value) -> String {
 }
 
 /// Writes the identity, or compares it with the one that an earlier run wrote.
-fn claim(path: &Path, identity: &Map<String, Value>) -> Result<()> {
-    let bytes = match fs::read(path) {
+fn claim(dir: &Path, identity: &Map<String, Value>) -> Result<()> {
+    let path = dir.join(IDENTITY);
+    let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return replace(path, &serde_json::to_vec_pretty(identity).map_err(not_serialised(path))?);
+            return write_synced(dir, IDENTITY, &to_json(&path, identity)?);
         }
         Err(error) => return Err(Error::io("read", path)(error)),
     };
@@ -146,38 +147,27 @@ fn claim(path: &Path, identity: &Map<String, Value>) -> Result<()> {
         return Ok(());
     }
     Err(Error::State {
-        path: path.parent().unwrap_or(path).to_owned(),
+        path: dir.to_owned(),
         reason: format!("holds another comparison: {}", differences.join("; ")),
         hint: "run the same command again to resume it, or choose another --out".into(),
     })
 }
 
-fn not_serialised(path: &Path) -> impl FnOnce(serde_json::Error) -> Error {
-    move |error| Error::io("write", path)(error.into())
-}
-
-/// Replaces a file, completely or not at all.
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let draft = path.with_extension("draft");
-    let write = || {
-        let mut file = File::create(&draft)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&draft, path)
-    };
-    write().map_err(Error::io("write", path))
+/// Serialises a value for the file at `path`.
+fn to_json(path: &Path, value: &impl serde::Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec_pretty(value).map_err(|error| Error::io("write", path)(error.into()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::run;
+    use super::super::tests::run;
     use super::*;
 
     fn identity(value: Value) -> Map<String, Value> {
         value.as_object().expect("an object").clone()
     }
 
-    fn open(dir: &Path, presets: &str) -> Result<(ResultStore, Vec<Run>)> {
+    fn open(dir: &Path, presets: &str) -> Result<(ResultStore, Vec<BenchRun>)> {
         ResultStore::open(dir, &identity(serde_json::json!({ "snapshot": "a.car", "presets": presets })))
     }
 
@@ -204,7 +194,7 @@ mod tests {
         assert!(error.ends_with("holds another comparison: presets: a,b there, a,c here"), "{error}");
         fs::write(dir.path().join("runs.ndjson"), "{}\n").expect("room");
         let error = open(dir.path(), "a,b").map(drop).expect_err("no run").to_string();
-        assert!(error.contains("line 1 is no run"), "{error}");
+        assert!(error.contains("line 1 is not a run"), "{error}");
     }
 
     #[test]

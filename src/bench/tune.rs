@@ -65,7 +65,7 @@ pub fn tune(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<(Ben
     observer.note(&format!("faster values are combined: {}", combined.name));
     let second = BenchOptions {
         budget: options.budget.map(|budget| budget.saturating_sub(start.elapsed())),
-        dir: Some(options.dir.clone().unwrap_or_else(|| options.out.clone())),
+        dir: Some(options.work_dir().to_owned()),
         out: options.out.join(text_digest(&combined.name)),
         ..options
     };
@@ -179,7 +179,6 @@ fn preset_text(preset: &Variant, combined: &Variant, ratio: &Ratio, report: &Ben
     text
 }
 
-/// Formats a string of TOML.
 fn quoted(text: &str) -> String {
     toml_edit::Value::from(text).to_string().trim().to_owned()
 }
@@ -187,7 +186,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::matrix::variants;
-    use super::super::{figures::figures, testing::run};
+    use super::super::{comparison::names, figures::figures, tests::run};
     use super::*;
     use crate::preset::{Overrides, Preset, resolve};
 
@@ -207,7 +206,7 @@ mod tests {
                 all.clone().map(move |(variant, share)| run(&variant.name, round, seconds * share, 1.0))
             })
             .collect();
-        report.figures = figures(&report.names(), "ingest", 0.05, &report.runs);
+        report.figures = figures(&names(&report.variants), "ingest", 0.05, &report.runs);
         report
     }
 
@@ -239,7 +238,7 @@ mod tests {
         search.runs.iter_mut().filter(|run| run.variant.ends_with("kZSTD") && run.round == 0).for_each(|run| {
             run.process.as_mut().expect("ran").seconds *= 1.2;
         });
-        search.figures = figures(&search.names(), "ingest", 0.05, &search.runs);
+        search.figures = figures(&names(&search.variants), "ingest", 0.05, &search.runs);
         let combined = combine(&start, &search).expect("three are faster");
         assert_eq!(combined.name, "ingest block_size=64K sst_size=64M");
         assert_eq!(combine(&start, &report(&all[3..4])), None);

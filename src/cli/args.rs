@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::load::{ImportOptions, PlanChoice};
 use crate::preset::Overrides;
 use crate::source::remote::{NetworkOptions, is_remote};
 
@@ -11,7 +12,6 @@ use crate::cli::values;
 /// Hint after an interruption of a command that changes nothing.
 pub const RESTARTS: &str = "run the same command again; it starts over";
 
-/// Options for reading from the network.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct NetworkArgs {
     /// Connections at once to a URL; the default is measured
@@ -28,7 +28,7 @@ impl NetworkArgs {
         let is_given = self.connections.is_some() || self.endpoint.is_some();
         if is_given && !sources.into_iter().any(|source| is_remote(source.as_ref())) {
             return Err(Error::Usage {
-                reason: "--connections and --endpoint have no effect: the snapshot is no URL".into(),
+                reason: "--connections and --endpoint have no effect: the snapshot is not a URL".into(),
                 hint: "omit them".into(),
             });
         }
@@ -36,6 +36,61 @@ impl NetworkArgs {
         (options.connections, options.endpoint) = (self.connections, self.endpoint.clone());
         Ok(options)
     }
+}
+
+/// The threads and the memory of an import, and the preset.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ImportArgs {
+    /// Memory to use; the default is half of what the machine or its cgroup has
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Memory")]
+    pub memory: Option<u64>,
+    /// Threads to use; the default is the preset's, or the number of cores
+    #[arg(long, value_name = "N", value_parser = values::threads(), help_heading = "Memory")]
+    pub threads: Option<usize>,
+    /// The set of options: one of `bedload presets list`, or a file
+    #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = values::preset(), help_heading = "RocksDB")]
+    pub preset: Option<String>,
+    #[command(flatten)]
+    pub overrides: OverrideArgs,
+}
+
+impl ImportArgs {
+    pub fn add_to(&self, options: &mut ImportOptions) {
+        (options.memory, options.threads) = (self.memory, self.threads);
+        options.preset.clone_from(&self.preset);
+        options.overrides = self.overrides.overrides();
+    }
+
+    /// The files that the options name, each with what it is.
+    pub fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let preset = self.preset.iter().map(|preset| ("preset", Path::new(preset)));
+        preset.chain(self.overrides.options_file.iter().map(|path| ("options file", &**path)))
+    }
+}
+
+/// The place of an import's blocks until they are sorted.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct PlanArgs {
+    /// Directory for spilled data; the default is beside the database
+    #[arg(long, value_name = "DIR", help_heading = "Memory", hide_short_help = true)]
+    pub work_dir: Option<PathBuf>,
+    /// Place of blocks: auto, memory, spill (files) or source
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "auto",
+        hide_possible_values = true,
+        help_heading = "Memory",
+        hide_short_help = true
+    )]
+    pub plan: PlanChoice,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub struct ReportArgs {
+    /// Write the report, or the error, to a file as JSON; `-` is standard output
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    pub report: Option<PathBuf>,
 }
 
 /// The database that a command reads: a positional argument or `--db`.
@@ -58,11 +113,11 @@ impl DatabaseArgs {
 /// Options of RocksDB that override those of a preset.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct OverrideArgs {
-    /// Set one option, as load.cf.write_buffer_size=64M; may be repeated
-    #[arg(long = "set", value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), help_heading = "RocksDB")]
+    /// Override one option, e.g. node.table.block_size=32K; repeatable
+    #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), help_heading = "RocksDB")]
     pub set: Vec<String>,
-    /// Take a node's own OPTIONS file as the `node` section, so that the database comes out as the node runs it
-    #[arg(long, value_name = "FILE", help_heading = "RocksDB")]
+    /// Take the database's options from a node's own OPTIONS file
+    #[arg(long, value_name = "FILE", help_heading = "RocksDB", hide_short_help = true)]
     pub options_file: Option<PathBuf>,
 }
 
@@ -71,9 +126,4 @@ impl OverrideArgs {
     pub fn overrides(&self) -> Overrides {
         Overrides { set: self.set.clone(), options_file: self.options_file.clone(), ..Overrides::from_environment() }
     }
-}
-
-/// The path of this program, to run it again.
-pub fn this_program() -> anyhow::Result<PathBuf> {
-    Ok(std::env::current_exe().map_err(Error::io("find", "bedload"))?)
 }

@@ -17,13 +17,11 @@ use crate::cli::globals::LogFormat;
 /// The name and version of each line.
 const SCHEMA: &str = "bedload-log-1";
 
-/// True if lines are objects.
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// Severity of a line.
 #[derive(serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum LogLevel {
     Info,
     Warning,
     Error,
@@ -32,11 +30,10 @@ pub enum Level {
 /// Reads the format from the command line before it is parsed, so that errors of parsing have the format as well.
 pub fn install() {
     let words: Vec<_> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
-    let split = words.windows(2).any(|pair| pair[0] == "--log-format" && pair[1] == "json");
-    JSON.store(split || words.iter().any(|word| word == "--log-format=json"), Ordering::Relaxed);
+    let is_split = words.windows(2).any(|pair| pair == ["--log-format", "json"]);
+    JSON.store(is_split || words.iter().any(|word| word == "--log-format=json"), Ordering::Relaxed);
 }
 
-/// Sets the parsed format.
 pub fn set(format: LogFormat) {
     JSON.store(format == LogFormat::Json, Ordering::Relaxed);
 }
@@ -46,11 +43,11 @@ pub fn is_json() -> bool {
 }
 
 /// Writes one line with these fields after the message. A closed reader must not stop the work.
-pub fn write(level: Level, message: &str, fields: Value) {
+pub fn write(level: LogLevel, message: &str, fields: Value) {
     let _ = std::io::stderr().write_all(line(SystemTime::now(), level, message, fields).as_bytes());
 }
 
-fn line(now: SystemTime, level: Level, message: &str, fields: Value) -> String {
+fn line(now: SystemTime, level: LogLevel, message: &str, fields: Value) -> String {
     let time = humantime::format_rfc3339_millis(now).to_string();
     let mut document = json!({ "schema": SCHEMA, "time": time, "level": level, "message": message.trim() });
     if let (Some(document), Value::Object(fields)) = (document.as_object_mut(), fields) {
@@ -61,18 +58,16 @@ fn line(now: SystemTime, level: Level, message: &str, fields: Value) -> String {
 
 /// Writes the line of an event; `message` is its text without the words `warning:`.
 pub fn event(event: &Event, message: &str) {
-    let level = if matches!(event, Event::Warning { .. }) { Level::Warning } else { Level::Info };
+    let level = if matches!(event, Event::Warning { .. }) { LogLevel::Warning } else { LogLevel::Info };
     write(level, message, json!({ "event": event }));
 }
 
-/// Writes the state of the work.
 pub fn sample(message: &str, sample: Option<&Sample>) {
-    write(Level::Info, message, sample.map_or(Value::Null, |sample| json!({ "sample": sample })));
+    write(LogLevel::Info, message, sample.map_or(Value::Null, |sample| json!({ "sample": sample })));
 }
 
-/// Writes an error with its next step.
 pub fn error(message: &str, hint: &str, exit: Exit) {
-    write(Level::Error, message, json!({ "hint": hint, "exit": exit as u8 }));
+    write(LogLevel::Error, message, json!({ "hint": hint, "exit": exit as u8 }));
 }
 
 #[cfg(test)]
@@ -82,7 +77,7 @@ mod tests {
     #[test]
     fn line_is_one_object_for_any_message() {
         let line =
-            line(SystemTime::UNIX_EPOCH, Level::Error, "a \"b\"\n\u{1b}[31mc", json!({ "hint": "d", "exit": 3 }));
+            line(SystemTime::UNIX_EPOCH, LogLevel::Error, "a \"b\"\n\u{1b}[31mc", json!({ "hint": "d", "exit": 3 }));
         assert_eq!(line.matches('\n').count(), 1, "{line}");
         assert!(!line.contains('\u{1b}'), "{line}");
         let document: Value = serde_json::from_str(&line).expect("an object");

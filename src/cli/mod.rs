@@ -57,7 +57,7 @@ enum Command {
     Clean(clean::Args),
     Generate(generate::Args),
     Presets(presets::Args),
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     #[command(hide = true)]
     BenchRead(bench_read::Args),
     Doctor(doctor::Args),

@@ -10,13 +10,13 @@ use crate::report::{shown_in_line, shown_json};
 use crate::source::remote::shown_path;
 use crate::{Error, Exit};
 
+use crate::cli::args::ReportArgs;
 use crate::cli::command_line::command_line;
 use crate::cli::globals::{Globals, ProgressStyle};
-use crate::cli::log::{self, Level};
+use crate::cli::log::{self, LogLevel};
 use crate::cli::progress::{bar, monitor};
 use crate::cli::render::screen;
 
-/// The name of standard output.
 const STDOUT: &str = "-";
 
 /// The file that a report is written to.
@@ -31,8 +31,8 @@ enum Report {
 impl ReportFile {
     /// Creates the file of `--report`, if there is one, before the long work: an unwritable path fails now. The file must not be
     /// one of `others` (each with its name) or in one of them. An existing file remains until the report is complete.
-    pub fn create(path: Option<&Path>, others: &[(&str, &Path)], globals: &Globals) -> anyhow::Result<Self> {
-        let Some(path) = path else { return Ok(Self(Report::None)) };
+    pub fn create(args: &ReportArgs, others: &[(&str, &Path)], globals: &Globals) -> anyhow::Result<Self> {
+        let Some(path) = args.report.as_deref() else { return Ok(Self(Report::None)) };
         if path == Path::new(STDOUT) {
             // `--json` prints the same there.
             return Ok(Self(if globals.json { Report::None } else { Report::Stdout }));
@@ -41,17 +41,12 @@ impl ReportFile {
             // A source from standard input may be a file, too.
             let file = if *other == Path::new("-") { Path::new("/dev/stdin") } else { other };
             if place(path).starts_with(place(file)) || inode(path).is_some_and(|found| inode(file) == Some(found)) {
-                return Err(Error::Usage {
-                    reason: format!(
-                        "the report would replace the {what} {}, or a file in it",
-                        shown_path(other).display()
-                    ),
-                    hint: "choose another name for --report".into(),
-                }
-                .into());
+                let other = shown_path(other);
+                let reason = format!("the report would replace the {what} {}, or a file in it", other.display());
+                return Err(Error::Usage { reason, hint: "choose another name for --report".into() }.into());
             }
         }
-        // Keep this writer open: the reader would take its end for the end of the report.
+        // If this writer were closed, the reader would see the end of the report.
         let _reader = check_stream(path)?;
         Ok(Self(Report::File(path.to_owned(), Output::create(path, true)?)))
     }
@@ -91,8 +86,8 @@ impl ReportFile {
     }
 }
 
-/// Refuses a block device, whose content a report would overwrite, and a named pipe or socket that has no reader: to open
-/// it would wait for one, perhaps for ever. Returns the pipe, open.
+/// Refuses a block device, whose content a report would overwrite, and a named pipe or socket without a reader, whose open
+/// would block. Returns the open pipe.
 fn check_stream(path: &Path) -> crate::Result<Option<std::fs::File>> {
     let refuse = |what: &str, hint: &str| {
         Err(Error::Usage { reason: format!("the report cannot go to {}: {what}", path.display()), hint: hint.into() })
@@ -125,18 +120,16 @@ fn inode(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| (found.dev(), found.ino()))
 }
 
-/// The work is complete and only its report could not be written: running the command again is no remedy.
+/// The work is complete and only its report could not be written: running the command again does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("{done}; only the report could not be written")]
 pub struct ReportFailed {
-    /// The completed work and its place.
     done: String,
-    /// Another place of the report's content.
     hint: String,
     source: anyhow::Error,
 }
 
-/// A verification found no damage, and nothing shows that all imported records are there. The report has been printed.
+/// A verification found no damage and cannot tell whether all imported records exist. The report has been printed.
 #[derive(Debug, thiserror::Error)]
 #[error("verify {}: intact but not confirmed: {reason}", path.display())]
 pub struct NotConfirmed {
@@ -149,8 +142,8 @@ pub struct NotConfirmed {
 #[error(transparent)]
 pub struct Reported(pub Error);
 
-/// Reports work that is complete by `report`. A reader that closed the pipe is no failure; every other error says first
-/// that the work is complete.
+/// Reports complete work with `report`. A closed pipe is not a failure; every other error says first that the work is
+/// complete.
 pub fn report_done(done: String, hint: &str, report: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     match report() {
         Err(error) if !is_broken_pipe(&error) => {
@@ -160,15 +153,13 @@ pub fn report_done(done: String, hint: &str, report: impl FnOnce() -> anyhow::Re
     }
 }
 
-/// The error for bytes that would be written to a terminal.
 pub fn refuse_terminal(what: &str) -> anyhow::Error {
     let reason = format!("{what} cannot go to a terminal");
     Error::Usage { reason, hint: "redirect the output to a file (> FILE), or pipe it into a command".into() }.into()
 }
 
-/// A document that begins with its schema.
 #[derive(serde::Serialize)]
-pub struct Document<'a, T> {
+pub struct WithSchema<'a, T> {
     pub schema: &'static str,
     #[serde(flatten)]
     pub content: &'a T,
@@ -179,7 +170,6 @@ pub fn print(report: &impl serde::Serialize, text: &str, indent: usize, globals:
     if globals.json { print_json(report) } else { Ok(screen::print(text, indent)?) }
 }
 
-/// Prints a result: one JSON document on standard output.
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(writeln!(io::stdout(), "{}", shown_json(&serde_json::to_string_pretty(value)?))?)
 }
@@ -192,7 +182,7 @@ pub fn exit_code(outcome: anyhow::Result<()>, name: &str, globals: &Globals) -> 
         _ => {
             let is_quiet = globals.quiet || globals.progress == ProgressStyle::Off;
             if log::is_json() && !is_quiet {
-                log::write(Level::Info, &format!("{name} is done"), serde_json::json!({ "exit": Exit::Done as u8 }));
+                log::write(LogLevel::Info, &format!("{name} is done"), serde_json::json!({ "exit": Exit::Done as u8 }));
             }
             Exit::Done
         }
@@ -205,7 +195,7 @@ fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
     // The library names the path of a failure; an error without one is of standard output.
     let error = if error.is::<io::Error>() { error.context("write standard output") } else { error };
     let (exit, hint) = exit_and_hint(&error);
-    print_error(&format!("{error:#}"), &hint, exit, globals.color_on_stderr());
+    print_error(&format!("{error:#}"), &hint, exit, globals.has_color(&io::stderr()));
     // A report of what was found has been printed already.
     if globals.json
         && !error.is::<Reported>()
@@ -221,26 +211,27 @@ fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
     let reported = error.downcast_ref().map(|Reported(known)| known);
     match (error.downcast_ref::<Error>().or(reported), error.downcast_ref::<ReportFailed>()) {
         (Some(known), _) => (known.exit(), runnable(known)),
-
         (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
-        (None, None) if error.is::<NotConfirmed>() => (
-            Exit::Failed,
-            "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts what a node has \
-             written"
-                .to_owned(),
-        ),
-        (None, None) if error.is::<io::Error>() => (
-            Exit::Failed,
-            "look at the file or device that standard output goes to (df -h); then run it again".to_owned(),
-        ),
-        (None, None) => (Exit::Failed, "run it again; if it stays, look at the disk (dmesg, smartctl)".to_owned()),
+        (None, None) => {
+            let hint = match error {
+                _ if error.is::<NotConfirmed>() => {
+                    "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts the records \
+                     of a node"
+                }
+                _ if error.is::<io::Error>() => {
+                    "check the file or device of standard output (df -h); then run it again"
+                }
+                _ => "run it again; if it stays, look at the disk (dmesg, smartctl)",
+            };
+            (Exit::Failed, hint.to_owned())
+        }
     }
 }
 
 /// The piped command in hints of the library.
 const PIPED: &str = "bedload import - --db DIR";
 
-/// Returns the hint with the failed command in place of [`PIPED`], reading standard input instead of the file.
+/// Returns the hint with [`PIPED`] replaced by the failed command, reading standard input instead of the file.
 fn runnable(error: &Error) -> String {
     let hint = error.hint();
     let Error::BadInput { path, .. } = error else { return hint };
@@ -275,13 +266,12 @@ fn redact_and_truncate(text: &str) -> String {
             }
         }
     }
-    match text.chars().count().checked_sub(BEGINNING + END) {
-        None | Some(0) => text,
-        Some(more) => {
-            let (beginning, end) = (text.chars().take(BEGINNING), text.chars().skip(BEGINNING + more));
-            beginning.chain([' ', '…', ' ']).chain(end).collect()
-        }
+    let more = text.chars().count().saturating_sub(BEGINNING + END);
+    if more == 0 {
+        return text;
     }
+    let (beginning, end) = (text.chars().take(BEGINNING), text.chars().skip(BEGINNING + more));
+    beginning.chain([' ', '…', ' ']).chain(end).collect()
 }
 
 /// Prints one `error:` and one `hint:` line, or one object that has both.
@@ -301,17 +291,13 @@ pub fn print_error(error: &str, hint: &str, exit: Exit, color: bool) {
     }
 }
 
-/// An error as a document.
 pub fn error_document(error: &str, hint: &str, exit: Exit) -> serde_json::Value {
     serde_json::json!({ "schema": "bedload-error-1", "error": redact_and_truncate(error), "hint": redact_and_truncate(hint), "exit": exit as u8 })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| match cause.downcast_ref::<io::Error>() {
-        Some(cause) => cause.kind() == io::ErrorKind::BrokenPipe,
-        None => {
-            cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind)
-                == Some(io::ErrorKind::BrokenPipe)
-        }
+    error.chain().any(|cause| {
+        let of_json = || cause.downcast_ref().and_then(serde_json::Error::io_error_kind);
+        cause.downcast_ref().map(io::Error::kind).or_else(of_json) == Some(io::ErrorKind::BrokenPipe)
     })
 }

@@ -11,12 +11,10 @@ use crate::source::remote::{is_remote, is_url};
 use crate::cli::command_line::command_line;
 use crate::cli::source_list;
 
-/// The snapshots and the database of an import.
 #[derive(Debug, PartialEq)]
 pub struct Places<'a> {
     /// The snapshots and lists of snapshots, as they were given.
     pub sources: &'a [PathBuf],
-    /// The database, if there is one.
     pub db: Option<&'a Path>,
 }
 

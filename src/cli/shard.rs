@@ -9,7 +9,6 @@ const ENGINES: [&str; 3] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_
 /// Variable with the highest task number of a Slurm array.
 const SLURM_LAST: &str = "SLURM_ARRAY_TASK_MAX";
 
-/// The argument of `--shard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardArg {
     Number(Shard),
@@ -46,33 +45,28 @@ impl ShardArg {
         let (name, value) = match found.as_slice() {
             [one] => one,
             [] => {
-                return usage(
-                    format!("--shard auto/{of} finds no number: none of {} is set", ENGINES.join(", ")),
-                    format!("run it as a task of an array, or give the number: --shard 0/{of}"),
-                );
+                let reason = format!("--shard auto/{of} finds no number: none of {} is set", ENGINES.join(", "));
+                return usage(reason, format!("run it as a task of an array, or give the number: --shard 0/{of}"));
             }
-            several => {
-                let all: Vec<String> = several.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                return usage(
-                    format!("--shard auto/{of} finds more than one number: {}", all.join(", ")),
-                    format!("give the one that is meant, as in --shard ${}/{of}", several[0].0),
-                );
+            [(name, _), ..] => {
+                let all: Vec<String> = found.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let reason = format!("--shard auto/{of} finds more than one number: {}", all.join(", "));
+                return usage(reason, format!("choose one, as in --shard ${name}/{of}"));
             }
         };
         let number = value.parse().ok().and_then(|number| Shard::new(number, of));
         // In an array from 1 to N, only the last task would fail, and shard 0 would be missing.
         let last = Some(SLURM_LAST).filter(|_| name.starts_with("SLURM")).and_then(variable);
         let fits = last.as_ref().is_none_or(|last| last.parse().is_ok_and(|last| Shard::new(last, of).is_some()));
-        match number.filter(|_| fits) {
-            Some(shard) => Ok(shard),
-            None => {
-                let last = last.map(|last| format!(" ({SLURM_LAST}={last})")).unwrap_or_default();
-                usage(
-                    format!("{name}={value}{last} is not one of {of} shards, which are counted from 0 to {}", of - 1),
-                    format!("number the tasks from 0 to {}, e.g. sbatch --array=0-{}", of - 1, of - 1),
-                )
-            }
-        }
+        number.filter(|_| fits).map_or_else(
+            || {
+                let (last, end) = (last.map(|last| format!(" ({SLURM_LAST}={last})")).unwrap_or_default(), of - 1);
+                let reason =
+                    format!("{name}={value}{last} is not one of {of} shards, which are counted from 0 to {end}");
+                usage(reason, format!("number the tasks from 0 to {end}, e.g. sbatch --array=0-{end}"))
+            },
+            Ok,
+        )
     }
 }
 

@@ -21,10 +21,8 @@ use crate::cli::progress::{bar, monitor};
 /// Time for cancelled work to end: users wait two seconds.
 const GRACE: Duration = Duration::from_millis(1700);
 
-/// Time to remove the bar.
 const CLEANING: Duration = Duration::from_millis(200);
 
-/// The exit code of an interrupted run.
 const INTERRUPTED: i32 = Exit::Interrupted as i32;
 
 /// Cancels the work at the first signal and ends the program at the second, or, with `hint`, when the work takes too long
@@ -71,7 +69,6 @@ pub fn cancel_with_hint(
     Ok(on_thread(watch)?)
 }
 
-/// True if the process ignores a signal.
 fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: `sigaction` is plain data; with no new action the call only reads the one that is set.
     unsafe {
@@ -80,7 +77,6 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// Runs `work` on another thread.
 fn on_thread(work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     std::thread::Builder::new().spawn(work).map(drop).map_err(Error::io("start", "a thread"))
 }

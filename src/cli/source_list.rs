@@ -1,8 +1,8 @@
 //! `@FILE` among the names of snapshots: one name per line.
 //!
-//! Names are taken as they would be on the command line, so that relative ones are relative to the working directory, as
-//! with `tar -T`. Blank lines and lines that begin with `#` are passed over; a line that begins with `@` is a name. A name
-//! may begin and end with blanks, but a URL does not; a byte order mark is no part of the first line. `@-` is standard input.
+//! Relative names are relative to the working directory, as with `tar -T`. Blank lines and lines that begin with `#` are
+//! ignored; a line that begins with `@` is a name. Blanks around a name belong to it, but not around a URL. A byte order mark
+//! is ignored. `@-` is standard input.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,14 +21,14 @@ const MOST_OF_PATH: usize = 4095;
 const MOST_OF_URL: usize = 8 << 10;
 
 /// Names of snapshots, and the origin of names from lists.
-pub struct Names {
+pub struct SourceNames {
     /// All, in their order.
     pub all: Vec<PathBuf>,
     /// Names of lists as they are shown, each with its list and line.
     listed: Vec<(PathBuf, String)>,
 }
 
-impl Names {
+impl SourceNames {
     /// Adds the list and line to an error about a name from a list.
     pub fn explain(&self, error: Error) -> anyhow::Error {
         let is_meant = |name: &Path| match &error {
@@ -54,8 +54,7 @@ impl Names {
     }
 }
 
-/// Replaces lists by their names.
-pub fn expand(names: &[PathBuf]) -> Result<Names> {
+pub fn expand(names: &[PathBuf]) -> Result<SourceNames> {
     let (mut all, mut listed) = (Vec::new(), Vec::new());
     let mut lists = 0;
     for name in names {
@@ -83,7 +82,7 @@ pub fn expand(names: &[PathBuf]) -> Result<Names> {
             hint: "put the list into a file".into(),
         });
     }
-    Ok(Names { all, listed })
+    Ok(SourceNames { all, listed })
 }
 
 /// Returns the file of a list, if `name` is a list.
@@ -92,7 +91,6 @@ pub fn file(name: &Path) -> Option<&Path> {
     Some(Path::new(OsStr::from_bytes(list)))
 }
 
-/// A line of a list, for messages.
 fn place(list: &Path, line: usize) -> String {
     let list = if list == Path::new("-") { "standard input".into() } else { list.display().to_string() };
     format!("{list}:{line}")
@@ -121,13 +119,11 @@ fn read(list: &Path) -> Result<Vec<(usize, PathBuf)>> {
     names.map(|(number, line)| Ok((number, name(line, || place(list, number))?))).collect()
 }
 
-/// The name in a line.
 fn name(line: &[u8], place: impl Fn() -> String) -> Result<PathBuf> {
     if line.contains(&0) {
         return Err(Error::Usage {
-            reason: format!("{}: a name has no NUL in it", place()),
-            hint: "write one name a line, as find -print does, and not find -print0; a snapshot is named without @"
-                .into(),
+            reason: format!("{}: a name cannot contain NUL", place()),
+            hint: "write one name per line (find -print, not -print0); a snapshot is named without @".into(),
         });
     }
     let name = |bytes| Path::new(OsStr::from_bytes(bytes));

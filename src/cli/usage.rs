@@ -1,11 +1,14 @@
 //! Wrong command lines, printed as every other error is: one `error:` line, one `hint:` line, exit code 2.
 
+use std::io;
+
 use crate::Exit;
 use crate::preset::{Preset, nearest_of};
 use clap::error::ErrorKind;
 
 use crate::cli::command_line::command_line;
-use crate::cli::{globals, output};
+use crate::cli::globals::supports_color;
+use crate::cli::output;
 
 /// Prints the requested help or version, or the error, and ends the program.
 pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
@@ -13,17 +16,13 @@ pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
     // Without arguments the help is printed, but the exit code is an error.
     if requested || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // `clap` ignores an output that cannot be written.
-        let printed = error.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
+        let printed = error.print().and_then(|()| io::Write::flush(&mut io::stdout()));
         if let Err(failed) = printed
-            && failed.kind() != std::io::ErrorKind::BrokenPipe
+            && failed.kind() != io::ErrorKind::BrokenPipe
         {
-            let hint = "look at the file or device that the output goes to";
-            output::print_error(
-                &format!("write standard output: {failed}"),
-                hint,
-                Exit::Failed,
-                globals::stderr_supports_color(),
-            );
+            let (message, hint) =
+                (format!("write standard output: {failed}"), "check the file or device of the output");
+            output::print_error(&message, hint, Exit::Failed, supports_color(&io::stderr()));
             std::process::exit(Exit::Failed as i32);
         }
         std::process::exit(error.exit_code());
@@ -32,7 +31,7 @@ pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
     let (message, hint) = lines(&error.render().to_string(), &args, command);
     let color = match args.iter().position(|arg| arg.starts_with("--color")) {
         Some(at) if args[at].ends_with("=never") || args.get(at + 1).is_some_and(|arg| arg == "never") => false,
-        _ => globals::stderr_supports_color(),
+        _ => supports_color(&io::stderr()),
     };
     output::print_error(&message, &hint, Exit::Usage, color);
     if args.iter().any(|arg| arg == "--json") {
@@ -41,7 +40,6 @@ pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
     std::process::exit(Exit::Usage as i32)
 }
 
-/// The remedy for an argument that does not exist.
 enum Remedy {
     /// The command with these words instead of the argument.
     Write(&'static [&'static str]),
@@ -54,19 +52,17 @@ const REMEDIES: &[(&str, &[&str], Remedy)] = &[
     (
         "bench",
         &["--report"],
-        Remedy::Say(
-            "bench writes all its reports (report.md, report.html, report.csv, results.json) into the directory of --out",
-        ),
+        Remedy::Say("bench writes report.md, report.html, report.csv and results.json into the directory of --out"),
     ),
     ("", &["--report"], Remedy::Say("--json prints the report on standard output")),
     (
         "seed",
         &["--dry-run"],
         Remedy::Say(
-            "leave it out: a seed changes nothing under the name of the database until it is complete, and resumes after Ctrl-C",
+            "omit it: a seed does not touch an existing database until it is complete, and resumes after Ctrl-C",
         ),
     ),
-    ("", &["--dry-run"], Remedy::Say("leave it out: only `bedload import` has a dry run")),
+    ("", &["--dry-run"], Remedy::Say("omit it: only `bedload import` has a dry run")),
     ("import", &["--check-links"], Remedy::Write(&["--links", "check"])),
     ("import", &["--require-links"], Remedy::Write(&["--links", "require"])),
     ("import", &["--require-roots"], Remedy::Write(&["--links", "roots"])),
@@ -104,17 +100,12 @@ pub fn lines(rendered: &str, args: &[String], command: &clap::Command) -> (Strin
     if !tips.is_empty() {
         return (message, tips.join("; "));
     }
-    let mut path = String::from("bedload");
-    let mut at = command;
-    for arg in args {
-        let Some(next) = at.find_subcommand(arg.as_str()) else { continue };
-        path.extend([" ", next.get_name()]);
-        at = next;
-    }
+    let (_, path) = args.iter().fold((command, "bedload".to_owned()), |(at, path), arg| {
+        at.find_subcommand(arg).map_or_else(|| (at, path.clone()), |next| (next, format!("{path} {}", next.get_name())))
+    });
     (message, format!("{path} --help lists the options"))
 }
 
-/// The hint for an unknown argument that users try.
 fn remedy(wrong: &str, name: &str, found: Option<&clap::Command>, args: &[String]) -> Option<String> {
     if name == "presets" && !wrong.starts_with('-') {
         let is_file = wrong.contains('/') || wrong.ends_with(".toml");

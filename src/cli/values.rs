@@ -1,7 +1,5 @@
 //! Parsers of option values.
 
-use std::time::Duration;
-
 use crate::bench::ARGUMENTS;
 use crate::blocks::chain::Id;
 use crate::load::Indexes;
@@ -9,29 +7,19 @@ use crate::os::files::read_regular;
 use crate::preset::Preset;
 use crate::preset::registry::{ROWS, Scope};
 use crate::rocks::options;
-use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, RangedI64ValueParser, StringValueParser, TypedValueParser};
 
 pub use crate::text::size::parse as bytes;
 
-/// A percentage such as `5`, `2.5` or `5%` of more than 0 and at most 100, as a share.
-pub fn percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
-    let share = number.ok().filter(|it| *it > 0.0 && *it <= 100.0).map(|it| it / 100.0);
-    share.ok_or_else(|| format!("`{text}` is not a percentage above 0 and up to 100: write it as 5 or 2.5"))
+pub fn threads() -> RangedI64ValueParser<usize> {
+    RangedI64ValueParser::new().range(1..=1024)
 }
 
-/// A time of whole seconds, such as `45s`, `90m`, `1h30m` or `2d`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).ok().filter(|time| time.as_secs() > 0 && time.subsec_nanos() == 0);
-    time.ok_or_else(|| format!("`{text}` is not a time: write it as 45s, 90m or 1h30m"))
-}
-
-/// One of a fixed list of values.
-pub fn one_of<T: Copy + Send + Sync + 'static>(
-    values: &'static [(&'static str, T)],
+/// One of some values, by name.
+pub fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+    values: [(&'static str, T); N],
 ) -> impl TypedValueParser<Value = T> {
-    let names = values.iter().map(|(name, _)| *name);
-    PossibleValuesParser::new(names).try_map(|name| {
+    PossibleValuesParser::new(values.map(|(name, _)| name)).try_map(move |name| {
         values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or("not one of the values")
     })
 }
@@ -106,7 +94,6 @@ pub fn indexes(text: &str) -> Result<Indexes, String> {
 /// The most bytes of a file of checkpoints.
 const MAX_CHECKPOINTS: u64 = 64 << 20;
 
-/// Blocks that must have certain ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoints(pub Vec<(u32, Id)>);
 
@@ -134,7 +121,6 @@ pub fn checkpoints(text: &str) -> Result<Checkpoints, String> {
     blocks.collect::<Result<_, _>>().map(Checkpoints)
 }
 
-/// Parses the id of a bundle.
 pub fn bundle_id(text: &str) -> Result<String, String> {
     match crate::bundle::is_sum(text) {
         true => Ok(text.to_owned()),
@@ -148,45 +134,7 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn times_have_units() {
-        for (text, seconds) in
-            [("45s", 45), ("90m", 5400), ("1h30m", 5400), ("2d", 172_800), ("1.5h", 5400), (" 1h ", 3600)]
-        {
-            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for text in
-            ["", "45", "m", "1h30", "0s", "-1s", "1500ms", "99999999999999999999s", "9999999999999999999d", "1x"]
-        {
-            assert!(duration(text).expect_err(text).contains("is not a time"), "{text}");
-        }
-    }
-
-    #[test]
-    fn percentages_are_shares() {
-        for (text, share) in [("5", 0.05), ("2.5%", 0.025), ("100", 1.0)] {
-            assert_eq!(percent(text), Ok(share), "{text}");
-        }
-        for text in ["", "0", "-1", "101", "NaN", "inf", "five"] {
-            assert!(percent(text).expect_err(text).contains("is not a percentage"), "{text}");
-        }
-    }
-
     proptest! {
-        #[test]
-        fn time_of_whole_seconds_or_refused(text in "[0-9smhd ]{0,30}|[0-9]{1,20}[smhd]|.{0,12}") {
-            match duration(&text) {
-                Ok(time) => prop_assert!(time.as_secs() > 0 && time.subsec_nanos() == 0),
-                Err(why) => prop_assert!(why.contains("is not a time")),
-            }
-        }
-
-        #[test]
-        fn parts_of_a_time_add_up(days in 0u64..1000, hours in 0u64..1000, minutes in 0u64..1000, seconds in 1u64..1000) {
-            let time = duration(&format!("{days}d{hours}h{minutes}m{seconds}s"));
-            prop_assert_eq!(time, Ok(Duration::from_secs(((days * 24 + hours) * 60 + minutes) * 60 + seconds)));
-        }
-
         #[test]
         fn block_has_its_number_or_is_refused(text in "[0-9a-f:]{0,80}|.{0,20}") {
             if let Ok((number, id)) = block(&text) {

@@ -1,6 +1,6 @@
 //! Advice about a machine before an import: findings, each with a remedy.
 
-use crate::report::{Advice, DiskSpeed, FileSystemInfo, Forecast, MachineInfo};
+use crate::report::{Advice, DoctorReport};
 use crate::text::size::human;
 
 /// Median of a slow sync, in microseconds.
@@ -15,38 +15,24 @@ const TURNING_READS: f64 = 1000.0;
 /// Open files that presets with small SST files, and nodes, need.
 const FEW_FILES: u64 = 4096;
 
-/// The facts that advice is derived from.
-pub(super) struct Known<'a> {
-    pub dir: &'a str,
-    pub file_system: &'a FileSystemInfo,
-    pub disk: Option<&'a DiskSpeed>,
-    pub machine: &'a MachineInfo,
-    /// The memory that an import would take, in bytes.
-    pub budget: u64,
-    pub forecast: Option<&'a Forecast>,
-    /// True if a source is on the network: its blocks go through files so that the import can resume.
-    pub is_remote: bool,
-}
-
 /// All advice, the most important first.
-pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
+///
+/// `budget` is the memory of an import in bytes. Blocks of a source on the network go through files, so that the import can
+/// resume.
+pub(super) fn advise(report: &DoctorReport, budget: u64, is_remote: bool) -> Vec<Advice> {
     let mut all = Vec::new();
     let mut say =
         |id: &str, finding: String, remedy: &str| all.push(Advice { id: id.into(), finding, remedy: remedy.into() });
-    let Known { dir, file_system, disk, machine, budget, forecast, is_remote } = known;
+    let DoctorReport { dir, file_system, machine, .. } = report;
+    let (disk, forecast) = (report.disk.as_ref(), report.forecast.as_ref());
 
     if disk.is_none() {
         say("unwritable", format!("{dir} cannot be written to"), &format!("check who may: ls -ld {dir}; df -h {dir}"));
     }
     for space in forecast.iter().flat_map(|forecast| &forecast.plan.space) {
         if let Some(needed) = space.needed_bytes.filter(|&needed| needed > space.free_bytes) {
-            let finding = format!(
-                "{} may need {} at {}, and {} are free",
-                space.holds,
-                human(needed),
-                space.path,
-                human(space.free_bytes)
-            );
+            let (needed, free) = (human(needed), human(space.free_bytes));
+            let finding = format!("{} may need {needed} at {}, and {free} are free", space.holds, space.path);
             let remedy = if space.holds == "partitions" {
                 "make room, choose another --work-dir, or give more --memory so that none are needed"
             } else {
@@ -59,33 +45,26 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
     if let Some(hard) = machine.open_files_hard {
         let needed = forecast.map_or(FEW_FILES, |forecast| forecast.plan.open_files.max(FEW_FILES));
         if hard < needed {
-            say(
-                "descriptors",
-                format!("a process may have {hard} open files; {needed} are better"),
-                &format!("ulimit -Hn {needed}, LimitNOFILE={needed} in a systemd unit, or --ulimit nofile={needed}"),
-            );
+            let remedy = format!("ulimit -Hn {needed}, LimitNOFILE={needed} for systemd, or --ulimit nofile={needed}");
+            say("descriptors", format!("a process may have {hard} open files; {needed} are better"), &remedy);
         }
     }
     if file_system.in_memory {
         say(
             "in-memory",
-            format!("{dir} lies in memory ({}): it is gone with the next start, and takes memory", file_system.kind),
+            format!("{dir} is in memory ({}): it is lost at a restart, and takes memory", file_system.kind),
             "choose a --db on a disk",
         );
     }
-    if let Some(available) = machine.available_bytes.filter(|&available| available < *budget) {
-        say(
-            "memory",
-            format!("an import would take {}, and {} can be had without swapping", human(*budget), human(available)),
-            &format!("give --memory {}", rounded_down(available)),
-        );
+    if let Some(available) = machine.available_bytes.filter(|&available| available < budget) {
+        let finding = format!("an import would take {}, and {} are available", human(budget), human(available));
+        say("memory", finding, &format!("give --memory {}", rounded_down(available)));
     }
     if let Some(used @ 1..) = machine.swap_used_bytes {
         say(
             "swap",
             format!("{} of swap are in use", human(used)),
-            "close what takes the memory, or give less --memory: an import that is swapped out is slower than one that \
-             spills",
+            "close other programs, or lower --memory: swapping is slower than spilling",
         );
     }
     match file_system.kind.as_str() {
@@ -96,7 +75,7 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
         ),
         "overlay" => say(
             "overlay",
-            format!("{dir} is in the layers of a container: slower, and gone with the container"),
+            format!("{dir} is in the layers of a container: slower, and lost with the container"),
             "choose a --db on a volume",
         ),
         "btrfs" => say(
@@ -111,8 +90,8 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
     if file_system.rotational == Some(true) && reads.is_none_or(|reads| reads < TURNING_READS) {
         say(
             "rotational",
-            format!("the disk below {dir} turns: a node that reads at random is slow on it"),
-            "choose an SSD for --db; partitions of --work-dir may stay on a disk that turns",
+            format!("{dir} is on a spinning disk: a node that reads at random is slow on it"),
+            "choose an SSD for --db; --work-dir may stay on a spinning disk",
         );
     }
     let sync = disk.and_then(|disk| disk.sync_write.or(disk.fsync));
@@ -137,11 +116,8 @@ pub(super) fn advise(known: &Known<'_>) -> Vec<Advice> {
         && !is_remote
         && in_memory(bytes) > forecast.plan.memory
     {
-        say(
-            "spills",
-            format!("{} go through files with {} of memory", human(bytes), human(forecast.plan.memory)),
-            &format!("--memory {} keeps them in memory", rounded_down(in_memory(bytes))),
-        );
+        let finding = format!("{} go through files with {} of memory", human(bytes), human(forecast.plan.memory));
+        say("spills", finding, &format!("--memory {} keeps them in memory", rounded_down(in_memory(bytes))));
     }
     all
 }
@@ -160,8 +136,7 @@ fn rounded_down(bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::load::{PlanChoice, planner};
-    use crate::report::Latency;
-    use crate::report::Space;
+    use crate::report::{DiskSpeed, FileSystemInfo, Forecast, Latency, MachineInfo, Rate, Space};
 
     const GIB: u64 = 1 << 30;
 
@@ -212,10 +187,18 @@ mod tests {
 
         fn ids(&self) -> Vec<String> {
             let Self { file_system, disk, machine, forecast, is_remote } = self;
-            let (disk, forecast) = (disk.as_ref(), forecast.as_ref());
-            let is_remote = *is_remote;
-            let found =
-                advise(&Known { dir: "/data", file_system, disk, machine, budget: 8 * GIB, forecast, is_remote });
+            let report = DoctorReport {
+                schema: String::new(),
+                dir: "/data".into(),
+                file_system: file_system.clone(),
+                disk: disk.clone(),
+                machine: machine.clone(),
+                hash: Rate::default(),
+                forecast: forecast.clone(),
+                warnings: Vec::new(),
+                seconds: 0.0,
+            };
+            let found = advise(&report, 8 * GIB, *is_remote);
             for advice in &found {
                 assert!(!advice.finding.is_empty() && !advice.remedy.is_empty(), "{advice:?}");
             }

@@ -28,8 +28,8 @@ const SMALL: usize = 4 << 10;
 const LARGE: usize = 4 << 20;
 
 /// Most small writes, enough for a 99th percentile, and most random reads.
-const ENOUGH: usize = 500;
-const ENOUGH_READS: usize = 4000;
+const ENOUGH: u64 = 500;
+const ENOUGH_READS: u64 = 4000;
 
 /// The largest size of the file, and the share of the free space that it may take.
 const FILE: u64 = 256 << 20;
@@ -38,16 +38,14 @@ const FREE_SHARE: u64 = 4;
 /// Rounds of the synced write. The median counts, because a shared disk is uneven.
 const ROUNDS: usize = 3;
 
-/// The limits of a measurement.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct MeasureLimits {
     /// Bytes of the file.
     pub bytes: u64,
-    /// Time of each measurement.
     pub time: Duration,
 }
 
-impl Limits {
+impl MeasureLimits {
     /// For a file system with so many bytes free.
     pub fn for_free(free: u64) -> Self {
         Self { bytes: FILE.min(free / FREE_SHARE), time: Duration::from_millis(900) }
@@ -58,10 +56,16 @@ impl Limits {
 pub(super) const STEPS: u64 = 5 + ROUNDS as u64;
 
 /// Measures the file system of `dir`, and calls `step` after each of [`STEPS`] measurements.
-pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken, step: &dyn Fn()) -> Result<DiskSpeed> {
+pub(super) fn measure(
+    dir: &Path,
+    limits: MeasureLimits,
+    stop: &CancellationToken,
+    step: &dyn Fn(),
+) -> Result<DiskSpeed> {
     let file = scratch::nameless(dir)?;
     let mut bench = Bench { file: &file, dir, limits, stop, buffer: Buffer::new(LARGE)? };
-    bench.fill();
+    // No file system compresses these bytes.
+    fastrand::Rng::with_seed(0).fill(&mut bench.buffer);
     let sync_write = bench.small_writes(|bench, at| {
         let piece = IoSlice::new(&bench.buffer[..SMALL]);
         let written = pwritev2(bench.file.as_fd(), &[piece], at, ReadWriteFlags::DSYNC);
@@ -75,21 +79,16 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken, step
     let synced = bench.synced_writes(step)?;
     let is_direct = direct::set(&file, true) && bench.can_read_direct();
     direct::set(&file, is_direct);
-    let write = bench.sequential(|bench, at| bench.file.write_all_at(&bench.buffer, at))?;
+    let write = bench.sequential(limits.bytes, |bench, at| bench.file.write_all_at(&bench.buffer, at))?;
     step();
     file.sync_data().map_err(Error::io("sync a file in", dir))?;
-    let file_bytes = file.metadata().map_err(Error::io("look at a file in", dir))?.len();
+    let file_bytes = file.metadata().map_err(Error::io("read metadata of a file in", dir))?.len();
     if !is_direct {
         // Only advice: if it has no effect, the numbers are those of the page cache.
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
     }
     let end = file_bytes - file_bytes % LARGE as u64;
-    let read = bench.sequential(|bench, at| {
-        if at + LARGE as u64 > end {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        bench.file.read_exact_at(&mut bench.buffer, at)
-    })?;
+    let read = bench.sequential(end, |bench, at| bench.file.read_exact_at(&mut bench.buffer, at))?;
     step();
     if !is_direct {
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
@@ -110,7 +109,6 @@ pub(super) fn measure(dir: &Path, limits: Limits, stop: &CancellationToken, step
     })
 }
 
-/// The error of a caller that cancelled `doctor`.
 pub(super) fn interrupted() -> Error {
     Error::Interrupted { hint: "nothing is left over; run the same command again".into() }
 }
@@ -118,17 +116,12 @@ pub(super) fn interrupted() -> Error {
 struct Bench<'a> {
     file: &'a File,
     dir: &'a Path,
-    limits: Limits,
+    limits: MeasureLimits,
     stop: &'a CancellationToken,
     buffer: Buffer,
 }
 
 impl Bench<'_> {
-    /// Fills the buffer with bytes that no file system compresses.
-    fn fill(&mut self) {
-        fastrand::Rng::with_seed(0).fill(&mut self.buffer);
-    }
-
     fn check_cancelled(&self) -> Result<()> {
         if self.stop.is_cancelled() { Err(interrupted()) } else { Ok(()) }
     }
@@ -137,17 +130,26 @@ impl Bench<'_> {
         Error::io("write and read a file in", self.dir)
     }
 
+    /// Repeats `work` with its number, at most `most` times and as long as the time allows. Returns how often, and the seconds.
+    fn repeat(&mut self, most: u64, mut work: impl FnMut(&mut Self, u64) -> std::io::Result<()>) -> Result<(u64, f64)> {
+        let (started, mut count) = (Instant::now(), 0);
+        while count < most && started.elapsed() < self.limits.time {
+            self.check_cancelled()?;
+            work(self, count).map_err(self.failed())?;
+            count += 1;
+        }
+        Ok((count, started.elapsed().as_secs_f64()))
+    }
+
     fn small_writes(&mut self, write: impl Fn(&Self, u64) -> std::io::Result<()>) -> Result<Option<Latency>> {
         self.file.set_len(0).map_err(self.failed())?;
-        let started = Instant::now();
-        let mut times = Vec::with_capacity(ENOUGH);
-        while times.len() < ENOUGH && started.elapsed() < self.limits.time {
-            self.check_cancelled()?;
-            let at = (times.len() * SMALL) as u64;
+        let mut times = Vec::new();
+        self.repeat(ENOUGH, |bench, count| {
             let begun = Instant::now();
-            write(self, at).map_err(self.failed())?;
+            write(bench, count * SMALL as u64)?;
             times.push(begun.elapsed());
-        }
+            Ok(())
+        })?;
         Ok(latency(times))
     }
 
@@ -157,52 +159,38 @@ impl Bench<'_> {
         for _ in 0..ROUNDS {
             self.file.set_len(0).map_err(self.failed())?;
             let started = Instant::now();
-            let mut at = 0;
-            while at + LARGE as u64 <= self.limits.bytes && started.elapsed() < self.limits.time {
-                self.check_cancelled()?;
-                self.file.write_all_at(&self.buffer, at).map_err(self.failed())?;
-                at += LARGE as u64;
+            let (count, _) = self.repeat(self.limits.bytes / LARGE as u64, |bench, count| {
+                bench.file.write_all_at(&bench.buffer, count * LARGE as u64)?;
                 // As RocksDB does: the disk begins at once.
-                start_writing(self.file, at - LARGE as u64);
-            }
+                start_writing(bench.file, count * LARGE as u64);
+                Ok(())
+            })?;
             self.file.sync_data().map_err(self.failed())?;
-            if at > 0 {
-                rates.push(at as f64 / started.elapsed().as_secs_f64());
+            if count > 0 {
+                rates.push((count * LARGE as u64) as f64 / started.elapsed().as_secs_f64());
             }
             step();
         }
         Ok(median(&rates))
     }
 
-    /// Bytes per second of repeated `step`s of [`LARGE`] bytes, until the end of the file or the time.
-    fn sequential(&mut self, step: impl Fn(&mut Self, u64) -> std::io::Result<()>) -> Result<Option<f64>> {
-        let started = Instant::now();
-        let mut at = 0;
-        while at + LARGE as u64 <= self.limits.bytes && started.elapsed() < self.limits.time {
-            self.check_cancelled()?;
-            match step(self, at) {
-                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => break,
-                outcome => outcome.map_err(self.failed())?,
-            }
-            at += LARGE as u64;
-        }
-        Ok((at > 0).then(|| at as f64 / started.elapsed().as_secs_f64()))
+    /// Bytes per second of large pieces, each at its place, within the first `bytes` of the file.
+    fn sequential(&mut self, bytes: u64, work: impl Fn(&mut Self, u64) -> std::io::Result<()>) -> Result<Option<f64>> {
+        let most = bytes.min(self.limits.bytes) / LARGE as u64;
+        let (count, seconds) = self.repeat(most, |bench, count| work(bench, count * LARGE as u64))?;
+        Ok((count > 0).then(|| (count * LARGE as u64) as f64 / seconds))
     }
 
-    fn random_reads(&mut self, end: u64) -> Result<Option<f64>> {
-        let places = end / SMALL as u64;
+    fn random_reads(&mut self, bytes: u64) -> Result<Option<f64>> {
+        let places = bytes / SMALL as u64;
         if places == 0 {
             return Ok(None);
         }
-        let started = Instant::now();
-        let (mut count, mut random) = (0, fastrand::Rng::with_seed(1));
-        while count < ENOUGH_READS && started.elapsed() < self.limits.time {
-            self.check_cancelled()?;
-            let at = random.u64(..places) * SMALL as u64;
-            self.file.read_exact_at(&mut self.buffer[..SMALL], at).map_err(self.failed())?;
-            count += 1;
-        }
-        Ok(Some(count as f64 / started.elapsed().as_secs_f64()))
+        let mut random = fastrand::Rng::with_seed(1);
+        let (count, seconds) = self.repeat(ENOUGH_READS, |bench, _| {
+            bench.file.read_exact_at(&mut bench.buffer[..SMALL], random.u64(..places) * SMALL as u64)
+        })?;
+        Ok(Some(count as f64 / seconds))
     }
 
     /// True if a direct read succeeds: some file systems accept the flag and refuse to read with it.
@@ -235,7 +223,7 @@ mod tests {
     #[test]
     fn disk_is_measured_without_leftovers() {
         let dir = tempfile::tempdir().expect("a directory");
-        let limits = Limits { bytes: 16 << 20, time: Duration::from_millis(200) };
+        let limits = MeasureLimits { bytes: 16 << 20, time: Duration::from_millis(200) };
         let found = measure(dir.path(), limits, &CancellationToken::default(), &|| {}).expect("a disk");
         let writes = found.sync_write.expect("measured");
         assert!(writes.count > 0 && writes.median_us <= writes.p99_us, "{found:?}");
@@ -253,8 +241,8 @@ mod tests {
     #[test]
     fn full_disk_has_no_throughput() {
         let dir = tempfile::tempdir().expect("a directory");
-        let found =
-            measure(dir.path(), Limits::for_free(0), &CancellationToken::default(), &|| {}).expect("some bytes fit");
+        let found = measure(dir.path(), MeasureLimits::for_free(0), &CancellationToken::default(), &|| {})
+            .expect("some bytes fit");
         assert_eq!(found.synced_write_bytes_per_second, None);
         assert_eq!(found.read_bytes_per_second, None);
         assert_eq!(found.random_reads_per_second, None);
@@ -273,7 +261,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let stop = CancellationToken::default();
         stop.cancel();
-        let error = measure(dir.path(), Limits::for_free(1 << 30), &stop, &|| {}).expect_err("stopped");
+        let error = measure(dir.path(), MeasureLimits::for_free(1 << 30), &stop, &|| {}).expect_err("stopped");
         assert_eq!(error.exit(), crate::error::Exit::Interrupted);
     }
 }

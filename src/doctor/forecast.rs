@@ -10,7 +10,7 @@
 use serde_json::Map;
 
 use super::scratch;
-use super::snapshot::{Generated, probe, read_rate};
+use super::snapshot::{SampleSnapshot, probe, read_rate};
 use crate::error::Result;
 use crate::load::{ImportOptions, Outcome, Plan, PlanChoice};
 use crate::os::file_system::FileSystem;
@@ -45,7 +45,7 @@ pub(super) fn sample_limit(import: &ImportOptions) -> u64 {
 pub(super) fn forecast(
     import: &ImportOptions,
     plan: &Plan,
-    generated: Option<Generated>,
+    generated: Option<SampleSnapshot>,
     place: &FileSystem,
     disk: &DiskSpeed,
 ) -> Result<Option<Prediction>> {
@@ -56,7 +56,7 @@ pub(super) fn forecast(
     let (generated, source_rate) = match generated {
         Some(generated) => (generated, None),
         None => match probe(import, plan.log().is_some())? {
-            Some(snapshot) => (Generated::new(snapshot, limit, &import.stop)?, read_rate(import)),
+            Some(snapshot) => (SampleSnapshot::new(snapshot, limit, &import.stop)?, read_rate(import)),
             None => return Ok(None),
         },
     };
@@ -71,7 +71,7 @@ pub(super) fn forecast(
 fn import_sample(
     import: &ImportOptions,
     plan: &Plan,
-    generated: &Generated,
+    generated: &SampleSnapshot,
     place: &FileSystem,
 ) -> Result<Option<ImportReport>> {
     let database = scratch::directory(&place.path)?;
@@ -99,7 +99,7 @@ fn import_sample(
 /// Scales the sample's import; the disk of the database writes `write` bytes in a second.
 fn predict(
     plan: &Plan,
-    generated: &Generated,
+    generated: &SampleSnapshot,
     report: &ImportReport,
     source_seconds: f64,
     write: Option<f64>,

@@ -25,8 +25,8 @@ use crate::read;
 use crate::report::{Advice, DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, MachineInfo, Rate};
 use crate::source::remote::is_remote;
 
-use snapshot::Generated;
-pub use snapshot::{Form, SizedForm};
+use snapshot::SampleSnapshot;
+pub use snapshot::{SizedForm, SnapshotForm};
 
 /// Blocks that are hashed, and bytes of each: the mean of mainnet.
 const BLOCKS: usize = 16 << 10;
@@ -36,15 +36,12 @@ const BLAKE2B_256: u64 = 0xb220;
 /// Rounds of hashing. The best counts, because other processes only make it slower.
 const ROUNDS: usize = 5;
 
-/// Options of `doctor`.
 #[derive(Debug, Clone)]
 pub struct DoctorOptions {
     /// The directory of a database, or for one. Defaults to the current directory.
     pub dir: PathBuf,
     /// The import to forecast; its `db` does not count. Without a source there is no forecast.
     pub import: ImportOptions,
-    /// True if `import` has a source.
-    pub has_source: bool,
     /// The snapshot to forecast if `import` has no source.
     pub assumed: Option<SizedForm>,
     /// Token that the caller cancels.
@@ -57,18 +54,11 @@ impl DoctorOptions {
     /// Default options for a directory and an optional snapshot.
     pub fn new(dir: impl Into<PathBuf>, source: Option<PathBuf>) -> Self {
         let dir = dir.into();
-        let has_source = source.is_some();
         // An unused name: nothing is made under it.
         let db = dir.join(format!("bedload-doctor-{}", std::process::id()));
-        let import = ImportOptions { dry_run: true, ..ImportOptions::new(source.unwrap_or_default(), db) };
-        Self {
-            dir,
-            import,
-            has_source,
-            assumed: None,
-            stop: CancellationToken::default(),
-            open_files: resources::open_files(),
-        }
+        let import =
+            ImportOptions { dry_run: true, sources: source.into_iter().collect(), ..ImportOptions::new("", db) };
+        Self { dir, import, assumed: None, stop: CancellationToken::default(), open_files: resources::open_files() }
     }
 }
 
@@ -76,8 +66,7 @@ impl DoctorOptions {
 ///
 /// # Errors
 /// [`Error::BadInput`] or [`Error::Io`]: the snapshot cannot be read; [`Error::Preset`] or [`Error::Usage`]: the preset
-/// cannot be; [`Error::Interrupted`]: the caller cancels it. A directory that cannot be written is no error but a
-/// finding.
+/// cannot be; [`Error::Interrupted`]: the caller cancels it. An unwritable directory is a finding.
 pub fn diagnose(options: &DoctorOptions, observer: &dyn Observer) -> Result<DoctorReport> {
     let progress = Progress::new(observer);
     let report = progress.sampled(|| examine(options, &progress));
@@ -90,21 +79,20 @@ pub fn diagnose(options: &DoctorOptions, observer: &dyn Observer) -> Result<Doct
 /// Limits of the phases in seconds: one per measurement, and a sample on a slow machine.
 const SECONDS: [(Phase, f64); 2] = [(Phase::Measure, (disk::STEPS + HASHING) as f64), (Phase::Sample, 4.0)];
 
-/// Measurements of hashing.
 const HASHING: u64 = 2;
 
 fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorReport> {
     let started = Instant::now();
     let mut import = ImportOptions { stop: options.stop.clone(), ..options.import.without_secrets() };
     let limit = forecast::sample_limit(&import);
-    let generated = options.assumed.map(|assumed| Generated::new(assumed, limit, &options.stop)).transpose()?;
-    if let (Some(assumed), Some(generated)) = (options.assumed, &generated) {
-        import = ImportOptions { sources: vec![generated.path()], assumed_bytes: Some(assumed.bytes), ..import };
+    let mut generated = None;
+    if let Some(assumed) = options.assumed {
+        let sample = generated.insert(SampleSnapshot::new(assumed, limit, &options.stop)?);
+        import = ImportOptions { sources: vec![sample.path()], assumed_bytes: Some(assumed.bytes), ..import };
     }
-    let has_source = options.has_source || generated.is_some();
-    let plan = if has_source { Some(planned(&import)?) } else { None };
+    let plan = if import.sources.is_empty() { None } else { Some(planned(&import)?) };
     if plan.is_none() {
-        // Without an import to be planned, the preset is validated all the same.
+        // Without an import to be planned, the preset is validated anyway.
         let preset = import.overrides.preset(import.preset.as_deref())?;
         preset::resolve(&preset, &import.overrides)?;
         if let Some(memory) = import.memory.filter(|memory| *memory < MIN_MEMORY) {
@@ -118,7 +106,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     progress.begin(Phase::Measure, None);
     progress.expect_blocks(disk::STEPS + HASHING);
     let step = || progress.add(0, 1);
-    let disk = match disk::measure(&place.path, disk::Limits::for_free(place.free), &options.stop, &step) {
+    let disk = match disk::measure(&place.path, disk::MeasureLimits::for_free(place.free), &options.stop, &step) {
         Ok(disk) => Some(disk),
         Err(error @ Error::Interrupted { .. }) => return Err(error),
         // A failure is a finding; the rest is reported.
@@ -146,6 +134,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     }
     let source = options.assumed.map_or_else(|| import.source().display().to_string(), |assumed| assumed.to_string());
     let forecast = plan.map(|plan| Forecast { source, plan, prediction });
+    let budget = forecast.as_ref().map_or_else(|| options.import.memory_budget(), |forecast| forecast.plan.memory);
     let dir = place.path.display().to_string();
     let file_system = FileSystemInfo {
         rotational: place.rotational(),
@@ -155,33 +144,17 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
         free_bytes: place.free,
         kind: place.kind,
     };
-    let budget = forecast.as_ref().map_or_else(|| options.import.memory_budget(), |forecast| forecast.plan.memory);
     // `verify` reports a database that does not open.
     let mut warnings = read::advice::on_database_in(&options.dir).unwrap_or_default();
     warnings.extend(no_sample);
-    warnings.extend(advice::advise(&advice::Known {
-        dir: &dir,
-        file_system: &file_system,
-        disk: disk.as_ref(),
-        machine: &machine,
-        budget,
-        forecast: forecast.as_ref(),
-        is_remote: import.sources.iter().any(|source| is_remote(source)),
-    }));
-    Ok(DoctorReport {
-        schema: DOCTOR_SCHEMA.into(),
-        dir,
-        file_system,
-        disk,
-        machine,
-        hash,
-        forecast,
-        warnings,
-        seconds: started.elapsed().as_secs_f64(),
-    })
+    let schema = DOCTOR_SCHEMA.into();
+    let mut report = DoctorReport { schema, dir, file_system, disk, machine, hash, forecast, warnings, seconds: 0.0 };
+    let is_remote = import.sources.iter().any(|source| is_remote(source));
+    report.warnings.extend(advice::advise(&report, budget, is_remote));
+    report.seconds = started.elapsed().as_secs_f64();
+    Ok(report)
 }
 
-/// The plan that an import would choose.
 fn planned(import: &ImportOptions) -> Result<Plan> {
     match crate::load::import(&ImportOptions { dry_run: true, ..import.clone() }, &Silent)? {
         Outcome::Planned(dry_run) => Ok(dry_run.plan),
@@ -195,10 +168,9 @@ fn planned(import: &ImportOptions) -> Result<Plan> {
 /// Bytes hashed per second by one thread and by all cores.
 fn hash_rate(stop: &CancellationToken, step: &dyn Fn()) -> Result<Rate> {
     let bytes: Vec<u8> = (0..BLOCKS * BLOCK).map(|at| (at % 251) as u8).collect();
-    let blocks = bytes.chunks(BLOCK).map(|data| (Function::Blake2b(32).digest(data), data));
-    let blocks: Vec<(Vec<u8>, &[u8])> = blocks.collect();
-    let claims: Vec<Claim<'_>> =
-        blocks.iter().map(|(digest, data)| Claim { code: BLAKE2B_256, digest, data }).collect();
+    let digests: Vec<Vec<u8>> = bytes.chunks(BLOCK).map(|data| Function::Blake2b(32).digest(data)).collect();
+    let claim = |(digest, data)| Claim { code: BLAKE2B_256, digest, data };
+    let claims: Vec<Claim<'_>> = digests.iter().map(Vec::as_slice).zip(bytes.chunks(BLOCK)).map(claim).collect();
     let rate = |count: usize| {
         let pool = parallel::pool(count)?;
         let mut best = 0.0_f64;

@@ -29,25 +29,20 @@ const PIECE: usize = 4 << 20;
 /// Memory for bytes from the network.
 const NETWORK_MEMORY: u64 = 64 << 20;
 
-/// The size and form of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizedForm {
     /// Bytes of the snapshot file.
     pub bytes: u64,
-    /// The form of the file.
-    pub form: Form,
+    pub form: SnapshotForm,
 }
 
-/// The form of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// A CAR of a Filecoin network.
+pub enum SnapshotForm {
     Car(Format),
-    /// The block log of a chain.
     BlockLog(Family),
 }
 
-impl Form {
+impl SnapshotForm {
     /// The forms that the command line offers, with their names.
     pub const NAMED: [(&'static str, Self); 4] = [
         ("car", Self::Car(Format::Car)),
@@ -78,13 +73,13 @@ pub(super) fn probe(import: &ImportOptions, is_log: bool) -> Result<Option<Sized
     let report = inspect(&InspectOptions::new(source).network(import.network.clone()), &Silent)?;
     let form = match (&report.log, report.compression.as_str()) {
         (Some(log), "none") => match log.family.as_str() {
-            "hive" => Form::BlockLog(Family::Hive),
-            "antelope" => Form::BlockLog(Family::Antelope),
-            _ => Form::BlockLog(Family::Steem),
+            "hive" => SnapshotForm::BlockLog(Family::Hive),
+            "antelope" => SnapshotForm::BlockLog(Family::Antelope),
+            _ => SnapshotForm::BlockLog(Family::Steem),
         },
-        (None, "none") => Form::Car(Format::Car),
-        (None, "zstd") => Form::Car(Format::CarZst),
-        (None, "forest-zstd") => Form::Car(Format::ForestCarZst),
+        (None, "none") => SnapshotForm::Car(Format::Car),
+        (None, "zstd") => SnapshotForm::Car(Format::CarZst),
+        (None, "forest-zstd") => SnapshotForm::Car(Format::ForestCarZst),
         _ => return Ok(None),
     };
     Ok(report.bytes.map(|bytes| SizedForm { bytes, form }))
@@ -124,8 +119,7 @@ fn read_pieces(path: &Path, started: Instant) -> std::io::Result<usize> {
     Ok(bytes)
 }
 
-/// A generated snapshot in memory.
-pub(super) struct Generated {
+pub(super) struct SampleSnapshot {
     file: File,
     /// Bytes of the file.
     pub bytes: u64,
@@ -137,7 +131,7 @@ pub(super) struct Generated {
     pub times: f64,
 }
 
-impl Generated {
+impl SampleSnapshot {
     /// Generates a snapshot of at most `limit` bytes, and no more than the forecast one has.
     pub fn new(forecast: SizedForm, limit: u64, stop: &CancellationToken) -> Result<Self> {
         let memory = |error| Error::io("generate a snapshot in", "memory")(error);
@@ -145,12 +139,14 @@ impl Generated {
         let mut file = File::from(file.map_err(|error| memory(error.into()))?);
         let (size, progress) = (limit.min(forecast.bytes), Progress::new(&Silent));
         let written = match forecast.form {
-            Form::Car(format) => {
+            SnapshotForm::Car(format) => {
                 generate::write_with(&Spec::new(Profile::Mainnet, size).format(format), &mut file, &progress)
                     .map(|made| (made.bytes, made.car_bytes))
             }
-            Form::BlockLog(family) => log::write_with(&LogSpec::new(family, size), &mut file, |_| Ok(()), &progress)
-                .map(|made| (made.bytes, made.raw_bytes)),
+            SnapshotForm::BlockLog(family) => {
+                log::write_with(&LogSpec::new(family, size), &mut file, |_| Ok(()), &progress)
+                    .map(|made| (made.bytes, made.raw_bytes))
+            }
         };
         if stop.is_cancelled() {
             return Err(interrupted());

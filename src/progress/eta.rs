@@ -49,7 +49,6 @@ struct Mark {
     cpu: Option<f64>,
 }
 
-/// The estimate and its inputs.
 #[derive(Debug, Default)]
 pub(super) struct Eta {
     weights: PhaseWeights,

@@ -33,7 +33,6 @@ impl CancellationToken {
     }
 }
 
-/// The time between two samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The most samples kept for the report; beyond it every second one is dropped and the distance doubled.
@@ -113,7 +112,6 @@ impl<'a> Progress<'a> {
         self.report(&Event::Phase { phase });
     }
 
-    /// Ends the current phase.
     pub fn end(&self) {
         let sample = self.now();
         let mut times = self.times.lock();

@@ -1,6 +1,5 @@
 //! The rate at which blocks of a log are read, per 100,000 blocks.
 
-/// Blocks of a log in an interval.
 const INTERVAL: u64 = 100_000;
 
 /// The rate of the last interval.

@@ -376,7 +376,7 @@ fn impossible_comparison_is_refused_first() {
         (vec!["--presets", "ingset"], "ingset"),
         (vec!["--presets", "ingest", "--set", "node.table.block_size=many"], "node.table.block_size"),
         (vec!["--presets", "ingest", "--set", "colour=red"], "`colour=red` is neither an option"),
-        (vec!["--presets", "ingest", "--runs", "0"], "no rounds, no results"),
+        (vec!["--presets", "ingest", "--runs", "0"], "--runs 0 gives no results"),
         (vec!["--presets", "ingest", "--reference", "memtable"], "the reference `memtable` is not compared"),
         (vec!["--budget", "soon"], "is not a time"),
         (vec!["--margin", "0"], "is not a percentage"),
@@ -390,7 +390,7 @@ fn impossible_comparison_is_refused_first() {
 fn no_run_begins_after_the_time_budget() {
     let (_dir, snapshot, out) = place();
     let words = ["--presets", "ingest", "--runs", "5000", "--budget", "2s"];
-    bench(&snapshot, &out, &words).assert().success().stdout(contains("the budget of time is used up"));
+    bench(&snapshot, &out, &words).assert().success().stdout(contains("the time budget is used up"));
     let results = results(&out);
     assert_eq!(results["setup"]["complete"], false);
     assert!(!lines(&out).is_empty());

@@ -104,7 +104,7 @@ fn impossible_searches_are_refused() {
     std::fs::write(&file, "mine").expect("room");
     let mine = file.to_string_lossy().into_owned();
     for (words, code, message) in [
-        (&["--presets", "ingest", "--tune", "--write", &mine][..], 4, "exists already"),
+        (&["--presets", "ingest", "--tune", "--write", &mine][..], 4, "already exists"),
         (&["--presets", "ingest,memtable", "--tune"], 2, "--tune starts from one preset, and there are 2"),
         (&["--presets", "ingset", "--tune"], 2, "ingset"),
         (&["--presets", "ingest", "--tune", "--vary", "memory=1G,2G"], 2, "--vary"),

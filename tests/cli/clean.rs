@@ -78,7 +78,10 @@ fn clean_removes_killed_imports() {
     assert_eq!(files(dir.path()), before, "a dry run removes nothing");
     let (code, _, said) = clean(dir.path(), &["."]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("there is no terminal to ask on\nhint: look with --dry-run, then give --yes"), "{said}");
+    assert!(
+        said.contains("without confirmation: not a terminal\nhint: run it with --dry-run, then with --yes"),
+        "{said}"
+    );
     assert_eq!(files(dir.path()), before, "nothing is removed without a word");
     let (code, report, said) = clean(dir.path(), &[".", "--yes"]);
     assert_eq!(code, Some(0), "{said}");

@@ -86,14 +86,11 @@ fn hint_of_an_archive_can_be_run() {
 fn unknown_arguments_get_useful_hints() {
     let dir = tempfile::tempdir().expect("a directory");
     for (line, says) in [
-        (
-            "bench a.car --report r",
-            "bench writes all its reports (report.md, report.html, report.csv, results.json) into ",
-        ),
-        ("bench --report r", "bench writes all its reports"),
+        ("bench a.car --report r", "bench writes report.md, report.html, report.csv and results.json into "),
+        ("bench --report r", "bench writes report.md"),
         ("walk db --report r", "--json prints the report on standard output"),
-        ("seed p --db d --dry-run", "leave it out: a seed changes nothing under the name of the database until "),
-        ("verify db --dry-run", "leave it out: only `bedload import` has a dry run"),
+        ("seed p --db d --dry-run", "omit it: a seed does not touch an existing database until "),
+        ("verify db --dry-run", "omit it: only `bedload import` has a dry run"),
         ("import a.car --db d -v", "--progress lines shows more"),
         ("verify db --verbose", "--progress lines shows more"),
         ("presets ingest", "bedload presets show ingest"),

@@ -118,7 +118,7 @@ fn unusable_metrics_file_is_refused() {
     for (path, words) in [
         ("none/a.prom", "the metrics cannot be written: "),
         ("other.prom", "which has no metrics of bedload"),
-        ("dir.prom", "which is no regular file"),
+        ("dir.prom", "which is not a regular file"),
     ] {
         let mut command = program();
         command.args(["import", "snapshot.car", "--db", "db", "--metrics", path]).current_dir(dir.path());

@@ -155,7 +155,7 @@ fn full_standard_output_fails_every_command() {
         let output = program().args(command).stdout(full).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{command:?}: {said}");
-        for words in ["error: write standard output: No space left on device", "hint: look at the file or device"] {
+        for words in ["error: write standard output: No space left on device", "hint: check the file or device"] {
             assert!(said.contains(words), "{command:?}: {said}");
         }
     }

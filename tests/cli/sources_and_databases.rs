@@ -48,7 +48,7 @@ fn inspect_reads_a_directory_of_cars() {
         .code(3)
         .stdout(contains(&*only).and(contains(&*third)))
         .stderr(contains("b.car: 1 bad block found"));
-    inspect(&["--list"]).code(2).stderr(contains("--list is of one snapshot"));
+    inspect(&["--list"]).code(2).stderr(contains("--list takes one snapshot"));
     let database = dir.path().join("db");
     let mut command = bedload();
     command.arg("import").arg(&cars).arg("--db").arg(&database).args(["--verify", "none"]).assert().success();

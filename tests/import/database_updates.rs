@@ -235,8 +235,7 @@ fn export_counts_omitted_records() {
     let report = read(&["export", back.to_str().expect("text")], &added.db, &[], 0);
     assert_eq!(report["roots"], first.json["source"]["roots"]);
     assert_eq!((&report["blocks"], &report["left_out"]), (&first.json["blocks"]["written"], &json!(new)));
-    let text =
-        format!("left out  {new} records that these roots do not lead to; --root names more roots, --all exports");
+    let text = format!("left out  {new} records not reachable from these roots; --root adds roots, --all exports");
     let mut command = program();
     command.args(["export", "--progress", "off"]).arg(place.path("text.car")).arg("--db").arg(&added.db);
     command.assert().success().stdout(contains(text));

@@ -260,7 +260,7 @@ fn errors_in_a_list_name_the_line() {
         (format!("{a}\n\n{a}.gone\n").into(), 3, "list:3: read "),
         (format!("{a}\n# {a}\n{a}\n").into(), 2, "list:1, "),
         (format!("{a}\n# {a}\n{a}\n").into(), 2, "list:3: one file is named twice"),
-        (format!("{a}\0{a}\0").into(), 2, "list:1: a name has no NUL in it"),
+        (format!("{a}\0{a}\0").into(), 2, "list:1: a name cannot contain NUL"),
         (
             [format!("{a}\n").as_bytes(), &zeros].concat(),
             2,
@@ -268,7 +268,7 @@ fn errors_in_a_list_name_the_line() {
         ),
         ([&b"https://host/"[..], &zeros].concat(), 2, "list:1: the line is longer than any name, which has up to 8192"),
         ([b" ", "x".repeat(300).as_bytes()].concat(), 3, "there is no such file"),
-        (rooted(&some(0..10)), 2, "list:1: a name has no NUL in it"),
+        (rooted(&some(0..10)), 2, "list:1: a name cannot contain NUL"),
     ];
     for (text, code, words) in cases {
         let list = place.file("list", &text);

@@ -138,7 +138,7 @@ fn export_explains_a_missing_root_or_file() {
     // A missing database is reported first.
     let nowhere = dir.path().join("nowhere");
     bedload().arg("export").arg(&nowhere).assert().code(2).stderr(
-        "error: a file to write is needed\nhint: name the database and the file: bedload export chain chain.car; `-` is \
+        "error: a file to write is needed\nhint: name both, e.g. bedload export chain chain.car; `-` is \
          standard output\n",
     );
     let twice = bedload().arg("export").arg("--db").arg(&nowhere).arg(&nowhere).arg(&to).assert().code(2);

@@ -177,19 +177,18 @@ fn get_reads_log_blocks_by_range() {
         .stderr(contains(format!("2 of 3 keys are not in the database, {there}")));
     let id = block["transactions"][0]["transaction_id"].as_str().map_or_else(|| "ab".repeat(20), str::to_owned);
     get(&db, &[&id]).code(1).stderr(contains(
-        "hint: an id of a block is looked for here; ids of transactions are found after `bedload import --indexes \
-         ids,transactions`\n",
+        "hint: only ids of blocks are indexed; `bedload import --indexes ids,transactions` indexes both\n",
     ));
     let families = rust_rocksdb::DB::list_cf(&rust_rocksdb::Options::default(), &db).expect("families");
     let node = rust_rocksdb::DB::open_cf(&rust_rocksdb::Options::default(), &db, &families).expect("open");
     node.delete(4u32.to_be_bytes()).expect("deleted");
     drop(node);
     let lines = get(&db, &["3-5"]).code(1).stderr(contains(format!(
-        "block 4 is not in the database, which has others from 1 to {head}\nhint: bedload verify tells what else is missing\n"
+        "block 4 is not in the database, which has others from 1 to {head}\nhint: bedload verify lists all missing blocks\n"
     )));
     assert_eq!(String::from_utf8_lossy(&lines.get_output().stdout).lines().count(), 2);
     get(&db, &["5-1"]).code(2).stderr("error: the range 5-1 ends before it begins\nhint: write it as 1-5\n");
-    get(&db, &["--epoch", "1"]).code(2).stderr(contains("--epoch is for Filecoin's chain"));
+    get(&db, &["--epoch", "1"]).code(2).stderr(contains("--epoch is for Filecoin"));
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn records_added_by_a_node_are_valid() {
     // The three are in the WAL only, the import's files are as they were.
     assert_eq!(report["recorded"]["confirmed"], true);
     on(&db, &["verify"]).success().stdout(contains(
-        "since     written to since the import: 3 records more than recorded; every record of the import is there: its \
+        "since     written to since the import: 3 records more than recorded; no record of the import is missing: its \
          files are in use, and nothing hides a record in them\n",
     ));
     open(&db).flush().expect("flushed");
@@ -77,7 +77,7 @@ fn records_added_by_a_node_are_valid() {
     assert_eq!(report["against"]["imported"], true);
     assert_eq!(report["against"]["digest"], report["recorded"]["digest"]);
     assert_eq!(report["recorded"]["confirmed"], true);
-    let compared = "3 records more than recorded; every record of the import is there, by comparison";
+    let compared = "3 records more than recorded; no record of the import is missing, by comparison";
     on(&db, &["verify", "--allow-extra", "--against", car]).success().stdout(contains(compared));
 }
 
@@ -91,7 +91,7 @@ fn lost_record_among_added_ones_is_unconfirmed() {
         let said = bedload().arg("verify").arg(&db).args(more).assert().code(3).get_output().stderr.clone();
         String::from_utf8(said).expect("text")
     };
-    let hint = "hint: a program has deleted records (--against SNAPSHOT says which): no file is damaged, ";
+    let hint = "hint: a program has deleted records (--against SNAPSHOT lists them): no file is damaged, ";
     assert!(told(&[]).contains(hint) && !told(&[]).contains("dmesg"), "{}", told(&[]));
     assert!(told(&["--against", car.to_str().expect("text")]).contains("hint: a program has deleted records: no file"));
     add(&db, 0..1);

@@ -3,25 +3,23 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use crate::bench::{self, BenchOptions, DEFAULT_LOOKUPS, DEFAULT_MARGIN, DEFAULT_RUNS, Order, Vary};
-use crate::progress::CancellationToken;
+use crate::bench::{self, BenchOptions, Vary};
 use crate::report::bench::{BenchReport, CompareReport, compare};
 use crate::report::shell_word;
 use crate::{Error, preset::Preset};
 
-use crate::cli::args::{NetworkArgs, this_program};
+use crate::cli::args::NetworkArgs;
 use crate::cli::command_line::command_line;
 use crate::cli::globals::Globals;
-use crate::cli::progress::runs::Runs;
+use crate::cli::progress::runs::RunDisplay;
 use crate::cli::render::{self, rows, screen};
 use crate::cli::{output, signals, values};
 
 /// Compare presets on a snapshot, each import in a process of its own
 ///
-/// Every round runs each preset once, and a `cp` with sync of the snapshot. Results are stored after every run;
-/// the same command continues where it was stopped, also with a higher --runs.
+/// Every round runs each preset once, and a `cp` with sync of the snapshot. Results are stored after every run. The same
+/// command resumes, also with a higher --runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload bench snapshot.car --presets ingest,memtable,rocksdb-defaults --runs 5")]
 pub struct Args {
@@ -31,10 +29,11 @@ pub struct Args {
     /// Presets to compare, by name or file; `all` is all built-in ones
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', hide_possible_values = true, value_parser = values::preset(), help_heading = "What")]
     pub presets: Vec<String>,
-    /// Set one option in all of them: stage.scope.option=value, or an argument of the import, as memory=1GiB
+    /// Override one option in all of them, e.g. node.table.block_size=32K, or set an argument of the import, e.g. memory=1GiB;
+    /// repeatable
     #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "What")]
     pub set: Vec<String>,
-    /// Try each of these values with each preset; may be repeated, and multiplies
+    /// Try each of these values with each preset; repeatable: all combinations are tried
     #[arg(long, value_name = "OPTION=A,B,..", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "What")]
     pub vary: Vec<String>,
     /// Search for faster options around the one preset: try single changes, then combine the faster ones
@@ -46,58 +45,19 @@ pub struct Args {
     /// The preset to compare the others with; the default is the first one
     #[arg(long, value_name = "PRESET", hide_possible_values = true, value_parser = values::preset(), help_heading = "What", hide_short_help = true)]
     pub reference: Option<String>,
-    /// How much slower than another a preset may be and still be recommended, in percent [default: 5]
-    ///
-    /// The whole 95 % interval of the ratio must lie below; a smaller margin needs more rounds.
-    #[arg(long, value_name = "PERCENT", value_parser = values::percent, help_heading = "What", hide_short_help = true)]
-    pub margin: Option<f64>,
-
-    /// Rounds that count
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_RUNS, help_heading = "How")]
-    pub runs: u32,
-    /// Rounds before them that do not count
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "How", hide_short_help = true)]
-    pub warmup: u32,
-    /// The order within a round: rotated by one place each time, or shuffled
-    #[arg(long, value_name = "HOW", default_value = "interleaved", value_parser = order(), help_heading = "How", hide_short_help = true)]
-    pub order: Order,
-    /// Seed of the shuffling and of the choice of keys
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How", hide_short_help = true)]
-    pub seed: u64,
-    /// Empty the page cache before each import; otherwise the snapshot is read once before
-    #[arg(long, help_heading = "How")]
-    pub cold: bool,
-    /// Start no run that would probably end later than this, e.g. 90m
-    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "How")]
-    pub budget: Option<Duration>,
-    /// Lookups of each kind in each finished database; 0 for none
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_LOOKUPS, help_heading = "How", hide_short_help = true)]
-    pub lookups: u64,
-    /// Leave out the scan of each finished database
-    #[arg(long, help_heading = "How", hide_short_help = true)]
-    pub no_scan: bool,
-
-    /// Directory of the temporary databases; its file system is part of what is measured
-    #[arg(long, value_name = "DIR", help_heading = "Where")]
-    pub dir: Option<PathBuf>,
-    #[command(flatten, next_help_heading = "Where")]
+    #[command(flatten)]
+    pub options: BenchOptions,
+    #[command(flatten)]
     pub network: NetworkArgs,
-    /// Directory of the results: results.json, runs.ndjson, report.md, report.csv, report.html
-    #[arg(long, value_name = "DIR", default_value = "bedload-bench", help_heading = "Where")]
-    pub out: PathBuf,
     /// Show every column of the table, however wide the terminal is
     #[arg(long, help_heading = "Where", hide_short_help = true)]
     pub wide: bool,
     /// Run nothing: analyse saved results (results.json or its directory) again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary"], help_heading = "Where")]
     pub recommend: Option<PathBuf>,
-    /// Run nothing: put two saved results side by side, of whatever machines and days, and say what differs
+    /// Run nothing: show two saved results side by side, and what differs between their machines, data and settings
     #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["source", "presets", "vary", "recommend"], help_heading = "Where", hide_short_help = true)]
     pub compare: Option<Vec<PathBuf>>,
-}
-
-fn order() -> impl clap::builder::TypedValueParser<Value = Order> {
-    values::one_of(&[("interleaved", Order::Interleaved), ("random", Order::Random)])
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
@@ -109,29 +69,23 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         if globals.json {
             return output::print_json(&compared);
         }
-        return Ok(write!(
-            std::io::stdout().lock(),
-            "{}",
-            render::bench::compared(&compared, screen::stdout_columns())
-        )?);
+        let text = render::bench::compared(&compared, screen::stdout_columns());
+        return Ok(write!(std::io::stdout().lock(), "{text}")?);
     }
     let Some(source) = &args.source else {
         // Clap requires one of the two.
-        let mut report = bench::load(args.recommend.as_deref().unwrap_or(&args.out))?;
-        bench::analyse_again(&mut report, args.reference.as_deref(), args.margin)?;
+        let mut report = bench::load(args.recommend.as_deref().unwrap_or(&args.options.out))?;
+        bench::analyse_again(&mut report, args.reference.as_deref(), args.options.margin)?;
         return print(&report, globals, args, None);
     };
     if let Some(file) = args.write.as_ref().filter(|file| file.exists()) {
-        return Err(Error::State {
-            path: file.clone(),
-            reason: "exists already".into(),
-            hint: "name another file with --write".into(),
-        }
-        .into());
+        let reason = "already exists: --write makes a new file".into();
+        let hint = "choose another name".into();
+        return Err(Error::State { path: file.clone(), reason, hint }.into());
     }
     let options = options(args, source)?;
     signals::cancel_on_signals(&options.stop, "run the same command again to resume")?;
-    let runs = Runs::new("bench", globals);
+    let runs = RunDisplay::new("bench", globals);
     let (report, preset) =
         if args.tune { bench::tune(&options, &runs)? } else { (bench::bench(&options, &runs)?, None) };
     drop(runs);
@@ -141,30 +95,21 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         let created = File::create_new(file).and_then(|mut created| created.write_all(preset.as_bytes()));
         created.map_err(Error::io("write", *file))?;
     }
-    let done = format!("all runs are done and kept in {}", args.out.display());
+    let done = format!("all runs are done and kept in {}", args.options.out.display());
     output::report_done(done, "read report.md there, or analyse them again with --recommend", || {
         print(&report, globals, args, written.map(|(file, _)| file))
     })?;
     nothing_ran(&report).map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Returns the error for two comparisons without a common preset.
 fn nothing_in_common(compared: &CompareReport, a: &Path) -> Error {
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    Error::Usage {
-        reason: format!(
-            "the two comparisons have no preset in common: A has {}, B has {}",
-            list(&compared.only_a),
-            list(&compared.only_b)
-        ),
-        hint: format!(
-            "give two that have run the same presets; `bedload bench --recommend {}` shows one",
-            shell_word(a)
-        ),
-    }
+    let (only_a, only_b) = (list(&compared.only_a), list(&compared.only_b));
+    let reason = format!("the two comparisons have no preset in common: A has {only_a}, B has {only_b}");
+    let hint = format!("give two with the same presets; `bedload bench --recommend {}` shows one", shell_word(a));
+    Error::Usage { reason, hint }
 }
 
-/// Returns the error for a comparison without a successful run.
 fn nothing_ran(report: &BenchReport) -> Option<Error> {
     if report.figures.variants.iter().any(|variant| variant.runs > 0) {
         return None;
@@ -183,23 +128,12 @@ fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
         source: source.to_owned(),
         network: args.network.options([source])?,
         command: Some(command_line(std::env::args_os().skip(1))),
-        program: this_program()?,
+        program: std::env::current_exe().map_err(Error::io("find", "bedload"))?,
         presets: presets(&args.presets),
         set: args.set.clone(),
         vary: args.vary.iter().map(|text| Vary::parse(text)).collect::<Result<_, Error>>()?,
-        runs: args.runs,
-        warmup: args.warmup,
-        order: args.order,
-        seed: args.seed,
-        cold: args.cold,
-        budget: args.budget,
         reference: args.reference.clone(),
-        margin: args.margin.unwrap_or(DEFAULT_MARGIN),
-        lookups: args.lookups,
-        scan: !args.no_scan,
-        dir: args.dir.clone(),
-        out: args.out.clone(),
-        stop: CancellationToken::default(),
+        ..args.options.clone()
     })
 }
 
@@ -212,7 +146,7 @@ fn print(report: &BenchReport, globals: &Globals, args: &Args, written: Option<&
     let (lines, table) = (Some(screen::table_columns()), screen::stdout_columns());
     write!(out, "{}", render::bench::text(report, args.wide, lines, table))?;
     if args.recommend.is_none() {
-        write!(out, "{}", rows::row("results", 13, &args.out.display().to_string()))?;
+        write!(out, "{}", rows::row("results", 13, &args.options.out.display().to_string()))?;
     }
     if let (Some(file), Some(source)) = (written, &args.source) {
         // `--preset` takes a path with a slash.

@@ -9,7 +9,7 @@ use crate::progress::CancellationToken;
 use crate::cli::args::NetworkArgs;
 use crate::cli::globals::Globals;
 use crate::cli::render;
-use crate::cli::{output, progress, signals};
+use crate::cli::{output, progress, signals, values};
 use crate::{Error, Result};
 
 /// The variables with the password of a secret key, and with the name of its file.
@@ -21,11 +21,11 @@ const MAX_PASSWORD: u64 = 64 << 10;
 
 /// Publish a database that an import has made, for `bedload seed`
 ///
-/// Reads every record and compares the whole with what the import recorded, then writes the files that are not there yet,
-/// each under its BLAKE3, then bundle.json, which names them all, and last the pointer `latest`. Nothing but `latest` is ever
-/// changed there. A database that a node has written to is refused.
+/// Reads every record, and compares count and digest with the import's record. Then writes the missing files, each under its
+/// BLAKE3, then bundle.json, which lists them, and last the pointer `latest`. Only `latest` is ever changed. A database that a
+/// node has written to is refused.
 ///
-/// Of one shard (`import --shard`) a part is published; when those of all shards are there, `--join` makes the bundle of them.
+/// A shard (`import --shard`) is published as a part. When all parts are published, `--join` makes the bundle.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload bundle /data/blocks --to s3://bucket/mainnet")]
 pub struct Args {
@@ -38,18 +38,18 @@ pub struct Args {
     /// Target: a directory, or s3://, gs:// or az://
     #[arg(long, value_name = "PLACE", required_unless_present = "join", conflicts_with = "join")]
     pub to: Option<PathBuf>,
-    /// Make a bundle of the parts that the shards of an import have put there
+    /// Make a bundle from the published parts of all shards
     #[arg(long, value_name = "PLACE")]
     pub join: Option<PathBuf>,
-    /// Which parts; the default is those of the shard that ended last
+    /// The set of parts to join; the default is that of the last published part
     #[arg(long, value_name = "SET", requires = "join")]
     pub set: Option<String>,
-    /// Sign bundle.json with a secret key of minisign; BEDLOAD_SIGN_PASSWORD or BEDLOAD_SIGN_PASSWORD_FILE has its password
+    /// Sign the bundle with a secret key of minisign; BEDLOAD_SIGN_PASSWORD or BEDLOAD_SIGN_PASSWORD_FILE has its password
     #[arg(long, value_name = "FILE")]
     pub sign: Option<PathBuf>,
-    /// Threads that read; the default is the number of cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: Option<u16>,
+    /// Threads to use; the default is the number of cores
+    #[arg(long, value_name = "N", value_parser = values::threads())]
+    pub threads: Option<usize>,
     /// Another server of S3's or Azure's protocol
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
@@ -61,16 +61,15 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let stop = CancellationToken::default();
-    signals::cancel_on_signals(&stop, "run the same command again; what is there already is not written again")?;
+    signals::cancel_on_signals(&stop, "run the same command again; it skips the files that are published")?;
     let report = progress::show(globals, |observer| match &args.join {
         Some(_) => join(&JoinOptions { place, set: args.set.clone(), signer, network, stop }, observer),
         None => {
             let db = args.database.clone().or_else(|| args.db.clone()).unwrap_or_default();
-            let threads = args.threads.map(usize::from);
-            bundle(&BundleOptions { db, to: place, threads, network, signer, stop }, observer)
+            bundle(&BundleOptions { db, to: place, threads: args.threads, network, signer, stop }, observer)
         }
     })?;
-    output::report_done(render::bundle::done(&report), "seed it as it is", || {
+    output::report_done(render::bundle::done(&report), "it can be seeded", || {
         output::print(&report, &render::bundle::text(&report), 10, globals)
     })
 }
@@ -82,11 +81,11 @@ pub(super) fn password(key: &Path) -> Result<String> {
         hint: format!("{PASSWORD}, or the file that {PASSWORD_FILE} names, has the password; or run it in a terminal"),
     };
     if let Some(password) = std::env::var_os(PASSWORD) {
-        return password.into_string().map_err(|_| wrong(format!("{PASSWORD} is no text")));
+        return password.into_string().map_err(|_| wrong(format!("{PASSWORD} is not text")));
     }
     if let Some(path) = std::env::var_os(PASSWORD_FILE).map(PathBuf::from) {
         let bytes = read_regular(&path, MAX_PASSWORD).map_err(Error::io("read", &path))?;
-        let text = String::from_utf8(bytes).map_err(|_| wrong(format!("{} is no text", path.display())))?;
+        let text = String::from_utf8(bytes).map_err(|_| wrong(format!("{} is not text", path.display())))?;
         return Ok(text.trim_end_matches(['\r', '\n']).to_owned());
     }
     let shown = crate::text::escape::shown_in_line(&key.display().to_string()).into_owned();

@@ -12,18 +12,18 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::{output, signals};
 
-/// Remove what unfinished imports have left
+/// Remove leftovers of unfinished imports
 ///
-/// Finds the directories NAME.partial of imports and seeds that were not finished, with their partitions in work
-/// directories: in DIR, DIR itself, or DIR.partial if DIR is the name of a database. What an import is working on stays,
-/// and so does what is not of an import. Without --yes it asks, on a terminal.
+/// Finds the directories NAME.partial of unfinished imports and seeds, with their partitions in work directories: in DIR,
+/// DIR itself, or DIR.partial if DIR is the name of a database. Directories of running imports and of other programs are
+/// kept. Without --yes it asks, on a terminal.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload clean /data --dry-run")]
 pub struct Args {
     /// Directory of databases, or the name of one
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Print what would be removed, and stop
+    /// List what would be removed, and stop
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Remove it without asking
@@ -53,17 +53,16 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     Err(output::Reported(Error::State {
         path: args.dir.clone(),
         reason: format!("{kept} of {} unfinished imports are kept", report.found.len()),
-        hint: "the reason stands with each above: finish these imports, or stop what works on them".into(),
+        hint: "the reasons are above: finish these imports, or stop the programs that use them".into(),
     })
     .into())
 }
 
-/// Asks on a terminal.
 fn is_confirmed(report: &CleanReport, stop: &CancellationToken) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Error::Usage {
-            reason: "nothing is removed without a word, and there is no terminal to ask on".into(),
-            hint: "look with --dry-run, then give --yes".into(),
+            reason: "refusing to remove anything without confirmation: not a terminal".into(),
+            hint: "run it with --dry-run, then with --yes".into(),
         }
         .into());
     }

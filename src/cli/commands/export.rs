@@ -8,22 +8,21 @@ use crate::read::export::{ExportOptions, Format, Selection, export, export_to};
 use crate::read::{Location, Resources};
 use crate::report::{ExportReport, shown, shown_json};
 use crate::source::car::RawCid;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::cli::args::RESTARTS;
+use crate::cli::args::{RESTARTS, ReportArgs};
 use crate::cli::command_line::command_line;
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
-use crate::cli::{output, progress, signals};
+use crate::cli::{output, progress, signals, values};
 
 /// Write the blocks of a database into a snapshot
 ///
-/// By default the blocks that the roots lead to, in the order in which nodes write their snapshots; of a block log, all
-/// blocks. The file appears under its name only when it is complete. A missing block that another one links to is
-/// an error (exit code 3), unless the database never had more than what is written.
+/// Exports the blocks that are reachable from the roots, in the order of nodes; of a block log, all blocks. The file appears
+/// under its name only when it is complete. A missing block that another one links to is an error (exit code 3), unless the
+/// database never had more blocks.
 ///
 /// A block log that was one file of raw blocks is exported byte for byte. Hive's compressed blocks are written raw, parts as
-/// one log, a pruned log as one that begins later: the same blocks with the same ids, and the report says what differs.
+/// one log, and a pruned log as a log that begins later. Blocks and ids are the same, and the report lists the differences.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "bedload export [OPTIONS] <DB> <FILE>\n       bedload export [OPTIONS] --db <DIR> <FILE>")]
 #[command(after_help = "Example: bedload export /data/blocks snapshot.forest.car.zst")]
@@ -31,14 +30,14 @@ pub struct Args {
     /// The database, as an option
     #[arg(long, value_name = "DIR")]
     pub db: Option<PathBuf>,
-    /// The database; left out where --db names it
+    /// The database, unless --db names it
     #[arg(value_name = "DB")]
     pub first: Option<PathBuf>,
     /// File to write, or `-` for standard output
     #[arg(value_name = "FILE")]
     pub second: Option<PathBuf>,
 
-    /// Root to begin at, may be repeated; the default is in BEDLOAD.json
+    /// Root to begin at, repeatable; the default is in BEDLOAD.json
     #[arg(long, value_name = "CID", help_heading = "Blocks")]
     pub root: Vec<RawCid>,
     /// Every record, in the order of keys
@@ -62,37 +61,27 @@ pub struct Args {
     pub to: Option<u32>,
 
     /// car, car.zst, forest.car.zst; log, log.zst; by default what the file's name ends in
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = format_parser(), help_heading = "File")]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = values::named(Format::ALL.map(|format| (format.name(), format))), help_heading = "File")]
     pub format: Option<Format>,
     /// Replace the file if it exists
     #[arg(long, help_heading = "File")]
     pub force: bool,
-    /// Write the report, or the error, to a file as JSON; `-` is standard output
-    #[arg(long, value_name = "FILE", help_heading = "File")]
-    pub report: Option<PathBuf>,
-
+    #[command(flatten)]
+    pub report: ReportArgs,
     #[command(flatten)]
     pub resources: Resources,
     #[command(flatten)]
     pub location: Location,
 }
 
-fn format_parser() -> impl TypedValueParser<Value = Format> {
-    PossibleValuesParser::new(Format::ALL.map(Format::name))
-        .map(|name| Format::ALL.into_iter().find(|format| format.name() == name).unwrap_or_default())
-}
-
 impl Args {
-    /// The database, and the file to write.
     fn split(&self) -> crate::Result<(&Path, &Path)> {
         match (&self.db, &self.first, &self.second) {
             (Some(db), Some(file), None) | (None, Some(db), Some(file)) => Ok((db, file)),
             (None, ..) | (_, None, _) => Err(Error::Usage {
                 reason: "a file to write is needed".into(),
                 hint: match self.db.as_deref().or(self.first.as_deref()).filter(|db| db.is_dir()) {
-                    None => {
-                        "name the database and the file: bedload export chain chain.car; `-` is standard output".into()
-                    }
+                    None => "name both, e.g. bedload export chain chain.car; `-` is standard output".into(),
                     Some(db) => command_line(
                         ["export".as_ref(), db.as_os_str(), db.with_extension("car").as_os_str()].into_iter(),
                     ),
@@ -113,13 +102,13 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Err(output::refuse_terminal("a snapshot"));
     }
     let options = options(args, db)?;
-    if to_stdout && args.report.as_deref() == Some(Path::new("-")) {
+    if to_stdout && args.report.report.as_deref() == Some(Path::new("-")) {
         let reason = "the snapshot and the report cannot both go to standard output".into();
         return Err(Error::Usage { reason, hint: "give --report a file".into() }.into());
     }
     let mut others = vec![("export", file), ("database", db)];
     others.extend(args.cids.as_deref().map(|list| ("list", list)));
-    let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
+    let report_file = output::ReportFile::create(&args.report, &others, globals)?;
     let outcome = progress::show(globals, |observer| match to_stdout {
         true => export_to(&options, &mut io::stdout(), observer),
         false => export(&options, file, observer),

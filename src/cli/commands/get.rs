@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use data_encoding::HEXLOWER;
 
 use crate::cli::globals::Globals;
-use crate::cli::log::{self, Level};
+use crate::cli::log::{self, LogLevel};
 use crate::cli::output;
 use crate::cli::render::block::{document, header_fields};
 use crate::cli::render::screen;
@@ -26,7 +26,7 @@ const BATCH: usize = 256;
 
 /// Print blocks by CID; those of a block log by number, id, or the id of a transaction
 ///
-/// Ends with exit code 1 when a key is not in the database; the others are printed all the same.
+/// Ends with exit code 1 when a key is not in the database; the others are printed anyway.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "bedload get [OPTIONS] <DB> <KEY>...\n       bedload get [OPTIONS] --db <DIR> <KEY>...")]
 #[command(after_help = "Example: bedload get /data/blocks --as json \
@@ -35,19 +35,18 @@ pub struct Args {
     /// The database, as an option
     #[arg(long, value_name = "DIR")]
     pub db: Option<PathBuf>,
-    /// The database, unless --db names it; then what to look for: CIDs in any multibase, or keys as hex; in a database
-    /// made from a block log the number of a block, a range as 1-5, `head`, the id of a block, or the id of a transaction
-    /// in it; `-` reads them from standard input, one a line
+    /// The database, unless --db names it; then the keys: CIDs in any multibase, or hex. In a database made from a block
+    /// log: the number of a block, a range such as 1-5, `head`, the id of a block, or the id of a transaction. `-` reads
+    /// keys from standard input, one per line
     #[arg(value_name = "KEY")]
     pub words: Vec<String>,
-    /// The headers of the Filecoin tipset at this epoch, found from the roots
+    /// The headers of the Filecoin tipset at this epoch
     #[arg(long, value_name = "EPOCH")]
     pub epoch: Option<u64>,
-    /// How to print a block; json is dag-json where the CID names dag-cbor or dag-pb, with names for the fields of a
-    /// Filecoin header, and for a block of a log the fields of its header and its transactions. The default is hex, and json for a block of a
-    /// log and for --epoch
+    /// Form of a block. json is dag-json for dag-cbor and dag-pb, with named fields for a Filecoin header, and header and
+    /// transactions for a block of a log. The default is hex; json for a block of a log and for --epoch
     #[arg(long = "as", value_name = "FORM")]
-    pub form: Option<Form>,
+    pub form: Option<BlockForm>,
     /// Short for --as raw
     #[arg(long, conflicts_with = "form")]
     pub raw: bool,
@@ -56,9 +55,8 @@ pub struct Args {
     pub location: Location,
 }
 
-/// How to print a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub enum BlockForm {
     /// As hex, one block a line.
     Hex,
     /// Its bytes, and nothing else.
@@ -68,7 +66,6 @@ pub enum Form {
 }
 
 impl Args {
-    /// The database, and the keys.
     fn split(&self) -> crate::Result<(&Path, &[String])> {
         let (db, keys) = match (&self.db, self.words.split_first()) {
             (Some(db), _) => (Some(db.as_path()), &*self.words),
@@ -78,19 +75,19 @@ impl Args {
         match db {
             Some(db) if keys.is_empty() != self.epoch.is_none() => Ok((db, keys)),
             Some(_) if self.epoch.is_some() => Err(Error::Usage {
-                reason: "--epoch is looked for alone, without other keys".into(),
-                hint: "leave --epoch or the keys out".into(),
+                reason: "--epoch cannot be combined with keys".into(),
+                hint: "omit --epoch or the keys".into(),
             }),
             _ => Err(Error::Usage {
-                reason: "a database and what to look for in it are needed".into(),
+                reason: "a database and a key are needed".into(),
                 hint: "name both, as in `bedload get chain 1000`".into(),
             }),
         }
     }
 
     /// The form that the options name, or `default`.
-    fn form_or(&self, default: Form) -> Form {
-        if self.raw { Form::Raw } else { self.form.unwrap_or(default) }
+    fn form_or(&self, default: BlockForm) -> BlockForm {
+        if self.raw { BlockForm::Raw } else { self.form.unwrap_or(default) }
     }
 }
 
@@ -114,7 +111,7 @@ fn each_key(
         for line in std::io::stdin().lock().lines() {
             let line = line.map_err(|error| match error.kind() {
                 std::io::ErrorKind::InvalidData => Error::Usage {
-                    reason: "standard input is no text in UTF-8".into(),
+                    reason: "standard input is not UTF-8 text".into(),
                     hint: "give one key a line".into(),
                 },
                 _ => Error::io("read", "standard input")(error),
@@ -127,11 +124,10 @@ fn each_key(
     Ok(())
 }
 
-/// Reports a missing key on standard error.
 fn not_found(key: &str) {
     let message = format!("not in the database: {key}");
     match log::is_json() {
-        true => log::write(Level::Warning, &message, serde_json::Value::Null),
+        true => log::write(LogLevel::Warning, &message, serde_json::Value::Null),
         false => screen::print_to_stderr(&message),
     }
 }
@@ -141,19 +137,18 @@ fn all_found(db: &Path, missing: u64, requested: u64, hint: &str) -> anyhow::Res
     if missing == 0 {
         return Ok(());
     }
-    let reason = if requested == 1 {
-        "the key is".into()
-    } else {
-        format!("{} of {} keys are", grouped(missing), grouped(requested))
+    let keys = match requested {
+        1 => "the key is".into(),
+        _ => format!("{} of {} keys are", grouped(missing), grouped(requested)),
     };
-    Err(Error::NotFound { path: db.to_owned(), reason: format!("{reason} not in the database"), hint: hint.into() }
-        .into())
+    let reason = format!("{keys} not in the database");
+    Err(Error::NotFound { path: db.to_owned(), reason, hint: hint.into() }.into())
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let (db, keys) = args.split()?;
     // Bytes of a block may be escape sequences.
-    if args.form_or(Form::Hex) == Form::Raw && !globals.json && std::io::stdout().is_terminal() {
+    if args.form_or(BlockForm::Hex) == BlockForm::Raw && !globals.json && std::io::stdout().is_terminal() {
         return Err(output::refuse_terminal("the bytes of a block"));
     }
     let stop = CancellationToken::default();
@@ -168,7 +163,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut printer = Printer::new(args, globals);
     if let Some(epoch) = args.epoch {
         for (cid, found) in lookup.tipset(epoch, &stop)? {
-            printer.print_found(&cid.to_string(), Some(found), Form::Json)?;
+            printer.print_found(&cid.to_string(), Some(found), BlockForm::Json)?;
         }
         return Ok(printer.out.flush()?);
     }
@@ -176,7 +171,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut print = |batch: &mut Vec<String>| {
         let wanted = batch.iter().map(|text| lookup.wanted(text)).collect::<Result<Vec<_>, _>>()?;
         let blocks = lookup.get(&wanted)?;
-        batch.drain(..).zip(blocks).try_for_each(|(key, found)| printer.print_found(&key, found, Form::Hex))
+        batch.drain(..).zip(blocks).try_for_each(|(key, found)| printer.print_found(&key, found, BlockForm::Hex))
     };
     each_key(keys, &stop, |key| {
         batch.push(key);
@@ -193,7 +188,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
     let (db, keys) = args.split()?;
     if args.epoch.is_some() {
         return Err(Error::Usage {
-            reason: "--epoch is for Filecoin's chain, and this database was made from a block log".into(),
+            reason: "--epoch is for Filecoin, and this database was made from a block log".into(),
             hint: "give the number of a block".into(),
         }
         .into());
@@ -208,7 +203,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
             lost += 1;
         }
         let json = |found: &FoundBlock| header_fields(lookup, found).to_string();
-        printer.print(&key, found.as_ref().map(|found| (found, &found.block[..])), Form::Json, json, |_| None)
+        printer.print(&key, found.as_ref().map(|found| (found, &found.block[..])), BlockForm::Json, json, |_| None)
     };
     each_key(keys, stop, |key| match numbers(&key, db, lookup)? {
         Some(mut numbers) => numbers.try_for_each(|number| print(number.to_string())),
@@ -218,12 +213,9 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
     let Printer { requested, missing, .. } = printer;
     match (first_lost, lookup.bounds()?) {
         (Some(number), Some((first, last))) if (u64::from(first)..=u64::from(last)).contains(&number) => {
-            Err(Error::NotFound {
-                path: db.to_owned(),
-                reason: format!("block {number} is not in the database, which has others from {first} to {last}"),
-                hint: "bedload verify tells what else is missing".into(),
-            }
-            .into())
+            let reason = format!("block {number} is not in the database, which has others from {first} to {last}");
+            let hint = "bedload verify lists all missing blocks".into();
+            Err(Error::NotFound { path: db.to_owned(), reason, hint }.into())
         }
         (Some(number), Some(bounds)) if lost == missing => {
             let what =
@@ -234,20 +226,14 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
     }
 }
 
-/// Hint for an id that was not found.
 fn id_hint(lookup: &BlockLookup) -> &'static str {
     match (lookup.finds_block_ids(), lookup.finds_transactions()) {
         (true, true) => "check the id",
-        (true, false) => {
-            "an id of a block is looked for here; ids of transactions are found after `bedload import --indexes ids,transactions`"
-        }
+        (true, false) => "only ids of blocks are indexed; `bedload import --indexes ids,transactions` indexes both",
         (false, true) => {
-            "an id of a transaction is looked for here; ids of blocks are found after `bedload import --indexes ids,transactions`"
+            "only ids of transactions are indexed; `bedload import --indexes ids,transactions` indexes both"
         }
-        (false, false) => {
-            "no ids are in this database, only numbers of blocks: ids are found after `bedload import --indexes \
-             ids,transactions`"
-        }
+        (false, false) => "only numbers are indexed; `bedload import --indexes ids,transactions` indexes ids",
     }
 }
 
@@ -285,7 +271,6 @@ fn not_there(db: &Path, what: &str, (first, last): (u32, u32)) -> Error {
     }
 }
 
-/// Prints blocks on standard output.
 struct Printer<'a> {
     args: &'a Args,
     globals: &'a Globals,
@@ -300,7 +285,7 @@ impl<'a> Printer<'a> {
     }
 
     /// Prints a block of a CAR.
-    fn print_found(&mut self, key: &str, found: Option<Found>, default: Form) -> anyhow::Result<()> {
+    fn print_found(&mut self, key: &str, found: Option<Found>, default: BlockForm) -> anyhow::Result<()> {
         let json = |Found { block, codec }: &Found| to_json_with_names(*codec, block);
         let header = |Found { block, codec }: &Found| header_with_names(*codec, block);
         self.print(key, found.as_ref().map(|found| (found, &found.block[..])), default, json, header)
@@ -312,7 +297,7 @@ impl<'a> Printer<'a> {
         &mut self,
         key: &str,
         found: Option<(&T, &[u8])>,
-        default: Form,
+        default: BlockForm,
         json: impl Fn(&T) -> String,
         header: impl Fn(&T) -> Option<String>,
     ) -> anyhow::Result<()> {
@@ -322,8 +307,8 @@ impl<'a> Printer<'a> {
         if self.globals.json {
             let content = match (form, found) {
                 (_, None) => ("block", serde_json::Value::Null),
-                (Form::Json, Some((found, _))) => ("block", serde_json::from_str(&json(found))?),
-                (Form::Hex | Form::Raw, Some((_, block))) => ("hex", HEXLOWER.encode(block).into()),
+                (BlockForm::Json, Some((found, _))) => ("block", serde_json::from_str(&json(found))?),
+                (BlockForm::Hex | BlockForm::Raw, Some((_, block))) => ("hex", HEXLOWER.encode(block).into()),
             };
             let mut line = document(key, found.map(|(_, block)| block), content);
             let is_default = self.args.form.is_none() && !self.args.raw;
@@ -335,9 +320,9 @@ impl<'a> Printer<'a> {
         match (form, found) {
             // On standard error: standard output has only blocks.
             (_, None) => not_found(key),
-            (Form::Raw, Some((_, block))) => self.out.write_all(block)?,
-            (Form::Hex, Some((_, block))) => writeln!(self.out, "{}", HEXLOWER.encode(block))?,
-            (Form::Json, Some((found, _))) => writeln!(self.out, "{}", shown_json(&json(found)))?,
+            (BlockForm::Raw, Some((_, block))) => self.out.write_all(block)?,
+            (BlockForm::Hex, Some((_, block))) => writeln!(self.out, "{}", HEXLOWER.encode(block))?,
+            (BlockForm::Json, Some((found, _))) => writeln!(self.out, "{}", shown_json(&json(found)))?,
         }
         Ok(())
     }

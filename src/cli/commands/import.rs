@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::blocks::chain::Id;
 use crate::bundle::{self, PublishedImport, Signer};
-use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions, PlanChoice};
-use crate::preset::Overrides;
+use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions};
 use crate::sort::key::KeyLayout;
 use crate::sort::shard::Shard;
 use crate::source::block_log::TornTail;
@@ -14,12 +13,12 @@ use crate::text::size::human;
 use crate::{Error, ImportOptions, Outcome};
 
 use super::bundle::password;
-use crate::cli::args::NetworkArgs;
+use crate::cli::args::{ImportArgs, NetworkArgs, PlanArgs, ReportArgs};
 use crate::cli::globals::Globals;
-use crate::cli::output::Document;
+use crate::cli::output::WithSchema;
 use crate::cli::places::{Places, places};
 use crate::cli::render;
-use crate::cli::source_list::{self, Names};
+use crate::cli::source_list::{self, SourceNames};
 use crate::cli::values::{self, Checkpoints};
 use crate::cli::{output, progress, shard, signals};
 
@@ -45,37 +44,24 @@ pub struct Args {
     /// Add to an existing database, then compact it
     #[arg(long, help_heading = "Where")]
     pub into_existing: bool,
-    /// Discard an unfinished import and start over
+    /// Discard unfinished work and start over
     #[arg(long, help_heading = "Where")]
     pub restart: bool,
 
-    /// Memory to use; the default is half of what the machine or its cgroup has
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Memory")]
-    pub memory: Option<u64>,
-    /// Threads to use; the default is the preset's, or the number of cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Memory")]
-    pub threads: Option<u16>,
-    /// Directory for what does not fit in memory; the default is beside DIR
-    #[arg(long, value_name = "DIR", help_heading = "Memory", hide_short_help = true)]
-    pub work_dir: Option<PathBuf>,
-    /// Place of blocks: auto, memory, spill (files) or source
-    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, value_parser = clap::value_parser!(PlanChoice),
-          help_heading = "Memory", hide_short_help = true)]
-    pub plan: PlanChoice,
-
-    /// The set of options: one of `bedload presets list`, or a file
-    #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = values::preset(), help_heading = "RocksDB")]
-    pub preset: Option<String>,
-    /// Override one option, e.g. node.table.block_size=32K; may be repeated
-    #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), help_heading = "RocksDB")]
-    pub set: Vec<String>,
-    /// Take the database's options from a node's own OPTIONS file
-    #[arg(long, value_name = "FILE", help_heading = "RocksDB", hide_short_help = true)]
-    pub options_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub import: ImportArgs,
+    #[command(flatten)]
+    pub plan: PlanArgs,
 
     /// Format of the source: auto, car or block-log
-    #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, value_parser = clap::value_parser!(Format),
-          help_heading = "Source", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "auto",
+        hide_possible_values = true,
+        help_heading = "Source",
+        hide_short_help = true
+    )]
     pub format: Format,
     /// Check hash, links (a log's links alone) or none
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
@@ -86,36 +72,46 @@ pub struct Args {
     pub checksum: Option<String>,
 
     /// If blocks are missing: ignore, roots, check or require
-    #[arg(long, value_name = "HOW", default_value = "ignore", hide_possible_values = true, value_parser = clap::value_parser!(Links),
-          help_heading = "CARs")]
+    #[arg(long, value_name = "HOW", default_value = "ignore", hide_possible_values = true, help_heading = "CARs")]
     pub links: Links,
     /// Store blocks under their cid, multihash or digest [default: cid]
-    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, value_parser = clap::value_parser!(KeyLayout),
-          help_heading = "CARs", hide_short_help = true)]
+    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, help_heading = "CARs", hide_short_help = true)]
     pub key: Option<KeyLayout>,
     /// The column family of the blocks [default: default]
     #[arg(long, value_name = "NAME", help_heading = "CARs", hide_short_help = true)]
     pub column_family: Option<String>,
     /// F3 data: store or skip
-    #[arg(long, value_name = "WHAT", default_value = "store", hide_possible_values = true, value_parser = clap::value_parser!(F3Data),
-          help_heading = "CARs", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "store",
+        hide_possible_values = true,
+        help_heading = "CARs",
+        hide_short_help = true
+    )]
     pub f3: F3Data,
-    /// Null padding is an error or the end (eof)
-    #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, value_parser = clap::value_parser!(NullPadding),
-          help_heading = "CARs", hide = true)]
+    /// Meaning of null padding after the blocks: error, or eof for their end
+    #[arg(
+        long,
+        value_name = "MEANING",
+        default_value = "error",
+        hide_possible_values = true,
+        help_heading = "CARs",
+        hide = true
+    )]
     pub null_padding: NullPadding,
-    /// Accept a file that holds several CARs, one after the other
+    /// Accept several CARs concatenated in one file
     #[arg(long, help_heading = "CARs", hide = true)]
     pub concatenated: bool,
-    /// The longest block to accept; up to 3 GiB
+    /// Largest block to accept; up to 3 GiB
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "CARs", hide = true)]
     pub max_block_size: Option<u64>,
 
-    /// The first block to import
+    /// First block of a block log
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs",
           hide_short_help = true)]
     pub from: Option<u32>,
-    /// The last block to import
+    /// Last block of a block log
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs",
           hide_short_help = true)]
     pub to: Option<u32>,
@@ -133,8 +129,14 @@ pub struct Args {
     #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Block logs", hide_short_help = true)]
     pub checkpoint: Vec<Checkpoints>,
     /// If a log ends inside a block: error or trim
-    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = clap::value_parser!(TornTail),
-          help_heading = "Block logs", hide = true)]
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "error",
+        hide_possible_values = true,
+        help_heading = "Block logs",
+        hide = true
+    )]
     pub tail: TornTail,
     /// Unknown operations: error or skip
     #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = ["error", "skip"],
@@ -147,7 +149,7 @@ pub struct Args {
     /// Publish each file as it is built; without --db no database stays
     #[arg(long, value_name = "PLACE", conflicts_with = "into_existing", help_heading = "Bundles and shards")]
     pub bundle: Option<PathBuf>,
-    /// Sign the bundle with a secret key of minisign
+    /// Sign the bundle with a secret key of minisign; BEDLOAD_SIGN_PASSWORD or BEDLOAD_SIGN_PASSWORD_FILE has its password
     #[arg(
         long,
         value_name = "FILE",
@@ -164,9 +166,8 @@ pub struct Args {
     /// Print the plan and stop
     #[arg(long, help_heading = "Output")]
     pub dry_run: bool,
-    /// Write the report, or the error, to a file as JSON; `-` is standard output
-    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
-    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub report: ReportArgs,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
@@ -175,7 +176,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if args.replace && named_db.is_none() {
         return Err(Error::Usage {
             reason: "--replace needs --db: without it no database stays".into(),
-            hint: "leave --replace out, or name the database with --db".into(),
+            hint: "omit --replace, or name the database with --db".into(),
         }
         .into());
     }
@@ -187,10 +188,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut others: Vec<_> = named.iter().map(|source| ("source", &**source)).collect();
     others.extend(given.iter().filter_map(|name| Some(("list of sources", source_list::file(name)?))));
     others.extend([("database", &*db), ("work of the import", Path::new(&partial))]);
-    others.extend(args.preset.as_deref().map(|preset| ("preset", Path::new(preset))));
-    others.extend(args.options_file.as_deref().map(|path| ("options file", path)));
-    let report_file = output::ReportFile::create(args.report.as_deref(), &others, globals)?;
-    let options = |names: Names| Ok((options(args, named_db, &db, shard?, names.all.clone())?, names));
+    others.extend(args.import.files());
+    let report_file = output::ReportFile::create(&args.report, &others, globals)?;
+    let options = |names: SourceNames| Ok((options(args, named_db, &db, shard?, names.all.clone())?, names));
     let ((options, names), report_file) = report_file.or_error(sources.and_then(options))?;
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
@@ -205,18 +205,15 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let (outcome, report_file) = report_file.or_error(outcome.map_err(|error| names.explain(error)))?;
     match outcome {
         Outcome::Planned(dry_run) => {
-            let document = Document { schema: "bedload-plan-2", content: &dry_run };
+            let document = WithSchema { schema: "bedload-plan-2", content: &dry_run };
             let text = format!("{}\n", dry_run.describe());
             report_file.write(&document, || output::print(&document, &text, 2, globals))?;
             Ok(dry_run.plan.check_space()?)
         }
         Outcome::Imported(report) => {
             let (done, use_it) = match (&report.bundle, named_db) {
-                (Some(bundle), None) => (render::bundle::done(bundle), "seed it as it is"),
-                _ => {
-                    let done = format!("the database {} is complete", report.db);
-                    (done, "use the database as it is: its BEDLOAD.json has the same report")
-                }
+                (Some(bundle), None) => (render::bundle::done(bundle), "it can be seeded"),
+                _ => (format!("the database {} is complete", report.db), REPORT_IN_DB),
             };
             let print = || output::print(&report, &render::import::text(&report), 10, globals);
             output::report_done(done, use_it, || report_file.write(&report, print))
@@ -224,13 +221,16 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
 }
 
+/// Hint if only the report could not be written.
+pub(super) const REPORT_IN_DB: &str = "use the database: its BEDLOAD.json has the same report";
+
 /// Name of the unfinished work when no database remains: the place and the shard.
 fn work_of(args: &Args, shard: Option<Shard>) -> PathBuf {
     let place = args.bundle.as_deref().unwrap_or(Path::new(""));
     let place = blake3::hash(place.as_os_str().as_encoded_bytes()).to_hex();
     let shard = shard.map_or_else(String::new, |shard| format!("-{}-of-{}", shard.number, shard.of));
     let name = format!("bedload-{}{shard}", place.get(..16).unwrap_or_default());
-    args.work_dir.clone().unwrap_or_default().join(name)
+    args.plan.work_dir.clone().unwrap_or_default().join(name)
 }
 
 fn options(
@@ -242,12 +242,11 @@ fn options(
 ) -> crate::Result<ImportOptions> {
     let mut options = ImportOptions::new(PathBuf::new(), db).sources(sources);
     options.concatenated = args.concatenated;
-    options.memory = args.memory;
-    options.threads = args.threads.map(usize::from);
+    args.import.add_to(&mut options);
     options.shard = shard;
     options.discard = named_db.is_none();
-    options.work_dir.clone_from(&args.work_dir);
-    options.plan = args.plan;
+    options.work_dir.clone_from(&args.plan.work_dir);
+    options.plan = args.plan.plan;
     options.given_key = args.key;
     options.given_column_family.clone_from(&args.column_family);
     options.into_existing = args.into_existing;
@@ -262,13 +261,7 @@ fn options(
     options.dry_run = args.dry_run;
     options.network = args.network.options(options.sources.iter().chain(&args.bundle))?;
     options.checksum.clone_from(&args.checksum);
-    options.preset.clone_from(&args.preset);
-    options.overrides = Overrides {
-        set: args.set.clone(),
-        options_file: args.options_file.clone(),
-        column_family: args.column_family.clone(),
-        ..Overrides::from_environment()
-    };
+    options.overrides.column_family.clone_from(&args.column_family);
     if let Some(size) = args.max_block_size {
         if size > HIGHEST_MAX_BLOCK {
             return Err(Error::Usage {

@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "MEANING", default_value = "error")]
     pub null_padding: NullPadding,
 
-    /// Directory of Hive's dictionaries, for a block log that needs them
+    /// Directory of Hive's published dictionaries, NNNM.dict.zst
     #[arg(long, value_name = "DIR")]
     pub dictionaries: Option<PathBuf>,
 
@@ -48,7 +48,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let sources = sources(&args.source)?;
     if args.list && sources.len() > 1 {
         return Err(Error::Usage {
-            reason: format!("--list is of one snapshot, and {} has {}", args.source.display(), sources.len()),
+            reason: format!("--list takes one snapshot, and {} has {}", args.source.display(), sources.len()),
             hint: "name one of them".into(),
         }
         .into());

@@ -69,7 +69,6 @@ enum What {
     },
 }
 
-/// Runs `bedload presets`.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     match &args.what {
         None => list(&args.list, globals),
@@ -136,8 +135,7 @@ fn show(word: &str, globals: &Globals) -> anyhow::Result<()> {
 }
 
 fn diff(a: &str, b: &str, globals: &Globals) -> anyhow::Result<()> {
-    // The presets as they are: an override would be the same on both sides. An OPTIONS file says nothing about loading: it
-    // is compared as if it were loaded as the preset is.
+    // Overrides would be the same on both sides. An OPTIONS file has no options of loading: it gets those of the preset.
     let resolved = |word: &str, other: &str| -> anyhow::Result<Resolved> {
         let Some(file) = options_file(word) else {
             return Ok(preset::resolve(&Preset::find(word)?, &Overrides::default())?);

@@ -35,7 +35,6 @@ pub struct ManArgs {
     pub dir: Option<PathBuf>,
 }
 
-/// Prints the completions of `command`.
 pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> anyhow::Result<()> {
     // Into memory first: the generator does not distinguish a broken pipe from an error.
     let mut text = Vec::new();
@@ -44,7 +43,6 @@ pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> anyhow
     Ok(())
 }
 
-/// Prints the help of a command below `command`.
 pub fn help(args: &HelpArgs, mut command: clap::Command) -> anyhow::Result<()> {
     command.build();
     let mut found = &command;
@@ -56,7 +54,7 @@ pub fn help(args: &HelpArgs, mut command: clap::Command) -> anyhow::Result<()> {
     Ok(write!(io::stdout(), "{text}")?)
 }
 
-/// The error of a command that `parent` does not have, with those that the user may mean: what it begins, or what is like it.
+/// The error of a command that `parent` does not have. The hint names commands that begin with the name, or a similar one.
 fn unknown(name: &str, parent: &clap::Command) -> Error {
     let names = || parent.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
     let mut meant: Vec<&str> = names().filter(|known| !name.is_empty() && known.starts_with(name)).collect();
@@ -71,7 +69,6 @@ fn unknown(name: &str, parent: &clap::Command) -> Error {
     Error::Usage { reason: format!("there is no command `{name}`"), hint }
 }
 
-/// Writes the man pages of `command`.
 pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
     fn show_hidden(command: clap::Command) -> clap::Command {
         command.mut_args(|arg| arg.hide(false)).mut_subcommands(show_hidden)
@@ -92,21 +89,18 @@ pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
 /// Descriptions of the exit codes, as in the program's help.
 const EXITS: [(&str, &str); 6] = [
     ("0", "Done."),
-    ("1", "Failed: I/O, no space, a key that is not there."),
+    ("1", "Failed: I/O, no space, a key not found."),
     ("2", "The command line is wrong."),
     ("3", "The input is bad, or a verification has found something."),
     ("4", "The state of the database forbids it."),
-    ("130", "Interrupted; an import goes on with the same command."),
+    ("130", "Interrupted; the same command resumes an import."),
 ];
 
 /// Files that the commands read and write beside those that are named.
 const FILES: [(&str, &str); 4] = [
     ("DB/BEDLOAD.json", "The record of the import in the database."),
-    ("DB.partial/", "What an import has done until the database is complete; the same command goes on from it."),
-    (
-        "FILE.partial",
-        "A file until it is complete, where the file system has no files without a name; the next run replaces it.",
-    ),
+    ("DB.partial/", "Unfinished work of an import; the same command resumes from it."),
+    ("FILE.partial", "An unfinished file, where the file system has no nameless files; the next run replaces it."),
     ("$XDG_CONFIG_HOME/bedload/config.toml, ~/.config/bedload/config.toml", "Options of RocksDB for every import."),
 ];
 
@@ -114,7 +108,7 @@ const FILES: [(&str, &str); 4] = [
 fn page(command: &clap::Command) -> anyhow::Result<(String, Vec<u8>)> {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let examples: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("Example: ")).collect();
-    // What stands there has sections of its own.
+    // Its contents have sections of their own.
     let man = Man::new(command.clone().after_help(""));
     let mut page = Vec::new();
     man.render_title(&mut page)?;

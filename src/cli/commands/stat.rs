@@ -2,10 +2,10 @@
 
 use crate::read::stat::{StatOptions, stat};
 
-use crate::cli::args::DatabaseArgs;
+use crate::cli::args::{DatabaseArgs, RESTARTS};
 use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
-use crate::cli::{output, progress, signals};
+use crate::cli::{output, progress, signals, values};
 
 /// Show levels, sizes, options and the import's record of a database
 #[derive(Debug, clap::Args)]
@@ -16,16 +16,16 @@ pub struct Args {
     /// Read all records: count them and compute the content digest
     #[arg(long)]
     pub digest: bool,
-    /// Threads that read; the default is the number of cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), requires = "digest")]
-    pub threads: Option<u16>,
+    /// Threads to use; the default is the number of cores
+    #[arg(long, value_name = "N", value_parser = values::threads(), requires = "digest")]
+    pub threads: Option<usize>,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = StatOptions::new(args.database.path());
     options.digest = args.digest;
-    options.resources.threads = args.threads.map(usize::from);
-    signals::cancel_on_signals(&options.resources.stop, "run the same command again; it starts over")?;
+    options.resources.threads = args.threads;
+    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
     let report = match args.digest {
         true => progress::show(globals, |observer| stat(&options, observer))?,
         false => stat(&options, &crate::progress::Silent)?,

@@ -30,7 +30,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if options.against.is_none() && (options.resources.memory.is_some() || options.resources.work_dir.is_some()) {
         return Err(Error::Usage {
             reason: "--memory and --work-dir are for the comparison with a snapshot".into(),
-            hint: "leave them out, or name the snapshot with --against".into(),
+            hint: "omit them, or name the snapshot with --against".into(),
         }
         .into());
     }
@@ -42,7 +42,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     } else {
         screen::print(&render::verify::text(&report), 10)?;
         let color = match report.verdict {
-            _ if !globals.color_on_stdout() => "",
+            _ if !globals.has_color(&std::io::stdout()) => "",
             VerifyVerdict::Damaged => "\x1b[1;31m",
             VerifyVerdict::Confirmed => "\x1b[1;32m",
             _ => "\x1b[1;33m",
@@ -72,17 +72,12 @@ fn check_confirmed(report: &VerifyReport, options: &VerifyOptions) -> anyhow::Re
     }
 }
 
-/// Reasons found in a database from which records were deleted and possibly replaced.
-const GONE: [ProblemKind; 6] = [
-    ProblemKind::Count,
-    ProblemKind::Digest,
-    ProblemKind::Missing,
-    ProblemKind::Extra,
-    ProblemKind::Link,
-    ProblemKind::Index,
-];
+/// True if deleted records, or replaced ones, cause such a problem.
+fn is_deletion(kind: ProblemKind) -> bool {
+    use ProblemKind::{Count, Digest, Extra, Index, Link, Missing};
+    matches!(kind, Count | Digest | Missing | Extra | Link | Index)
+}
 
-/// Hint for the problems that were found.
 fn hint(report: &VerifyReport) -> String {
     let kinds = &report.problems.kinds;
     let only = |kind| kinds.len() == 1 && kinds.contains_key(&kind);
@@ -93,15 +88,13 @@ fn hint(report: &VerifyReport) -> String {
         _ if only(ProblemKind::Extra) => {
             "a node that has used the database may have written these: --allow-extra accepts them".into()
         }
-        // All files match their checksums, and all records that are there their keys.
-        _ if kinds.keys().all(|kind| GONE.contains(kind)) && !only(ProblemKind::Index) => {
-            let which = match report.against.is_none() && report.log.is_none() {
-                true => " (--against SNAPSHOT says which)",
-                false => "",
-            };
+        // All files match their checksums, and all remaining records match their keys.
+        _ if kinds.keys().all(|kind| is_deletion(*kind)) && !only(ProblemKind::Index) => {
+            let can_compare = report.against.is_none() && report.log.is_none();
+            let which = if can_compare { " (--against SNAPSHOT lists them)" } else { "" };
             format!(
-                "a program has deleted records{which}: no file is damaged, so it is not the disk; look at what writes to \
-                 the database, and import the snapshot again into another --db"
+                "a program has deleted records{which}: no file is damaged, so it is not the disk; find the program, and import \
+                 the snapshot again into another --db"
             )
         }
         _ => "import the snapshot again into another --db; if it happens again, look at the disk (dmesg, smartctl)"

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::line::{self, INDENT};
 use super::status::Status;
-use crate::cli::log::{self, Level};
+use crate::cli::log::{self, LogLevel};
 use crate::cli::render::numbers::{elapsed, percent};
 use crate::cli::render::screen;
 use crate::report::shown_in_line;
@@ -43,7 +43,7 @@ enum Bar {
 /// Prints a line on standard error, above the bar if there is one.
 pub fn print_above(text: &str) {
     if log::is_json() {
-        return log::write(Level::Info, text, serde_json::Value::Null);
+        return log::write(LogLevel::Info, text, serde_json::Value::Null);
     }
     // A closed terminal must not stop an import.
     let print = || drop(io::stderr().write_all(format!("{text}\n").as_bytes()));
@@ -56,7 +56,7 @@ pub fn print_above(text: &str) {
 /// Prints a warning, above the bar if there is one.
 pub fn print_warning(message: &str) {
     match log::is_json() {
-        true => log::write(Level::Warning, message, serde_json::Value::Null),
+        true => log::write(LogLevel::Warning, message, serde_json::Value::Null),
         false => print_above(&format!("warning: {}", shown_in_line(message))),
     }
 }
@@ -93,7 +93,6 @@ pub fn clear() {
     *BAR.lock() = Bar::Removed;
 }
 
-/// Draws the status of the work.
 pub fn show(status: &Status, color: bool) {
     let mut shown = BAR.lock();
     if matches!(*shown, Bar::Hidden) && status.seconds >= SHORT {
@@ -179,7 +178,7 @@ impl<T: TermLike> TermLike for Screen<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::progress::status::Rate;
+    use crate::cli::progress::status::RecentRate;
     use crate::progress::{Phase, Sample};
     use indicatif::InMemoryTerm;
 
@@ -197,7 +196,7 @@ mod tests {
             interval_blocks_per_second: None,
             seconds_left: Some(12.0),
         };
-        let mut rate = Rate::default();
+        let mut rate = RecentRate::default();
         rate.add(sample(9.0, 0));
         rate.add(sample(10.0, bytes));
         let terminal = InMemoryTerm::new(5, columns);

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::cli::globals::{Globals, ProgressStyle, is_dumb};
 use crate::cli::log;
 use crate::cli::render::numbers::percent;
-use status::{Rate, Status};
+use status::{RecentRate, Status};
 
 /// Seconds between two lines.
 const LINE_EVERY: f64 = 5.0;
@@ -25,14 +25,14 @@ struct Display {
     style: ProgressStyle,
     color: bool,
     /// The current rate, and the time of the last line.
-    state: Mutex<(Rate, f64)>,
+    state: Mutex<(RecentRate, f64)>,
 }
 
 /// Runs `work` and shows its progress. The command has accepted its options.
 pub fn show<T>(globals: &Globals, work: impl FnOnce(&dyn Observer) -> T) -> T {
     monitor::ready();
     let state = Mutex::default();
-    let result = work(&Display { style: style(globals), color: globals.color_on_stderr(), state });
+    let result = work(&Display { style: style(globals), color: globals.has_color(&io::stderr()), state });
     bar::clear();
     result
 }

@@ -23,7 +23,6 @@ use super::bar;
 use super::status::Status;
 use crate::cli::render::numbers::percent;
 
-/// The interval of updates.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// The shortest interval of watchdog signals.
@@ -48,12 +47,13 @@ struct Monitor {
     is_ready: AtomicBool,
 }
 
-/// The state of the command.
+/// The state of the command. Times are in seconds since 1970.
+#[derive(Default)]
 struct Figures {
     command: String,
     /// A label that distinguishes several imports: the file's name without its extension.
     name: String,
-    start: SystemTime,
+    start: f64,
     last: Option<Sample>,
     phases: Vec<PhaseFigures>,
     resumed_bytes: Option<u64>,
@@ -62,18 +62,16 @@ struct Figures {
     runs: Option<(u64, u64)>,
     /// The status in words, and the share done.
     status: Option<(String, Option<f64>)>,
-    ended: Option<(SystemTime, u8)>,
+    ended: Option<(f64, u8)>,
 }
 
-/// The counters of a phase.
 struct PhaseFigures {
     phase: Phase,
     began: Instant,
     seconds: Option<f64>,
-    bytes: u64,
-    total: Option<u64>,
-    blocks: u64,
-    total_blocks: Option<u64>,
+    /// Those that are done, and all.
+    bytes: (u64, Option<u64>),
+    blocks: (u64, Option<u64>),
 }
 
 /// Begins to monitor `command`, if `--metrics` or systemd requests it.
@@ -89,9 +87,9 @@ pub fn begin(command: &str, metrics: Option<&Path>) -> Result<()> {
     let figures = Figures::new(command, &stem.to_string_lossy());
     if let Some(path) = metrics {
         check(path)?;
-        write(path, &figures.text(SystemTime::now())).map_err(|error| Error::Usage {
-            reason: format!("the metrics cannot be written: {error:#}{}", cause(&error)),
-            hint: "give --metrics a file in a directory that exists and that you may write to".into(),
+        files::replace(path, figures.text(seconds(SystemTime::now())).as_bytes(), MODE).map_err(|error| {
+            let reason = format!("the metrics cannot be written: {:#}", anyhow::Error::from(error));
+            Error::Usage { reason, hint: "give --metrics a file in a writable directory".into() }
         })?;
     }
     let monitor = Monitor {
@@ -106,45 +104,28 @@ pub fn begin(command: &str, metrics: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-fn cause(error: &Error) -> String {
-    std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"))
-}
-
 /// Refuses to replace a file of another program, and a file inside a database.
 fn check(path: &Path) -> Result<()> {
+    let usage = |reason: String, hint: &str| Err(Error::Usage { reason, hint: hint.into() });
     if path.extension().is_none_or(|extension| extension != "prom") {
-        return Err(Error::Usage {
-            reason: format!("--metrics {}: the name does not end in .prom", path.display()),
-            hint: "give it a name that ends in .prom: node_exporter reads no other files".into(),
-        });
+        let reason = format!("--metrics {}: the name does not end in .prom", path.display());
+        return usage(reason, "choose a name that ends in .prom: node_exporter reads no other files");
     }
     if path.with_file_name("CURRENT").exists() {
-        return Err(Error::Usage {
-            reason: format!("--metrics {}: the directory is a RocksDB database", path.display()),
-            hint: "give it a name in another directory".into(),
-        });
+        let reason = format!("--metrics {}: the directory is a RocksDB database", path.display());
+        return usage(reason, "choose another directory");
     }
-    let refuse = |reason: &str| {
-        Err(Error::Usage {
-            reason: format!("--metrics would replace {}, which {reason}", path.display()),
-            hint: "give it a new name".into(),
-        })
+    let is_own = || {
+        let mut beginning = [0; BEGINNING.len()];
+        let read = files::open_regular(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut beginning));
+        read.is_ok() && beginning == BEGINNING.as_bytes()
     };
-    match path.symlink_metadata() {
-        Ok(there) if !there.is_file() => refuse("is no regular file"),
-        Ok(there) if there.len() == 0 => Ok(()),
-        Ok(_) => {
-            let mut beginning = [0; BEGINNING.len()];
-            let read =
-                files::open_regular(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut beginning));
-            if read.is_ok() && beginning == BEGINNING.as_bytes() { Ok(()) } else { refuse("has no metrics of bedload") }
-        }
-        Err(_) => Ok(()),
-    }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    files::replace(path, text.as_bytes(), MODE)
+    let problem = match path.symlink_metadata() {
+        Ok(there) if !there.is_file() => "is not a regular file",
+        Ok(there) if there.len() > 0 && !is_own() => "has no metrics of bedload",
+        _ => return Ok(()),
+    };
+    usage(format!("--metrics would replace {}, which {problem}", path.display()), "choose another name")
 }
 
 /// Notes that the command has accepted its options and begins to work.
@@ -156,32 +137,30 @@ pub fn ready() {
     }
 }
 
-/// Takes an event of the work.
+fn update(change: impl FnOnce(&mut Figures)) {
+    if let Some(monitor) = MONITOR.get() {
+        change(&mut monitor.figures.lock());
+    }
+}
+
 pub fn event(event: &Event) {
-    if let Some(monitor) = MONITOR.get() {
-        monitor.figures.lock().event(event);
-    }
+    update(|figures| figures.event(event));
 }
 
-/// Takes the counters and the status of the work.
 pub fn sample(sample: &Sample, status: &Status) {
-    if let Some(monitor) = MONITOR.get() {
-        monitor.figures.lock().sample(sample, status);
-    }
+    update(|figures| figures.sample(sample, status));
 }
 
-/// True if there is a monitor.
 pub fn is_there() -> bool {
     MONITOR.get().is_some()
 }
 
 /// Takes the status of a comparison, with the number of the current run and of all runs.
 pub fn status(status: &Status, runs: Option<(u64, u64)>) {
-    if let Some(monitor) = MONITOR.get() {
-        let mut figures = monitor.figures.lock();
+    update(|figures| {
         figures.status = Some((in_words(status), status.done));
         figures.runs = runs.or(figures.runs);
-    }
+    });
 }
 
 /// Notes a signal: the work ends within `time`.
@@ -195,9 +174,7 @@ pub fn stopping(time: Duration) {
 /// Notes the exit code, and writes the file for the last time.
 pub fn end(exit: u8) {
     let Some(monitor) = MONITOR.get() else { return };
-    let mut figures = monitor.figures.lock();
-    figures.ended.get_or_insert((SystemTime::now(), exit));
-    drop(figures);
+    monitor.figures.lock().ended.get_or_insert((seconds(SystemTime::now()), exit));
     if let Some(path) = monitor.file.lock().take() {
         monitor.write_to(&path);
     }
@@ -257,37 +234,25 @@ impl Monitor {
 
     fn write_to(&self, path: &Path) {
         static WARNED: AtomicBool = AtomicBool::new(false);
-        let text = self.figures.lock().text(SystemTime::now());
-        if let Err(error) = write(path, &text)
+        let text = self.figures.lock().text(seconds(SystemTime::now()));
+        if let Err(error) = files::replace(path, text.as_bytes(), MODE)
             && !WARNED.swap(true, Ordering::Relaxed)
         {
-            let message = format!("the metrics are not up to date: {error}{}", cause(&error));
-            bar::print_warning(&message);
+            bar::print_warning(&format!("the metrics are not up to date: {:#}", anyhow::Error::from(error)));
         }
     }
 }
 
 impl Figures {
     fn new(command: &str, name: &str) -> Self {
-        Self {
-            command: command.to_owned(),
-            name: name.to_owned(),
-            start: SystemTime::now(),
-            last: None,
-            phases: Vec::new(),
-            resumed_bytes: None,
-            warnings: 0,
-            runs: None,
-            status: None,
-            ended: None,
-        }
+        let start = seconds(SystemTime::now());
+        Self { command: command.to_owned(), name: name.to_owned(), start, ..Self::default() }
     }
 
     fn phase(&mut self, phase: Phase) -> &mut PhaseFigures {
         let at = self.phases.iter().position(|known| known.phase == phase).unwrap_or_else(|| {
-            let began = Instant::now();
-            let (seconds, bytes, total, blocks, total_blocks) = (None, 0, None, 0, None);
-            self.phases.push(PhaseFigures { phase, began, seconds, bytes, total, blocks, total_blocks });
+            let (began, none) = (Instant::now(), (0, None));
+            self.phases.push(PhaseFigures { phase, began, seconds: None, bytes: none, blocks: none });
             self.phases.len() - 1
         });
         &mut self.phases[at]
@@ -301,7 +266,7 @@ impl Figures {
             }
             Event::PhaseDone { phase, seconds, bytes, blocks, .. } => {
                 let phase = self.phase(*phase);
-                (phase.seconds, phase.bytes, phase.blocks) = (Some(*seconds), *bytes, *blocks);
+                (phase.seconds, phase.bytes.0, phase.blocks.0) = (Some(*seconds), *bytes, *blocks);
             }
             Event::Resumed { source_bytes, .. } => self.resumed_bytes = Some(*source_bytes),
             Event::Warning { .. } => self.warnings += 1,
@@ -311,8 +276,7 @@ impl Figures {
 
     fn sample(&mut self, sample: &Sample, status: &Status) {
         let phase = self.phase(sample.phase);
-        (phase.bytes, phase.total) = (sample.bytes, sample.total);
-        (phase.blocks, phase.total_blocks) = (sample.blocks, sample.total_blocks);
+        (phase.bytes, phase.blocks) = ((sample.bytes, sample.total), (sample.blocks, sample.total_blocks));
         self.last = Some(*sample);
         self.status = Some((in_words(status), status.done));
     }
@@ -321,8 +285,7 @@ impl Figures {
         self.status.as_ref().map_or(&self.command, |(text, _)| text).clone()
     }
 
-    /// The text of the file.
-    fn text(&self, now: SystemTime) -> String {
+    fn text(&self, now: f64) -> String {
         let mut text = Text { name: escaped(&self.name), out: String::new() };
         let is_running = self.ended.is_none();
         let last = self.last.filter(|_| is_running);
@@ -334,66 +297,43 @@ impl Figures {
         let what = format!("version=\"{}\",command=\"{}\"", env!("CARGO_PKG_VERSION"), escaped(&self.command));
         text.family("info", "The program and its command; always 1.", [(what, 1.0)]);
         for (metric, help, value) in [
-            ("start_time_seconds", "When the command began, in seconds since 1970.", Some(seconds(self.start))),
-            ("update_time_seconds", "When this file was written, in seconds since 1970.", Some(seconds(now))),
+            ("start_time_seconds", "When the command began, in seconds since 1970.", Some(self.start)),
+            ("update_time_seconds", "When this file was written, in seconds since 1970.", Some(now)),
             ("running", "1 while the command runs, 0 once it has ended.", Some(f64::from(is_running))),
-            (
-                "end_time_seconds",
-                "When the command ended, in seconds since 1970.",
-                self.ended.map(|(at, _)| seconds(at)),
-            ),
-            (
-                "exit_code",
-                "The exit code, once the command has ended; 0 is success.",
-                self.ended.map(|(_, exit)| exit.into()),
-            ),
+            ("end_time_seconds", "When the command ended, in seconds since 1970.", self.ended.map(|(at, _)| at)),
+            ("exit_code", "The exit code of an ended command; 0 is success.", self.ended.map(|(_, exit)| exit.into())),
             ("warnings", "Warnings so far.", Some(self.warnings as f64)),
             ("resident_memory_bytes", "Memory that the process has resident.", count(resources::rss())),
             ("progress_ratio", "The share that is done, from 0 to 1, of the current phase, or of all runs.", done),
-            (
-                "remaining_seconds",
-                "How long all phases that are left will take: an estimate.",
-                last.and_then(|last| last.seconds_left),
-            ),
+            ("remaining_seconds", "Estimated time until the last phase ends.", last.and_then(|last| last.seconds_left)),
             ("resumed_bytes", "Bytes of the source that an earlier run had read.", count(self.resumed_bytes)),
             ("network_received_bytes", "Bytes received over the network.", count(network.map(|it| it.received_bytes))),
-            ("network_connections", "Connections at once.", count(network.map(|it| it.connections))),
-            (
-                "network_wait_seconds",
-                "How long the work has waited for the network.",
-                network.map(|it| it.waited_seconds),
-            ),
+            ("network_connections", "Open connections.", count(network.map(|it| it.connections))),
+            ("network_wait_seconds", "Time spent waiting for the network.", network.map(|it| it.waited_seconds)),
             ("rocksdb_level0_files", "Files at level 0.", count(backlog.map(|it| it.level0_files))),
-            (
-                "rocksdb_pending_compaction_bytes",
-                "Bytes that compactions have yet to move.",
-                count(backlog.map(|it| it.pending_bytes)),
-            ),
+            ("rocksdb_pending_compaction_bytes", "Bytes to be compacted.", count(backlog.map(|it| it.pending_bytes))),
             ("run_number", "The current run of a comparison, from 1 on.", count(self.runs.map(|(number, _)| number))),
             ("expected_runs", "Runs of the comparison in all.", count(self.runs.map(|(_, of)| of))),
         ] {
             text.family(metric, help, value.map(|value| (String::new(), value)));
         }
-        type Value = fn(&PhaseFigures, Option<Phase>) -> Option<f64>;
-        let phases: [(&str, &str, Value); 6] = [
-            ("active", "1 for the current phase.", |it, now| Some(f64::from(now == Some(it.phase)))),
-            ("seconds", "How long the phase has taken so far.", |it, _| {
-                Some(it.seconds.unwrap_or_else(|| it.began.elapsed().as_secs_f64()))
+        let now = last.map(|last| last.phase);
+        let took = |it: &PhaseFigures| it.seconds.unwrap_or_else(|| it.began.elapsed().as_secs_f64());
+        type Value<'a> = &'a dyn Fn(&PhaseFigures) -> Option<f64>;
+        let phases: [(&str, &str, Value<'_>); 6] = [
+            ("active", "1 for the current phase.", &|it| Some(f64::from(now == Some(it.phase)))),
+            ("seconds", "Duration of the phase so far.", &|it| Some(took(it))),
+            ("bytes", "Bytes done: of the source as stored while reading, of blocks while building.", &|it| {
+                Some(it.bytes.0 as f64)
             }),
-            ("bytes", "Bytes done: of the source as stored while reading, of blocks while building.", |it, _| {
-                Some(it.bytes as f64)
+            ("expected_bytes", "Bytes of the whole phase; while reading, the size of the source.", &|it| {
+                count(it.bytes.1)
             }),
-            ("expected_bytes", "Bytes of the whole phase; while reading, the size of the source.", |it, _| {
-                it.total.map(|bytes| bytes as f64)
-            }),
-            ("blocks", "Blocks done.", |it, _| Some(it.blocks as f64)),
-            ("expected_blocks", "Blocks of the whole phase, where an index says so.", |it, _| {
-                it.total_blocks.map(|blocks| blocks as f64)
-            }),
+            ("blocks", "Blocks done.", &|it| Some(it.blocks.0 as f64)),
+            ("expected_blocks", "Blocks of the whole phase, where an index says so.", &|it| count(it.blocks.1)),
         ];
         for (metric, help, value) in phases {
-            let now = last.map(|last| last.phase);
-            let labelled = |it: &PhaseFigures| Some((format!("phase=\"{}\"", it.phase.name()), value(it, now)?));
+            let labelled = |it: &PhaseFigures| Some((format!("phase=\"{}\"", it.phase.name()), value(it)?));
             text.family(&format!("phase_{metric}"), help, self.phases.iter().filter_map(labelled));
         }
         text.out
@@ -419,7 +359,6 @@ impl Text {
     }
 }
 
-/// Escapes the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -441,8 +380,8 @@ mod tests {
         figures.event(&done(Phase::Read));
         figures.event(&Event::Phase { phase: Phase::Build });
         figures.event(&Event::Warning { message: "w".into() });
-        figures.ended = Some((SystemTime::UNIX_EPOCH, 3));
-        let text = figures.text(SystemTime::UNIX_EPOCH);
+        figures.ended = Some((0.0, 3));
+        let text = figures.text(0.0);
         let name = r#"name="a\"b\\c\nd""#;
         for line in [
             format!("bedload_phase_bytes{{{name},phase=\"read\"}} 8589934592\n"),
@@ -468,7 +407,7 @@ mod tests {
 
     #[test]
     fn running_command_has_no_exit_code() {
-        let text = Figures::new("import", "x").text(SystemTime::UNIX_EPOCH);
+        let text = Figures::new("import", "x").text(0.0);
         assert!(text.contains("bedload_running{name=\"x\"} 1\n") && !text.contains("bedload_exit_code"), "{text}");
     }
 }

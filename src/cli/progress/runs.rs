@@ -8,63 +8,55 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::bench::{BenchObserver, Step};
-use crate::report::bench::Run;
+use crate::bench::{BenchObserver, RunStart};
+use crate::report::bench::BenchRun;
 use crate::report::{shown_in_line, shown_json};
-use crate::text::size::{self, human};
+use crate::text::size;
 
 use super::status::{NEEDED, Status};
 use super::{LINE_EVERY, bar, monitor, print_status, style};
 use crate::cli::globals::{Globals, ProgressStyle};
-use crate::cli::log::{self, Level};
-use crate::cli::render::numbers::{duration, elapsed as time};
+use crate::cli::log::{self, LogLevel};
+use crate::cli::render::numbers::{done_of, duration, elapsed as time};
 use crate::cli::render::screen;
 
 /// Column of the text of a finished run.
 const INDENT: usize = 8;
 
-/// The interval of updates.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Shows runs.
-pub struct Runs {
+pub struct RunDisplay {
     style: ProgressStyle,
     now: Arc<Mutex<Option<Shown>>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// The current work.
 enum Shown {
     Run(Now),
     /// The download of the snapshot: bytes received, and all.
     Fetch(u64, u64),
 }
 
-/// The current run.
 struct Now {
-    step: Step,
+    step: RunStart,
     began: Instant,
     action: &'static str,
     acts_since: Instant,
 }
 
-impl Runs {
+impl RunDisplay {
     /// Begins to show runs of the command `name`.
     pub fn new(name: &'static str, globals: &Globals) -> Self {
         monitor::ready();
-        let (style, color) = (style(globals), globals.color_on_stderr());
+        let (style, color) = (style(globals), globals.has_color(&std::io::stderr()));
         let now: Arc<Mutex<Option<Shown>>> = Arc::default();
         let (stop, is_over) = bounded::<()>(0);
         let (shown, start) = (Arc::clone(&now), Instant::now());
         let tick = move || {
             let mut last = 0.0;
             while is_over.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                let now = shown.lock();
-                let Some((status, runs)) = now.as_ref().map(|now| (now.status(name, start.elapsed()), now.runs()))
-                else {
-                    continue;
-                };
-                drop(now);
+                let now = shown.lock().as_ref().map(|now| now.status(name, start.elapsed()));
+                let Some((status, runs)) = now else { continue };
                 monitor::status(&status, runs);
                 if style == ProgressStyle::Bar {
                     bar::show(&status, color);
@@ -84,17 +76,17 @@ impl Runs {
         match self.style {
             ProgressStyle::Off => {}
             ProgressStyle::Json => screen::print_to_stderr(&shown_json(&object().to_string())),
-            _ if log::is_json() => log::write(Level::Info, text, object()),
+            _ if log::is_json() => log::write(LogLevel::Info, text, object()),
             _ => bar::print_above(&screen::fit(&shown_in_line(text), INDENT, screen::stderr_columns())),
         }
     }
 }
 
-impl Drop for Runs {
+impl Drop for RunDisplay {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
-            // A panic in it is no failure of the comparison.
+            // A panic in it does not fail the comparison.
             let _ = thread.join();
         }
         if self.style == ProgressStyle::Bar {
@@ -104,25 +96,15 @@ impl Drop for Runs {
 }
 
 impl Shown {
-    /// The number of the current run, and the number of runs.
-    fn runs(&self) -> Option<(u64, u64)> {
-        match self {
-            Self::Run(Now { step, .. }) => Some((step.number as u64, step.of as u64)),
-            Self::Fetch(..) => None,
-        }
-    }
-
-    /// The state after `elapsed` since the command began.
-    fn status(&self, name: &'static str, elapsed: Duration) -> Status {
-        match self {
-            Self::Run(now) => now.status(name, elapsed),
-            Self::Fetch(received, bytes) => Status {
-                name,
-                seconds: elapsed.as_secs_f64(),
-                done: Some(*received as f64 / (*bytes).max(1) as f64),
-                parts: vec![(NEEDED, format!("fetch {} of {}", human(*received), human(*bytes)))],
-                curve: None,
-            },
+    /// The state after `elapsed` since the command began, with the number of the current run and of all runs.
+    fn status(&self, name: &'static str, elapsed: Duration) -> (Status, Option<(u64, u64)>) {
+        match *self {
+            Self::Run(ref now) => (now.status(name, elapsed), Some((now.step.number as u64, now.step.of as u64))),
+            Self::Fetch(received, bytes) => {
+                let done = Some(received as f64 / bytes.max(1) as f64);
+                let parts = vec![(NEEDED, format!("fetch {}", done_of(received, Some(bytes))))];
+                (Status { name, seconds: elapsed.as_secs_f64(), done, parts, curve: None }, None)
+            }
         }
     }
 }
@@ -130,7 +112,7 @@ impl Shown {
 impl Now {
     /// The state after `elapsed` since the command began.
     fn status(&self, name: &'static str, elapsed: Duration) -> Status {
-        let Step { variant, round, warmup, number, of, expected, left } = &self.step;
+        let RunStart { variant, round, warmup, number, of, expected, left } = &self.step;
         let run = self.began.elapsed();
         // A run that takes longer than expected does not use up the time of those that follow.
         let gone = expected.map_or(run, |expected| run.min(expected));
@@ -154,12 +136,12 @@ impl Now {
     }
 }
 
-impl BenchObserver for Runs {
-    fn begins(&self, step: &Step) {
+impl BenchObserver for RunDisplay {
+    fn begins(&self, step: &RunStart) {
         let began = Instant::now();
         let now = Now { step: step.clone(), began, action: "prepare", acts_since: began };
         *self.now.lock() = Some(Shown::Run(now));
-        let Step { variant, round, warmup, number, of, expected, left, .. } = step;
+        let RunStart { variant, round, warmup, number, of, expected, left, .. } = step;
         let seconds = |time: &Option<Duration>| time.map(|time| time.as_secs_f64());
         if self.style == ProgressStyle::Bar {
             return;
@@ -190,7 +172,7 @@ impl BenchObserver for Runs {
         }
     }
 
-    fn ends(&self, run: &Run) {
+    fn ends(&self, run: &BenchRun) {
         let seconds = run.process.as_ref().map(|process| process.seconds);
         let text = match (&run.failure, seconds) {
             (Some(failure), _) => format!("failed ({}): {}", failure.action, failure.error),
@@ -223,7 +205,7 @@ mod tests {
     #[test]
     fn run_shows_action_and_time_left() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
-        let step = Step {
+        let step = RunStart {
             variant: "memtable".into(),
             round: 1,
             warmup: false,

@@ -17,10 +17,8 @@ const WINDOW: f64 = 3.0;
 /// The most intervals of the curve.
 const CURVE: usize = 16;
 
-/// The state of some work.
 #[derive(Debug, Default)]
 pub struct Status {
-    /// The name of the phase or command.
     pub name: &'static str,
     /// Seconds since the command began.
     pub seconds: f64,
@@ -35,18 +33,9 @@ pub struct Status {
 impl Status {
     /// The parts that fit into `room` columns.
     pub fn text(&self, room: usize) -> String {
-        let mut most = u8::MAX;
-        loop {
-            let text = self.join(most);
-            let least = self.parts.iter().map(|(rank, _)| *rank).filter(|rank| *rank <= most).max();
-            match least {
-                Some(least) if text.chars().count() > room => match least.checked_sub(1) {
-                    Some(rank) => most = rank,
-                    None => return String::new(),
-                },
-                _ => return text,
-            }
-        }
+        let most = self.parts.iter().map(|(rank, _)| *rank).max().unwrap_or_default();
+        let mut texts = (0..=most).rev().map(|rank| self.join(rank));
+        texts.find(|text| text.chars().count() <= room).unwrap_or_default()
     }
 
     /// The parts that fit, and the curve if there is room for everything.
@@ -71,12 +60,12 @@ impl Status {
 
 /// The samples of the last seconds, and the rates of the last intervals of 100,000 blocks of a block log.
 #[derive(Default)]
-pub struct Rate {
+pub struct RecentRate {
     samples: VecDeque<Sample>,
     intervals: VecDeque<f64>,
 }
 
-impl Rate {
+impl RecentRate {
     pub fn add(&mut self, sample: Sample) {
         if self.samples.back().is_some_and(|last| last.phase != sample.phase) {
             self.samples.clear();
@@ -177,7 +166,7 @@ mod tests {
     }
 
     /// The rate of a log of which 40,000 blocks and 8 MiB were read in the last second.
-    fn of_log(intervals: &[f64]) -> Rate {
+    fn of_log(intervals: &[f64]) -> RecentRate {
         let sample = |seconds: f64, bytes: u64, blocks: u64, interval| Sample {
             bytes,
             blocks,
@@ -185,7 +174,7 @@ mod tests {
             interval_blocks_per_second: interval,
             ..sample(Phase::Read, seconds, Some(12_780.0))
         };
-        let mut rate = Rate::default();
+        let mut rate = RecentRate::default();
         intervals.iter().for_each(|&each| rate.add(sample(9.0, 92 << 20, 160_000, Some(each))));
         rate.add(sample(10.0, 100 << 20, 200_000, intervals.last().copied()));
         rate
@@ -213,7 +202,7 @@ mod tests {
 
     #[test]
     fn least_important_parts_are_left_out() {
-        let mut rate = Rate::default();
+        let mut rate = RecentRate::default();
         rate.add(sample(Phase::Read, 10.0, None));
         rate.add(sample(Phase::Read, 12.0, Some(754.2)));
         let whole = "768.0 MiB of 1.0 GiB, 64.0 MiB/s, 65,512 blocks/s, 12:35 min left, 12 files at level 0, 1.5 GiB pending, \
@@ -235,7 +224,7 @@ mod tests {
 
     #[test]
     fn slower_side_is_named() {
-        let mut rate = Rate::default();
+        let mut rate = RecentRate::default();
         let at = |seconds: f64, received: u64, waited: f64| Sample {
             backlog: None,
             network: Some(Network::new(received, 8, waited)),
@@ -254,7 +243,7 @@ mod tests {
 
     #[test]
     fn phase_without_counts_shows_time_left() {
-        let mut rate = Rate::default();
+        let mut rate = RecentRate::default();
         rate.add(Sample { backlog: None, ..sample(Phase::Ingest, 12.0, None) });
         assert_eq!(rate.status().text(80), "");
         rate.add(Sample { backlog: None, ..sample(Phase::Compact, 13.0, Some(0.4)) });

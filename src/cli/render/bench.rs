@@ -9,7 +9,6 @@ use crate::cli::render::rows::row;
 use crate::cli::render::screen::fit;
 use crate::cli::render::table::{align_numbers, table_within, text as lines};
 
-/// The width of names of lines.
 const NAMES: usize = 13;
 
 /// Returns circumstances, a row for each variant, notes, and the recommendation. With `wide` the table has all columns and

@@ -3,7 +3,8 @@
 use crate::report::{BundleReport, ImportReport};
 use crate::text::size::human;
 
-use crate::cli::render::numbers::{counted, grouped, phases, throughput, took};
+use crate::cli::render::import::{add_next_steps, time};
+use crate::cli::render::numbers::{counted, grouped, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// One line about the published bundle.
@@ -14,16 +15,14 @@ pub fn done(report: &BundleReport) -> String {
     }
 }
 
-/// How much was written of it.
 pub fn written(report: &BundleReport) -> String {
     match report.uploaded_files {
         0 if report.joined.is_some() => "none: a join moves nothing".into(),
-        0 => "none: all were there".into(),
+        0 => "none: all existed".into(),
         uploaded => format!("{}, {}", counted(uploaded, "file", "files"), human(report.uploaded_bytes)),
     }
 }
 
-/// Text of a publication.
 pub fn text(report: &BundleReport) -> String {
     let mut rows = Rows::new(NAMES);
     if report.joined.is_none() {
@@ -39,47 +38,26 @@ pub fn text(report: &BundleReport) -> String {
     let files = counted(report.files, "file", "files");
     rows.add("files", format!("{files}, {}", human(report.bytes)));
     rows.add("written", written(report));
-    let time = took(report.seconds);
-    rows.add(
-        "time",
-        match report.joined {
-            Some(_) => time,
-            None => format!("{time}, {}", throughput(report.bytes, report.seconds)),
-        },
-    );
+    let rate = report.joined.is_none().then(|| format!(", {}", throughput(report.bytes, report.seconds)));
+    rows.add("time", format!("{}{}", took(report.seconds), rate.unwrap_or_default()));
     rows.into_text()
 }
 
-/// Text of a seed.
 pub fn seeded(report: &ImportReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("database", &report.db);
     rows.add("source", format!("{}, imported before", report.source.path));
-    if let Some(part) = &report.part {
-        rows.add("part", part.describe());
-    }
+    rows.add_some("part", report.part.as_ref().map(|part| part.describe()));
     rows.add("blocks", grouped(report.blocks.written));
     rows.add("digest", report.digest.to_string());
-    let checked = match report.verified {
-        true => "every file against its BLAKE3; the blocks were checked by the import",
-        false => "every file against its BLAKE3; the import has not checked the blocks",
-    };
-    rows.add("checked", checked);
+    let blocks = if report.verified { "checked all blocks" } else { "did not check the blocks" };
+    rows.add("checked", format!("every file against its BLAKE3; the import {blocks}"));
     let families = report.log.iter().flat_map(|log| &log.families).flat_map(|family| &family.levels);
     let levels: Vec<_> = if report.log.is_some() { families.collect() } else { report.levels.iter().collect() };
     let (files, bytes) = levels.iter().fold((0, 0), |(files, bytes), level| (files + level.files, bytes + level.bytes));
     rows.add("files", format!("{}, {}", counted(files, "file", "files"), human(bytes)));
     rows.add("preset", &report.preset);
-    let total = report.seconds.get("total").and_then(serde_json::Value::as_f64).unwrap_or_default();
-    let mut time = match report.resumed {
-        true => format!("{}, this run alone", took(total)),
-        false => format!("{}, {}", took(total), throughput(bytes, total)),
-    };
-    let phases = phases(&report.seconds);
-    if !phases.is_empty() {
-        time.push_str(&format!(" ({phases})"));
-    }
-    rows.add("time", time);
-    super::next_steps::add_next_steps(&mut rows, report);
+    rows.add("time", time(report, bytes));
+    add_next_steps(&mut rows, report);
     rows.into_text()
 }

@@ -9,14 +9,13 @@ use crate::cli::render::rows::{NAMES, Rows};
 
 const UNKNOWN: &str = "unknown";
 
-/// The report for people.
 pub fn text(report: &DoctorReport) -> String {
     let mut rows = Rows::new(NAMES);
     add_disk(&mut rows, report);
     add_machine(&mut rows, report);
     add_forecast(&mut rows, report);
     if report.warnings.is_empty() {
-        rows.add("advice", "none: nothing here holds an import back");
+        rows.add("advice", "none: no bottleneck found");
     }
     rows.add_advice(&report.warnings);
     rows.into_text()
@@ -46,17 +45,9 @@ fn add_machine(rows: &mut Rows, report: &DoctorReport) {
     let (one, all) = (human(report.hash.one_core as u64), human(report.hash.all_cores as u64));
     rows.add("cores", machine.cores.to_string());
     rows.add("hashing", format!("{one}/s on one core, {all}/s on all"));
-    let group =
-        machine.cgroup_bytes.map_or_else(|| "no limit of a cgroup".into(), |limit| format!("cgroup {}", human(limit)));
-    rows.add(
-        "memory",
-        format!(
-            "{} ({} available), {group}, swap {}",
-            bytes(machine.memory_bytes),
-            bytes(machine.available_bytes),
-            bytes(machine.swap_bytes)
-        ),
-    );
+    let group = machine.cgroup_bytes.map_or("no cgroup limit".into(), |limit| format!("cgroup {}", human(limit)));
+    let [memory, available, swap] = [machine.memory_bytes, machine.available_bytes, machine.swap_bytes].map(bytes);
+    rows.add("memory", format!("{memory} ({available} available), {group}, swap {swap}"));
     let files = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
     rows.add("files", format!("{} soft, {} hard", files(machine.open_files_soft), files(machine.open_files_hard)));
 }
@@ -66,24 +57,15 @@ fn add_forecast(rows: &mut Rows, report: &DoctorReport) {
     rows.add("snapshot", &forecast.source);
     rows.add("plan", forecast.plan.describe());
     let Some(prediction) = &forecast.prediction else {
-        return rows.add(
-            "forecast",
-            "only for plain and zstd snapshots, the ingest loader, and a directory with room for a sample",
-        );
+        return rows
+            .add("forecast", "none: it needs a plain or zstd snapshot, the ingest loader and space for a sample");
     };
     let total = prediction.seconds.get("total").and_then(Value::as_f64).unwrap_or_default();
-    rows.add(
-        "forecast",
-        format!(
-            "{} ({}), {} of disk at the peak, {} of memory; limited by the {}; from an import of {}",
-            took(total),
-            phases(&prediction.seconds),
-            bytes(prediction.peak_disk_bytes),
-            human(prediction.memory_bytes),
-            prediction.limited_by,
-            human(prediction.sample_bytes)
-        ),
-    );
+    let (time, phases) = (took(total), phases(&prediction.seconds));
+    let (disk, memory) = (bytes(prediction.peak_disk_bytes), human(prediction.memory_bytes));
+    let (by, sample) = (&prediction.limited_by, human(prediction.sample_bytes));
+    let needs = format!("{disk} of disk at the peak, {memory} of memory");
+    rows.add("forecast", format!("{time} ({phases}), {needs}; limited by the {by}; from an import of {sample}"));
 }
 
 fn bytes(value: Option<u64>) -> String {
@@ -91,10 +73,8 @@ fn bytes(value: Option<u64>) -> String {
 }
 
 fn latency(latency: Option<Latency>) -> String {
-    latency.map_or_else(
-        || UNKNOWN.into(),
-        |Latency { median_us, p99_us, .. }| format!("{} (99 %: {})", seconds(median_us / 1e6), seconds(p99_us / 1e6)),
-    )
+    let text = |it: Latency| format!("{} (99 %: {})", seconds(it.median_us / 1e6), seconds(it.p99_us / 1e6));
+    latency.map_or_else(|| UNKNOWN.into(), text)
 }
 
 fn rate(rate: Option<f64>) -> String {

@@ -5,30 +5,24 @@ use crate::text::size::human;
 
 use crate::cli::render::numbers::{counted, grouped, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
-use crate::cli::render::walk::missing;
+use crate::cli::render::walk::{malformed, missing};
 
-/// The report for people.
 pub fn text(report: &ExportReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("database", &report.db);
-    rows.add(
-        "file",
-        match (report.committed, report.file.as_str()) {
-            (_, "-") => "standard output".into(),
-            (true, file) => file.to_owned(),
-            (false, file) => format!("{file} was not written: blocks are missing"),
-        },
-    );
+    let file = match (report.committed, report.file.as_str()) {
+        (_, "-") => "standard output".into(),
+        (true, file) => file.to_owned(),
+        (false, file) => format!("{file} was not written: blocks are missing"),
+    };
+    rows.add("file", file);
     let (bytes, uncompressed) = (human(report.bytes), human(report.car_bytes));
     rows.add("format", format!("{}, {bytes} ({uncompressed} before compression)", report.format));
     match &report.log {
         Some(log) => add_log(&mut rows, log, report.bytes != report.car_bytes),
         None => rows.add("roots", if report.roots.is_empty() { "none".into() } else { report.roots.join(", ") }),
     }
-    let whole = match report.all_records {
-        Some(true) => ", all that the import wrote",
-        Some(false) | None => "",
-    };
+    let whole = if report.all_records == Some(true) { ", all that the import wrote" } else { "" };
     rows.add("blocks", format!("{}, {}{whole}", grouped(report.blocks), human(report.payload_bytes)));
     rows.add_some("left out", report.left_out.filter(|&count| count > 0).map(left_out));
     rows.add("digest", report.digest.to_string());
@@ -36,10 +30,7 @@ pub fn text(report: &ExportReport) -> String {
         rows.add("missing", missing(report.missing, report.missing_allowed));
     }
     if report.malformed > 0 {
-        rows.add(
-            "malformed",
-            format!("{} not what the codec says", counted(report.malformed, "block is", "blocks are")),
-        );
+        rows.add("malformed", malformed(report.malformed));
     }
     rows.add("time", format!("{}, {}", took(report.seconds), throughput(report.payload_bytes, report.seconds)));
     for block in &report.first_missing {
@@ -53,10 +44,9 @@ pub fn text(report: &ExportReport) -> String {
 /// The records that no root leads to.
 fn left_out(count: u64) -> String {
     let records = counted(count, "record", "records");
-    format!("{records} that these roots do not lead to; --root names more roots, --all exports every record")
+    format!("{records} not reachable from these roots; --root adds roots, --all exports every record")
 }
 
-/// The rows of a block log.
 fn add_log(rows: &mut Rows, log: &ExportedLog, packed: bool) {
     let version = if log.version > 0 { format!(" version {}", log.version) } else { String::new() };
     let same = if log.identical {
@@ -64,15 +54,8 @@ fn add_log(rows: &mut Rows, log: &ExportedLog, packed: bool) {
     } else {
         format!("the same blocks as in the log that was imported; {}", log.differs.join("; "))
     };
-    rows.add(
-        "chain",
-        format!(
-            "{}{version}, blocks {} to {}",
-            log.family,
-            grouped(log.first.number.into()),
-            grouped(log.last.number.into())
-        ),
-    );
-    rows.add("head", format!("{} {}", grouped(log.last.number.into()), log.last.id));
+    let [first, last] = [log.first.number, log.last.number].map(|number| grouped(number.into()));
+    rows.add("chain", format!("{}{version}, blocks {first} to {last}", log.family));
+    rows.add("head", format!("{last} {}", log.last.id));
     rows.add("original", same);
 }

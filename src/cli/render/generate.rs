@@ -6,7 +6,6 @@ use crate::text::size::{grouped, human};
 
 use crate::cli::render::numbers::{counted, throughput};
 
-/// A generated snapshot.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 pub enum Generated {
@@ -14,7 +13,6 @@ pub enum Generated {
     Log(LogSummary),
 }
 
-/// The content of a generated snapshot.
 pub fn text(generated: &Generated, seconds: f64) -> String {
     match generated {
         Generated::Car(Summary { blocks, bytes, car_bytes, .. }) => {

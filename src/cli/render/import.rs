@@ -1,15 +1,17 @@
 //! The report of `bedload import`.
 
+use std::path::Path;
+
 use crate::progress::{Phase, Sample};
 use crate::report::{
-    Blocks, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, RemoteInfo,
-    SourceInfo,
+    Blocks, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, NewestSnapshot,
+    RemoteInfo, SourceInfo,
 };
+use crate::text::escape::shell_word;
 use crate::text::size::human;
 use serde_json::Value;
 
-use crate::cli::render::next_steps::add_next_steps;
-use crate::cli::render::numbers::{counted, date, grouped, phases, sparkline, throughput, took};
+use crate::cli::render::numbers::{counted, date, grouped, levels, phases, sparkline, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// Bytes from which on the cost of a GiB is shown.
@@ -24,7 +26,6 @@ const INTERVAL: u64 = 100_000;
 /// The most bars of the sparkline of the speed over the chain.
 const SPARKLINE: usize = 60;
 
-/// The report for people.
 pub fn text(report: &ImportReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add_some("database", Some(&report.db).filter(|db| !db.is_empty()));
@@ -47,27 +48,22 @@ pub fn text(report: &ImportReport) -> String {
     rows.add("blocks", format!("{} read, {written}, {} duplicate", grouped(read), grouped(duplicate)));
     if report.sources.len() > 1 {
         let more = report.sources.len().saturating_sub(MOST_SOURCES);
-        let more = (more > 0).then(|| format!("{} more, which the report as JSON has", grouped(more as u64)));
+        let more = (more > 0).then(|| format!("{} more, see the JSON report", grouped(more as u64)));
         rows.add_each("sources", report.sources.iter().take(MOST_SOURCES).map(source).chain(more));
     }
     if let Some(shard) = &report.shard {
         let whole = shard.source().unwrap_or_default();
-        let of = format!("of {} blocks, {}", grouped(whole.blocks), human(whole.bytes));
-        rows.add(
-            "shard",
-            format!("{} of {} (counted from 0), {of}: the database holds a part", shard.number, shard.of),
-        );
+        let of = format!("{} (counted from 0), of {} blocks, {}", shard.of, grouped(whole.blocks), human(whole.bytes));
+        rows.add("shard", format!("{} of {of}: the database holds a part", shard.number));
     }
     rows.add("payload", human(report.payload_bytes));
     rows.add("digest", report.digest.to_string());
-    rows.add(
-        "checked",
-        match &report.log {
-            _ if !report.verified => "nothing (--verify none)",
-            None => "every block against its hash",
-            Some(log) => checked_in_log(log.verified),
-        },
-    );
+    let checked = match &report.log {
+        _ if !report.verified => "nothing (--verify none)",
+        None => "every block against its hash",
+        Some(log) => checked_in_log(log.verified),
+    };
+    rows.add("checked", checked);
     if let [source] = &*report.sources {
         rows.add_some("checksum", source.checksum.as_ref().map(checksum));
         rows.add_some("network", source.remote.as_ref().map(network));
@@ -82,25 +78,17 @@ pub fn text(report: &ImportReport) -> String {
     }
     rows.add_some("links", report.links.as_ref().map(links));
     if report.plan.sort().is_some_and(|sort| sort.spill && sort.may_spill) {
-        rows.add("spilled", "the blocks went through files: they did not fit the memory for them");
+        rows.add("spilled", "the blocks did not fit into memory and were written to files");
     }
-    rows.add("time", time(report));
+    rows.add("time", time(report, report.payload_bytes));
     rows.add_some("head", report.head.as_ref().filter(|_| report.log.is_none()).map(head));
-    rows.add_some(
-        "newest",
-        report.newest.as_ref().map(|newest| format!("{}; the record keeps its head and roots", newest.path)),
-    );
+    let newest = |newest: &NewestSnapshot| format!("{}; the record has its head and roots", newest.path);
+    rows.add_some("newest", report.newest.as_ref().map(newest));
     if let Some(log) = &report.log {
         add_log(&mut rows, log, &report.samples);
     }
-    let levels: Vec<String> = report
-        .levels
-        .iter()
-        .map(|level| format!("L{}: {}, {}", level.level, counted(level.files, "file", "files"), human(level.bytes)))
-        .collect();
-    let levels = if levels.is_empty() { "empty".into() } else { levels.join("; ") };
     let uncompacted = if report.compacted { "" } else { "; not compacted (load.compaction.final=false)" };
-    rows.add("levels", format!("{levels}{uncompacted}"));
+    rows.add("levels", format!("{}{uncompacted}", levels(&report.levels)));
     rows.add_some("RocksDB", report.memtable.as_ref().map(memtable));
     rows.add("cost", cost(report));
     if !report.db.is_empty() {
@@ -109,7 +97,6 @@ pub fn text(report: &ImportReport) -> String {
     rows.into_text()
 }
 
-/// One of several sources.
 fn source(source: &SourceInfo) -> String {
     let SourceInfo { path, blocks, roots, bytes, remote, checksum, .. } = source;
     let (read, duplicate) = blocks.as_ref().map_or((0, 0), |blocks| (blocks.read, blocks.duplicate));
@@ -125,26 +112,43 @@ fn source(source: &SourceInfo) -> String {
     row
 }
 
+/// Adds that the database is complete, and the commands that check and read it.
+pub fn add_next_steps(rows: &mut Rows, report: &ImportReport) {
+    let db = shell_word(Path::new(&report.db));
+    let root = report.source.roots.iter().find(|root| !report.first_missing_roots.contains(root));
+    let read = match (&report.log, &report.head, root) {
+        (Some(_), ..) => format!("bedload get {db} head"),
+        (None, Some(head), _) if head.chain == "filecoin" => format!("bedload get {db} --epoch {}", head.height),
+        (None, _, Some(root)) => format!("bedload get {db} {root}"),
+        (None, _, None) => format!("bedload stat {db}"),
+    };
+    rows.add("complete", "the database can be used");
+    rows.add("check it", format!("bedload verify {db}"));
+    // The root may be in another part.
+    if report.part.is_none() && report.shard.is_none() {
+        rows.add("read it", read);
+    }
+}
+
 /// The duration; the speed only if no earlier run did a part of the work.
-fn time(report: &ImportReport) -> String {
+pub fn time(report: &ImportReport, bytes: u64) -> String {
     let total = report.seconds.get("total").and_then(Value::as_f64).unwrap_or_default();
     let mut parts = vec![took(total)];
     match report.resumed {
         true => parts.push("this run alone".into()),
-        false if report.payload_bytes > 0 => parts.push(throughput(report.payload_bytes, total)),
+        false if bytes > 0 => parts.push(throughput(bytes, total)),
         false => {}
     }
     let phases = phases(&report.seconds);
     if phases.is_empty() { parts.join(", ") } else { format!("{} ({phases})", parts.join(", ")) }
 }
 
-/// The checksum of the source.
 fn checksum(checksum: &ChecksumInfo) -> String {
     let ChecksumInfo { function, sum, from, compared } = checksum;
     match compared {
         true => format!("{function} {sum}, as {from} has it"),
         false => {
-            format!("not compared with the {function} of {from}: an earlier run had read it before that was known")
+            format!("not compared with the {function} of {from}: it was unknown when an earlier run read the source")
         }
     }
 }
@@ -156,17 +160,12 @@ fn network(remote: &RemoteInfo) -> String {
     format!("{received} from {}{ranges}, waited {} for it", remote.url, took(remote.waited_seconds))
 }
 
-/// The links of the blocks.
 fn links(links: &LinkReport) -> String {
     let LinkReport { linked, missing, malformed, .. } = links;
-    let broken = match malformed {
-        0 => String::new(),
-        _ => format!(", {} that cannot be read", grouped(*malformed)),
-    };
-    format!("{} followed, {} to blocks that are not there{broken}", grouped(*linked), grouped(*missing))
+    let broken = if *malformed > 0 { format!(", {} unreadable", grouped(*malformed)) } else { String::new() };
+    format!("{} followed, {} to missing blocks{broken}", grouped(*linked), grouped(*missing))
 }
 
-/// The head of a chain.
 pub fn head(head: &Head) -> String {
     let Head { chain, network, height, time, .. } = head;
     let what = if chain == "filecoin" { "epoch" } else { "block" };
@@ -175,25 +174,21 @@ pub fn head(head: &Head) -> String {
     format!("{chain}{network}, {what} {}{time}", grouped(*height))
 }
 
-/// The checks of the blocks of a log.
 pub fn checked_in_log(verified: LogVerified) -> &'static str {
     match verified {
-        LogVerified::Hash => "every block against the one behind it, and its transactions against its merkle root",
-        LogVerified::Links => "every block against the one behind it, and no transactions (--verify links)",
+        LogVerified::Hash => "every block against the next one, and its transactions against its merkle root",
+        LogVerified::Links => "every block against the next one, but no transactions (--verify links)",
         LogVerified::None => "nothing (--verify none)",
     }
 }
 
 fn memtable(memtable: &MemtableReport) -> String {
-    format!(
-        "{}, {}, {} ({}), {} at level 0 at the end of writing, {} compacted",
-        counted(memtable.batches, "batch", "batches"),
-        counted(memtable.flushes, "flush", "flushes"),
-        counted(memtable.stalls, "stall", "stalls"),
-        took(memtable.stall_seconds),
-        counted(memtable.level0_files_before_compaction, "file", "files"),
-        human(memtable.compaction_bytes_read)
-    )
+    let (batches, flushes) =
+        (counted(memtable.batches, "batch", "batches"), counted(memtable.flushes, "flush", "flushes"));
+    let (stalls, files) = (counted(memtable.stalls, "stall", "stalls"), memtable.level0_files_before_compaction);
+    let (time, files) = (took(memtable.stall_seconds), counted(files, "file", "files"));
+    let compacted = human(memtable.compaction_bytes_read);
+    format!("{batches}, {flushes}, {stalls} ({time}), {files} at level 0 at the end of writing, {compacted} compacted")
 }
 
 fn cost(report: &ImportReport) -> String {
@@ -210,7 +205,6 @@ fn cost(report: &ImportReport) -> String {
     cost.join(", ")
 }
 
-/// The rows of a block log.
 fn add_log(rows: &mut Rows, log: &LogReport, samples: &[Sample]) {
     let (first, last) = (grouped(log.first.number.into()), grouped(log.last.number.into()));
     let time = u64::try_from(log.last.timestamp_ms / 1000).ok().map(|time| format!(", {}", date(time)));
@@ -230,16 +224,14 @@ fn add_log(rows: &mut Rows, log: &LogReport, samples: &[Sample]) {
         rows.add("index", format!("{} ({}) {state}", index.path, index.kind));
     }
     if log.trimmed_bytes > 0 {
-        rows.add("trimmed", format!("{} behind the last whole block (--tail trim)", human(log.trimmed_bytes)));
+        rows.add("trimmed", format!("{} after the last complete block (--tail trim)", human(log.trimmed_bytes)));
     }
     if log.unknown_operations > 0 {
         rows.add("skipped", format!("{} of unknown kinds", counted(log.unknown_operations, "operation", "operations")));
     }
     for family in log.families.iter().skip(1) {
-        rows.add(
-            "index",
-            format!("{}: {}, digest {}", family.name, counted(family.records, "record", "records"), family.digest),
-        );
+        let records = counted(family.records, "record", "records");
+        rows.add("index", format!("{}: {records}, digest {}", family.name, family.digest));
     }
     let rates = rates(samples);
     if let (Some(first), Some(last)) = (rates.first(), rates.last()) {

@@ -9,7 +9,6 @@ use crate::cli::render::rows::{NAMES, Rows};
 /// The width of the longest bar of the size histogram.
 const BAR: u64 = 30;
 
-/// The report for people.
 pub fn text(report: &InspectReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("snapshot", &report.source);
@@ -50,15 +49,10 @@ fn add_car(rows: &mut Rows, report: &InspectReport) {
         let time = date(head.timestamp);
         rows.add("chain", format!("Filecoin, epoch {}, {time}, {headers} at the head", grouped(head.epoch)));
     }
-    match report.payload_bytes {
-        Some(payload) => add_blocks(rows, report, payload),
-        None => rows.add(
-            "blocks",
-            report.blocks.map_or_else(
-                || "unknown without reading everything: --full counts them".into(),
-                |blocks| format!("{} by the index", grouped(blocks)),
-            ),
-        ),
+    match (report.payload_bytes, report.blocks) {
+        (Some(payload), _) => add_blocks(rows, report, payload),
+        (None, Some(blocks)) => rows.add("blocks", format!("{} by the index", grouped(blocks))),
+        (None, None) => rows.add("blocks", "unknown without reading everything: --full counts them"),
     }
 }
 
@@ -66,23 +60,18 @@ fn add_car(rows: &mut Rows, report: &InspectReport) {
 fn add_blocks(rows: &mut Rows, report: &InspectReport, payload: u64) {
     let count = |value: Option<u64>| value.unwrap_or(0);
     let (blocks, distinct) = (count(report.blocks), count(report.distinct));
-    let (duplicates, bytes) = (count(report.duplicates), human(payload));
-    rows.add(
-        "blocks",
-        format!("{}, {} distinct, {} duplicate, {bytes}", grouped(blocks), grouped(distinct), grouped(duplicates)),
-    );
+    let (duplicates, bytes) = (grouped(count(report.duplicates)), human(payload));
+    rows.add("blocks", format!("{}, {} distinct, {duplicates} duplicate, {bytes}", grouped(blocks), grouped(distinct)));
     rows.add_some("padding", report.null_padding.filter(|&padding| padding > 0).map(human));
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
     rows.add("codecs", codes(report.codecs.as_deref().unwrap_or_default()));
     rows.add("hashes", codes(report.hashes.as_deref().unwrap_or_default()));
     rows.add_some("zstd", report.zstd.as_ref().map(zstd));
-    rows.add(
-        "checked",
-        match count(report.bad_blocks) {
-            0 => "every block matches its CID".into(),
-            bad => counted(bad, "block does not match its CID", "blocks do not match their CIDs"),
-        },
-    );
+    let checked = match count(report.bad_blocks) {
+        0 => "every block matches its CID".into(),
+        bad => counted(bad, "block does not match its CID", "blocks do not match their CIDs"),
+    };
+    rows.add("checked", checked);
     rows.add("time", format!("{}, {}", took(report.seconds), throughput(payload, report.seconds)));
 }
 
@@ -104,14 +93,11 @@ fn add_log(rows: &mut Rows, log: &LogInfo, report: &InspectReport) {
     rows.add("format", format!("block log of {family}{version}, {compression}{size}{parts}"));
     rows.add_some("chain", log.chain_id.as_ref());
     let time = |block: &BlockRef| date(u64::try_from(block.timestamp_ms / 1000).unwrap_or(0));
-    for (name, block) in [("first", &log.first), ("head", &log.last)] {
-        rows.add_some(
-            name,
-            block.as_ref().map(|block| format!("{} {}, {}", grouped(block.number.into()), block.id, time(block))),
-        );
-    }
+    let block = |it: &BlockRef| format!("{} {}, {}", grouped(it.number.into()), it.id, time(it));
+    rows.add_some("first", log.first.as_ref().map(block));
+    rows.add_some("head", log.last.as_ref().map(block));
     if log.rest_bytes > 0 {
-        rows.add("torn", format!("{} behind the last whole block", human(log.rest_bytes)));
+        rows.add("torn", format!("{} after the last complete block", human(log.rest_bytes)));
     }
     for index in &log.indexes {
         let state = index.reason.as_ref().map_or("agrees".to_owned(), |reason| format!("wrong: {reason}"));
@@ -122,17 +108,9 @@ fn add_log(rows: &mut Rows, log: &LogInfo, report: &InspectReport) {
     let Some(packings) = &log.packings else {
         return rows.add("packing", "unknown without reading everything: --full counts it");
     };
-    let (raw, zstd, dictionary) = (packings.raw, packings.zstd, packings.zstd_dictionary);
+    let [raw, zstd, dictionary] = [packings.raw, packings.zstd, packings.zstd_dictionary].map(grouped);
     let stored = human(packings.stored_bytes);
-    rows.add(
-        "packing",
-        format!(
-            "{} raw, {} zstd, {} zstd with a dictionary; {stored} as stored",
-            grouped(raw),
-            grouped(zstd),
-            grouped(dictionary)
-        ),
-    );
+    rows.add("packing", format!("{raw} raw, {zstd} zstd, {dictionary} zstd with a dictionary; {stored} as stored"));
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
     rows.add("checked", "every block follows the one before it");
 }
@@ -160,12 +138,9 @@ fn root(root: &RootInfo) -> String {
 
 fn zstd(zstd: &ZstdInfo) -> String {
     let (skippable, window) = (human(zstd.skippable_bytes), human(zstd.window));
-    format!(
-        "{} ({} with checksum), {} skippable ({skippable}), window up to {window}",
-        counted(zstd.frames, "frame", "frames"),
-        grouped(zstd.checksums),
-        grouped(zstd.skippable)
-    )
+    let frames = counted(zstd.frames, "frame", "frames");
+    let [checksums, count] = [zstd.checksums, zstd.skippable].map(grouped);
+    format!("{frames} ({checksums} with checksum), {count} skippable ({skippable}), window up to {window}")
 }
 
 fn codes(counts: &[CodeCount]) -> String {

@@ -1,6 +1,7 @@
 //! Numbers, rates and times as text.
 
 use crate::report::rfc3339;
+use crate::rocks::Level;
 use crate::text::size::{self, human};
 pub use crate::text::size::{counted, grouped};
 use serde_json::{Map, Value};
@@ -73,6 +74,13 @@ pub fn date(timestamp: u64) -> String {
     rfc3339(timestamp).map_or_else(|| "after the year 9999".into(), |text| text.replace('T', " ").replace('Z', " UTC"))
 }
 
+/// The files of each level: `L0: 3 files, 1.2 MiB; L6: 1 file, 64.0 MiB`.
+pub fn levels(levels: &[Level]) -> String {
+    let level = |it: &Level| format!("L{}: {}, {}", it.level, counted(it.files, "file", "files"), human(it.bytes));
+    let text = levels.iter().map(level).collect::<Vec<_>>().join("; ");
+    if text.is_empty() { "empty".into() } else { text }
+}
+
 /// Rates as a line of at most `columns` bars.
 pub fn sparkline(rates: &[f64], columns: usize) -> String {
     let most = rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -88,9 +96,8 @@ pub fn sparkline(rates: &[f64], columns: usize) -> String {
 pub fn phases(seconds: &Map<String, Value>) -> String {
     let phase = |name: &&str| {
         let took = seconds.get(*name)?.as_f64()?;
-        (took >= SHORT).then(|| {
-            if took < MINUTE { format!("{name} {took:.1}") } else { format!("{name} {}", size::seconds(took)) }
-        })
+        let text = if took < MINUTE { format!("{took:.1}") } else { size::seconds(took) };
+        (took >= SHORT).then(|| format!("{name} {text}"))
     };
     ["read", "build", "ingest", "compact", "check"].iter().filter_map(phase).collect::<Vec<_>>().join(", ")
 }

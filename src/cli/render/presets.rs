@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::cli::render::table::{table, text};
 
-/// A preset of the list.
 #[derive(Serialize)]
 pub struct Listed {
     pub name: String,
@@ -33,7 +32,6 @@ pub fn list(presets: Vec<Listed>, more: usize) -> String {
     format!("{}\n{legend}\n{more}", text(&table))
 }
 
-/// The options in which two presets differ.
 pub fn diff(a: &Resolved, b: &Resolved, differences: Vec<Difference>) -> String {
     let mut table = table(&["OPTION", &shown_in_line(&a.preset), &shown_in_line(&b.preset)]);
     if a.loader != b.loader {

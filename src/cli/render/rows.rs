@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use crate::report::{Advice, shown_in_line};
 
-/// The width of most names.
 pub const NAMES: usize = 9;
 
 /// A report that grows row by row. Control characters in values are escaped.
@@ -25,7 +24,6 @@ impl Rows {
         Self { text: format!("{}\n", shown_in_line(heading)), names: NAMES, indent: "  " }
     }
 
-    /// Adds a row.
     pub fn add(&mut self, name: &str, value: impl AsRef<str>) {
         let (indent, names) = (self.indent, self.names);
         // Writing into a string does not fail.
@@ -51,7 +49,6 @@ impl Rows {
         self.text.push_str(lines);
     }
 
-    /// Adds each finding with its remedy.
     pub fn add_advice(&mut self, all: &[Advice]) {
         for Advice { finding, remedy, .. } in all {
             self.add("advice", finding);
@@ -59,7 +56,6 @@ impl Rows {
         }
     }
 
-    /// The report.
     pub fn into_text(self) -> String {
         self.text
     }

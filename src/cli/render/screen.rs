@@ -23,7 +23,6 @@ pub fn stdout_columns() -> Option<usize> {
     columns(&Term::stdout())
 }
 
-/// Columns of standard error.
 pub fn stderr_columns() -> Option<usize> {
     columns(&Term::stderr())
 }
@@ -69,12 +68,10 @@ fn fit_line(line: &str, indent: usize, columns: usize) -> String {
     let spaces = text.len() - text.trim_start_matches(' ').len();
     let start = value_start(text, spaces, indent);
     let (name, value) = text.split_at_checked(start).unwrap_or(("", text));
-    let hanging = if start > spaces {
-        start
-    } else if spaces == 0 {
-        indent
-    } else {
-        spaces + 2
+    let hanging = match spaces {
+        _ if start > spaces => start,
+        0 => indent,
+        _ => spaces + 2,
     };
     let hanging = " ".repeat(hanging.min(columns / 2));
     let options = Options::new(columns)

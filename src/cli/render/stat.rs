@@ -6,10 +6,9 @@ use crate::text::size::human;
 use serde_json::Value;
 
 use crate::cli::render::import::head;
-use crate::cli::render::numbers::{counted, grouped};
+use crate::cli::render::numbers::{grouped, levels};
 use crate::cli::render::rows::{NAMES, Rows};
 
-/// The report for people.
 pub fn text(report: &StatReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("database", &report.db);
@@ -27,7 +26,6 @@ pub fn text(report: &StatReport) -> String {
     rows.into_text()
 }
 
-/// The import that BEDLOAD.json records.
 fn import(report: &StatReport) -> String {
     let field = |name: &str| report.import.as_ref().and_then(|import| import.pointer(name));
     let known = |name: &str| field(name).and_then(Value::as_str).unwrap_or("unknown");
@@ -40,14 +38,9 @@ fn import(report: &StatReport) -> String {
 
 fn family(family: &FamilyStat) -> String {
     let mut rows = Rows::below(&format!("column family {}", family.name));
-    let levels: Vec<String> = family
-        .levels
-        .iter()
-        .map(|level| format!("L{}: {}, {}", level.level, counted(level.files, "file", "files"), human(level.bytes)))
-        .collect();
     rows.add("entries", grouped(family.entries));
     rows.add("files", format!("{}, {}", grouped(family.files), human(family.bytes)));
-    rows.add("levels", if levels.is_empty() { "empty".into() } else { levels.join("; ") });
+    rows.add("levels", levels(&family.levels));
     rows.add("memory", format!("{} of filters, {} of indexes", human(family.filter_bytes), human(family.index_bytes)));
     if let (Some(records), Some(payload), Some(digest)) = (family.records, family.payload_bytes, &family.digest) {
         rows.add("records", format!("{}, {}", grouped(records), human(payload)));

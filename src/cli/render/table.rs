@@ -1,11 +1,10 @@
-//! Tables that are as wide as the terminal at most: what does not fit into a cell goes on in its next line.
+//! Tables that fit the width of the terminal: long cells are wrapped.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use crate::cli::render::screen;
 
-/// A table without rows, for standard output.
 pub fn table(header: &[&str]) -> Table {
     table_within(header, Some(screen::table_columns()))
 }

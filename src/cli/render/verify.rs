@@ -8,7 +8,6 @@ use crate::cli::render::import::checked_in_log;
 use crate::cli::render::numbers::{counted, grouped, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows, row};
 
-/// The report for people.
 pub fn text(report: &VerifyReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("database", &report.db);
@@ -24,13 +23,9 @@ pub fn text(report: &VerifyReport) -> String {
     rows.add("checked", checked(report));
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
     if let Some(against) = &report.against {
-        let mut text = format!(
-            "{}: {}, {} distinct, {} the same here",
-            against.source,
-            counted(against.blocks, "block", "blocks"),
-            grouped(against.distinct),
-            grouped(against.same)
-        );
+        let (blocks, same) = (counted(against.blocks, "block", "blocks"), grouped(against.same));
+        let mut text =
+            format!("{}: {blocks}, {} distinct, {same} the same here", against.source, grouped(against.distinct));
         if against.extra > 0 {
             text.push_str(&format!(", {} here only", counted(against.extra, "record", "records")));
         }
@@ -66,7 +61,6 @@ pub fn verdict(report: &VerifyReport) -> String {
     row("verdict", NAMES, &text)
 }
 
-/// The record in BEDLOAD.json.
 fn record(report: &VerifyReport) -> String {
     match &report.recorded {
         Some(recorded) => {
@@ -74,7 +68,7 @@ fn record(report: &VerifyReport) -> String {
             let records = counted(recorded.records, "record", "records");
             format!("{records} of {}, digest {}{part}", recorded.source, recorded.digest)
         }
-        None => "none: there is no BEDLOAD.json to compare count and digest with".into(),
+        None => "none: without BEDLOAD.json, count and digest are not compared".into(),
     }
 }
 
@@ -85,11 +79,9 @@ fn since(recorded: &Recorded, report: &VerifyReport) -> Option<String> {
         _ if more == 0 => return None,
         (true, true) => "those of the import have the recorded count and digest",
         (true, false) if report.against.is_some() => {
-            "every record of the import is there, by comparison with its snapshot"
+            "no record of the import is missing, by comparison with its snapshot"
         }
-        (true, false) => {
-            "every record of the import is there: its files are in use, and nothing hides a record in them"
-        }
+        (true, false) => "no record of the import is missing: its files are in use, and nothing hides a record in them",
         (false, true) => "those of the import are not as it recorded them",
         (false, false) => {
             "each matches its key; that none of the import is missing is not confirmed: --against SNAPSHOT --allow-extra \
@@ -114,10 +106,8 @@ fn checked(report: &VerifyReport) -> String {
 fn add_problems(rows: &mut Rows, problems: &Problems, valid: bool) {
     let kinds: Vec<String> =
         problems.kinds.iter().map(|(kind, count)| format!("{} {}", grouped(*count), kind.name())).collect();
-    rows.add(
-        "problems",
-        if valid { "none".into() } else { format!("{} ({})", grouped(problems.total), kinds.join(", ")) },
-    );
+    let text = if valid { "none".into() } else { format!("{} ({})", grouped(problems.total), kinds.join(", ")) };
+    rows.add("problems", text);
     for problem in &problems.first {
         rows.add_lines(&format!("  {}: {}\n", problem.kind.name(), shown_in_line(&problem.message)));
         for (name, value) in [("key", &problem.key), ("file", &problem.file)] {

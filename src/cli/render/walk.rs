@@ -6,39 +6,22 @@ use crate::text::size::human;
 use crate::cli::render::numbers::{counted, grouped, throughput, took};
 use crate::cli::render::rows::Rows;
 
-/// The width of the longest name.
 const NAMES: usize = 11;
 
-/// The report for people.
 pub fn text(report: &WalkReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("database", &report.db);
     rows.add("roots", report.roots.join(", "));
     rows.add_some("limit", report.tipsets.map(|tipsets| counted(tipsets.into(), "tipset", "tipsets")));
-    let bytes = human(report.reachable_bytes);
-    rows.add(
-        "reachable",
-        format!(
-            "{}, {bytes}, up to {} deep",
-            counted(report.reachable, "block", "blocks"),
-            counted(report.depth, "link", "links")
-        ),
-    );
+    let (blocks, depth) = (counted(report.reachable, "block", "blocks"), counted(report.depth, "link", "links"));
+    rows.add("reachable", format!("{blocks}, {}, up to {depth} deep", human(report.reachable_bytes)));
     rows.add("missing", missing(report.missing, report.missing_allowed));
     rows.add("unreachable", report.unreachable.map_or_else(|| "not counted: the walk was limited".into(), grouped));
-    rows.add(
-        "others",
-        format!(
-            "{}, {} in links only",
-            counted(report.commitments, "sector commitment", "sector commitments"),
-            counted(report.identity, "identity CID", "identity CIDs")
-        ),
-    );
+    let commitments = counted(report.commitments, "sector commitment", "sector commitments");
+    let identity = counted(report.identity, "identity CID", "identity CIDs");
+    rows.add("others", format!("{commitments}, {identity} in links only"));
     if report.malformed > 0 {
-        rows.add(
-            "malformed",
-            format!("{} not what the codec says", counted(report.malformed, "block or link is", "blocks or links are")),
-        );
+        rows.add("malformed", malformed(report.malformed));
     }
     let rate = report.reachable as f64 / report.seconds.max(0.001);
     let bytes = throughput(report.reachable_bytes, report.seconds);
@@ -53,6 +36,11 @@ pub fn text(report: &WalkReport) -> String {
         rows.add_lines(&format!("  unreachable: {key}\n"));
     }
     rows.into_text()
+}
+
+/// How many blocks and links do not match their codec.
+pub fn malformed(count: u64) -> String {
+    format!("{} not match the codec", counted(count, "block or link does", "blocks or links do"))
 }
 
 /// How many blocks are missing, and how many of them may be.

@@ -52,7 +52,7 @@ pub struct WalkOptions {
     /// The database.
     #[cfg_attr(feature = "cli", arg(skip))]
     pub(crate) db: PathBuf,
-    /// Root to begin at, may be repeated; the default is in BEDLOAD.json
+    /// Root to begin at, repeatable; the default is in BEDLOAD.json
     #[cfg_attr(feature = "cli", arg(long = "root", value_name = "CID"))]
     pub(crate) roots: Vec<RawCid>,
     /// Follow the chain of headers over N tipsets only

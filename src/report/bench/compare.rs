@@ -15,7 +15,6 @@ use crate::text::size::{counted, grouped, human};
 /// The version of this document.
 pub const COMPARE_SCHEMA: &str = "bedload-bench-compare-1";
 
-/// The variants of two comparisons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CompareReport {
     /// [`COMPARE_SCHEMA`].
@@ -31,16 +30,13 @@ pub struct CompareReport {
     shown: [&'static str; 4],
 }
 
-/// A circumstance that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Circumstance {
-    /// Its name.
     pub what: &'static str,
     pub a: String,
     pub b: String,
 }
 
-/// A variant in both comparisons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedVariant {
     pub variant: String,
@@ -49,7 +45,6 @@ pub struct ComparedVariant {
     pub metrics: BTreeMap<&'static str, ComparedMetric>,
 }
 
-/// A metric in both comparisons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedMetric {
     pub a: Spread,
@@ -62,7 +57,6 @@ pub struct ComparedMetric {
     pub high: Option<f64>,
 }
 
-/// Compares two comparisons.
 pub fn compare(a: &BenchReport, b: &BenchReport) -> CompareReport {
     let names = |report: &BenchReport| report.figures.variants.iter().map(|it| it.variant.clone()).collect::<Vec<_>>();
     let (of_a, of_b) = (names(a), names(b));

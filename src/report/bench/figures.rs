@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::metrics::{METRICS, Metric};
 use crate::report::statistics::{Ratio, Spread};
 
-/// Ratios to one variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantRatios {
     pub against: String,
@@ -15,7 +14,6 @@ pub struct VariantRatios {
     pub ratios: BTreeMap<String, Ratio>,
 }
 
-/// All figures of one variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantFigures {
     pub variant: String,
@@ -32,10 +30,8 @@ pub struct VariantFigures {
     pub to_copy: Option<Ratio>,
 }
 
-/// The best variant by one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pick {
-    /// The variant.
     pub variant: String,
     pub metric: String,
     pub median: f64,
@@ -74,7 +70,6 @@ pub struct Recommendation {
     pub caveats: Vec<String>,
 }
 
-/// The figures of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchFigures {
     /// The variant that others are compared with.
@@ -90,7 +85,6 @@ pub struct BenchFigures {
 }
 
 impl BenchFigures {
-    /// Returns the figures of a variant.
     pub fn of(&self, variant: &str) -> Option<&VariantFigures> {
         self.variants.iter().find(|figures| figures.variant == variant)
     }
@@ -102,7 +96,6 @@ impl BenchFigures {
 }
 
 impl VariantFigures {
-    /// Returns the median of a metric.
     pub fn median(&self, metric: &str) -> Option<f64> {
         self.metrics.get(metric).map(|spread| spread.median)
     }

@@ -11,7 +11,7 @@ use super::phrases::{
     FigureTable, cell, circumstances, figure_table, median, recommendation_lines, total_key, value, warnings,
 };
 use super::results::{BenchReport, Variant};
-use super::run::Run;
+use super::run::BenchRun;
 use crate::report::shown_in_line;
 use crate::text::escape::shown;
 
@@ -105,7 +105,7 @@ pub fn html(report: &BenchReport) -> String {
 }
 
 /// Returns the seconds of each phase of [`PHASES`]; the last one has the rest of the wall time.
-fn phase_seconds(run: &Run) -> Option<[f64; PHASES.len()]> {
+fn phase_seconds(run: &BenchRun) -> Option<[f64; PHASES.len()]> {
     let import = run.import.as_ref()?;
     let mut all = PHASES.map(|(name, _)| {
         import.phases.iter().filter(|(phase, _)| phase == name).map(|(_, seconds)| seconds).sum::<f64>()

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::run::{LookupTimes, ReadFigures, Run};
+use super::run::{BenchRun, LookupTimes, ReadFigures};
 use crate::report::statistics::{self, Ratio};
 
-/// The unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Seconds,
@@ -25,7 +24,6 @@ pub enum Better {
     Higher,
 }
 
-/// A metric of a run.
 #[derive(Clone, Copy)]
 pub struct Metric {
     /// Its name in files.
@@ -36,23 +34,23 @@ pub struct Metric {
     pub better: Better,
     /// Its meaning, in one line.
     pub doc: &'static str,
-    get: fn(&Run) -> Option<f64>,
+    get: fn(&BenchRun) -> Option<f64>,
 }
 
 impl Metric {
     /// Returns its value in a run; `None` if it was not measured.
-    pub fn of(&self, run: &Run) -> Option<f64> {
+    pub fn of(&self, run: &BenchRun) -> Option<f64> {
         (self.get)(run).filter(|value| value.is_finite())
     }
 
     /// Returns its values in the runs of a variant that count, each with its round.
-    pub fn values(&self, runs: &[Run], variant: &str) -> Vec<(u32, f64)> {
+    pub fn values(&self, runs: &[BenchRun], variant: &str) -> Vec<(u32, f64)> {
         let counted = runs.iter().filter(|run| run.variant == variant && !run.warmup && run.failure.is_none());
         counted.filter_map(|run| Some((run.round, self.of(run)?))).collect()
     }
 
     /// Returns the ratio of one variant to another, from the rounds that have both.
-    pub fn ratio(&self, runs: &[Run], variant: &str, other: &str) -> Option<Ratio> {
+    pub fn ratio(&self, runs: &[BenchRun], variant: &str, other: &str) -> Option<Ratio> {
         let others: BTreeMap<u32, f64> = self.values(runs, other).into_iter().collect();
         let own = self.values(runs, variant).into_iter();
         let pairs: Vec<(f64, f64)> = own.filter_map(|(round, value)| Some((value, *others.get(&round)?))).collect();
@@ -60,7 +58,6 @@ impl Metric {
     }
 }
 
-/// Returns the metric with this key.
 pub fn metric(key: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.key == key)
 }
@@ -88,7 +85,7 @@ fn miss_bytes(reads: &ReadFigures) -> Option<f64> {
 }
 
 /// Returns the geometric mean of the lookups per second: hits and misses, cold and warm.
-fn lookups(run: &Run) -> Option<f64> {
+fn lookups(run: &BenchRun) -> Option<f64> {
     let reads = run.reads.as_ref()?;
     let logs: Vec<f64> = [&reads.cold, &reads.warm]
         .into_iter()
@@ -140,7 +137,7 @@ metrics! {
         total_seconds "total" Seconds Lower "the import's wall time and the scan that follows it"
             |run| Some(run.wall()? + run.scan.as_ref()?.seconds);
         wall_seconds "wall" Seconds Lower "from the start of the import's process to its end; for the copy, cp and sync"
-            Run::wall;
+            BenchRun::wall;
         import_seconds "import" Seconds Lower "reading, sorting, building, writing, ingesting and publishing"
             |run| Some(run.import.as_ref()?.import_seconds);
         compact_seconds "compact" Seconds Lower "the final compaction, and opening once as the node will"

@@ -20,7 +20,7 @@ pub use phrases::{FigureTable, circumstances, figure_table, recommendation_lines
 pub(crate) use phrases::{some_of, total_key};
 pub use results::{BENCH_SCHEMA, BenchMachine, BenchReport, Setup, SnapshotInfo, Variant};
 pub use run::{
-    COPY, CacheInfo, ImportFigures, LookupTimes, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run, RunFailure,
+    BenchRun, COPY, CacheInfo, ImportFigures, LookupTimes, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, RunFailure,
     ScanFigures, ScanKind,
 };
 

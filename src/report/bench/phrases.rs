@@ -1,5 +1,7 @@
 //! Figures as text: the same words on the terminal, in Markdown and in HTML.
 
+use std::collections::BTreeMap;
+
 use super::figures::{Decision, Recommendation, VariantFigures};
 use super::metrics::{Metric, Unit, metric};
 use super::results::BenchReport;
@@ -78,7 +80,6 @@ pub(super) fn date(seconds: u64) -> String {
     rfc3339(seconds).map_or_else(|| NOTHING.into(), |text| text.replace('T', " ").replace('Z', " UTC"))
 }
 
-/// Formats a value with its unit.
 pub(super) fn value(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Seconds => seconds(value),
@@ -109,12 +110,10 @@ pub(super) fn spread(metric: &Metric, spread: &Spread) -> String {
     format!("{middle} ({} to {})", value(metric.unit, spread.min), value(metric.unit, spread.max))
 }
 
-/// Formats the spread of a variant's metric.
 pub(super) fn cell(metric: &Metric, variant: &VariantFigures) -> String {
     variant.metrics.get(metric.key).map_or(NOTHING.into(), |found| spread(metric, found))
 }
 
-/// Formats a ratio with its interval.
 pub(super) fn ratio(ratio: f64, low: Option<f64>, high: Option<f64>) -> String {
     let interval = low.zip(high).map_or(String::new(), |(low, high)| format!(" ({low:.2} to {high:.2})"));
     format!("{ratio:.2}{interval}")
@@ -180,17 +179,11 @@ pub fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)> {
     lines.into_iter().filter_map(|(name, text)| Some((name, shown_in_line(&text?).into_owned()))).collect()
 }
 
-/// Returns the notes on the figures.
 pub fn warnings(report: &BenchReport) -> Vec<String> {
     let mut lines: Vec<String> = report.setup.notes.clone();
-    let mut failures: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut failures: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for figures in &report.figures.variants {
-        for error in &figures.errors {
-            match failures.iter_mut().find(|(known, _)| known == error) {
-                Some((_, variants)) => variants.push(&figures.variant),
-                None => failures.push((error, vec![&figures.variant])),
-            }
-        }
+        figures.errors.iter().for_each(|error| failures.entry(error).or_default().push(&figures.variant));
     }
     lines.extend(failures.iter().map(|(error, variants)| format!("{} failed: {error}", some_of(variants))));
     for figures in &report.figures.variants {
@@ -199,17 +192,18 @@ pub fn warnings(report: &BenchReport) -> Vec<String> {
             let rounds: Vec<String> = found.outlier_rounds.iter().map(|round| (round + 1).to_string()).collect();
             if !rounds.is_empty() {
                 let (word, rounds) = (if rounds.len() == 1 { "round" } else { "rounds" }, rounds.join(", "));
-                lines.push(format!("`{}`: {word} {rounds} lie far out by {}", figures.variant, metric.label));
+                lines.push(format!("`{}`: {word} {rounds} are outliers by {}", figures.variant, metric.label));
             }
         }
     }
     lines.extend([uneven_scans(report), noisy_copy(report), warmed_by_lookups(report)].into_iter().flatten());
-    let mut notes: Vec<String> = Vec::new();
     for run in &report.runs {
-        notes.extend(run.notes.iter().map(|note| format!("`{}`: {note}", run.variant)));
+        for note in run.notes.iter().map(|note| format!("`{}`: {note}", run.variant)) {
+            if !lines.contains(&note) {
+                lines.push(note);
+            }
+        }
     }
-    let mut seen = std::collections::BTreeSet::new();
-    lines.extend(notes.into_iter().filter(|note| seen.insert(note.clone())));
     if let Some(found) = &report.figures.recommendation {
         // The failures are listed above.
         lines.extend(found.caveats.iter().filter(|caveat| !caveat.contains(" failed in ")).cloned());
@@ -250,8 +244,8 @@ fn warmed_by_lookups(report: &BenchReport) -> Option<String> {
     let most = shares.fold(0.0, f64::max);
     (most > WARMED).then(|| {
         format!(
-            "\"nothing in memory\" is true of the first lookups only: by their end up to {:.0} % of the database was in the \
-             page cache; on a larger database, or with fewer --lookups, cold lookups are slower",
+            "only the first cold lookups were cold: by their end up to {:.0} % of the database was in the page cache; on a \
+             larger database, or with fewer --lookups, cold lookups are slower",
             most * 100.0
         )
     })

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{OptionRow, Versions};
 use super::figures::BenchFigures;
-use super::run::Run;
+use super::run::BenchRun;
 
 /// The version of this document. It changes if a field is removed or changes its meaning.
 pub const BENCH_SCHEMA: &str = "bedload-bench-5";
@@ -19,20 +19,17 @@ pub struct BenchReport {
     pub setup: Setup,
     pub variants: Vec<Variant>,
     pub figures: BenchFigures,
-    pub runs: Vec<Run>,
+    pub runs: Vec<BenchRun>,
 }
 
-/// The machine of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchMachine {
-    /// The processor's name.
     pub cpu: Option<String>,
     /// Threads that run at once.
     pub cores: usize,
     pub memory_bytes: Option<u64>,
     /// The kernel's name and version.
     pub kernel: Option<String>,
-    /// The distribution.
     pub system: Option<String>,
     /// The file system of `dir`.
     pub file_system: Option<String>,
@@ -43,7 +40,6 @@ pub struct BenchMachine {
     pub versions: Versions,
 }
 
-/// The snapshot of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotInfo {
     /// The path as the user gave it.
@@ -52,19 +48,15 @@ pub struct SnapshotInfo {
     pub bytes: u64,
     /// The number of blocks; `null` until one import has succeeded.
     pub blocks: Option<u64>,
-    /// Bytes of the blocks.
     pub payload_bytes: Option<u64>,
 }
 
-/// The settings of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     /// The command, quoted for a shell.
     #[serde(default)]
     pub command: Option<String>,
-    /// Rounds that count.
     pub runs: u32,
-    /// Rounds before them.
     pub warmup: u32,
     /// `interleaved` or `random`.
     pub order: String,
@@ -89,7 +81,6 @@ pub struct Variant {
     pub name: String,
     /// The preset as the user named it.
     pub preset: String,
-    /// The preset's summary.
     pub summary: String,
     pub loader: String,
     /// Options on top of the preset, as `stage.scope.option=value`.
@@ -101,11 +92,6 @@ pub struct Variant {
 }
 
 impl BenchReport {
-    /// Returns the names of the variants.
-    pub fn names(&self) -> Vec<String> {
-        self.variants.iter().map(|variant| variant.name.clone()).collect()
-    }
-
     /// Returns the start times of the first and the last run, in seconds since 1970.
     pub fn period(&self) -> Option<(u64, u64)> {
         let began = || self.runs.iter().map(|run| run.started_unix_seconds);
@@ -113,15 +99,15 @@ impl BenchReport {
     }
 
     /// Returns the run of `variant` with the median wall time.
-    pub fn typical(&self, variant: &str) -> Option<&Run> {
-        let counts = |run: &&Run| run.variant == variant && !run.warmup && run.failure.is_none();
+    pub fn typical(&self, variant: &str) -> Option<&BenchRun> {
+        let counts = |run: &&BenchRun| run.variant == variant && !run.warmup && run.failure.is_none();
         let mut runs: Vec<_> = self.runs.iter().filter(counts).filter_map(|run| Some((run, run.wall()?))).collect();
         runs.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         runs.get(runs.len().saturating_sub(1) / 2).map(|(run, _)| *run)
     }
 }
 
-impl Run {
+impl BenchRun {
     /// Returns the wall time of the import or the copy, in seconds.
     pub fn wall(&self) -> Option<f64> {
         self.process.as_ref().map(|process| process.seconds)

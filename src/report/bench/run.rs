@@ -13,7 +13,7 @@ pub const COPY: &str = "cp";
 
 /// One run: an import and the measurements of its database, or a copy of the snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Run {
+pub struct BenchRun {
     /// [`RUN_SCHEMA`].
     pub schema: String,
     /// The variant; [`COPY`] for the copy.
@@ -40,7 +40,6 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-/// The page cache before a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheInfo {
     /// `warm` or `cold`.
@@ -49,7 +48,6 @@ pub struct CacheInfo {
     pub how: String,
 }
 
-/// The failure of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFailure {
     /// The step: `import`, `scan`, `reads` or `copy`.
@@ -100,9 +98,7 @@ pub struct ImportFigures {
     pub phases: Vec<(String, f64)>,
     /// The size of the source on disk.
     pub source_bytes: u64,
-    /// Bytes of all blocks.
     pub payload_bytes: u64,
-    /// Blocks read.
     pub blocks: u64,
     /// The content digest. All variants with the same key layout must have the same one.
     pub digest: String,
@@ -153,15 +149,12 @@ impl ScanKind {
     }
 }
 
-/// The scan after an import.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScanFigures {
     pub kind: ScanKind,
     /// Its duration, opening included.
     pub seconds: f64,
-    /// Records read.
     pub records: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// Links to missing blocks; `null` unless it follows links.
     pub missing: Option<u64>,
@@ -226,7 +219,6 @@ pub struct ReadFigures {
 /// Durations of single lookups.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LookupTimes {
-    /// The number of lookups.
     pub count: u64,
     pub per_second: Option<f64>,
     /// The median, in nanoseconds.

@@ -1,7 +1,7 @@
 //! Golden texts of every output, from invented runs. `INSTA_UPDATE=always cargo test --lib report::bench` updates them.
 
 use super::*;
-use crate::bench::testing::{copy, failed, run};
+use crate::bench::tests::{copy, failed, run};
 use crate::report::{OptionRow, Versions};
 
 /// Returns three rounds of three presets. One of them fails.
@@ -13,7 +13,7 @@ pub(crate) fn report() -> BenchReport {
         let import = slow.import.as_mut().expect("an import");
         (import.level0_files_before_compaction, import.stalls, import.stall_seconds) = (Some(9), Some(2), Some(0.125));
         import.check_seconds = Some(0.2);
-        slow.notes.push("the scan met 3 links to blocks that are not there".into());
+        slow.notes.push("the scan found 3 links to missing blocks".into());
         runs.extend([slow, failed("forest-unordered-write", round, "write db, or \"not\": No space left on device")]);
     }
     let names = ["ingest", "memtable write_buffer_size=32M", "forest-unordered-write"].map(str::to_owned);
@@ -163,7 +163,7 @@ fn page_escapes_every_text() {
     let hostile = serde_json::Value::from("<script>&\" onload=\"\u{1b}").to_string();
     let mut text = serde_json::to_string(&report()).expect("it can be written").replace("\"ingest\"", &hostile);
     let outside = "memtable write_buffer_size=32M;forest-unordered-write;a preset <for tests>;load.cf.write_buffer_size=32M;\
-                   table.block_size;16384;No space left on device;blocks that are not there;snap|shot.car;\
+                   table.block_size;16384;No space left on device;links to missing blocks;snap|shot.car;\
                    A Processor & Sons;Some Linux 12;/dev/nvme0n1p2;11.12.0";
     for words in outside.split(';') {
         assert!(text.contains(words), "{words}");

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use crate::Error;
 use crate::blocks::chain::Family;
 use crate::generate::{DUPLICATES_MAX, Format, Profile};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::cli::values;
 use crate::progress::CancellationToken;
@@ -29,8 +28,8 @@ pub struct Args {
     /// mainnet: CAR, mean block 1,015 B, most between 1 and 2 KiB. calibnet: CAR, mean about 835 B, a quarter up to 256 B.
     /// steem, hive, antelope: block log, mean block about 5.5 KiB; hive's are compressed one by one, antelope's is of
     /// version 3.
-    #[arg(long, value_name = "NAME", default_value = Profile::Mainnet.name(), value_parser = kind_parser())]
-    pub profile: Kind,
+    #[arg(long, value_name = "NAME", default_value = Profile::Mainnet.name(), value_parser = values::named(profiles()))]
+    pub profile: ProfileArg,
 
     /// Size of the CAR or log before any compression, as 500MiB or 4GiB; K, M, G and T are powers of 1024 too
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
@@ -46,7 +45,7 @@ pub struct Args {
     pub duplicates: u8,
 
     /// Format of the CAR; by default what the file's name ends in, and a plain CAR for a name without an ending
-    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    #[arg(long, value_name = "FORMAT", value_parser = values::named(Format::ALL.map(|format| (format.name(), format))))]
     pub format: Option<Format>,
 
     /// Replace the file if it exists
@@ -61,9 +60,8 @@ pub struct Args {
     pub stop: CancellationToken,
 }
 
-/// Networks and chains of `--profile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProfileArg {
     /// A CAR.
     Car(Profile),
     /// A block log.
@@ -114,20 +112,9 @@ impl LogArgs {
     }
 }
 
-fn kind_parser() -> impl TypedValueParser<Value = Kind> {
-    PossibleValuesParser::new(kinds().map(|(name, _)| name)).map(|name| {
-        kinds().into_iter().find(|(known, _)| *known == name).map_or(Kind::Car(Profile::Mainnet), |it| it.1)
-    })
-}
-
-fn kinds() -> [(&'static str, Kind); 6] {
-    let [mainnet, calibnet, small] = Profile::ALL.map(|profile| (profile.name(), Kind::Car(profile)));
+fn profiles() -> [(&'static str, ProfileArg); 6] {
+    let [mainnet, calibnet, small] = Profile::ALL.map(|profile| (profile.name(), ProfileArg::Car(profile)));
     let [steem, hive, antelope] =
-        [Family::Steem, Family::Hive, Family::Antelope].map(|family| (family.name(), Kind::Log(family)));
+        [Family::Steem, Family::Hive, Family::Antelope].map(|family| (family.name(), ProfileArg::Log(family)));
     [mainnet, calibnet, small, steem, hive, antelope]
-}
-
-fn format_parser() -> impl TypedValueParser<Value = Format> {
-    PossibleValuesParser::new(Format::ALL.map(Format::name))
-        .map(|name| Format::ALL.into_iter().find(|format| format.name() == name).unwrap_or_default())
 }

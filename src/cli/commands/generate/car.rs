@@ -7,17 +7,17 @@ use crate::generate::{self, Format, Profile, Spec, Summary};
 use crate::progress::Progress;
 
 use super::args::Args;
-use super::destination::{Destination, destination, write_file};
+use super::destination::{stream, write_file};
 
 pub fn generate(args: &Args, profile: Profile, progress: &Progress<'_>) -> anyhow::Result<Summary> {
     args.log.refuse()?;
     let format = args.format.map_or_else(|| format_of_name(&args.file), Ok)?;
     let spec = Spec::new(profile, args.size).seed(args.seed).format(format).duplicates(args.duplicates)?;
-    Ok(match destination(args)? {
-        Destination::Stream(mut out) => {
+    Ok(match stream(args)? {
+        Some(mut out) => {
             generate::write_stream_with(&spec, &mut out, progress).map_err(Error::io("write", &args.file))?
         }
-        Destination::File => write_file(&args.file, args, |file| {
+        None => write_file(&args.file, args, |file| {
             generate::write_with(&spec, file, progress).map_err(Error::io("write", &args.file))
         })?,
     })
@@ -35,7 +35,7 @@ fn format_of_name(path: &Path) -> crate::Result<Format> {
     match name.rsplit_once('.').filter(|(_, ending)| OTHERS.contains(ending)) {
         None => Ok(Format::default()),
         Some((_, ending)) => Err(Error::Usage {
-            reason: format!("{} ends in .{ending}, which is no format of a generated CAR", path.display()),
+            reason: format!("{} ends in .{ending}, which is not a format of a generated CAR", path.display()),
             hint: "let the name end in .car, .car.zst or .forest.car.zst, or name the format with --format".into(),
         }),
     }

@@ -11,31 +11,22 @@ use crate::progress::CancellationToken;
 use super::args::Args;
 use crate::cli::output::refuse_terminal;
 
-/// The destination of the snapshot.
-pub enum Destination {
-    /// Something that cannot seek, already open.
-    Stream(Box<dyn Write + Send>),
-    /// A file that is new, or may be replaced.
-    File,
-}
-
-/// The destination that the user named.
-pub fn destination(args: &Args) -> anyhow::Result<Destination> {
+/// The stream that the user named; `None` for a file that is new, or may be replaced.
+pub fn stream(args: &Args) -> anyhow::Result<Option<Box<dyn Write + Send>>> {
+    let stop = args.stop.clone();
     if args.file == Path::new("-") {
         let out = io::stdout();
         if out.is_terminal() {
             return Err(refuse_terminal("a snapshot"));
         }
-        return Ok(Destination::Stream(Box::new(Stoppable { out, stop: args.stop.clone() })));
+        return Ok(Some(Box::new(Stoppable { out, stop })));
     }
-    match std::fs::metadata(&args.file) {
-        // A device or a named pipe: nothing to replace.
-        Ok(found) if !found.is_file() && !found.is_dir() => {
-            let out = File::options().write(true).open(&args.file).map_err(Error::io("open", &args.file))?;
-            Ok(Destination::Stream(Box::new(Stoppable { out, stop: args.stop.clone() })))
-        }
-        _ => Ok(Destination::File),
+    // A device or a named pipe has nothing to replace.
+    if !args.file.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Ok(None);
     }
+    let out = File::options().write(true).open(&args.file).map_err(Error::io("open", &args.file))?;
+    Ok(Some(Box::new(Stoppable { out, stop })))
 }
 
 /// Writes a file that appears under its name only when it is complete.

@@ -11,7 +11,7 @@ use crate::generate::log::{self, LogSpec, LogSummary};
 use crate::progress::Progress;
 
 use super::args::Args;
-use super::destination::{Destination, Stoppable, destination, write_file};
+use super::destination::{Stoppable, stream, write_file};
 
 /// The log, and its index with `--index`. The log appears last.
 pub fn generate(args: &Args, family: Family, progress: &Progress<'_>) -> anyhow::Result<LogSummary> {
@@ -24,15 +24,15 @@ pub fn generate(args: &Args, family: Family, progress: &Progress<'_>) -> anyhow:
         };
         written.map_err(Error::io("write", &args.file))
     };
-    match (destination(args)?, args.log.index) {
-        (Destination::Stream(_), true) => Err(Error::Usage {
+    match (stream(args)?, args.log.index) {
+        (Some(_), true) => Err(Error::Usage {
             reason: "an index needs a log that is a file".into(),
             hint: "name a file, or leave out --index".into(),
         }
         .into()),
-        (Destination::Stream(mut out), false) => Ok(write(&mut out, None)?),
-        (Destination::File, false) => Ok(write_file(&args.file, args, |file| write(file, None))?),
-        (Destination::File, true) => {
+        (Some(mut out), false) => Ok(write(&mut out, None)?),
+        (None, false) => Ok(write_file(&args.file, args, |file| write(file, None))?),
+        (None, true) => {
             let path = index_of(&args.file, spec.index_kind(), family);
             Ok(write_file(&args.file, args, |file| {
                 write_file(&path, args, |index| {
@@ -47,7 +47,6 @@ pub fn generate(args: &Args, family: Family, progress: &Progress<'_>) -> anyhow:
     }
 }
 
-/// An index that is being written.
 type Index<'a, 'f> = IndexWriter<BufWriter<&'a mut Stoppable<&'f mut File>>>;
 
 fn spec(args: &Args, family: Family) -> crate::Result<LogSpec> {
@@ -95,8 +94,8 @@ mod tests {
         let args = Cli::try_parse_from(line.split(' '))?.args;
         let progress = Progress::new(&crate::progress::Silent);
         match args.profile {
-            super::super::args::Kind::Log(family) => generate(&args, family, &progress),
-            super::super::args::Kind::Car(profile) => {
+            super::super::args::ProfileArg::Log(family) => generate(&args, family, &progress),
+            super::super::args::ProfileArg::Car(profile) => {
                 super::super::car::generate(&args, profile, &progress).map(|_| unreachable!("a CAR"))
             }
         }

@@ -12,23 +12,22 @@ use std::time::Instant;
 use crate::report::shown_in_line;
 
 pub use args::Args;
-use args::Kind;
+use args::ProfileArg;
 
 use crate::cli::globals::Globals;
-use crate::cli::output::Document;
+use crate::cli::output::WithSchema;
 use crate::cli::render::generate::Generated;
 use crate::cli::{output, progress, render, signals};
 use crate::progress::Progress;
 
-/// Generates the snapshot and reports what is in it.
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let started = Instant::now();
     signals::cancel_on_signals(&args.stop, NOTHING_LEFT)?;
     let made = progress::show(globals, |observer| {
         let progress = Progress::new(observer);
         let made = progress.sampled(|| match args.profile {
-            Kind::Car(profile) => car::generate(args, profile, &progress).map(Generated::Car),
-            Kind::Log(family) => log::generate(args, family, &progress).map(Generated::Log),
+            ProfileArg::Car(profile) => car::generate(args, profile, &progress).map(Generated::Car),
+            ProfileArg::Log(family) => log::generate(args, family, &progress).map(Generated::Log),
         });
         // Refused options and a failure leave no line of a phase that did nothing.
         if made.is_ok() {
@@ -47,10 +46,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let text = render::generate::text(&made, started.elapsed().as_secs_f64());
     let hint = "use the file as it is; `bedload inspect` shows what is in it";
     output::report_done(format!("{file} is complete"), hint, || match globals.json {
-        true => output::print_json(&Document { schema: crate::generate::SCHEMA, content: &made }),
+        true => output::print_json(&WithSchema { schema: crate::generate::SCHEMA, content: &made }),
         false => Ok(writeln!(io::stdout(), "{file}: {text}")?),
     })
 }
 
-/// Hint after an interruption.
 const NOTHING_LEFT: &str = "no file was written under that name; run it again";

@@ -2,20 +2,18 @@
 
 use crate::report::OptionRow;
 use crate::report::bench::{
-    COPY, CacheInfo, ImportFigures, LookupTimes, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, Run, RunFailure,
+    BenchRun, COPY, CacheInfo, ImportFigures, LookupTimes, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, RunFailure,
     ScanFigures, ScanKind,
 };
 use crate::rocks::{Level, ReadCounts};
 
 const MIB: u64 = 1 << 20;
 
-/// Returns a copy.
-pub(crate) fn copy(round: u32, seconds: f64) -> Run {
-    Run { import: None, scan: None, reads: None, ..run(COPY, round, seconds, 1.0) }
+pub(crate) fn copy(round: u32, seconds: f64) -> BenchRun {
+    BenchRun { import: None, scan: None, reads: None, ..run(COPY, round, seconds, 1.0) }
 }
 
-/// Returns a failed run.
-pub(crate) fn failed(variant: &str, round: u32, error: &str) -> Run {
+pub(crate) fn failed(variant: &str, round: u32, error: &str) -> BenchRun {
     let failure = RunFailure {
         action: "import".into(),
         exit: Some(1),
@@ -24,11 +22,11 @@ pub(crate) fn failed(variant: &str, round: u32, error: &str) -> Run {
         hint: Some("try another way".into()),
     };
     let run = run(variant, round, 1.0, 1.0);
-    Run { failure: Some(failure), process: None, import: None, scan: None, reads: None, ..run }
+    BenchRun { failure: Some(failure), process: None, import: None, scan: None, reads: None, ..run }
 }
 
 /// Returns a run with an import of `seconds` and a database with `lookups` per second.
-pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run {
+pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> BenchRun {
     let latency = |slower: f64| LookupTimes {
         count: 1000,
         per_second: Some(lookups / slower),
@@ -65,7 +63,7 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Run 
         peak_rss_bytes: Some(60 * MIB),
         cpu_seconds: Some(0.4),
     };
-    Run {
+    BenchRun {
         schema: RUN_SCHEMA.into(),
         variant: variant.into(),
         round,
