@@ -20,7 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The database appears under its name only when it is complete; after a crash the same call goes on. An import writes
+//! The database appears under its name only when it is complete; after a crash the same call resumes. An import writes
 //! nothing outside the database, `<db>.partial` and the work directory.
 //!
 //! | what | function | options | result |
@@ -90,7 +90,7 @@ pub use os::mmap::handle_sigbus;
 pub use os::resources::raise_open_files;
 pub use preset::Overrides;
 pub use read::block::{BlockLookup, FoundBlock};
-pub use read::export::{ExportOptions, Format as ExportFormat, Selection, export, export_to};
+pub use read::export::{ExportFormat, ExportOptions, Selection, export, export_to};
 pub use read::get::{Found, Lookup, Wanted, to_json};
 pub use read::inspect::{InspectOptions, inspect};
 pub use read::stat::{StatOptions, stat};

@@ -16,7 +16,7 @@ pub(crate) const LINK_TAG: u64 = 42;
 
 /// The head of a CBOR item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct ItemHead {
     /// 0 unsigned, 1 negative, 2 bytes, 3 text, 4 list, 5 map, 6 tag, 7 other.
     pub major: u8,
     /// A value, a length or a count.
@@ -26,7 +26,7 @@ pub(crate) struct Head {
 }
 
 /// Reads the head of an item. `None` at the end, and for indefinite lengths, which dag-cbor does not have.
-pub(crate) fn head(bytes: &[u8]) -> Option<(Head, &[u8])> {
+pub(crate) fn head(bytes: &[u8]) -> Option<(ItemHead, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let (major, info) = (first >> 5, first & 0x1f);
     let (value, rest) = match info {
@@ -37,7 +37,7 @@ pub(crate) fn head(bytes: &[u8]) -> Option<(Head, &[u8])> {
         27 => rest.split_first_chunk().map(|(value, rest)| (u64::from_be_bytes(*value), rest))?,
         _ => return None,
     };
-    Some((Head { major, value, info }, rest))
+    Some((ItemHead { major, value, info }, rest))
 }
 
 /// Returns the bytes of a string, and the bytes after it.

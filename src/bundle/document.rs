@@ -8,12 +8,11 @@ use super::problem::BundleProblem;
 use crate::hash::Function;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::preset::Loader;
-use crate::read::read_multihash;
+use crate::read::{read_multihash, whole_cid};
 use crate::report::{ImportReport, LogReport, SCHEMA as RECORD_SCHEMA};
 use crate::rocks::releases::Release;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::sort::key::KeyLayout;
-use crate::source::car::read_cid;
 
 /// Version of a bundle's description.
 pub(super) const SCHEMA: &str = "bedload-bundle-1";
@@ -283,7 +282,7 @@ fn is_key(record: &ImportReport, family: &str, key: &[u8]) -> bool {
         return key.len() == if family == DEFAULT { 4 } else { id };
     }
     match record.key {
-        KeyLayout::Cid => read_cid(key).ok().flatten().is_some_and(|cid| cid.len as usize == key.len()),
+        KeyLayout::Cid => whole_cid(key).is_some(),
         KeyLayout::Multihash => read_multihash(key).is_some(),
         KeyLayout::Digest => {
             let functions = record.hash_functions.as_deref().unwrap_or_default();

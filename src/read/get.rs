@@ -4,7 +4,7 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-use super::access::{BlockLocation, Location};
+use super::access::{BlockLocation, Location, open_lenient};
 use super::dag_json::{dag_json, header_json};
 use super::header::chain_header;
 use super::keys::read_multihash;
@@ -13,12 +13,9 @@ use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::CancellationToken;
 use crate::report::ImportReport;
-use crate::rocks::{Reader, ReaderOptions};
+use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
-
-/// Block cache, in bytes: neighbouring keys are rarely requested.
-const CACHE: usize = 8 << 20;
 
 /// Most links of the roots that are tried for a head.
 const MAX_LINKED: usize = 256;
@@ -80,8 +77,7 @@ impl Lookup {
     /// [`Error::Io`]: it cannot be opened; [`Error::Replaced`].
     pub fn open(db: &Path, location: &Location) -> Result<Self> {
         let dir = WatchedDir::open(db);
-        let how = ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false };
-        let (record, reader) = dir.guard(|| Ok((ImportReport::load(db)?, Reader::open(db, &how)?)))?;
+        let (record, reader) = dir.guard(|| Ok((ImportReport::load(db)?, open_lenient(db)?)))?;
         let BlockLocation { family, layout, .. } = location.find(db, record.as_ref(), Some(&reader))?;
         // The record and the files belong to the same database.
         dir.check()?;
@@ -123,7 +119,7 @@ impl Lookup {
     pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, Found)>> {
         if self.roots.is_empty() {
             return Err(Error::Usage {
-                reason: "no root to look for the epoch from: BEDLOAD.json names none".into(),
+                reason: "cannot find the epoch: BEDLOAD.json names no root".into(),
                 hint: "give the CID of a header instead".into(),
             });
         }
@@ -141,7 +137,7 @@ impl Lookup {
         loop {
             let Some((_, first)) = tipset.first() else {
                 return Err(missing(match above {
-                    u64::MAX => "no root is a header of a Filecoin block".into(),
+                    u64::MAX => "none of the roots is the header of a Filecoin block".into(),
                     _ => format!("the chain ends at epoch {above}: its parents are not in the database"),
                 }));
             };
@@ -200,7 +196,7 @@ impl Lookup {
                 "this database is keyed by block number: give a number, or the id of a block or transaction"
             }
         };
-        Error::Usage { reason: format!("`{text}` is no key of this database"), hint: hint.into() }
+        Error::Usage { reason: format!("`{text}` is not a key of this database"), hint: hint.into() }
     }
 
     /// Looks up blocks in the order of `wanted`; `None` for missing blocks.
@@ -244,8 +240,8 @@ impl Lookup {
 
 /// Converts a block to dag-json text: dag-cbor and dag-pb in their own form, other and malformed blocks as bytes.
 pub fn to_json(codec: Option<u64>, block: &[u8]) -> String {
-    let as_bytes = || dag_json(codec::RAW, block).unwrap_or_default();
-    codec.map_or_else(as_bytes, |codec| dag_json(codec, block).unwrap_or_else(|_| as_bytes()))
+    let json = codec.and_then(|codec| dag_json(codec, block).ok());
+    json.or_else(|| dag_json(codec::RAW, block).ok()).unwrap_or_default().to_string()
 }
 
 /// Returns the block as JSON, with field names for the header of a Filecoin block.
@@ -255,7 +251,7 @@ pub(crate) fn to_json_with_names(codec: Option<u64>, block: &[u8]) -> String {
 
 /// Converts the header of a Filecoin block to JSON with field names; `None` for any other block.
 pub(crate) fn header_with_names(codec: Option<u64>, block: &[u8]) -> Option<String> {
-    codec.filter(|codec| *codec == codec::DAG_CBOR).and_then(|_| header_json(block))
+    codec.filter(|codec| *codec == codec::DAG_CBOR).and_then(|_| header_json(block)).map(|header| header.to_string())
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

@@ -3,7 +3,7 @@
 use data_encoding::HEXLOWER;
 
 use crate::sort::key::KeyLayout;
-use crate::source::car::RawCid;
+use crate::source::car::{CidSpan, RawCid, read_cid};
 
 /// Formats a key as text.
 pub(super) fn key_text(layout: KeyLayout, key: &[u8]) -> String {
@@ -13,6 +13,11 @@ pub(super) fn key_text(layout: KeyLayout, key: &[u8]) -> String {
 /// Formats a CID as text; as hex if it is none.
 pub(super) fn cid_text(cid: &[u8]) -> String {
     RawCid::from_bytes(cid).map_or_else(|_| HEXLOWER.encode(cid), |cid| cid.to_string())
+}
+
+/// Returns the parts of bytes that are one complete CID.
+pub(crate) fn whole_cid(bytes: &[u8]) -> Option<CidSpan> {
+    read_cid(bytes).ok().flatten().filter(|span| span.len as usize == bytes.len())
 }
 
 /// Returns code and digest of bytes that are one complete multihash.

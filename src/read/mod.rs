@@ -42,4 +42,4 @@ pub mod walk;
 pub(crate) use crate::blocks::dag::{header, links};
 
 pub use access::{Location, Resources};
-pub(crate) use keys::read_multihash;
+pub(crate) use keys::{read_multihash, whole_cid};

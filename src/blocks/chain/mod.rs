@@ -14,6 +14,7 @@
 //! A block's number is the one in the first four bytes (big-endian) of `previous`, plus one.
 
 mod antelope;
+mod field;
 mod id;
 mod merkle;
 mod name;
@@ -69,7 +70,7 @@ pub(crate) fn transactions_json(
     header: &Header,
 ) -> Result<serde_json::Value, ChainProblem> {
     match family {
-        Family::Steem | Family::Hive => steem::json::transactions(family, block, header),
+        Family::Steem | Family::Hive => steem::transactions::to_json(family, block, header),
         Family::Antelope => antelope::json::transactions(version, block, header),
     }
 }

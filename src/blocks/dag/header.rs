@@ -9,7 +9,7 @@
 //! Specification: <https://spec.filecoin.io/#section-systems.filecoin_blockchain.struct.block>.
 
 use super::links::{link, skip_item};
-use crate::blocks::cbor::{Head, head, string};
+use crate::blocks::cbor::{ItemHead, head, string};
 
 const FIELDS: u64 = 16;
 
@@ -57,7 +57,7 @@ pub(crate) fn chain_header(block: &[u8]) -> Option<ChainHeader> {
     Some(ChainHeader { parents: parents.value, height: height.value, timestamp: timestamp.value })
 }
 
-fn expect(bytes: &[u8], major: u8) -> Option<(Head, &[u8])> {
+fn expect(bytes: &[u8], major: u8) -> Option<(ItemHead, &[u8])> {
     head(bytes).filter(|(head, _)| head.major == major)
 }
 

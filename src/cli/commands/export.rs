@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::read::export::{ExportOptions, Format, Selection, export, export_to};
+use crate::read::export::{ExportFormat, ExportOptions, Selection, export, export_to};
 use crate::read::{Location, Resources};
 use crate::report::{ExportReport, shown, shown_json};
 use crate::source::car::RawCid;
@@ -63,7 +63,7 @@ pub struct Args {
 
     /// car, car.zst, forest.car.zst; log, log.zst; by default what the file's name ends in
     #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = format_parser(), help_heading = "File")]
-    pub format: Option<Format>,
+    pub format: Option<ExportFormat>,
     /// Replace the file if it exists
     #[arg(long, help_heading = "File")]
     pub force: bool,
@@ -77,9 +77,9 @@ pub struct Args {
     pub location: Location,
 }
 
-fn format_parser() -> impl TypedValueParser<Value = Format> {
-    PossibleValuesParser::new(Format::ALL.map(Format::name))
-        .map(|name| Format::ALL.into_iter().find(|format| format.name() == name).unwrap_or_default())
+fn format_parser() -> impl TypedValueParser<Value = ExportFormat> {
+    PossibleValuesParser::new(ExportFormat::ALL.map(ExportFormat::name))
+        .map(|name| ExportFormat::ALL.into_iter().find(|format| format.name() == name).unwrap_or_default())
 }
 
 impl Args {

@@ -14,12 +14,13 @@ use std::path::PathBuf;
 
 use rayon::prelude::*;
 
-use super::open::{Export, Faults, Take};
-use super::options::interrupted;
+use super::batch::SectionLoader;
+use super::open::{Export, ExportFaults};
 use crate::error::Result;
 use crate::hash::fingerprint::fingerprint;
 use crate::parallel;
 use crate::read::header::chain_header;
+use crate::read::keys::whole_cid;
 use crate::read::links::{codec, links};
 use crate::read::missing::MissingBlocks;
 use crate::read::steps::{MAX_LINK, Queue, Stack, Step, steps};
@@ -41,14 +42,14 @@ pub(super) struct DepthFirst<'a> {
     pool: rayon::ThreadPool,
     visited: Visited,
     stack: Stack,
-    ahead: Ahead,
-    faults: Faults,
+    ahead: Prefetched,
+    faults: ExportFaults,
     queue_budget: usize,
     dir: PathBuf,
 }
 
 /// Prefetched blocks by the fingerprints of their keys; `None` for missing blocks.
-struct Ahead {
+struct Prefetched {
     blocks: HashMap<u128, Option<Vec<u8>>>,
     bytes: usize,
     budget: usize,
@@ -56,7 +57,7 @@ struct Ahead {
     mean: usize,
 }
 
-struct Wanted {
+struct WantedBlock {
     key: Vec<u8>,
     fingerprint: u128,
     codec: u64,
@@ -73,14 +74,14 @@ impl<'a> DepthFirst<'a> {
             pool: parallel::pool(resources.thread_count())?,
             visited: Visited::new(export.memory / 4, dir.clone()),
             stack: Stack::new(part(16), dir.clone()),
-            ahead: Ahead { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
-            faults: Faults { missing: MissingBlocks { left_out, ..MissingBlocks::default() }, malformed: 0 },
+            ahead: Prefetched { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
+            faults: ExportFaults { missing: MissingBlocks { left_out, ..MissingBlocks::default() }, malformed: 0 },
             queue_budget: part(32),
             dir,
         })
     }
 
-    pub fn each(mut self, roots: &[RawCid], take: &mut Take<'_>) -> Result<Faults> {
+    pub fn each(mut self, roots: &[RawCid], loader: &mut SectionLoader<'_>) -> Result<ExportFaults> {
         let mut level = Queue::new(self.queue_budget, &self.dir);
         for root in roots {
             level.push(Step { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None })?;
@@ -91,7 +92,7 @@ impl<'a> DepthFirst<'a> {
                 for (_, step) in steps(&level.take_piece(self.queue_budget)?) {
                     self.stack.push(step.to_owned())?;
                     while let Some(step) = self.stack.pop()? {
-                        self.visit(&step, &mut parents, take)?;
+                        self.visit(&step, &mut parents, loader)?;
                     }
                 }
             }
@@ -100,7 +101,7 @@ impl<'a> DepthFirst<'a> {
         Ok(self.faults)
     }
 
-    fn visit(&mut self, step: &Step, parents: &mut Queue, take: &mut Take<'_>) -> Result<()> {
+    fn visit(&mut self, step: &Step, parents: &mut Queue, loader: &mut SectionLoader<'_>) -> Result<()> {
         let Some((span, key_start, print)) = self.identify(&step.cid) else {
             self.faults.malformed += 1;
             return Ok(());
@@ -109,14 +110,12 @@ impl<'a> DepthFirst<'a> {
             return Ok(());
         }
         if !self.ahead.blocks.contains_key(&print) {
-            if self.export.options.resources.stop.is_cancelled() {
-                return Err(interrupted());
-            }
+            self.export.options.check_cancelled()?;
             self.prefetch(step)?;
         }
         match self.ahead.take(print) {
             Some(block) => {
-                take(&step.cid, key_start, &block)?;
+                loader.add_section(&step.cid, key_start, &block)?;
                 self.push_links(step, span.codec, &block, parents)
             }
             None if span.hash == 0 => {
@@ -132,7 +131,7 @@ impl<'a> DepthFirst<'a> {
 
     /// Returns the parts of a CID, the start of the key in it, and the fingerprint of the key; `None` if it is not a CID.
     fn identify(&self, cid: &[u8]) -> Option<(CidSpan, usize, u128)> {
-        let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len())?;
+        let span = whole_cid(cid)?;
         let start = self.export.layout.key_start(&span);
         Some((span, start, fingerprint(cid.get(start..).unwrap_or_default())))
     }
@@ -172,7 +171,7 @@ impl<'a> DepthFirst<'a> {
             (self.ahead.blocks, self.ahead.bytes) = (HashMap::new(), 0);
         }
         let mut left = self.ahead.room();
-        let mut wanted: Vec<Wanted> = self.wanted(&first.cid, true)?.into_iter().collect();
+        let mut wanted: Vec<WantedBlock> = self.wanted(&first.cid, true)?.into_iter().collect();
         for step in self.stack.upper().take(left) {
             // The steps below were prefetched together with this one.
             match self.identify(&step.cid) {
@@ -194,26 +193,26 @@ impl<'a> DepthFirst<'a> {
         Ok(())
     }
 
-    fn wanted(&self, cid: &[u8], visited: bool) -> Result<Option<Wanted>> {
+    fn wanted(&self, cid: &[u8], visited: bool) -> Result<Option<WantedBlock>> {
         let Some((span, start, fingerprint)) = self.identify(cid) else { return Ok(None) };
         let known = self.ahead.blocks.contains_key(&fingerprint)
             || is_commitment(cid)
             || (!visited && self.visited.contains(fingerprint)?);
         let key = cid.get(start..).unwrap_or_default().to_vec();
-        Ok((!known).then_some(Wanted { key, fingerprint, codec: span.codec }))
+        Ok((!known).then_some(WantedBlock { key, fingerprint, codec: span.codec }))
     }
 
     /// Fetches blocks and returns their links, except those of headers, which are needed much later.
-    fn fetch(&mut self, mut wanted: Vec<Wanted>) -> Result<Vec<Vec<u8>>> {
+    fn fetch(&mut self, mut wanted: Vec<WantedBlock>) -> Result<Vec<Vec<u8>>> {
         wanted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         wanted.dedup_by(|one, other| one.key == other.key);
         let export = self.export;
-        let look_up = |chunk: &[Wanted]| -> Result<Vec<Option<Vec<u8>>>> {
+        let look_up = |chunk: &[WantedBlock]| -> Result<Vec<Option<Vec<u8>>>> {
             let keys: Vec<&[u8]> = chunk.iter().map(|wanted| wanted.key.as_slice()).collect();
             let values = export.reader.get_many(&export.family, &keys, true)?;
             values.into_iter().map(|value| Ok(value?.map(|value| value.as_ref().to_vec()))).collect()
         };
-        let chunks: Vec<&[Wanted]> = wanted.chunks(CHUNK).collect();
+        let chunks: Vec<&[WantedBlock]> = wanted.chunks(CHUNK).collect();
         let found: Vec<_> = match chunks[..] {
             [chunk] => vec![look_up(chunk)?],
             _ => self.pool.install(|| chunks.par_iter().map(|chunk| look_up(chunk)).collect::<Result<_>>())?,
@@ -232,7 +231,7 @@ impl<'a> DepthFirst<'a> {
     }
 }
 
-impl Ahead {
+impl Prefetched {
     /// Returns the number of blocks that fit the budget.
     fn room(&self) -> usize {
         (self.budget.saturating_sub(self.bytes) / self.mean.max(1)).clamp(1, AHEAD)

@@ -65,7 +65,7 @@ impl<'a> Collector<'a> {
             kind,
             key: (!key.is_empty()).then(|| key_text(self.layout, key)),
             file: named.or_else(|| self.file_of(family, key)),
-            message: format!("what follows this key cannot be read: {words}"),
+            message: format!("the records after this key cannot be read: {words}"),
         });
     }
 

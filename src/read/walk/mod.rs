@@ -9,27 +9,26 @@ mod sorted;
 
 use std::path::PathBuf;
 
+use derive_setters::Setters;
 use parking_lot::Mutex;
 
 use super::access::{BlockLocation, Location, Resources};
 use super::header::chain_header;
-use super::keys::key_text;
+use super::keys::{key_text, whole_cid};
 use super::links::{codec, links};
 use super::missing::{LISTED, MissingBlocks};
 use super::steps::{MAX_LINK, StepRef};
 use super::visited::Visited;
-use crate::hash::fingerprint::fingerprint;
-use derive_setters::Setters;
-
 use crate::error::{Error, Result};
+use crate::hash::fingerprint::fingerprint;
 use crate::os::watched_dir::WatchedDir;
 use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::roots;
 use crate::report::{ImportReport, WALK_SCHEMA, WalkReport};
-use crate::rocks::{FamilyScan, Reader, ReaderOptions};
+use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
-use crate::source::car::{RawCid, read_cid};
+use crate::source::car::RawCid;
 
 use self::frontier::{Frontier, GatheredSteps, LinkQueue};
 use self::sorted::{KeyedStep, SortedSteps};
@@ -103,9 +102,8 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     if layout == KeyLayout::Number {
         return Err(Error::State {
             path: options.db.clone(),
-            reason: "holds the blocks of a block log, which have no links to follow but the one to the block before"
-                .into(),
-            hint: "bedload verify checks that each block follows the one before it".into(),
+            reason: "contains a block log, whose blocks link only to the previous block".into(),
+            hint: "bedload verify checks that each block follows the previous one".into(),
         });
     }
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root CID")?;
@@ -133,11 +131,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     if options.tipsets.is_none() {
         let records = match recorded {
             Some(record) => record.blocks.written,
-            None => {
-                let (files, stop) = (reader.files()?, &options.resources.stop);
-                let (family, threads) = (walk.family, options.resources.thread_count());
-                FamilyScan { reader: &reader, files: &files, family, threads, progress, stop }.content()?.0.records
-            }
+            None => options.resources.scan(&reader, &reader.files()?, walk.family, progress).content()?.0.records,
         };
         unreachable = Some(records.saturating_sub(found.reachable));
         if records > found.reachable {
@@ -278,8 +272,7 @@ impl Walk<'_> {
 
     /// Visits a link; true if it must be followed and was not visited before.
     fn mark_visited(&self, cid: &[u8], found: &mut WalkReport) -> Result<bool> {
-        let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len() && cid.len() <= MAX_LINK);
-        let Some(span) = span else {
+        let Some(span) = whole_cid(cid).filter(|_| cid.len() <= MAX_LINK) else {
             found.malformed += 1;
             return Ok(false);
         };

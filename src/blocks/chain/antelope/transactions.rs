@@ -33,7 +33,7 @@ pub(super) const SMALLEST: usize = 1 + 4 + 1 + 1 + 4;
 /// The most signatures of a transaction.
 const MAX_SIGNATURES: u32 = 1 << 16;
 /// The most bytes of each part of a packed transaction.
-pub(super) const MAX_PACKED: u32 = 64 << 20;
+const MAX_PACKED: u32 = 64 << 20;
 /// The most bytes of an unpacked transaction: the limit of nodes.
 pub(super) const MAX_UNPACKED: usize = 1 << 20;
 /// The schedule version of all Savanna blocks.

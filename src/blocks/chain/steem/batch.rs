@@ -36,7 +36,7 @@ impl<T> SteemBatch<T> {
             return false;
         }
         let (before, start) = (self.transactions.len(), self.bytes.len());
-        let walked = walk(family, block, header, |places| self.transactions.push(places.map(|at| start + at)));
+        let walked = walk(family, block, header, |places, (), ()| self.transactions.push(places.map(|at| start + at)));
         if walked.is_err() {
             self.transactions.truncate(before);
             return false;

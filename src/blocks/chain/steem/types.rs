@@ -1,6 +1,6 @@
 //! The types that several operations share.
 
-use super::field::FieldType::{self, Asset, Fixed, Group, List, Optional, Text, Variant};
+use super::super::field::FieldType::{self, Asset, Fixed, Group, List, Optional, Text, Variant};
 
 pub(super) const NAME: FieldType = Text;
 pub(super) const NAMES: FieldType = List(&[NAME]);
@@ -15,6 +15,9 @@ pub(super) const BLOCK_ID: FieldType = Fixed(20);
 pub(super) const SHA256: FieldType = Fixed(32);
 pub(super) const KEY: FieldType = Fixed(33);
 pub(super) const SIGNATURE: FieldType = Fixed(65);
+/// A header of a block with its signature.
+pub(super) const SIGNED_HEADER: &[FieldType] =
+    &[BLOCK_ID, TIME, NAME, BLOCK_ID, List(&[Variant(&[&[], &[U32], &[U32, TIME]])]), SIGNATURE];
 /// Base and quote.
 pub(super) const PRICE: FieldType = Group(&[Asset, Asset]);
 /// Threshold, accounts and keys, each with a weight.
