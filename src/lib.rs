@@ -30,7 +30,7 @@
 //! | whether a database is intact and equal to its source | [`verify()`] | [`VerifyOptions`] | [`report::VerifyReport`] |
 //! | follow the links from the roots | [`walk()`] | [`WalkOptions`] | [`report::WalkReport`] |
 //! | levels, sizes, options, the record of the import | [`stat()`] | [`StatOptions`] | [`report::StatReport`] |
-//! | single blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`Found`], [`FoundBlock`] |
+//! | single blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`CarBlock`], [`FoundBlock`] |
 //! | a database becomes a snapshot | [`export()`], [`export_to`] | [`ExportOptions`] | [`report::ExportReport`] |
 //!
 //! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer)
@@ -91,7 +91,7 @@ pub use os::resources::raise_open_files;
 pub use preset::Overrides;
 pub use read::block::{BlockLookup, FoundBlock};
 pub use read::export::{ExportFormat, ExportOptions, Selection, export, export_to};
-pub use read::get::{Found, Lookup, Wanted, to_json};
+pub use read::get::{CarBlock, Lookup, Wanted, to_json};
 pub use read::inspect::{InspectOptions, inspect};
 pub use read::stat::{StatOptions, stat};
 pub use read::verify::{VerifyOptions, verify};

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::header::chain_header;
 use super::keys::cid_text;
-use super::links::{Field, Malformed, codec, field, link};
+use super::links::{Field, Malformed, codec, each_field, link};
 use crate::blocks::cbor::{ItemHead, LINK_TAG, head, string};
 
 /// Deepest nesting of a block that is decoded, as in serde_ipld_dagcbor.
@@ -114,15 +114,6 @@ fn pb_link(content: &[u8]) -> Option<Value> {
         link.insert(name.into(), value).is_none().then_some(())
     })?;
     Some(link.into())
-}
-
-fn each_field<'a>(mut message: &'a [u8], mut take: impl FnMut(u64, Field<'a>) -> Option<()>) -> Option<()> {
-    while !message.is_empty() {
-        let (number, value, rest) = field(message)?;
-        take(number, value)?;
-        message = rest;
-    }
-    Some(())
 }
 
 fn link_json(cid: &[u8]) -> Value {

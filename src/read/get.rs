@@ -48,11 +48,11 @@ pub struct Lookup {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// The first key that exists is used.
-    readings: Vec<Reading>,
+    readings: Vec<KeyReading>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Reading {
+struct KeyReading {
     key: Vec<u8>,
     codec: Option<u64>,
     /// The block itself, for an identity CID.
@@ -62,7 +62,7 @@ struct Reading {
 /// A block that was found.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Found {
+pub struct CarBlock {
     /// Content of the block.
     pub block: Vec<u8>,
     /// Multicodec of the content, if the text or the key names it.
@@ -99,24 +99,24 @@ impl Lookup {
             KeyLayout::Multihash => multihash.is_some(),
             KeyLayout::Digest | KeyLayout::Number => true,
         };
-        let bare = |key: &[u8]| Reading { key: key.to_vec(), codec: None, inside: None };
-        let mut readings: Vec<Reading> = Vec::new();
+        let bare = |key: &[u8]| KeyReading { key: key.to_vec(), codec: None, inside: None };
+        let mut readings: Vec<KeyReading> = Vec::new();
         readings.extend(bytes.as_deref().filter(|_| is_key && self.layout != KeyLayout::Cid).map(bare));
         readings.extend(of_hex.iter().chain(text.parse().ok().as_ref()).map(|cid| self.reading_of_cid(cid)));
         readings.extend(multihash.filter(|_| self.layout == KeyLayout::Digest).map(bare));
         if readings.is_empty() { Err(self.unknown(text)) } else { Ok(Wanted { readings }) }
     }
 
-    fn reading_of_cid(&self, cid: &RawCid) -> Reading {
+    fn reading_of_cid(&self, cid: &RawCid) -> KeyReading {
         let cid = cid.as_bytes();
-        let Ok(Some(span)) = read_cid(cid) else { return Reading { key: cid.to_vec(), codec: None, inside: None } };
+        let Ok(Some(span)) = read_cid(cid) else { return KeyReading { key: cid.to_vec(), codec: None, inside: None } };
         let inside = (span.hash == 0).then(|| cid.get(span.digest as usize..).unwrap_or_default().to_vec());
         let key = cid.get(self.layout.key_start(&span)..).unwrap_or_default().to_vec();
-        Reading { key, codec: Some(span.codec), inside }
+        KeyReading { key, codec: Some(span.codec), inside }
     }
 
     /// Returns the headers of the tipset at `epoch`, walking back through the parents of each tipset's first block.
-    pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, Found)>> {
+    pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, CarBlock)>> {
         if self.roots.is_empty() {
             return Err(Error::Usage {
                 reason: "cannot find the epoch: BEDLOAD.json names no root".into(),
@@ -167,7 +167,7 @@ impl Lookup {
         }
     }
 
-    fn headers(&self, cids: &[RawCid]) -> Result<Vec<(RawCid, Found)>> {
+    fn headers(&self, cids: &[RawCid]) -> Result<Vec<(RawCid, CarBlock)>> {
         let found = cids.iter().cloned().zip(self.get(&self.wanted_cids(cids))?);
         let found = found.filter_map(|(cid, found)| Some((cid, found?)));
         Ok(found.filter(|(_, found)| chain_header(&found.block).is_some()).collect())
@@ -175,7 +175,7 @@ impl Lookup {
 
     fn linked(&self, cids: &[RawCid]) -> Result<Vec<RawCid>> {
         let mut linked = Vec::new();
-        for Found { block, codec } in self.get(&self.wanted_cids(cids))?.into_iter().flatten() {
+        for CarBlock { block, codec } in self.get(&self.wanted_cids(cids))?.into_iter().flatten() {
             let mut add = |cid: &[u8]| linked.extend(RawCid::from_bytes(cid));
             let _ = links(codec.unwrap_or(codec::RAW), &block, &mut add);
         }
@@ -204,7 +204,7 @@ impl Lookup {
     /// # Errors
     /// [`Error::State`]: there is no such column family; [`Error::Rocks`] or [`Error::Io`]: a block cannot be read;
     /// [`Error::Replaced`].
-    pub fn get(&self, wanted: &[Wanted]) -> Result<Vec<Option<Found>>> {
+    pub fn get(&self, wanted: &[Wanted]) -> Result<Vec<Option<CarBlock>>> {
         let found = self.dir.guard(|| self.get_each(wanted))?;
         if found.iter().any(Option::is_none) {
             self.dir.check()?;
@@ -212,11 +212,11 @@ impl Lookup {
         Ok(found)
     }
 
-    fn get_each(&self, wanted: &[Wanted]) -> Result<Vec<Option<Found>>> {
-        let mut found: Vec<Option<Found>> = vec![None; wanted.len()];
+    fn get_each(&self, wanted: &[Wanted]) -> Result<Vec<Option<CarBlock>>> {
+        let mut found: Vec<Option<CarBlock>> = vec![None; wanted.len()];
         // Usually one round: the first meaning is nearly always the right one.
         for round in 0.. {
-            let open: Vec<(usize, &Reading)> = wanted
+            let open: Vec<(usize, &KeyReading)> = wanted
                 .iter()
                 .enumerate()
                 .filter(|(number, _)| found.get(*number).is_some_and(Option::is_none))
@@ -230,7 +230,7 @@ impl Lookup {
             for ((number, reading), value) in open.into_iter().zip(values) {
                 let block = value?.map(|value| value.as_ref().to_vec()).or_else(|| reading.inside.clone());
                 if let Some(place) = found.get_mut(number) {
-                    *place = block.map(|block| Found { block, codec: reading.codec });
+                    *place = block.map(|block| CarBlock { block, codec: reading.codec });
                 }
             }
         }

@@ -92,10 +92,7 @@ fn family_stat(reader: &Reader, name: &str, files: &[DataFile]) -> Result<Family
         levels,
         filter_bytes,
         index_bytes,
-        options: Vec::new(),
-        records: None,
-        payload_bytes: None,
-        digest: None,
+        ..FamilyStat::default()
     })
 }
 

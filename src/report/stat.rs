@@ -6,7 +6,6 @@ use crate::hash::content_digest::ContentDigest;
 use crate::report::Advice;
 use crate::rocks::Level;
 
-/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const STAT_SCHEMA: &str = "bedload-stat-1";
 
 /// The statistics of a database.
@@ -30,7 +29,7 @@ pub struct StatReport {
 }
 
 /// A column family.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct FamilyStat {
     /// Its name.

@@ -368,7 +368,7 @@ mod tests {
         for symbol in [b"\x13STEEM\0\0", b"\x03\0\0\0\0\0\0\0", b"\x03ST\0EM\0\0", b"\x03ST EM\0\0"] {
             let message = read(Family::Hive, symbol).expect_err("no symbol").to_string();
             assert!(message.starts_with("byte 8 of the block: "), "{message}");
-            assert!(message.ends_with(" where an asset's symbol must be"), "{message}");
+            assert!(message.ends_with(", expected an asset's symbol"), "{message}");
         }
     }
 }

@@ -16,12 +16,10 @@ const FIELDS: u64 = 16;
 /// The most parents that are accepted. A tipset hardly has more than a dozen blocks.
 const MAX_PARENTS: u64 = 256;
 
-/// Fields of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChainHeader {
     /// Number of parents, which are the first links in the block.
     pub parents: u64,
-    /// The epoch.
     pub height: u64,
     /// Seconds since 1970.
     pub timestamp: u64,

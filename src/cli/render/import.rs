@@ -2,7 +2,7 @@
 
 use crate::progress::{Phase, Sample};
 use crate::report::{
-    Blocks, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, RemoteInfo,
+    BlockCounts, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, RemoteInfo,
     SourceInfo,
 };
 use crate::text::size::human;
@@ -39,7 +39,7 @@ pub fn text(report: &ImportReport) -> String {
     let from = report.preset_from.as_ref().map_or_else(String::new, |from| format!(" ({from})"));
     rows.add("preset", format!("{}{from}", report.preset));
     let blocks = &report.blocks;
-    let Blocks { read, written, duplicate, existing } = *blocks;
+    let BlockCounts { read, written, duplicate, existing } = *blocks;
     let written = match existing {
         Some(existing) => format!("{} new, {} existing", grouped(written.saturating_sub(existing)), grouped(existing)),
         None => format!("{} written", grouped(written)),

@@ -20,12 +20,10 @@ const BATCH: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct SectionBatch {
     pub bytes: Vec<u8>,
-    /// End offset of each section.
     pub ends: Vec<usize>,
     /// Index hash of each section's CID, if there is an index.
     pub hashes: Vec<u64>,
     pub packed: Vec<u8>,
-    /// Frames of `packed`.
     pub frames: Vec<Frame>,
 }
 

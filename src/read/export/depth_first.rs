@@ -23,15 +23,12 @@ use crate::read::header::chain_header;
 use crate::read::keys::whole_cid;
 use crate::read::links::{codec, links};
 use crate::read::missing::MissingBlocks;
-use crate::read::steps::{MAX_LINK, Queue, Stack, Step, steps};
+use crate::read::steps::{LinkStep, MAX_LINK, Queue, Stack, steps};
 use crate::read::visited::Visited;
-use crate::report::ImportReport;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
-/// Blocks per prefetch.
 const AHEAD: usize = 1024;
 
-/// Blocks that a thread looks up at once.
 const CHUNK: usize = 64;
 
 /// Memory of a fetched block besides its bytes.
@@ -68,14 +65,13 @@ impl<'a> DepthFirst<'a> {
         let part = |share: u64| usize::try_from(export.memory / share).unwrap_or(usize::MAX);
         let resources = &export.options.resources;
         let dir = resources.scratch_parent();
-        let left_out = export.record.map(ImportReport::left_out).unwrap_or_default();
         Ok(Self {
             export,
             pool: parallel::pool(resources.thread_count())?,
             visited: Visited::new(export.memory / 4, dir.clone()),
             stack: Stack::new(part(16), dir.clone()),
             ahead: Prefetched { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
-            faults: ExportFaults { missing: MissingBlocks { left_out, ..MissingBlocks::default() }, malformed: 0 },
+            faults: ExportFaults { missing: MissingBlocks::new(export.record), malformed: 0 },
             queue_budget: part(32),
             dir,
         })
@@ -84,7 +80,7 @@ impl<'a> DepthFirst<'a> {
     pub fn each(mut self, roots: &[RawCid], loader: &mut SectionLoader<'_>) -> Result<ExportFaults> {
         let mut level = Queue::new(self.queue_budget, &self.dir);
         for root in roots {
-            level.push(Step { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None })?;
+            level.push(LinkStep { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None })?;
         }
         while level.len() > 0 {
             let mut parents = Queue::new(self.queue_budget, &self.dir);
@@ -101,7 +97,7 @@ impl<'a> DepthFirst<'a> {
         Ok(self.faults)
     }
 
-    fn visit(&mut self, step: &Step, parents: &mut Queue, loader: &mut SectionLoader<'_>) -> Result<()> {
+    fn visit(&mut self, step: &LinkStep, parents: &mut Queue, loader: &mut SectionLoader<'_>) -> Result<()> {
         let Some((span, key_start, print)) = self.identify(&step.cid) else {
             self.faults.malformed += 1;
             return Ok(());
@@ -137,7 +133,7 @@ impl<'a> DepthFirst<'a> {
     }
 
     /// Pushes the links of a block, the first on top, and those to parents to their queue.
-    fn push_links(&mut self, step: &Step, codec: u64, block: &[u8], parents: &mut Queue) -> Result<()> {
+    fn push_links(&mut self, step: &LinkStep, codec: u64, block: &[u8], parents: &mut Queue) -> Result<()> {
         let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
         let epoch = header.map_or(step.epoch, |header| Some(header.height));
         let mut found = Vec::new();
@@ -146,7 +142,7 @@ impl<'a> DepthFirst<'a> {
             if cid.len() > MAX_LINK {
                 too_long += 1;
             } else if !is_commitment(cid) {
-                found.push(Step { cid: cid.to_vec(), parent: step.cid.clone(), tipset: 0, epoch });
+                found.push(LinkStep { cid: cid.to_vec(), parent: step.cid.clone(), tipset: 0, epoch });
             }
         });
         self.faults.malformed += u64::from(scanned.is_err()) + too_long;
@@ -165,7 +161,7 @@ impl<'a> DepthFirst<'a> {
     }
 
     /// Fetches the block of `first` and the blocks that are needed after it.
-    fn prefetch(&mut self, first: &Step) -> Result<()> {
+    fn prefetch(&mut self, first: &LinkStep) -> Result<()> {
         // Blocks that wait far down the stack are evicted and fetched again later.
         if self.ahead.bytes > self.ahead.budget / 4 * 3 {
             (self.ahead.blocks, self.ahead.bytes) = (HashMap::new(), 0);

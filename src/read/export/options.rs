@@ -1,5 +1,3 @@
-//! Options of an export.
-
 use std::path::{Path, PathBuf};
 
 use derive_setters::Setters;
@@ -189,7 +187,7 @@ impl ExportOptions {
 
 /// The error of a cancelled export.
 pub(super) fn interrupted() -> Error {
-    Error::Interrupted { hint: "no file was written; run the same command again".into() }
+    Error::Interrupted { hint: "no file was written under that name; run it again".into() }
 }
 
 #[cfg(test)]
@@ -216,7 +214,7 @@ mod tests {
             assert_eq!(error.exit(), crate::Exit::Usage);
             assert!(error.hint().contains(".car, .car.zst or .forest.car.zst"), "{error}");
             let error = ExportFormat::of_name(&Path::new(name).with_extension("gz"), true).expect_err(name);
-            assert!(error.hint().contains(".log, .log.zst or .zst"), "{error}");
+            assert!(error.hint().contains(".log, .log.zst, .zst or none"), "{error}");
         }
     }
 }

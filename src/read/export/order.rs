@@ -11,11 +11,10 @@ use super::options::Selection;
 use crate::error::{Error, Result};
 use crate::hash::fingerprint::fingerprint;
 use crate::read::keys::{key_text, whole_cid};
-use crate::read::steps::Step;
+use crate::read::steps::LinkStep;
 use crate::read::visited::Visited;
 use crate::source::car::{RawCid, read_cid};
 
-/// Listed blocks per lookup.
 const BATCH: usize = 512;
 
 /// Records between two checks for cancellation.
@@ -117,7 +116,7 @@ fn listed(mut list: CidList, export: &Export<'_>, loader: &mut SectionLoader<'_>
             let cid = cid.as_bytes();
             match value? {
                 Some(value) => loader.add_section(cid, *start, value.as_ref())?,
-                None => faults.missing.note(Step { cid, parent: &[], tipset: 0, epoch: None }, None),
+                None => faults.missing.note(LinkStep { cid, parent: &[], tipset: 0, epoch: None }, None),
             }
         }
     }

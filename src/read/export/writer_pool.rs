@@ -26,7 +26,6 @@ pub(super) struct WriterPool<'a> {
     pub resources: &'a Resources,
     /// Memory for the index, in bytes.
     pub index_memory: u64,
-    /// Path for messages.
     pub path: &'a Path,
     pub progress: &'a Progress<'a>,
 }
@@ -79,7 +78,6 @@ impl WriterPool<'_> {
     }
 }
 
-/// Compresses batches until the channel closes.
 fn pack_all(format: ExportFormat, packing: &Receiver<Packing>) {
     let mut pack = packer(format);
     for (mut batch, reply) in packing {

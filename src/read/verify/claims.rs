@@ -11,7 +11,6 @@ const LIKELY: [u64; 9] = [0xb220, 0x12, 0x1e, 0x1b, 0x16, 0xb240, 0x13, 0x11, 0x
 #[derive(Debug, Clone)]
 pub(super) struct KeyReader {
     pub layout: KeyLayout,
-    /// Possible functions of a bare digest.
     functions: Vec<u64>,
 }
 

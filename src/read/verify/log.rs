@@ -165,7 +165,6 @@ impl Findings {
     }
 }
 
-/// Checks that the other families match the record and the blocks.
 fn check_families(job: &VerifyJob<'_>, record: &ImportReport, lookup: &Lookup, found: &Findings) -> Result<()> {
     let all_known = found.unknown_operations == 0;
     let index_problem = |message: String| job.problems.add(ProblemKind::Index, None, message);

@@ -114,10 +114,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         family: &family,
         layout,
         visited: Visited::new(memory * 3 / 8, work_dir.clone()),
-        missing: Mutex::new(MissingBlocks {
-            left_out: record.as_ref().map(ImportReport::left_out).unwrap_or_default(),
-            ..MissingBlocks::default()
-        }),
+        missing: Mutex::new(MissingBlocks::new(record.as_ref())),
         progress,
     };
     let recorded = record.filter(|record| !record.into_existing);
@@ -204,14 +201,14 @@ impl Walk<'_> {
     fn follow(&self, batch: &[KeyedStep<'_>], found: &mut WalkReport, frontier: &Frontier) -> Result<()> {
         let keys: Vec<&[u8]> = batch.iter().map(|lookup| lookup.key).collect();
         let values = self.reader.get_many(self.family, &keys, true)?;
-        let (mut bytes, mut blocks) = (0, 0);
+        let (reachable, bytes) = (found.reachable, found.reachable_bytes);
         let mut gathered = GatheredSteps::default();
         for (KeyedStep { step, span, .. }, value) in batch.iter().zip(values) {
             match value? {
                 Some(value) => {
                     let value = value.as_ref();
-                    bytes += value.len() as u64;
-                    blocks += 1;
+                    found.reachable += 1;
+                    found.reachable_bytes += value.len() as u64;
                     self.links_of(*step, span.codec, value, found, &mut gathered)?;
                 }
                 None if span.hash == 0 => {
@@ -219,19 +216,14 @@ impl Walk<'_> {
                     let inside = step.cid.get(span.digest as usize..).unwrap_or_default();
                     self.links_of(*step, span.codec, inside, found, &mut gathered)?;
                 }
-                None => {
-                    let mut missing = self.missing.lock();
-                    missing.note(*step, self.options.allow_missing_below);
-                }
+                None => self.missing.lock().note(*step, self.options.allow_missing_below),
             }
             if gathered.is_full() {
                 frontier.flush(&mut gathered)?;
             }
         }
         frontier.flush(&mut gathered)?;
-        found.reachable += blocks;
-        found.reachable_bytes += bytes;
-        self.progress.add(bytes, blocks);
+        self.progress.add(found.reachable_bytes - bytes, found.reachable - reachable);
         Ok(())
     }
 

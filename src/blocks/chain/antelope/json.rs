@@ -4,14 +4,14 @@
 
 use std::io::Read;
 
-use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 
 use super::super::field::{FieldContext, FieldType, read};
 use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Family, Header};
-use super::header::ID_LEN;
-use super::transactions::{MAX_RECEIPTS, MAX_UNPACKED, PRUNABLE, PackedTransaction, SMALLEST, TransactionUnpacker};
+use super::transactions::{
+    MAX_UNPACKED, PackedTransaction, Receipt, ReceiptContent, TransactionUnpacker, each_receipt,
+};
 
 const U8: FieldType = FieldType::Fixed(1);
 const U16: FieldType = FieldType::Fixed(2);
@@ -38,34 +38,25 @@ const TRANSACTION: FieldType = FieldType::Record(&[
 const STATES: [&str; 5] = ["executed", "soft_fail", "hard_fail", "delayed", "expired"];
 
 pub(in super::super) fn transactions(version: u32, block: &[u8], header: &Header) -> Result<Value, ChainProblem> {
-    let mut reader = BlockReader::new(block, header.header_len);
-    if version == PRUNABLE {
-        reader.u8("the prune state")?;
-    }
-    let count = reader.count("the transactions", MAX_RECEIPTS, SMALLEST)?;
-    (0..count).map(|_| receipt(&mut reader, version)).collect()
-}
-
-fn receipt(reader: &mut BlockReader<'_>, version: u32) -> Result<Value, ChainProblem> {
-    let state = reader.u8("a transaction receipt")?;
-    let mut receipt = json!({
-        "status": STATES.get(usize::from(state)).map_or_else(|| state.into(), |name| Value::from(*name)),
-        "cpu_usage_us": reader.u32("a transaction receipt")?,
-        "net_usage_words": reader.varint("a receipt's net usage")?,
-    });
-    let offset = reader.at();
-    match reader.u8("a transaction receipt")? {
+    let mut transactions = Vec::new();
+    let mut unpacker = TransactionUnpacker::default();
+    each_receipt(version, block, header, |receipt| {
+        let Receipt { state, cpu, net, .. } = receipt;
+        let mut json = json!({
+            "status": STATES.get(usize::from(state)).map_or_else(|| state.into(), |name| Value::from(*name)),
+            "cpu_usage_us": cpu,
+            "net_usage_words": net,
+            "id": receipt.id(&mut unpacker)?.to_string(),
+        });
         // Of a deferred transaction only the id is in the block.
-        0 => receipt["id"] = HEXLOWER.encode(&reader.array::<ID_LEN>("a transaction's id")?).into(),
-        1 => {
-            let packed = PackedTransaction::read(reader, version)?;
-            receipt["id"] = packed.id(&mut TransactionUnpacker::default())?.to_string().into();
-            receipt["compression"] = if packed.compression == 0 { "none" } else { "zlib" }.into();
-            receipt["transaction"] = unpacked(&packed)?;
+        if let ReceiptContent::Packed(packed) = &receipt.content {
+            json["compression"] = if packed.compression == 0 { "none" } else { "zlib" }.into();
+            json["transaction"] = unpacked(packed)?;
         }
-        found => return Err(ChainProblem::Unexpected { offset, expected: "0 or 1", found: found.into() }),
-    }
-    Ok(receipt)
+        transactions.push(json);
+        Ok(())
+    })?;
+    Ok(transactions.into())
 }
 
 fn unpacked(packed: &PackedTransaction<'_>) -> Result<Value, ChainProblem> {

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::field::{FieldContext, FieldType, FieldValue, read};
 use super::super::reader::BlockReader;
-use super::super::{ChainProblem, Family, Header, Id, TransactionOptions, Transactions, merkle};
+use super::super::{BlockTransactions, ChainProblem, Family, Header, Id, TransactionOptions, merkle};
 use super::header::{ID_LEN, signed_header};
 use super::known_roots;
 use super::operations::OPERATION;
@@ -22,7 +22,6 @@ use super::types::{FUTURE, SIGNATURE, TIME, U16, U32};
 
 /// The most transactions of a block, which has at most 2 MiB.
 const MAX_TRANSACTIONS: u32 = 1 << 20;
-/// The fewest bytes of a transaction.
 const SMALLEST: usize = 13;
 /// A transaction without its signatures.
 const UNSIGNED: FieldType = FieldType::Record(&[
@@ -39,8 +38,8 @@ pub(in super::super) fn check(
     block: &[u8],
     header: &Header,
     options: &TransactionOptions,
-) -> Result<Transactions, ChainProblem> {
-    let mut found = Transactions::default();
+) -> Result<BlockTransactions, ChainProblem> {
+    let mut found = BlockTransactions::default();
     let mut leaves = Vec::new();
     let walked = walk(family, block, header, |[start, signatures, end], (), ()| {
         let bytes = |range| block.get::<std::ops::Range<usize>>(range).unwrap_or_default();
@@ -126,7 +125,6 @@ pub(crate) fn root(leaves: &mut Vec<merkle::Node>) -> Id {
     stored(merkle::even(leaves))
 }
 
-/// A tree's root as a header stores it.
 pub(super) fn stored(root: Option<merkle::Node>) -> Id {
     let root = root.map(|root| Ripemd160::digest(root).into());
     Id::from(root.unwrap_or([0; ID_LEN]))

@@ -18,7 +18,6 @@ pub(super) const SIGNATURE: FieldType = Fixed(65);
 /// A header of a block with its signature.
 pub(super) const SIGNED_HEADER: &[FieldType] =
     &[BLOCK_ID, TIME, NAME, BLOCK_ID, List(&[Variant(&[&[], &[U32], &[U32, TIME]])]), SIGNATURE];
-/// Base and quote.
 pub(super) const PRICE: FieldType = Group(&[Asset, Asset]);
 /// Threshold, accounts and keys, each with a weight.
 pub(super) const AUTHORITY: FieldType = Group(&[U32, List(&[NAME, U16]), List(&[KEY, U16])]);
