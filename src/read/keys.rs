@@ -1,7 +1,8 @@
-//! Keys as text, and multihashes.
+//! Keys: their text, their parts, and the failed ones among their claims.
 
 use data_encoding::HEXLOWER;
 
+use crate::hash::{Checker, Claim, Failure};
 use crate::sort::key::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
@@ -25,4 +26,13 @@ pub(crate) fn read_multihash(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (code, rest) = unsigned_varint::decode::u64(bytes).ok()?;
     let (length, digest) = unsigned_varint::decode::u64(rest).ok()?;
     (length == digest.len() as u64).then_some((code, digest))
+}
+
+/// Checks all claims and passes each failed one with its number.
+pub(super) fn each_failure(checker: &mut Checker, claims: &[Claim<'_>], mut failed: impl FnMut(usize, &Failure)) {
+    let mut from = 0;
+    while let Err(failure) = checker.check(claims.get(from..).unwrap_or_default()) {
+        failed(from + failure.index, &failure);
+        from += failure.index + 1;
+    }
 }

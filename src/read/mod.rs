@@ -27,7 +27,6 @@ pub(crate) mod advice;
 pub mod block;
 mod dag_json;
 pub mod export;
-mod failures;
 pub mod get;
 pub mod inspect;
 mod keys;

@@ -76,7 +76,7 @@ fn files_that_are_missing_or_cut_are_noticed() {
             let ended = case.run();
             assert_eq!(ended.code, Some(4), "{point}, {gone}: {ended:?}");
             ended.says(&["the unfinished import lacks", path.file_name().expect("a name").to_str().expect("text")]);
-            ended.says(&["hint: --restart throws the rest away and starts over"]);
+            ended.says(&["hint: pass --restart to delete it and start over"]);
             case.clone().arg(&["--restart"]).finishes();
             case.again();
         }

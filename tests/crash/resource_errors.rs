@@ -393,10 +393,7 @@ fn a_budget_too_small_to_work_with_is_refused() {
     case.args = ["--memory", "15MiB"].iter().map(Into::into).collect();
     let ended = case.run();
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    ended.says(&[
-        "error: a memory budget of 15.0 MiB is too small to work with\n",
-        "hint: give --memory 16MiB or more\n",
-    ]);
+    ended.says(&["error: the memory budget of 15.0 MiB is too small\n", "hint: give --memory 16MiB or more\n"]);
     assert!(!case.partial().exists());
 }
 

@@ -9,17 +9,16 @@
 //! A log that was one file of raw blocks is reproduced byte for byte. Packed blocks are written raw, parts as one log.
 
 use std::io::Write;
-use std::path::Path;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
 use super::batch::SectionLoader;
-use super::options::{ExportFormat, ExportOptions};
+use super::options::ExportOptions;
 use super::writer_pool::WriterPool;
 use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
-use crate::progress::{Phase, Progress};
+use crate::progress::Phase;
 use crate::report::{BlockRef, ExportReport, ExportedLog, ImportReport, LogReport};
 use crate::rocks::Reader;
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
@@ -68,17 +67,10 @@ impl<'a> LogExport<'a> {
         (self.first, self.last) == (self.log.first.number, self.log.last.number)
     }
 
-    pub fn write<W: Write + Send>(
-        &self,
-        format: ExportFormat,
-        file: &Path,
-        out: &mut W,
-        progress: &Progress<'_>,
-    ) -> Result<ExportReport> {
-        let options = self.options;
+    pub fn write<W: Write + Send>(&self, pool: &WriterPool<'_>, out: &mut W) -> Result<ExportReport> {
+        let progress = pool.progress;
         progress.begin(Phase::Export, self.is_whole().then_some(self.record.payload_bytes));
         progress.expect_blocks(u64::from(self.last - self.first) + 1);
-        let pool = WriterPool { format, resources: &options.resources, index_memory: 0, path: file, progress };
         let (ends, sum, bytes) = pool.run(0, out, |loader| self.load(loader))?;
         let all_records = self.is_whole();
         let Content { records, digest } = sum.content;
@@ -103,7 +95,7 @@ impl<'a> LogExport<'a> {
                 identical: differs.is_empty(),
                 differs,
             }),
-            ..options.report(format, file)
+            ..self.options.report(pool.format, pool.path)
         })
     }
 

@@ -72,6 +72,7 @@ pub fn export_to<W: Write + Send>(
 
 struct Work<'a> {
     dir: &'a WatchedDir,
+    options: &'a ExportOptions,
     kind: ExportKind<'a>,
 }
 
@@ -93,7 +94,7 @@ fn with_work(options: &ExportOptions, run: impl FnOnce(Work<'_>) -> Result<Expor
         };
         // The record and the files belong to the same database.
         dir.check()?;
-        run(Work { dir, kind })
+        run(Work { dir, options, kind })
     })
 }
 
@@ -109,25 +110,23 @@ impl Work<'_> {
         out: &mut W,
         observer: &dyn Observer,
     ) -> Result<ExportReport> {
-        let (report, seconds) = Progress::timed(observer, |progress| match self.kind {
-            ExportKind::Car(mut export) => write_car(&mut export, format, file, out, progress),
-            ExportKind::Log(export) => export.write(format, file, out, progress),
+        let Self { dir, options, kind } = self;
+        let (report, seconds) = Progress::timed(observer, |progress| {
+            let pool = WriterPool { format, options, path: file, progress };
+            match kind {
+                ExportKind::Car(mut export) => write_car(&mut export, &pool, out),
+                ExportKind::Log(export) => export.write(&pool, out),
+            }
         })?;
         if !report.complete {
-            self.dir.check()?;
+            dir.check()?;
         }
         Ok(ExportReport { seconds, ..report })
     }
 }
 
-fn write_car<W: Write + Send>(
-    export: &mut Export<'_>,
-    format: ExportFormat,
-    file: &Path,
-    out: &mut W,
-    progress: &Progress<'_>,
-) -> Result<ExportReport> {
-    let options = export.options;
+fn write_car<W: Write + Send>(export: &mut Export<'_>, pool: &WriterPool<'_>, out: &mut W) -> Result<ExportReport> {
+    let WriterPool { options, progress, .. } = *pool;
     let mut list = match &options.selection {
         Selection::Listed(path) => Some(open_list(path)?),
         _ => None,
@@ -142,10 +141,8 @@ fn write_car<W: Write + Send>(
     if let Some(record) = expected {
         progress.expect_blocks(record.blocks.written);
     }
-    let (prelude, header_bytes) = batch::prelude(format, &this.roots);
-    out.write_all(&prelude).map_err(Error::io("write", file))?;
-    let pool =
-        WriterPool { format, resources: &options.resources, index_memory: this.memory / 4, path: file, progress };
+    let (prelude, header_bytes) = batch::prelude(pool.format, &this.roots);
+    out.write_all(&prelude).map_err(Error::io("write", pool.path))?;
     let (faults, sum, bytes) = pool.run(prelude.len() as u64, out, |loader| each_block(this, list, loader))?;
     let ExportFaults { missing, malformed } = faults;
     let Content { records: blocks, digest } = sum.content;
@@ -170,6 +167,6 @@ fn write_car<W: Write + Send>(
         first_missing: missing.first,
         malformed,
         complete: missing.total == missing.allowed || all_records == Some(true),
-        ..options.report(format, file)
+        ..options.report(pool.format, pool.path)
     })
 }

@@ -14,18 +14,15 @@ use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
 use super::batch::{ExportSum, SectionBatch, SectionLoader};
-use super::options::{ExportFormat, interrupted};
+use super::options::{ExportFormat, ExportOptions, interrupted};
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::progress::Progress;
-use crate::read::access::Resources;
 use crate::source::forest::{Index, LEVEL, Packer};
 
 pub(super) struct WriterPool<'a> {
     pub format: ExportFormat,
-    pub resources: &'a Resources,
-    /// Memory for the index, in bytes.
-    pub index_memory: u64,
+    pub options: &'a ExportOptions,
     pub path: &'a Path,
     pub progress: &'a Progress<'a>,
 }
@@ -41,11 +38,12 @@ impl WriterPool<'_> {
         out: &mut W,
         load: impl FnOnce(&mut SectionLoader<'_>) -> Result<R>,
     ) -> Result<(R, ExportSum, u64)> {
-        let threads = self.resources.thread_count();
+        let (resources, index_memory) = (&self.options.resources, self.options.memory()? / 4);
+        let threads = resources.thread_count();
         let (to_pack, packing) = bounded::<Packing>(threads);
         let (to_write, writing) = bounded::<Receiver<io::Result<SectionBatch>>>(2 * threads);
         let (back, spare) = bounded::<SectionBatch>(4 * threads);
-        let index = || Index::within(self.index_memory, self.resources.scratch_parent());
+        let index = || Index::within(index_memory, resources.scratch_parent());
         let index = (self.format == ExportFormat::ForestCarZst).then(index);
         let sink = &mut *out;
         let (loaded, written) = std::thread::scope(|scope| {

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::fingerprint::fingerprint;
 use crate::hash::{BATCH, Checker, Claim, Function, problem_of};
-use crate::read::failures::each_failure;
+use crate::read::keys::each_failure;
 use crate::read::snapshot::SnapshotReader;
 use crate::read::visited::Visited;
 use crate::report::{BadBlock, CodeCount, InspectReport, SizeClass};

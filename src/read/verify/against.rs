@@ -80,8 +80,7 @@ impl SourceIndex {
     ) -> Result<()> {
         let mut kept = 0;
         let blocks = SnapshotReader::sections(path, chunk, |section, _, body| {
-            let is_left_out = |cid: &[u8]| left_out.contains(cid);
-            if !left_out.is_empty() && body.get(..section.cid.len as usize).is_some_and(is_left_out) {
+            if body.get(..section.cid.len as usize).is_some_and(|cid| left_out.contains(cid)) {
                 return Ok(());
             }
             let record = Record::new(&chunk.bytes, section, job.keys.layout);

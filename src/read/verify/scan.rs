@@ -7,7 +7,7 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::{BATCH, Checker, Claim, FailureKind, problem_of};
 use crate::parallel;
 use crate::progress::Phase;
-use crate::read::failures::each_failure;
+use crate::read::keys::each_failure;
 use crate::report::ProblemKind;
 use crate::rocks::Scan;
 use crate::rocks::key_ranges::{KeyRange, Window};
