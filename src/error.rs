@@ -430,7 +430,9 @@ mod tests {
         let hint = |kind: ErrorKind, path: PathBuf| Error::io("create", path)(kind.into()).hint();
         assert_eq!(
             hint(ErrorKind::PermissionDenied, dir.path().join("a.car")),
-            format!("this user may not write to {here} (ls -ld {here}): choose another place, or run it as its owner")
+            format!(
+                "this user may not write to {here} (ls -ld {here}): choose another place, or run the command as its owner"
+            )
         );
         assert_eq!(
             hint(ErrorKind::PermissionDenied, dir.path().to_owned()),

@@ -1,5 +1,3 @@
-//! BLAKE3 of files.
-
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;

@@ -46,7 +46,6 @@ impl Resources {
         self.threads.unwrap_or_else(crate::parallel::cores).max(1)
     }
 
-    /// Returns the memory budget in bytes.
     pub(super) fn memory_budget(&self) -> Result<u64> {
         if let Some(memory) = self.memory.filter(|memory| *memory < LEAST_MEMORY) {
             return Err(Error::memory_too_small(memory, LEAST_MEMORY));

@@ -55,7 +55,6 @@ pub struct Wanted {
 struct KeyReading {
     key: Vec<u8>,
     codec: Option<u64>,
-    /// The block itself, for an identity CID.
     inside: Option<Vec<u8>>,
 }
 

@@ -55,15 +55,23 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
         progress.begin(Phase::Verify, Some(totals.iter().map(|totals| totals.value_bytes).sum()));
     }
     for name in reader.families() {
-        let mut family = family_stat(&reader, name, &files)?;
-        family.options = written.as_ref().map(|written| differing(written, name)).transpose()?.unwrap_or_default();
-        if options.digest {
-            let (content, payload) = options.resources.scan(&reader, &files, name, progress).content()?;
-            family.records = Some(content.records);
-            family.payload_bytes = Some(payload);
-            family.digest = Some(content.digest);
-        }
-        column_families.push(family);
+        let own: Vec<&DataFile> = files.iter().filter(|file| file.family == *name).collect();
+        let FileTotals { entries, filter_bytes, index_bytes, .. } = reader.totals(name)?;
+        let scan = || options.resources.scan(&reader, &files, name, progress).content();
+        let (content, payload_bytes) = options.digest.then(scan).transpose()?.unzip();
+        column_families.push(FamilyStat {
+            name: name.clone(),
+            levels: levels_of(own.iter().map(|file| (file.level, file.size))),
+            files: own.len() as u64,
+            bytes: own.iter().map(|file| file.size).sum(),
+            entries,
+            filter_bytes,
+            index_bytes,
+            options: written.as_ref().map(|written| differing(written, name)).transpose()?.unwrap_or_default(),
+            records: content.map(|content| content.records),
+            payload_bytes,
+            digest: content.map(|content| content.digest),
+        });
     }
     let mut warnings = advice::on_database(&reader, &options.db)?;
     let unreadable = column_families.iter().filter(|family| family.files > 0 && family.entries == 0);
@@ -77,22 +85,6 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
         warnings,
         column_families,
         import,
-    })
-}
-
-fn family_stat(reader: &Reader, name: &str, files: &[DataFile]) -> Result<FamilyStat> {
-    let own: Vec<&DataFile> = files.iter().filter(|file| file.family == name).collect();
-    let levels = levels_of(own.iter().map(|file| (file.level, file.size)));
-    let FileTotals { entries, filter_bytes, index_bytes, .. } = reader.totals(name)?;
-    Ok(FamilyStat {
-        name: name.to_owned(),
-        files: own.len() as u64,
-        bytes: own.iter().map(|file| file.size).sum(),
-        entries,
-        levels,
-        filter_bytes,
-        index_bytes,
-        ..FamilyStat::default()
     })
 }
 

@@ -62,7 +62,6 @@ impl StepRef<'_> {
     }
 }
 
-/// Parses the first of the encoded steps and returns the bytes after it.
 pub(super) fn decode(bytes: &[u8]) -> Option<(StepRef<'_>, &[u8])> {
     fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
         let (len, rest) = bytes.split_first_chunk()?;

@@ -29,7 +29,7 @@ pub struct StatReport {
 }
 
 /// A column family.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct FamilyStat {
     /// Its name.

@@ -62,7 +62,6 @@ impl Heads {
         self.wanted.keys().cloned().collect()
     }
 
-    /// True if every wanted block was seen.
     pub fn complete(&self) -> bool {
         self.missing == 0
     }
