@@ -12,7 +12,7 @@ use crate::progress::{Observer, Phase, Progress};
 use crate::report::{FamilyStat, ImportReport, OptionStat, STAT_SCHEMA, StatReport};
 use crate::rocks::option_map::says_default;
 use crate::rocks::options_file::OptionsFile;
-use crate::rocks::{DataFile, FileTotals, Reader, levels_of, options};
+use crate::rocks::{DataFile, FileTotals, levels_of, options};
 
 /// Options of `stat`.
 #[derive(Debug, Clone, Default, Setters)]

@@ -24,7 +24,7 @@ pub enum SizeError {
     PartOfByte(String),
     #[error("`{0}` has more than {MAX_FRACTION} digits after the point")]
     TooFine(String),
-    #[error("`{0}` is too large: the largest size is {} bytes", u64::MAX)]
+    #[error("`{0}` is too large: the largest size is {max} bytes", max = u64::MAX)]
     Overflow(String),
 }
 
