@@ -26,6 +26,7 @@ pub enum IdError {
 }
 
 impl Id {
+    /// Returns the 20 or 32 bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len.into()).unwrap_or(&self.bytes)
     }

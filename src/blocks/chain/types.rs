@@ -15,6 +15,7 @@ pub enum Family {
 }
 
 impl Family {
+    /// Returns the length of a block id, in bytes.
     pub fn id_len(self) -> usize {
         match self {
             Self::Steem | Self::Hive => 20,
@@ -22,6 +23,7 @@ impl Family {
         }
     }
 
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Steem => "steem",
