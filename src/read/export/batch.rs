@@ -70,7 +70,6 @@ pub(super) fn prelude(format: ExportFormat, roots: &[RawCid]) -> (Vec<u8>, u64) 
     }
 }
 
-/// Fills batches with sections and sends them to the packers.
 pub(super) struct SectionLoader<'a> {
     pub sum: ExportSum,
     batch: SectionBatch,

@@ -150,7 +150,6 @@ impl SourceIndex {
 #[derive(Default)]
 pub(super) struct SourceEntries {
     bytes: Vec<u8>,
-    /// Start offset of each entry.
     starts: Vec<usize>,
     /// Keys with two different blocks in the source.
     pub conflicts: Vec<Vec<u8>>,
