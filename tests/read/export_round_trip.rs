@@ -101,10 +101,10 @@ fn export_follows_the_list_without_duplicates() {
 fn malformed_list_is_refused_with_its_line() {
     let (dir, _car, db) = made("1MiB", &[]);
     let (to, mut command) = listed(dir.path(), &db, "\n\nnonsense\n", &[]);
-    command.assert().code(2).stderr(contains("error: line 3 of - is no CID: ").and(contains("one CID a line")));
+    command.assert().code(2).stderr(contains("error: line 3 of - is not a CID: ").and(contains("one CID per line")));
     assert!(!to.exists());
     let (to, mut command) = listed(dir.path(), &db, "\n", &[]);
-    command.assert().code(2).stderr(contains("error: - names no CID\nhint: "));
+    command.assert().code(2).stderr(contains("error: - contains no CID\nhint: "));
     assert!(!to.exists());
 }
 
