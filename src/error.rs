@@ -1,7 +1,6 @@
 //! The one error type of the library.
 //!
-//! The text of an error is a verb, an object and the reason. It does not repeat the cause, its `source()`. Only `rocks`
-//! wraps errors of RocksDB.
+//! The text of an error is a verb, an object and the reason. It does not repeat the cause, its `source()`.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +30,7 @@ pub enum Error {
     Io {
         /// A verb, e.g. `open`.
         action: &'static str,
-        /// The object; `-` for standard output if the action is `write`, otherwise for standard input.
+        /// The object; `-` for standard output or standard input.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -209,7 +208,6 @@ impl Error {
         }
     }
 
-    /// This process has the database open.
     pub(crate) fn open_here(db: &Path) -> Self {
         Self::State {
             path: db.to_owned(),
@@ -218,11 +216,10 @@ impl Error {
         }
     }
 
-    /// A memory budget below the minimum of a command.
     pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
         Self::Usage {
-            reason: format!("a memory budget of {} is too small to work with", human(memory)),
-            hint: format!("give --memory {} or more", human(least).replace(".0 ", "")),
+            reason: format!("the memory budget of {} is too small", human(memory)),
+            hint: format!("pass --memory {} or more", human(least).replace(".0 ", "")),
         }
     }
 
@@ -231,12 +228,12 @@ impl Error {
         Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
     }
 
-    /// An unfinished import is damaged. `what` is a verb and an object, e.g. `lacks a file`.
+    /// An unfinished import is damaged: it `lacks a file`.
     pub(crate) fn damaged_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         Self::State {
             path: path.into(),
             reason: format!("the unfinished import {what}"),
-            hint: "--restart throws the rest away and starts over".into(),
+            hint: "pass --restart to delete it and start over".into(),
         }
     }
 
@@ -249,12 +246,10 @@ impl Error {
         Self::Internal { reason: reason.to_string() }
     }
 
-    /// The caller cancelled an import.
     pub(crate) fn interrupted() -> Self {
         Self::Interrupted { hint: "run the same command again to resume".into() }
     }
 
-    /// The caller cancelled a command that only reads.
     pub(crate) fn interrupted_reading() -> Self {
         Self::Interrupted { hint: "nothing was changed; run it again".into() }
     }
@@ -263,15 +258,10 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } | Self::VerificationFailed { .. } => Exit::BadInput,
-            Self::Io { .. }
-            | Self::NoSpace { .. }
-            | Self::Rocks { .. }
-            | Self::NotFound { .. }
-            | Self::Replaced { .. }
-            | Self::Internal { .. } => Exit::Failed,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,
+            _ => Exit::Failed,
         }
     }
 
@@ -297,10 +287,10 @@ impl Error {
                 shell_word(path)
             ),
             Self::Rocks { message, path, .. } => errno_of(message).map_or_else(
-                || "the message is RocksDB's own; `bedload verify` tells whether a database is valid".into(),
+                || "this is RocksDB's message; run `bedload verify` to check the database".into(),
                 |errno| io_hint(&errno.into(), path, false),
             ),
-            Self::Replaced { .. } => "run the same command again: it reads the database that is there now".into(),
+            Self::Replaced { .. } => "run the same command again to read the new database".into(),
             Self::Internal { .. } => "this is a bug in bedload: report it with the command and this message".into(),
             Self::State { hint, .. }
             | Self::Usage { hint, .. }
@@ -350,7 +340,7 @@ fn existing(path: &Path) -> &Path {
 fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
     use std::io::ErrorKind as Kind;
     match source.kind() {
-        _ if output => "look at the file or device that standard output goes to (df -h); then run it again".into(),
+        _ if output => "check the file or device of standard output (df -h), then run the same command again".into(),
         Kind::NotFound => match path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
             Some(folder) => {
                 let (folder, word) = (folder.display(), shell_word(folder));
@@ -360,28 +350,28 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         },
         Kind::NotADirectory => match path.ancestors().skip(1).find(|above| above.is_file()) {
             Some(file) => format!("{} is a file, not a directory: check the path", file.display()),
-            None => "check the path: a part of it is no directory".into(),
+            None => "check the path: a part of it is not a directory".into(),
         },
         Kind::PermissionDenied => match existing(path) {
             there if there != path => {
                 let (there, word) = (there.display(), shell_word(there));
-                format!("this user may not write to {there} (ls -ld {word}): choose another place, or run it as its owner")
+                format!("this user may not write to {there} (ls -ld {word}): choose another place, or run the command as its owner")
             }
-            _ => format!("check who may use it: ls -ld {}", shell_word(path)),
+            _ => format!("check the permissions with ls -ld {}", shell_word(path)),
         },
         Kind::StorageFull | Kind::QuotaExceeded => {
             format!(
-                "make room (df -h {}) or choose another place (TMPDIR for temporary files), then run it again",
+                "make room (df -h {}) or choose another place (TMPDIR for temporary files), then run the same command again",
                 shell_word(existing(path))
             )
         }
         Kind::ReadOnlyFilesystem => "the file system is mounted read-only; choose another place".into(),
         Kind::FileTooLarge => {
-            "files may not grow as large here: raise the limit (ulimit -f), or use a file system that takes larger ones; \
-             then run the same command again: it resumes"
+            "raise the limit of file sizes (ulimit -f), or use a file system that supports larger files; then run the same \
+             command again to resume"
                 .into()
         }
-        Kind::InvalidData => format!("it is not what must stand there: look at it (ls -lL {})", shell_word(path)),
+        Kind::InvalidData => format!("check the file: ls -lL {}", shell_word(path)),
         Kind::IsADirectory => "name a file, not a directory".into(),
         Kind::NetworkUnreachable => {
             "check the network and the server, then run the same command again: an import resumes where it stopped".into()
@@ -393,11 +383,11 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
             "too many open files: raise the limit (ulimit -n) or lower --threads".into()
         }
         Kind::OutOfMemory | Kind::WouldBlock => {
-            "the system gives no more memory or threads: raise the limit (ulimit -v, ulimit -u) or lower --memory and \
-             --threads; then run the same command again"
+            "the system has no more memory or threads: raise the limit (ulimit -v, ulimit -u) or lower --memory and --threads; \
+             then run the same command again"
                 .into()
         }
-        _ => "run it again; if it stays, look at the disk (dmesg, smartctl)".into(),
+        _ => "run the same command again; if the error persists, check the disk (dmesg, smartctl)".into(),
     }
 }
 
@@ -427,10 +417,10 @@ mod tests {
 
     #[test]
     fn hint_for_a_url_reads_the_url() {
-        let problem = || CarProblem::Foreign { what: "a web page", hint: "look at it (head -c 200 {file})" };
+        let problem = || CarProblem::Foreign { what: "a web page", hint: "check the file: head -c 200 {file}" };
         let hint = |name: &str| Error::bad_input(Path::new(name), 0, problem()).hint();
-        assert_eq!(hint("https://host/x"), "look at it (curl -fsL https://host/x | head -c 200)");
-        assert_eq!(hint("x"), "look at it (head -c 200 x)");
+        assert_eq!(hint("https://host/x"), "check the file: curl -fsL https://host/x | head -c 200");
+        assert_eq!(hint("x"), "check the file: head -c 200 x");
     }
 
     #[test]
@@ -440,7 +430,9 @@ mod tests {
         let hint = |kind: ErrorKind, path: PathBuf| Error::io("create", path)(kind.into()).hint();
         assert_eq!(
             hint(ErrorKind::PermissionDenied, dir.path().join("a.car")),
-            format!("this user may not write to {here} (ls -ld {here}): choose another place, or run it as its owner")
+            format!(
+                "this user may not write to {here} (ls -ld {here}): choose another place, or run the command as its owner"
+            )
         );
         assert_eq!(
             hint(ErrorKind::PermissionDenied, dir.path().to_owned()),

@@ -20,7 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The database appears under its name only when it is complete; after a crash the same call goes on. An import writes
+//! The database appears under its name only when it is complete; after a crash the same call resumes. An import writes
 //! nothing outside the database, `<db>.partial` and the work directory.
 //!
 //! | what | function | options | result |
@@ -30,7 +30,7 @@
 //! | whether a database is intact and equal to its source | [`verify()`] | [`VerifyOptions`] | [`report::VerifyReport`] |
 //! | follow the links from the roots | [`walk()`] | [`WalkOptions`] | [`report::WalkReport`] |
 //! | levels, sizes, options, the record of the import | [`stat()`] | [`StatOptions`] | [`report::StatReport`] |
-//! | single blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`Found`], [`FoundBlock`] |
+//! | single blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`CarBlock`], [`FoundBlock`] |
 //! | a database becomes a snapshot | [`export()`], [`export_to`] | [`ExportOptions`] | [`report::ExportReport`] |
 //!
 //! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer)
@@ -90,8 +90,8 @@ pub use os::mmap::handle_sigbus;
 pub use os::resources::raise_open_files;
 pub use preset::Overrides;
 pub use read::block::{BlockLookup, FoundBlock};
-pub use read::export::{ExportOptions, Format as ExportFormat, Selection, export, export_to};
-pub use read::get::{Found, Lookup, Wanted, to_json};
+pub use read::export::{ExportFormat, ExportOptions, Selection, export, export_to};
+pub use read::get::{CarBlock, Lookup, Wanted, to_json};
 pub use read::inspect::{InspectOptions, inspect};
 pub use read::stat::{StatOptions, stat};
 pub use read::verify::{VerifyOptions, verify};

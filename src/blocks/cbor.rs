@@ -6,7 +6,6 @@
 //!
 //! Specification: <https://www.rfc-editor.org/rfc/rfc8949>.
 
-/// Major types.
 pub(crate) const UINT: u8 = 0;
 pub(crate) const BYTES: u8 = 2;
 pub(crate) const ARRAY: u8 = 4;
@@ -14,9 +13,8 @@ pub(crate) const ARRAY: u8 = 4;
 /// The tag of a link in dag-cbor.
 pub(crate) const LINK_TAG: u64 = 42;
 
-/// The head of a CBOR item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct ItemHead {
     /// 0 unsigned, 1 negative, 2 bytes, 3 text, 4 list, 5 map, 6 tag, 7 other.
     pub major: u8,
     /// A value, a length or a count.
@@ -26,7 +24,7 @@ pub(crate) struct Head {
 }
 
 /// Reads the head of an item. `None` at the end, and for indefinite lengths, which dag-cbor does not have.
-pub(crate) fn head(bytes: &[u8]) -> Option<(Head, &[u8])> {
+pub(crate) fn head(bytes: &[u8]) -> Option<(ItemHead, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let (major, info) = (first >> 5, first & 0x1f);
     let (value, rest) = match info {
@@ -37,7 +35,7 @@ pub(crate) fn head(bytes: &[u8]) -> Option<(Head, &[u8])> {
         27 => rest.split_first_chunk().map(|(value, rest)| (u64::from_be_bytes(*value), rest))?,
         _ => return None,
     };
-    Some((Head { major, value, info }, rest))
+    Some((ItemHead { major, value, info }, rest))
 }
 
 /// Returns the bytes of a string, and the bytes after it.
@@ -47,21 +45,13 @@ pub(crate) fn string(len: u64, rest: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Appends the head of an item in its shortest form.
 pub(crate) fn push_head(cbor: &mut Vec<u8>, major: u8, value: u64) {
-    let major = major << 5;
-    match value {
-        0..24 => cbor.push(major | value as u8),
-        24..0x100 => cbor.extend([major | 24, value as u8]),
-        0x100..0x1_0000 => {
-            cbor.push(major | 25);
-            cbor.extend((value as u16).to_be_bytes());
-        }
-        0x1_0000..0x1_0000_0000 => {
-            cbor.push(major | 26);
-            cbor.extend((value as u32).to_be_bytes());
-        }
-        _ => {
-            cbor.push(major | 27);
-            cbor.extend(value.to_be_bytes());
-        }
-    }
+    let (info, len) = match value {
+        0..24 => (value as u8, 0),
+        24..0x100 => (24, 1),
+        0x100..0x1_0000 => (25, 2),
+        0x1_0000..0x1_0000_0000 => (26, 4),
+        _ => (27, 8),
+    };
+    cbor.push(major << 5 | info);
+    cbor.extend_from_slice(&value.to_be_bytes()[8 - len..]);
 }

@@ -8,28 +8,21 @@ use super::problem::BundleProblem;
 use crate::hash::Function;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::preset::Loader;
-use crate::read::read_multihash;
+use crate::read::{read_multihash, whole_cid};
 use crate::report::{ImportReport, LogReport, SCHEMA as RECORD_SCHEMA};
 use crate::rocks::releases::Release;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::sort::key::KeyLayout;
-use crate::source::car::read_cid;
 
-/// Version of a bundle's description.
 pub(super) const SCHEMA: &str = "bedload-bundle-1";
-/// Version of a part's description.
 pub(super) const PART_SCHEMA: &str = "bedload-part-1";
 
 /// Longest description, in bytes: some hundred thousand files.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
 
-/// Largest file, in bytes.
 const MAX_FILE: u64 = 1 << 44;
-/// Longest key, in bytes.
 const MAX_KEY: usize = 64 << 10;
-/// Longest name of a column family.
 const MAX_FAMILY: usize = 255;
-/// Hex digits of a BLAKE3.
 const DIGITS: usize = 64;
 
 /// The description of a bundle.
@@ -97,6 +90,10 @@ pub(crate) fn is_sum(text: &str) -> bool {
     text.len() == DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+fn require(holds: bool, otherwise: impl Into<String>) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise.into()) }
+}
+
 /// Records of each column family, according to the import's report.
 pub(super) fn families(record: &ImportReport) -> Vec<(String, Content)> {
     let row = |name: &str, records, digest| (name.to_owned(), Content { records, digest });
@@ -162,118 +159,90 @@ impl Bundle {
     /// Checks everything that does not need the files.
     fn check(&self) -> Result<(), String> {
         let record = &self.record;
-        if record.schema != RECORD_SCHEMA {
-            return Err(format!("the report in it does not have the schema {RECORD_SCHEMA}"));
-        }
+        require(record.schema == RECORD_SCHEMA, format!("its report does not have the schema {RECORD_SCHEMA}"))?;
         check_record(record)?;
-        if Release::parse(&self.oldest_rocksdb).is_none_or(|oldest| oldest > Release::built_in()) {
-            return Err("oldest_rocksdb is not a release, or is newer than this program's RocksDB".into());
-        }
+        let is_readable = Release::parse(&self.oldest_rocksdb).is_some_and(|oldest| oldest <= Release::built_in());
+        require(is_readable, "oldest_rocksdb is not a release, or is newer than this program's RocksDB")?;
         let expected = families(record);
-        if expected.first().is_none_or(|(name, _)| *name != record.column_family) {
-            return Err("the report in it names other column families".into());
-        }
+        let is_first = expected.first().is_some_and(|(name, _)| *name == record.column_family);
+        require(is_first, "its report names other column families")?;
         let mut names = HashSet::new();
-        for (name, _) in &expected {
-            if name.is_empty() || name.len() > MAX_FAMILY || !names.insert(name) {
-                return Err("the report in it has a column family twice, or one without a proper name".into());
-            }
-        }
+        let is_valid = |name: &String| !name.is_empty() && name.len() <= MAX_FAMILY;
+        let all_valid = expected.iter().all(|(name, _)| is_valid(name) && names.insert(name));
+        require(all_valid, "its report repeats a column family, or names one invalidly")?;
         let mut files = self.files.iter().peekable();
         let (mut sums, mut bytes) = (HashSet::new(), 0u64);
         for (family, content) in expected {
             let (mut found, mut before): (Content, Option<Vec<u8>>) = (Content::default(), None);
             while let Some(file) = files.next_if(|file| file.column_family == family) {
                 let BundleFile { name, blake3, .. } = file;
-                if !is_sum(blake3) || *name != file_name(blake3) {
-                    return Err("a file is not named for its BLAKE3".into());
-                }
-                if !sums.insert(blake3) {
-                    return Err(format!("{name} is in it twice"));
-                }
-                if file.bytes == 0 || file.bytes > MAX_FILE || file.records == 0 {
-                    return Err(format!("{name} has {} bytes and {} records", file.bytes, file.records));
-                }
+                require(is_sum(blake3) && *name == file_name(blake3), "a file is not named for its BLAKE3")?;
+                require(sums.insert(blake3), format!("{name} is in it twice"))?;
+                let has_size = file.bytes > 0 && file.bytes <= MAX_FILE && file.records > 0;
+                require(has_size, format!("{name} has {} bytes and {} records", file.bytes, file.records))?;
                 bytes = bytes.checked_add(file.bytes).ok_or("its files are too long")?;
                 let (first, last) = file.keys()?;
                 if let Some(key) = [&first, &last].into_iter().find(|key| !is_key(record, &family, key)) {
                     let key = data_encoding::HEXLOWER.encode(key);
                     return Err(format!("{name} has the key {key}, which {family} cannot have"));
                 }
-                if first > last || before.is_some_and(|before| before >= first) {
-                    return Err(format!("the keys of {name} do not follow those of the previous file"));
-                }
+                let ascends = first <= last && before.is_none_or(|before| before < first);
+                require(ascends, format!("the keys of {name} do not follow those of the previous file"))?;
                 before = Some(last);
                 let records = found.records.checked_add(file.records).ok_or("its files have too many records")?;
                 found.merge(file.content());
                 found.records = records;
             }
-            if found != content {
-                return Err(format!("the files of {family} have {found}, its import wrote {content}"));
-            }
+            require(found == content, format!("the files of {family} have {found}, its import wrote {content}"))?;
         }
         if let (Some(log), Some(first)) = (&record.log, self.files.first()) {
             let mut blocks = self.files.iter().filter(|file| file.column_family == record.column_family);
             let ends = (first.keys()?.0, blocks.next_back().unwrap_or(first).keys()?.1);
-            if ends != (log.first.number.to_be_bytes().to_vec(), log.last.number.to_be_bytes().to_vec()) {
-                return Err("the first or last block in its report does not match its files".into());
-            }
+            let expected = (log.first.number.to_be_bytes().to_vec(), log.last.number.to_be_bytes().to_vec());
+            require(ends == expected, "the first or last block in its report does not match its files")?;
         }
-        match files.next() {
-            Some(file) => Err(format!("{} has an unknown column family or is out of order", file.name)),
-            None => Ok(()),
-        }
+        files
+            .next()
+            .map_or(Ok(()), |file| Err(format!("{} has an unknown column family or is out of order", file.name)))
     }
 }
 
 /// Checks that the report is consistent and of a kind that can be published.
 fn check_record(record: &ImportReport) -> Result<(), String> {
-    let not_ingested = "the report in it is not of an import into a new database by ingest";
-    if record.into_existing || record.memtable.is_some() || record.loader != Loader::Ingest.to_string() {
-        return Err(not_ingested.into());
-    }
-    if record.part.is_some() {
-        return Err("the report in it is of a part of another bundle".into());
-    }
-    let adds_up = |read: u64, written: u64, more: u64| written.checked_add(more) == Some(read);
+    let is_ingested = !record.into_existing && record.memtable.is_none() && record.loader == Loader::Ingest.to_string();
+    require(is_ingested, "its report is not of an import into a new database by ingest")?;
+    require(record.part.is_none(), "its report is of a part of another bundle")?;
     let blocks = &record.blocks;
-    if !adds_up(blocks.read, blocks.written, blocks.duplicate) {
-        return Err("in the report, the blocks read are not the sum of blocks written and duplicates".into());
-    }
-    if record.log.is_some() != (record.key == KeyLayout::Number) {
-        return Err("the report in it has a key layout that its source cannot have".into());
-    }
-    if record.hash_functions.is_some() != (record.key == KeyLayout::Digest) {
-        return Err("the report in it must name hash functions if, and only if, keys are digests".into());
-    }
+    require(
+        blocks.written.checked_add(blocks.duplicate) == Some(blocks.read),
+        "in its report, the blocks read are not the sum of blocks written and duplicates",
+    )?;
+    let is_log = record.key == KeyLayout::Number;
+    require(record.log.is_some() == is_log, "its report has a key layout that its source cannot have")?;
+    let needs_functions = record.key == KeyLayout::Digest;
+    require(
+        record.hash_functions.is_some() == needs_functions,
+        "its report must name hash functions if, and only if, keys are digests",
+    )?;
     record.log.as_ref().map_or(Ok(()), |log| check_log(record, log))
 }
 
 fn check_log(record: &ImportReport, log: &LogReport) -> Result<(), String> {
-    let has_own = record.column_family == DEFAULT && log.families.first().is_some_and(|family| family.name == DEFAULT);
-    if !has_own || log.families.iter().skip(1).any(|family| ![BLOCK_IDS, TRANSACTIONS].contains(&family.name.as_str()))
-    {
-        return Err("the report in it names other column families".into());
-    }
-    if !["steem", "hive", "antelope"].contains(&log.family.as_str()) {
-        return Err("the report in it is of a log of an unknown chain".into());
-    }
-    let wrong = "the block counts in the report do not match its log";
+    let mut families = log.families.iter();
+    let has_own = record.column_family == DEFAULT && families.next().is_some_and(|family| family.name == DEFAULT);
+    let has_known = families.all(|family| [BLOCK_IDS, TRANSACTIONS].contains(&family.name.as_str()));
+    require(has_own && has_known, "its report names other column families")?;
+    let is_known = ["steem", "hive", "antelope"].contains(&log.family.as_str());
+    require(is_known, "its report is of a log of an unknown chain")?;
     let count = u64::from(log.last.number).checked_sub(log.first.number.into()).map(|more| more + 1);
-    if count != Some(record.blocks.written) {
-        return Err(wrong.into());
-    }
+    let mut matches = count == Some(record.blocks.written);
     for family in &log.families {
         let read = if family.name == TRANSACTIONS { log.transactions } else { Some(record.blocks.read) };
-        if read.is_some_and(|read| family.records.checked_add(family.duplicates) != Some(read)) {
-            return Err(wrong.into());
-        }
+        matches &= read.is_none_or(|read| family.records.checked_add(family.duplicates) == Some(read));
         let is_own = (family.records, family.digest) == (record.blocks.written, record.digest);
-        if family.name == DEFAULT && !is_own {
-            return Err(wrong.into());
-        }
+        matches &= is_own || family.name != DEFAULT;
     }
-    Ok(())
+    require(matches, "the block counts in its report do not match its log")
 }
 
 /// True if the column family can contain this key.
@@ -283,7 +252,7 @@ fn is_key(record: &ImportReport, family: &str, key: &[u8]) -> bool {
         return key.len() == if family == DEFAULT { 4 } else { id };
     }
     match record.key {
-        KeyLayout::Cid => read_cid(key).ok().flatten().is_some_and(|cid| cid.len as usize == key.len()),
+        KeyLayout::Cid => whole_cid(key).is_some(),
         KeyLayout::Multihash => read_multihash(key).is_some(),
         KeyLayout::Digest => {
             let functions = record.hash_functions.as_deref().unwrap_or_default();

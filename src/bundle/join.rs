@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::description::{LATEST_SET, PARTS, part_name, read_part, report, set_of, without_shard_data, write_bundle};
 use super::document::{Bundle, BundleFile, MAX_BYTES, SCHEMA, is_sum};
+use super::hashing::check_cancelled;
 use super::place::{BundlePlace, MAX_LATEST, file};
 use super::problem::BundleProblem;
 use super::signature::Signer;
@@ -13,16 +14,13 @@ use super::target::BundleTarget;
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::progress::{CancellationToken, Observer, Phase, Progress};
-use crate::report::{Blocks, BundleReport, ImportReport, ShardReport, SourceInfo};
+use crate::report::{BlockCounts, BundleReport, ImportReport, ShardReport, SourceInfo};
 use crate::sort::router::Count;
 use crate::sort::shard::Shard;
 use crate::source::remote::NetworkOptions;
 
-/// Concurrent requests.
 const LOOKED_UP: usize = 8;
-/// Missing parts named in the message.
 const NAMED: usize = 40;
-/// Missing roots named in a report.
 const ROOTS: usize = 10;
 
 pub(crate) struct JoinOptions {
@@ -47,9 +45,7 @@ fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {
     let mut joined: Option<Joined> = None;
     let mut missing = Vec::new();
     for number in 0..of {
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        check_cancelled(&options.stop)?;
         let name = part_name(&set, number);
         let bad = |problem| Error::bad_input(&place.at(&name).0, None, problem);
         let Some(bytes) = place.read(&name, MAX_BYTES)? else {
@@ -120,23 +116,19 @@ fn missing_parts(place: &BundlePlace, of: u32, missing: &[u32]) -> Error {
 
 /// The first field that differs between two documents.
 fn difference(one: &Value, other: &Value) -> Option<String> {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            let fields: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
-            fields.into_iter().find_map(|field| {
-                let none = Value::Null;
-                let inner = difference(one.get(field).unwrap_or(&none), other.get(field).unwrap_or(&none))?;
-                Some(if inner.is_empty() { field.clone() } else { format!("{field}.{inner}") })
-            })
-        }
-        (one, other) => (one != other).then(String::new),
-    }
+    let (Value::Object(fields), Value::Object(others)) = (one, other) else {
+        return (one != other).then(String::new);
+    };
+    let names: BTreeSet<&String> = fields.keys().chain(others.keys()).collect();
+    names.into_iter().find_map(|name| {
+        let inner = difference(&one[name], &other[name])?;
+        Some(if inner.is_empty() { name.clone() } else { format!("{name}.{inner}") })
+    })
 }
 
 struct Joined {
     bundle: Bundle,
     shard: ShardReport,
-    /// Properties that all parts share.
     shared: Value,
     /// Files of all parts, and the shard of each.
     files: Vec<(BundleFile, u32)>,
@@ -204,7 +196,7 @@ fn add(record: &mut ImportReport, other: ImportReport) -> Result<(), BundleProbl
         *one = one.checked_add(other).ok_or_else(|| mismatch("their counts are too large".into()))?;
         Ok(())
     };
-    let add_blocks = |one: &mut Blocks, other: &Blocks| {
+    let add_blocks = |one: &mut BlockCounts, other: &BlockCounts| {
         sum(&mut one.read, other.read)?;
         sum(&mut one.written, other.written)?;
         sum(&mut one.duplicate, other.duplicate)
@@ -237,9 +229,7 @@ fn add(record: &mut ImportReport, other: ImportReport) -> Result<(), BundleProbl
 fn check_files_exist(target: &BundleTarget, files: &[BundleFile], stop: &CancellationToken) -> Result<()> {
     let check = |(): &mut (), item: usize| {
         let Some(wanted) = files.get(item) else { return Ok(()) };
-        if stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        check_cancelled(stop)?;
         let name = file(&wanted.name);
         let problem = match target.size_of(&name)? {
             Some(bytes) if bytes == wanted.bytes => return Ok(()),

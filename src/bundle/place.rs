@@ -15,7 +15,6 @@ use crate::source::remote::{NetworkOptions, RemoteFile, RemoteProblem, below, is
 
 pub(super) const LATEST: &str = "latest";
 pub(super) const DESCRIPTION: &str = "bundle.json";
-/// Directory of the files of all bundles.
 pub(super) const FILES: &str = "files";
 
 /// Longest content of a file `latest`, in bytes.

@@ -5,9 +5,9 @@ use crate::error::Problem;
 /// The reason why a bundle is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BundleProblem {
-    #[error("there is no bundle here: the file latest is missing")]
+    #[error("the place has no bundle: the file latest is missing")]
     NoBundle,
-    #[error("the file latest names no bundle: it must contain 64 hex digits and at most one line feed")]
+    #[error("the file latest does not name a bundle: it must contain 64 hex digits and at most one line feed")]
     Latest,
     #[error("the bundle names it, but it does not exist")]
     Missing,
@@ -49,11 +49,11 @@ impl Problem for BundleProblem {
                     .into()
             }
             Self::Missing | Self::NoFile { .. } | Self::Length { .. } | Self::Bytes { .. } => {
-                "the copy is incomplete or was altered: use another one and run the same command again; valid files that \
-                 were fetched are kept (--restart begins with the newest bundle)"
+                "the copy is incomplete or was altered: use another copy and run the same command again, which keeps valid \
+                 files; --restart begins with the newest bundle"
                     .into()
             }
-            Self::Changed { .. } => "run the same command again; valid files that were fetched are kept".into(),
+            Self::Changed { .. } => "run the same command again, which keeps valid files".into(),
             Self::Schema { .. } => "use the version of bedload that made it, or a newer one".into(),
             Self::Mismatch { .. } => {
                 "run that shard again with the program, source and options of the others, then the same command".into()

@@ -1,7 +1,6 @@
 //! Publishing a finished database, file by file.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::description::write_description;
 use super::document::{BundleFile, families, file_name};
@@ -51,15 +50,12 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     let files = verify(options, &record, progress)?;
     let record = strip_machine_data(record);
     let signer = options.signer.as_ref();
-    let (newest, written, start) = (Default::default(), Default::default(), Instant::now());
-    let uploader = Uploader { target, signer, discards: false, progress, stop, newest, written, start };
+    let uploader = Uploader::new(target, signer, progress, stop);
     uploader.read_newest(&record.options)?;
     progress.begin(Phase::Export, Some(files.iter().map(|(file, ..)| file.bytes).sum()));
     let at_once = target.at_once(files.iter().map(|(file, ..)| file.bytes).max());
     let files = map_all(at_once, &files, |(own, path, blake3)| {
-        if stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        hashing::check_cancelled(stop)?;
         let published = uploader.upload(own.clone(), path, *blake3)?;
         progress.add(own.bytes, own.records);
         Ok(published)
@@ -190,8 +186,8 @@ fn read_file(
     let (mut content, mut scan) = (Content::default(), reader.scan(family, Some(smallest), Some(&end))?);
     while let Some((key, value)) = scan.item() {
         content.add_record(key, value);
-        if content.records % 1024 == 0 && options.stop.is_cancelled() {
-            return Err(Error::interrupted());
+        if content.records % 1024 == 0 {
+            hashing::check_cancelled(&options.stop)?;
         }
         scan.next();
     }

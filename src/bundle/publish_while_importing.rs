@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::description::write_description;
 use super::document::{BundleFile, families, file_name};
@@ -22,23 +21,16 @@ use crate::report::{BundleReport, ImportReport, OptionRow};
 
 pub(crate) struct PublishedImport {
     pub import: ImportOptions,
-    /// A directory, or a URL of an object store.
     pub to: PathBuf,
     pub signer: Option<Signer>,
 }
 
 pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Result<Outcome> {
     let PublishedImport { import, to, signer } = options;
-    let uploader = Uploader {
-        target: &BundleTarget::open(to, &import.network, Some(&import.db))?,
-        signer: signer.as_ref(),
-        discards: import.discard,
-        progress: &Progress::new(observer),
-        stop: &import.stop,
-        newest: Default::default(),
-        written: Default::default(),
-        start: Instant::now(),
-    };
+    let target = BundleTarget::open(to, &import.network, Some(&import.db))?;
+    let progress = Progress::new(observer);
+    let mut uploader = Uploader::new(&target, signer.as_ref(), &progress, &import.stop);
+    uploader.discards = import.discard;
     load::import_and_publish(import, &uploader, observer)
 }
 

@@ -21,7 +21,7 @@ use crate::load::{self, Fetch, ImportOptions, Indexes, Seed, SstFile, seed_file_
 use crate::os::files::open_regular;
 use crate::parallel;
 use crate::progress::{CancellationToken, Network, Observer};
-use crate::report::{ImportReport, Part};
+use crate::report::{BundlePart, ImportReport};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::remote::RemoteFile;
 
@@ -32,7 +32,6 @@ const AT_ONCE: usize = 4;
 const LEAST_AHEAD: u64 = 1 << 20;
 const MOST_AHEAD: u64 = 64 << 20;
 
-/// Permission bits that let other users write.
 const OTHERS_WRITE: u32 = 0o022;
 
 pub(crate) struct SeedOptions {
@@ -122,7 +121,7 @@ fn select_families(wanted: &[String], id: &str, mut bundle: Bundle) -> Result<Bu
     }
     let files: Vec<BundleFile> =
         bundle.files.iter().filter(|file| wanted.contains(&file.column_family)).cloned().collect();
-    bundle.record.part = Some(Part {
+    bundle.record.part = Some(BundlePart {
         bundle: id.to_owned(),
         files: files.len() as u64,
         of_files: bundle.files.len() as u64,
@@ -137,13 +136,13 @@ fn select_families(wanted: &[String], id: &str, mut bundle: Bundle) -> Result<Bu
 
 /// Bytes from the network: of open files, and of closed ones.
 #[derive(Default)]
-struct Traffic {
+struct SeedTraffic {
     open: Vec<Arc<RemoteFile>>,
     received: u64,
     waited: f64,
 }
 
-impl Traffic {
+impl SeedTraffic {
     fn end(&mut self, remote: &Arc<RemoteFile>) {
         self.open.retain(|other| !Arc::ptr_eq(other, remote));
         self.received += remote.traffic().0;
@@ -174,7 +173,7 @@ struct Fetcher<'a> {
     own: Mutex<HashMap<usize, PathBuf>>,
     /// Numbers of places that have failed; they are tried last.
     failed: Mutex<BTreeSet<usize>>,
-    traffic: Arc<Mutex<Traffic>>,
+    traffic: Arc<Mutex<SeedTraffic>>,
 }
 
 impl Fetch for Fetcher<'_> {

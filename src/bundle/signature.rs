@@ -15,7 +15,6 @@ pub(super) const SUFFIX: &str = ".minisig";
 /// Longest signature, in bytes: minisign's two comments of 8 KiB and both signatures.
 pub(super) const MAX_BYTES: u64 = 18 << 10;
 
-/// Longest file of a key, in bytes.
 const MAX_KEY: u64 = 16 << 10;
 
 #[derive(Clone)]
@@ -45,7 +44,7 @@ impl TrustedKey {
 /// Checks that one of the `trusted` keys has signed `bytes`.
 pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKey]) -> Result<(), BundleProblem> {
     let refused = |reason: &str| Err(BundleProblem::Signature { reason: reason.into() });
-    let Some(signature) = signature else { return refused("there is none") };
+    let Some(signature) = signature else { return refused("the file is missing") };
     let Some(signature) = std::str::from_utf8(signature).ok().and_then(|text| Signature::decode(text).ok()) else {
         return refused("it is not of minisign's format");
     };

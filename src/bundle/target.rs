@@ -23,7 +23,6 @@ const LARGE: u64 = 512 << 20;
 /// Uploads use at most 1/16 of the machine's memory.
 const UPLOAD_SHARE: u64 = 16;
 
-/// A place that bundles are written to.
 pub(super) struct BundleTarget {
     pub place: BundlePlace,
     /// The object store; `None` for a directory.
@@ -172,7 +171,6 @@ fn create_file(path: &Path) -> Result<Output> {
     Output::create(path, true)
 }
 
-/// Creates the directory of a file durably.
 fn create_parent(path: &Path) -> Result<&Path> {
     let folder = path.parent().unwrap_or(Path::new("."));
     if !folder.exists() {

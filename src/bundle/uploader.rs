@@ -29,13 +29,23 @@ pub(super) struct Uploader<'a> {
     pub progress: &'a Progress<'a>,
     pub stop: &'a CancellationToken,
     /// Files of the newest bundle by column family and first key.
-    pub newest: OnceLock<HashMap<(String, String), BundleFile>>,
+    newest: OnceLock<HashMap<(String, String), BundleFile>>,
     /// Number and bytes of the files that were written.
-    pub written: (AtomicU64, AtomicU64),
-    pub start: Instant,
+    written: (AtomicU64, AtomicU64),
+    start: Instant,
 }
 
-impl Uploader<'_> {
+impl<'a> Uploader<'a> {
+    pub fn new(
+        target: &'a BundleTarget,
+        signer: Option<&'a Signer>,
+        progress: &'a Progress<'a>,
+        stop: &'a CancellationToken,
+    ) -> Self {
+        let (newest, written, start) = (OnceLock::new(), Default::default(), Instant::now());
+        Self { target, signer, discards: false, progress, stop, newest, written, start }
+    }
+
     /// Reads the newest bundle. With a signer it must have the same signer: a key signs only files that it has described itself.
     pub fn read_newest(&self, options: &[OptionRow]) -> Result<()> {
         let place = &self.target.place;
@@ -83,7 +93,6 @@ impl Uploader<'_> {
         Ok(own)
     }
 
-    /// Adds the written files and the time to the report.
     pub fn complete(&self, report: BundleReport) -> BundleReport {
         let [uploaded_files, uploaded_bytes] =
             [&self.written.0, &self.written.1].map(|written| written.load(Ordering::Relaxed));

@@ -136,7 +136,7 @@ fn rounded_down(bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::load::{PlanChoice, planner};
-    use crate::report::{DiskSpeed, FileSystemInfo, Forecast, Latency, MachineInfo, Rate, Space};
+    use crate::report::{DiskSpeed, FileSystemInfo, Forecast, HashRate, Latency, MachineInfo, Space};
 
     const GIB: u64 = 1 << 30;
 

@@ -22,7 +22,7 @@ use crate::parallel;
 use crate::preset;
 use crate::progress::{CancellationToken, Observer, Phase, PhaseWeights, Progress, Silent};
 use crate::read;
-use crate::report::{Advice, DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, MachineInfo, Rate};
+use crate::report::{Advice, DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, HashRate, MachineInfo};
 use crate::source::remote::is_remote;
 
 use snapshot::SampleSnapshot;
@@ -166,7 +166,7 @@ fn planned(import: &ImportOptions) -> Result<Plan> {
 }
 
 /// Bytes hashed per second by one thread and by all cores.
-fn hash_rate(stop: &CancellationToken, step: &dyn Fn()) -> Result<Rate> {
+fn hash_rate(stop: &CancellationToken, step: &dyn Fn()) -> Result<HashRate> {
     let bytes: Vec<u8> = (0..BLOCKS * BLOCK).map(|at| (at % 251) as u8).collect();
     let digests: Vec<Vec<u8>> = bytes.chunks(BLOCK).map(|data| Function::Blake2b(32).digest(data)).collect();
     let claim = |(digest, data)| Claim { code: BLAKE2B_256, digest, data };
@@ -185,7 +185,7 @@ fn hash_rate(stop: &CancellationToken, step: &dyn Fn()) -> Result<Rate> {
         step();
         Ok(best)
     };
-    Ok(Rate { one_core: rate(1)?, all_cores: rate(parallel::cores())? })
+    Ok(HashRate { one_core: rate(1)?, all_cores: rate(parallel::cores())? })
 }
 
 fn machine((open_files_soft, open_files_hard): (Option<u64>, Option<u64>)) -> MachineInfo {

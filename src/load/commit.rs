@@ -18,7 +18,7 @@ use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{checksum, sealed};
 use crate::report::{
-    Blocks, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, ShardReport,
+    BlockCounts, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, ShardReport,
     SourceInfo, Versions, rfc3339,
 };
 use crate::rocks::options;
@@ -102,7 +102,7 @@ fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completen
         replaced: job.replaced.is_some(),
         key: if loaded.log.is_some() { KeyLayout::Number } else { options.key },
         verified: options.verify,
-        blocks: Blocks {
+        blocks: BlockCounts {
             read: loaded.blocks,
             written: loaded.records,
             duplicate: loaded.duplicates,
@@ -191,7 +191,7 @@ pub(super) fn of_all(info: SourceInfo, sources: &[(SourceRead, u64)]) -> SourceI
 /// The report of each source. `whole` is that of all, with the checksum of a single one.
 fn rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
     let blocks = |read: u64, duplicate: u64| {
-        Some(Blocks { read, written: read.saturating_sub(duplicate), duplicate, existing: None })
+        Some(BlockCounts { read, written: read.saturating_sub(duplicate), duplicate, existing: None })
     };
     if loaded.log.is_some() {
         let blocks = blocks(loaded.blocks, loaded.duplicates);

@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use derive_setters::Setters;
 
-use super::keys::read_multihash;
+use super::keys::{read_multihash, whole_cid};
 use crate::error::{Error, Result};
 use crate::os::resources;
-use crate::progress::CancellationToken;
+use crate::progress::{CancellationToken, Progress};
 use crate::report::{ImportReport, KeyFrom};
-use crate::rocks::Reader;
+use crate::rocks::{DataFile, FamilyScan, Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
-use crate::source::car::RawCid;
 
 /// Memory in bytes if the system does not report it.
 const SOME_MEMORY: u64 = 1 << 30;
@@ -47,7 +46,6 @@ impl Resources {
         self.threads.unwrap_or_else(crate::parallel::cores).max(1)
     }
 
-    /// Returns the memory budget in bytes.
     pub(super) fn memory_budget(&self) -> Result<u64> {
         if let Some(memory) = self.memory.filter(|memory| *memory < LEAST_MEMORY) {
             return Err(Error::memory_too_small(memory, LEAST_MEMORY));
@@ -57,6 +55,17 @@ impl Resources {
 
     pub(super) fn check_cancelled(&self) -> Result<()> {
         if self.stop.is_cancelled() { Err(Error::interrupted_reading()) } else { Ok(()) }
+    }
+
+    /// Returns a scan of all records of a column family.
+    pub(super) fn scan<'a>(
+        &'a self,
+        reader: &'a Reader,
+        files: &'a [DataFile],
+        family: &'a str,
+        progress: &'a Progress<'a>,
+    ) -> FamilyScan<'a> {
+        FamilyScan { reader, files, family, threads: self.thread_count(), progress, stop: &self.stop }
     }
 
     pub(super) fn scratch_parent(&self) -> PathBuf {
@@ -123,6 +132,11 @@ impl Location {
     }
 }
 
+/// Opens a database for few reads, even if files are missing or damaged.
+pub(super) fn open_lenient(db: &Path) -> Result<Reader> {
+    Reader::open(db, &ReaderOptions { lenient: true, ..ReaderOptions::once() })
+}
+
 fn plural(layout: KeyLayout) -> &'static str {
     match layout {
         KeyLayout::Cid => "CIDs",
@@ -142,7 +156,7 @@ fn end_keys(reader: &Reader, family: &str) -> Result<Vec<Vec<u8>>> {
 
 /// Returns the layout that all of `keys` fit, if none of them fits `layout`. Digests are recognized by their usual lengths.
 fn other_layout(layout: KeyLayout, keys: &[Vec<u8>]) -> Option<KeyLayout> {
-    let is_cid = |key: &[u8]| RawCid::from_bytes(key).is_ok();
+    let is_cid = |key: &[u8]| whole_cid(key).is_some();
     let is_multihash = |key: &[u8]| read_multihash(key).is_some();
     let fits = |layout: KeyLayout, key: &[u8]| match layout {
         KeyLayout::Cid => is_cid(key),

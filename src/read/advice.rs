@@ -2,21 +2,18 @@
 
 use std::path::Path;
 
+use super::access::open_lenient;
 use crate::error::Result;
 use crate::report::Advice;
-use crate::rocks::{Reader, ReaderOptions};
+use crate::rocks::Reader;
 use crate::text::escape::shell_word;
-
-/// Block cache, in bytes: no record is read.
-const CACHE: usize = 1 << 20;
 
 /// Returns the warnings for the database in `dir`; nothing if there is none.
 pub(crate) fn on_database_in(dir: &Path) -> Result<Vec<Advice>> {
     if !dir.join("CURRENT").exists() {
         return Ok(Vec::new());
     }
-    let how = ReaderOptions { cache: CACHE, open_files: 16, lenient: true, in_order: false };
-    on_database(&Reader::open(dir, &how)?, dir)
+    on_database(&open_lenient(dir)?, dir)
 }
 
 /// Returns the advice for a column family whose files lack totals.
@@ -39,12 +36,12 @@ pub(crate) fn on_database(reader: &Reader, db: &Path) -> Result<Vec<Advice>> {
     Ok(vec![Advice {
         id: "sequence-zero".into(),
         finding: format!(
-            "{db} stands at sequence number 0: an older RocksDB (seen: 7.8 to 9.8) drops its records when it compacts \
-             while a snapshot lives that is older than the first write"
+            "{db} has the sequence number 0: an older RocksDB (seen: 7.8 to 9.8) drops its records if it compacts while a \
+             snapshot exists that is older than the first write"
         ),
         remedy: format!(
             "write one record before any snapshot is taken, with the node or with its RocksDB's tool (ldb --db={db} \
-             --ignore_unknown_options put KEY VALUE); what an import makes today stands higher"
+             --ignore_unknown_options put KEY VALUE); a database that is imported today has a higher number"
         ),
     }])
 }

@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
+use super::access::open_lenient;
 use crate::blocks::chain::{self, ChainProblem, Family, Header, Id};
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::report::ImportReport;
-use crate::rocks::{Reader, ReaderOptions};
+use crate::rocks::Reader;
 use crate::schema::{BLOCK_IDS, NUMBER, TRANSACTIONS};
 use crate::sort::key::KeyLayout;
-
-/// Block cache, in bytes: neighbouring keys are rarely requested.
-const CACHE: usize = 8 << 20;
 
 /// Most digits of a block number; an id has 40 or 64.
 const NUMBER_DIGITS: usize = 10;
@@ -52,8 +50,7 @@ impl BlockLookup {
             return Ok(None);
         };
         let (family, version) = record.chain();
-        let how = ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false };
-        let reader = dir.guard(|| Reader::open(db, &how))?;
+        let reader = dir.guard(|| open_lenient(db))?;
         // The record and the files belong to the same database.
         dir.check()?;
         Ok(Some(Self { dir, reader, family, version }))

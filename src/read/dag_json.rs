@@ -1,31 +1,24 @@
 //! Blocks as [dag-json](https://ipld.io/specs/codecs/dag-json/spec/), in their own order. Early chain data has text that is not
 //! UTF-8; replacement characters are shown for it.
 
-use std::fmt::Write;
-
 use data_encoding::BASE64_NOPAD;
+use serde_json::{Map, Value, json};
 
 use super::header::chain_header;
 use super::keys::cid_text;
-use super::links::{Field, Malformed, codec, field, link};
-use crate::blocks::cbor::{Head, head, string};
+use super::links::{Field, Malformed, codec, each_field, link};
+use crate::blocks::cbor::{ItemHead, LINK_TAG, head, string};
 
-/// Deepest nesting of a block; dag-cbor decoders have similar limits.
-const MAX_DEPTH: u32 = 1024;
+/// Deepest nesting of a block that is decoded, as in serde_ipld_dagcbor.
+const MAX_DEPTH: u32 = 256;
 
 /// Converts a block to JSON; to bytes if its codec has no JSON form.
-pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<String, Malformed> {
-    let mut out = String::new();
+pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<Value, Malformed> {
     match codec {
-        codec::DAG_CBOR => cbor(block, &mut out, 0).filter(|rest| rest.is_empty()).map(drop),
-        codec::DAG_PB => pb(block, &mut out),
-        _ => {
-            bytes(block, &mut out);
-            Some(())
-        }
+        codec::DAG_CBOR => cbor(block, 0).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value).ok_or(Malformed),
+        codec::DAG_PB => pb(block).ok_or(Malformed),
+        _ => Ok(bytes(block)),
     }
-    .map(|()| out)
-    .ok_or(Malformed)
 }
 
 /// Field names of a Filecoin header, as in the JSON of nodes.
@@ -33,142 +26,106 @@ const NAMES: &str = "Miner Ticket ElectionProof BeaconEntries WinPoStProof Paren
                      ParentMessageReceipts Messages BLSAggregate Timestamp BlockSig ForkSignaling ParentBaseFee";
 
 /// Converts a header to JSON with field names; `None` if the block is not a header.
-pub(crate) fn header_json(block: &[u8]) -> Option<String> {
+pub(crate) fn header_json(block: &[u8]) -> Option<Value> {
     chain_header(block)?;
-    let values: Vec<serde_json::Value> = serde_json::from_str(&dag_json(codec::DAG_CBOR, block).ok()?).ok()?;
-    let fields: serde_json::Map<_, _> = NAMES.split(' ').map(str::to_owned).zip(values).collect();
-    Some(serde_json::Value::Object(fields).to_string())
+    let Ok(Value::Array(values)) = dag_json(codec::DAG_CBOR, block) else { return None };
+    Some(NAMES.split(' ').zip(values).collect())
 }
 
-/// Writes one item and returns the bytes after it.
-fn cbor<'a>(block: &'a [u8], out: &mut String, depth: u32) -> Option<&'a [u8]> {
+/// Converts one item and returns the bytes after it. Maps with a repeated key and integers below -2^63, which JSON values cannot
+/// represent, are malformed.
+fn cbor(block: &[u8], depth: u32) -> Option<(Value, &[u8])> {
     if depth > MAX_DEPTH {
         return None;
     }
-    let (Head { major, value, info }, mut rest) = head(block)?;
-    match major {
-        0 => write!(out, "{value}").ok()?,
-        1 => write!(out, "{}", -1 - i128::from(value)).ok()?,
+    let (ItemHead { major, value, info }, mut rest) = head(block)?;
+    let json = match major {
+        0 => value.into(),
+        1 => (-1 - i64::try_from(value).ok()?).into(),
         2 | 3 => {
-            let (content, behind) = string(value, rest)?;
-            if major == 2 {
-                bytes(content, out)
-            } else {
-                text(content, out)
-            }
-            rest = behind;
+            let content;
+            (content, rest) = string(value, rest)?;
+            if major == 2 { bytes(content) } else { text(content) }
         }
         4 => {
-            out.push('[');
-            for item in 0..value {
-                separate(item, out);
-                rest = cbor(rest, out, depth + 1)?;
+            let mut items = Vec::new();
+            for _ in 0..value {
+                let item;
+                (item, rest) = cbor(rest, depth + 1)?;
+                items.push(item);
             }
-            out.push(']');
+            items.into()
         }
         5 => {
-            out.push('{');
-            for item in 0..value {
-                separate(item, out);
-                let (key, behind) = head(rest).filter(|(key, _)| key.major == 3)?;
-                let (key, behind) = string(key.value, behind)?;
-                text(key, out);
-                out.push(':');
-                rest = cbor(behind, out, depth + 1)?;
+            let mut fields = Map::new();
+            for _ in 0..value {
+                let (key, content) = head(rest).filter(|(key, _)| key.major == 3)?;
+                let (key, content) = string(key.value, content)?;
+                let item;
+                (item, rest) = cbor(content, depth + 1)?;
+                if fields.insert(String::from_utf8_lossy(key).into(), item).is_some() {
+                    return None;
+                }
             }
-            out.push('}');
+            fields.into()
         }
         6 => {
-            let (cid, behind) = link(rest).filter(|_| value == 42)?;
-            write_link(cid, out);
-            rest = behind;
+            let cid;
+            (cid, rest) = link(rest).filter(|_| value == LINK_TAG)?;
+            link_json(cid)
         }
         _ => match info {
-            20 => out.push_str("false"),
-            21 => out.push_str("true"),
-            22 => out.push_str("null"),
-            26 => float(f64::from(f32::from_bits(value as u32)), out)?,
-            27 => float(f64::from_bits(value), out)?,
+            20 => false.into(),
+            21 => true.into(),
+            22 => Value::Null,
+            // dag-cbor has no NaN and no infinities.
+            26 => serde_json::Number::from_f64(f32::from_bits(value as u32).into())?.into(),
+            27 => serde_json::Number::from_f64(f64::from_bits(value))?.into(),
             _ => return None,
         },
-    }
-    Some(rest)
+    };
+    Some((json, rest))
 }
 
-fn float(value: f64, out: &mut String) -> Option<()> {
-    // dag-cbor has no NaN and no infinities.
-    out.push_str(&serde_json::Number::from_f64(value)?.to_string());
-    Some(())
-}
-
-/// Writes the logical form of a dag-pb node.
-fn pb(block: &[u8], out: &mut String) -> Option<()> {
+/// Returns the logical form of a dag-pb node.
+fn pb(block: &[u8]) -> Option<Value> {
     let (mut data, mut links) = (None, Vec::new());
-    let mut rest = block;
-    while !rest.is_empty() {
-        let (number, value, behind) = field(rest)?;
-        rest = behind;
+    each_field(block, |number, value| {
         match (number, value) {
-            (1, Field::Bytes(content)) => data = Some(content),
-            (2, Field::Bytes(content)) => links.push(content),
+            (1, Field::Bytes(content)) => data = Some(bytes(content)),
+            (2, Field::Bytes(content)) => links.push(pb_link(content)?),
             _ => return None,
         }
-    }
-    out.push('{');
-    if let Some(data) = data {
-        out.push_str("\"Data\":");
-        bytes(data, out);
-        out.push(',');
-    }
-    out.push_str("\"Links\":[");
-    for (number, mut rest) in (0..).zip(links) {
-        separate(number, out);
-        out.push('{');
-        let mut fields = 0;
-        while !rest.is_empty() {
-            let (number, value, behind) = field(rest)?;
-            rest = behind;
-            separate(fields, out);
-            fields += 1;
-            match (number, value) {
-                (1, Field::Bytes(cid)) => {
-                    out.push_str("\"Hash\":");
-                    write_link(cid, out);
-                }
-                (2, Field::Bytes(name)) => {
-                    out.push_str("\"Name\":");
-                    text(name, out);
-                }
-                (3, Field::Number(size)) => write!(out, "\"Tsize\":{size}").ok()?,
-                _ => return None,
-            }
-        }
-        out.push('}');
-    }
-    out.push_str("]}");
-    Some(())
+        Some(())
+    })?;
+    let data = data.map(|data| ("Data", data));
+    Some(data.into_iter().chain([("Links", links.into())]).collect())
 }
 
-fn write_link(cid: &[u8], out: &mut String) {
-    out.push_str("{\"/\":");
-    text(cid_text(cid).as_bytes(), out);
-    out.push('}');
+fn pb_link(content: &[u8]) -> Option<Value> {
+    let mut link = Map::new();
+    each_field(content, |number, value| {
+        let (name, value) = match (number, value) {
+            (1, Field::Bytes(cid)) => ("Hash", link_json(cid)),
+            (2, Field::Bytes(name)) => ("Name", text(name)),
+            (3, Field::Number(size)) => ("Tsize", size.into()),
+            _ => return None,
+        };
+        link.insert(name.into(), value).is_none().then_some(())
+    })?;
+    Some(link.into())
 }
 
-fn bytes(content: &[u8], out: &mut String) {
-    out.push_str("{\"/\":{\"bytes\":\"");
-    BASE64_NOPAD.encode_append(content, out);
-    out.push_str("\"}}");
+fn link_json(cid: &[u8]) -> Value {
+    json!({ "/": cid_text(cid) })
 }
 
-fn text(content: &[u8], out: &mut String) {
-    out.push_str(&serde_json::Value::from(String::from_utf8_lossy(content)).to_string());
+fn bytes(content: &[u8]) -> Value {
+    json!({ "/": { "bytes": BASE64_NOPAD.encode(content) } })
 }
 
-fn separate(item: u64, out: &mut String) {
-    if item > 0 {
-        out.push(',');
-    }
+fn text(content: &[u8]) -> Value {
+    String::from_utf8_lossy(content).into()
 }
 
 #[cfg(test)]
@@ -176,7 +133,7 @@ mod tests {
     use super::*;
 
     fn json(block: &[u8]) -> serde_json::Value {
-        serde_json::from_str(&dag_json(codec::DAG_CBOR, block).expect("dag-cbor")).expect("JSON")
+        dag_json(codec::DAG_CBOR, block).expect("dag-cbor")
     }
 
     #[test]
@@ -188,7 +145,7 @@ mod tests {
             &[0x1b, 255, 255, 255, 255, 255, 255, 255, 255],
         ]
         .concat();
-        let expected = serde_json::json!([0, -1, {"/": {"bytes": "AQI"}}, "a\"b", {"x": null}, true, 1.5, u64::MAX]);
+        let expected = json!([0, -1, {"/": {"bytes": "AQI"}}, "a\"b", {"x": null}, true, 1.5, u64::MAX]);
         assert_eq!(json(&block), expected);
     }
 
@@ -196,7 +153,7 @@ mod tests {
     fn a_link_is_its_cid() {
         let cid = cid::Cid::try_from("bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke").expect("a CID");
         let block = serde_ipld_dagcbor::to_vec(&cid).expect("encode");
-        assert_eq!(json(&block), serde_json::json!({"/": cid.to_string()}));
+        assert_eq!(json(&block), json!({"/": cid.to_string()}));
     }
 
     #[test]
@@ -213,8 +170,9 @@ mod tests {
         #[test]
         fn whatever_comes_out_is_json(block: Vec<u8>) {
             for codec in [codec::DAG_CBOR, codec::DAG_PB, codec::RAW] {
-                if let Ok(text) = dag_json(codec, &block) {
-                    proptest::prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{}", text);
+                if let Ok(value) = dag_json(codec, &block) {
+                    let text = value.to_string();
+                    proptest::prop_assert!(serde_json::from_str::<Value>(&text).is_ok(), "{}", text);
                 }
             }
         }

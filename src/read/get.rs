@@ -4,7 +4,7 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-use super::access::{BlockLocation, Location};
+use super::access::{BlockLocation, Location, open_lenient};
 use super::dag_json::{dag_json, header_json};
 use super::header::chain_header;
 use super::keys::read_multihash;
@@ -13,12 +13,9 @@ use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::CancellationToken;
 use crate::report::ImportReport;
-use crate::rocks::{Reader, ReaderOptions};
+use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::{RawCid, read_cid};
-
-/// Block cache, in bytes: neighbouring keys are rarely requested.
-const CACHE: usize = 8 << 20;
 
 /// Most links of the roots that are tried for a head.
 const MAX_LINKED: usize = 256;
@@ -51,21 +48,20 @@ pub struct Lookup {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// The first key that exists is used.
-    readings: Vec<Reading>,
+    readings: Vec<KeyReading>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Reading {
+struct KeyReading {
     key: Vec<u8>,
     codec: Option<u64>,
-    /// The block itself, for an identity CID.
     inside: Option<Vec<u8>>,
 }
 
 /// A block that was found.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Found {
+pub struct CarBlock {
     /// Content of the block.
     pub block: Vec<u8>,
     /// Multicodec of the content, if the text or the key names it.
@@ -80,8 +76,7 @@ impl Lookup {
     /// [`Error::Io`]: it cannot be opened; [`Error::Replaced`].
     pub fn open(db: &Path, location: &Location) -> Result<Self> {
         let dir = WatchedDir::open(db);
-        let how = ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false };
-        let (record, reader) = dir.guard(|| Ok((ImportReport::load(db)?, Reader::open(db, &how)?)))?;
+        let (record, reader) = dir.guard(|| Ok((ImportReport::load(db)?, open_lenient(db)?)))?;
         let BlockLocation { family, layout, .. } = location.find(db, record.as_ref(), Some(&reader))?;
         // The record and the files belong to the same database.
         dir.check()?;
@@ -103,27 +98,27 @@ impl Lookup {
             KeyLayout::Multihash => multihash.is_some(),
             KeyLayout::Digest | KeyLayout::Number => true,
         };
-        let bare = |key: &[u8]| Reading { key: key.to_vec(), codec: None, inside: None };
-        let mut readings: Vec<Reading> = Vec::new();
+        let bare = |key: &[u8]| KeyReading { key: key.to_vec(), codec: None, inside: None };
+        let mut readings: Vec<KeyReading> = Vec::new();
         readings.extend(bytes.as_deref().filter(|_| is_key && self.layout != KeyLayout::Cid).map(bare));
         readings.extend(of_hex.iter().chain(text.parse().ok().as_ref()).map(|cid| self.reading_of_cid(cid)));
         readings.extend(multihash.filter(|_| self.layout == KeyLayout::Digest).map(bare));
         if readings.is_empty() { Err(self.unknown(text)) } else { Ok(Wanted { readings }) }
     }
 
-    fn reading_of_cid(&self, cid: &RawCid) -> Reading {
+    fn reading_of_cid(&self, cid: &RawCid) -> KeyReading {
         let cid = cid.as_bytes();
-        let Ok(Some(span)) = read_cid(cid) else { return Reading { key: cid.to_vec(), codec: None, inside: None } };
+        let Ok(Some(span)) = read_cid(cid) else { return KeyReading { key: cid.to_vec(), codec: None, inside: None } };
         let inside = (span.hash == 0).then(|| cid.get(span.digest as usize..).unwrap_or_default().to_vec());
         let key = cid.get(self.layout.key_start(&span)..).unwrap_or_default().to_vec();
-        Reading { key, codec: Some(span.codec), inside }
+        KeyReading { key, codec: Some(span.codec), inside }
     }
 
     /// Returns the headers of the tipset at `epoch`, walking back through the parents of each tipset's first block.
-    pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, Found)>> {
+    pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, CarBlock)>> {
         if self.roots.is_empty() {
             return Err(Error::Usage {
-                reason: "no root to look for the epoch from: BEDLOAD.json names none".into(),
+                reason: "cannot find the epoch: BEDLOAD.json names no root".into(),
                 hint: "give the CID of a header instead".into(),
             });
         }
@@ -141,7 +136,7 @@ impl Lookup {
         loop {
             let Some((_, first)) = tipset.first() else {
                 return Err(missing(match above {
-                    u64::MAX => "no root is a header of a Filecoin block".into(),
+                    u64::MAX => "none of the roots is the header of a Filecoin block".into(),
                     _ => format!("the chain ends at epoch {above}: its parents are not in the database"),
                 }));
             };
@@ -171,7 +166,7 @@ impl Lookup {
         }
     }
 
-    fn headers(&self, cids: &[RawCid]) -> Result<Vec<(RawCid, Found)>> {
+    fn headers(&self, cids: &[RawCid]) -> Result<Vec<(RawCid, CarBlock)>> {
         let found = cids.iter().cloned().zip(self.get(&self.wanted_cids(cids))?);
         let found = found.filter_map(|(cid, found)| Some((cid, found?)));
         Ok(found.filter(|(_, found)| chain_header(&found.block).is_some()).collect())
@@ -179,7 +174,7 @@ impl Lookup {
 
     fn linked(&self, cids: &[RawCid]) -> Result<Vec<RawCid>> {
         let mut linked = Vec::new();
-        for Found { block, codec } in self.get(&self.wanted_cids(cids))?.into_iter().flatten() {
+        for CarBlock { block, codec } in self.get(&self.wanted_cids(cids))?.into_iter().flatten() {
             let mut add = |cid: &[u8]| linked.extend(RawCid::from_bytes(cid));
             let _ = links(codec.unwrap_or(codec::RAW), &block, &mut add);
         }
@@ -200,7 +195,7 @@ impl Lookup {
                 "this database is keyed by block number: give a number, or the id of a block or transaction"
             }
         };
-        Error::Usage { reason: format!("`{text}` is no key of this database"), hint: hint.into() }
+        Error::Usage { reason: format!("`{text}` is not a key of this database"), hint: hint.into() }
     }
 
     /// Looks up blocks in the order of `wanted`; `None` for missing blocks.
@@ -208,7 +203,7 @@ impl Lookup {
     /// # Errors
     /// [`Error::State`]: there is no such column family; [`Error::Rocks`] or [`Error::Io`]: a block cannot be read;
     /// [`Error::Replaced`].
-    pub fn get(&self, wanted: &[Wanted]) -> Result<Vec<Option<Found>>> {
+    pub fn get(&self, wanted: &[Wanted]) -> Result<Vec<Option<CarBlock>>> {
         let found = self.dir.guard(|| self.get_each(wanted))?;
         if found.iter().any(Option::is_none) {
             self.dir.check()?;
@@ -216,11 +211,11 @@ impl Lookup {
         Ok(found)
     }
 
-    fn get_each(&self, wanted: &[Wanted]) -> Result<Vec<Option<Found>>> {
-        let mut found: Vec<Option<Found>> = vec![None; wanted.len()];
+    fn get_each(&self, wanted: &[Wanted]) -> Result<Vec<Option<CarBlock>>> {
+        let mut found: Vec<Option<CarBlock>> = vec![None; wanted.len()];
         // Usually one round: the first meaning is nearly always the right one.
         for round in 0.. {
-            let open: Vec<(usize, &Reading)> = wanted
+            let open: Vec<(usize, &KeyReading)> = wanted
                 .iter()
                 .enumerate()
                 .filter(|(number, _)| found.get(*number).is_some_and(Option::is_none))
@@ -234,7 +229,7 @@ impl Lookup {
             for ((number, reading), value) in open.into_iter().zip(values) {
                 let block = value?.map(|value| value.as_ref().to_vec()).or_else(|| reading.inside.clone());
                 if let Some(place) = found.get_mut(number) {
-                    *place = block.map(|block| Found { block, codec: reading.codec });
+                    *place = block.map(|block| CarBlock { block, codec: reading.codec });
                 }
             }
         }
@@ -244,8 +239,8 @@ impl Lookup {
 
 /// Converts a block to dag-json text: dag-cbor and dag-pb in their own form, other and malformed blocks as bytes.
 pub fn to_json(codec: Option<u64>, block: &[u8]) -> String {
-    let as_bytes = || dag_json(codec::RAW, block).unwrap_or_default();
-    codec.map_or_else(as_bytes, |codec| dag_json(codec, block).unwrap_or_else(|_| as_bytes()))
+    let json = codec.and_then(|codec| dag_json(codec, block).ok());
+    json.or_else(|| dag_json(codec::RAW, block).ok()).unwrap_or_default().to_string()
 }
 
 /// Returns the block as JSON, with field names for the header of a Filecoin block.
@@ -255,7 +250,7 @@ pub(crate) fn to_json_with_names(codec: Option<u64>, block: &[u8]) -> String {
 
 /// Converts the header of a Filecoin block to JSON with field names; `None` for any other block.
 pub(crate) fn header_with_names(codec: Option<u64>, block: &[u8]) -> Option<String> {
-    codec.filter(|codec| *codec == codec::DAG_CBOR).and_then(|_| header_json(block))
+    codec.filter(|codec| *codec == codec::DAG_CBOR).and_then(|_| header_json(block)).map(|header| header.to_string())
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

@@ -4,21 +4,24 @@ use std::collections::HashSet;
 
 use super::keys::cid_text;
 use super::steps::StepRef;
-use crate::report::MissingBlock;
+use crate::report::{ImportReport, MissingBlock};
 
-/// Number of listed blocks.
 pub(super) const LISTED: usize = 10;
 
 #[derive(Debug, Default)]
 pub(super) struct MissingBlocks {
     /// CIDs of the blocks that the import omitted on purpose.
-    pub left_out: HashSet<Vec<u8>>,
+    left_out: HashSet<Vec<u8>>,
     pub total: u64,
     pub allowed: u64,
     pub first: Vec<MissingBlock>,
 }
 
 impl MissingBlocks {
+    pub fn new(record: Option<&ImportReport>) -> Self {
+        Self { left_out: record.map(ImportReport::left_out).unwrap_or_default(), ..Self::default() }
+    }
+
     /// Adds the block of `step`; it may be missing if it was named below this epoch.
     pub fn note(&mut self, step: StepRef<'_>, may_below: Option<u64>) {
         if self.left_out.contains(step.cid) {

@@ -27,7 +27,6 @@ pub(crate) mod advice;
 pub mod block;
 mod dag_json;
 pub mod export;
-mod failures;
 pub mod get;
 pub mod inspect;
 mod keys;
@@ -42,4 +41,4 @@ pub mod walk;
 pub(crate) use crate::blocks::dag::{header, links};
 
 pub use access::{Location, Resources};
-pub(crate) use keys::read_multihash;
+pub(crate) use keys::{read_multihash, whole_cid};

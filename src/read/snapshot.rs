@@ -16,7 +16,7 @@ pub(super) const CHUNK: usize = 2 << 20;
 pub(super) const REMOTE_CHUNK: usize = 64 << 10;
 
 /// A snapshot whose header has been read.
-pub(super) struct Snapshot<'a> {
+pub(super) struct SnapshotReader<'a> {
     pub path: &'a Path,
     chunks: Chunks,
     pub header: Header,
@@ -28,7 +28,7 @@ pub(super) struct Snapshot<'a> {
     pub is_remote: bool,
 }
 
-impl<'a> Snapshot<'a> {
+impl<'a> SnapshotReader<'a> {
     /// Reads the header and begins a phase of `progress`.
     pub fn open(
         path: &'a Path,
@@ -62,14 +62,12 @@ impl<'a> Snapshot<'a> {
         self.chunks.accept_concatenated(true);
     }
 
-    /// Returns the next chunk in file order.
     pub fn next(&mut self, progress: &Progress<'_>) -> Result<Option<Chunk>> {
         let next = self.chunks.next(None);
         progress.reach(self.chunks.consumed());
         next
     }
 
-    /// Bytes of the compressed snapshot that were consumed.
     pub fn consumed(&self) -> u64 {
         self.chunks.consumed()
     }

@@ -2,22 +2,20 @@
 
 use std::path::PathBuf;
 
-use super::access::Resources;
-use super::advice;
 use derive_setters::Setters;
 
+use super::access::{Resources, open_lenient};
+use super::advice;
 use crate::error::Result;
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::{FamilyStat, ImportReport, OptionStat, STAT_SCHEMA, StatReport};
 use crate::rocks::option_map::says_default;
 use crate::rocks::options_file::OptionsFile;
-use crate::rocks::{DataFile, FamilyScan, FileTotals, Reader, ReaderOptions, levels_of, options};
-
-const CACHE: usize = 8 << 20;
+use crate::rocks::{DataFile, FileTotals, levels_of, options};
 
 /// Options of `stat`.
-#[derive(Debug, Clone, Setters)]
+#[derive(Debug, Clone, Default, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct StatOptions {
@@ -32,7 +30,7 @@ pub struct StatOptions {
 impl StatOptions {
     /// Creates options for levels, sizes and options of `db`.
     pub fn new(db: impl Into<PathBuf>) -> Self {
-        Self { db: db.into(), digest: false, resources: Resources::default() }
+        Self { db: db.into(), ..Self::default() }
     }
 }
 
@@ -46,8 +44,7 @@ pub fn stat(options: &StatOptions, observer: &dyn Observer) -> Result<StatReport
 }
 
 fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
-    let reader =
-        Reader::open(&options.db, &ReaderOptions { cache: CACHE, open_files: 64, lenient: true, in_order: false })?;
+    let reader = open_lenient(&options.db)?;
     let files = reader.files()?;
     // A valid database may lack its OPTIONS file.
     let written = OptionsFile::latest(&options.db).ok();
@@ -58,18 +55,23 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
         progress.begin(Phase::Verify, Some(totals.iter().map(|totals| totals.value_bytes).sum()));
     }
     for name in reader.families() {
-        let mut family = family_stat(&reader, name, &files)?;
-        family.options = written.as_ref().map(|written| differing(written, name)).transpose()?.unwrap_or_default();
-        if options.digest {
-            let Resources { stop, .. } = &options.resources;
-            let threads = options.resources.thread_count();
-            let scan = FamilyScan { reader: &reader, files: &files, family: name, threads, progress, stop };
-            let (content, payload) = scan.content()?;
-            family.records = Some(content.records);
-            family.payload_bytes = Some(payload);
-            family.digest = Some(content.digest);
-        }
-        column_families.push(family);
+        let own: Vec<&DataFile> = files.iter().filter(|file| file.family == *name).collect();
+        let FileTotals { entries, filter_bytes, index_bytes, .. } = reader.totals(name)?;
+        let scan = || options.resources.scan(&reader, &files, name, progress).content();
+        let (content, payload_bytes) = options.digest.then(scan).transpose()?.unzip();
+        column_families.push(FamilyStat {
+            name: name.clone(),
+            levels: levels_of(own.iter().map(|file| (file.level, file.size))),
+            files: own.len() as u64,
+            bytes: own.iter().map(|file| file.size).sum(),
+            entries,
+            filter_bytes,
+            index_bytes,
+            options: written.as_ref().map(|written| differing(written, name)).transpose()?.unwrap_or_default(),
+            records: content.map(|content| content.records),
+            payload_bytes,
+            digest: content.map(|content| content.digest),
+        });
     }
     let mut warnings = advice::on_database(&reader, &options.db)?;
     let unreadable = column_families.iter().filter(|family| family.files > 0 && family.entries == 0);
@@ -83,25 +85,6 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
         warnings,
         column_families,
         import,
-    })
-}
-
-fn family_stat(reader: &Reader, name: &str, files: &[DataFile]) -> Result<FamilyStat> {
-    let own: Vec<&DataFile> = files.iter().filter(|file| file.family == name).collect();
-    let levels = levels_of(own.iter().map(|file| (file.level, file.size)));
-    let FileTotals { entries, filter_bytes, index_bytes, .. } = reader.totals(name)?;
-    Ok(FamilyStat {
-        name: name.to_owned(),
-        files: own.len() as u64,
-        bytes: own.iter().map(|file| file.size).sum(),
-        entries,
-        levels,
-        filter_bytes,
-        index_bytes,
-        options: Vec::new(),
-        records: None,
-        payload_bytes: None,
-        digest: None,
     })
 }
 

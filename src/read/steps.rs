@@ -22,11 +22,11 @@ pub(super) const MAX_LINK: usize = u16::MAX as usize;
 const NO_EPOCH: u64 = u64::MAX;
 
 /// Memory of a step on the stack besides its CIDs, in bytes, including the spare capacity of vectors.
-const OVERHEAD: usize = 2 * size_of::<Step>();
+const OVERHEAD: usize = 2 * size_of::<LinkStep>();
 
 /// A link to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Step<B = Vec<u8>> {
+pub(super) struct LinkStep<B = Vec<u8>> {
     /// CID of the target.
     pub cid: B,
     /// CID of the block that has the link; empty for a root.
@@ -37,11 +37,11 @@ pub(super) struct Step<B = Vec<u8>> {
     pub epoch: Option<u64>,
 }
 
-pub(super) type StepRef<'a> = Step<&'a [u8]>;
+pub(super) type StepRef<'a> = LinkStep<&'a [u8]>;
 
-impl<B: AsRef<[u8]>> Step<B> {
+impl<B: AsRef<[u8]>> LinkStep<B> {
     pub fn as_ref(&self) -> StepRef<'_> {
-        Step { cid: self.cid.as_ref(), parent: self.parent.as_ref(), tipset: self.tipset, epoch: self.epoch }
+        LinkStep { cid: self.cid.as_ref(), parent: self.parent.as_ref(), tipset: self.tipset, epoch: self.epoch }
     }
 
     /// Appends the step as bytes. Links are no longer than [`MAX_LINK`]; a longer parent is an identity CID and is left out.
@@ -57,12 +57,11 @@ impl<B: AsRef<[u8]>> Step<B> {
 }
 
 impl StepRef<'_> {
-    pub fn to_owned(self) -> Step {
-        Step { cid: self.cid.to_vec(), parent: self.parent.to_vec(), tipset: self.tipset, epoch: self.epoch }
+    pub fn to_owned(self) -> LinkStep {
+        LinkStep { cid: self.cid.to_vec(), parent: self.parent.to_vec(), tipset: self.tipset, epoch: self.epoch }
     }
 }
 
-/// Parses the first of the encoded steps and returns the bytes after it.
 pub(super) fn decode(bytes: &[u8]) -> Option<(StepRef<'_>, &[u8])> {
     fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
         let (len, rest) = bytes.split_first_chunk()?;
@@ -73,7 +72,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(StepRef<'_>, &[u8])> {
     let (tipset, rest) = rest.split_first_chunk()?;
     let (epoch, rest) = rest.split_first_chunk()?;
     let epoch = Some(u64::from_le_bytes(*epoch)).filter(|&epoch| epoch != NO_EPOCH);
-    Some((Step { cid, parent, tipset: u32::from_le_bytes(*tipset), epoch }, rest))
+    Some((LinkStep { cid, parent, tipset: u32::from_le_bytes(*tipset), epoch }, rest))
 }
 
 /// Returns the complete steps in `bytes`, each with its place.
@@ -112,7 +111,6 @@ impl Queue {
         self.append(&[], 1)
     }
 
-    /// Appends `count` encoded steps.
     pub fn append(&mut self, encoded: &[u8], count: u64) -> Result<()> {
         self.held.extend_from_slice(encoded);
         self.len += count;
@@ -157,7 +155,7 @@ impl Queue {
 
 /// A last-in, first-out stack. Its lower part is in the file.
 pub(super) struct Stack {
-    held: Vec<Step>,
+    held: Vec<LinkStep>,
     /// Memory of `held`, in bytes.
     bytes: usize,
     budget: usize,
@@ -167,7 +165,7 @@ pub(super) struct Stack {
     parts: Vec<u64>,
 }
 
-fn bytes_of(step: &Step) -> usize {
+fn bytes_of(step: &LinkStep) -> usize {
     step.cid.len() + step.parent.len() + OVERHEAD
 }
 
@@ -176,13 +174,13 @@ impl Stack {
         Self { held: Vec::new(), bytes: 0, budget, dir, file: None, parts: Vec::new() }
     }
 
-    pub fn push(&mut self, step: Step) -> Result<()> {
+    pub fn push(&mut self, step: LinkStep) -> Result<()> {
         self.bytes += bytes_of(&step);
         self.held.push(step);
         if self.bytes > self.budget && self.held.len() > 1 { self.spill() } else { Ok(()) }
     }
 
-    pub fn pop(&mut self) -> Result<Option<Step>> {
+    pub fn pop(&mut self) -> Result<Option<LinkStep>> {
         if self.held.is_empty() {
             self.refill()?;
         }
@@ -192,7 +190,7 @@ impl Stack {
     }
 
     /// Returns the steps in memory, the top first.
-    pub fn upper(&self) -> impl Iterator<Item = &Step> {
+    pub fn upper(&self) -> impl Iterator<Item = &LinkStep> {
         self.held.iter().rev()
     }
 
@@ -240,8 +238,8 @@ mod tests {
 
     use super::*;
 
-    fn step(number: u32) -> Step {
-        Step {
+    fn step(number: u32) -> LinkStep {
+        LinkStep {
             cid: vec![number as u8; 38],
             parent: vec![7; number as usize % 40],
             tipset: number,

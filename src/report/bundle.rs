@@ -2,13 +2,11 @@
 
 use serde::Serialize;
 
-/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const BUNDLED_SCHEMA: &str = "bedload-bundled-1";
 
 /// The result of publishing a bundle.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct BundleReport {
-    /// Name and version of this document.
     pub schema: String,
     /// The database's path as the user gave it; empty where parts were joined.
     pub db: String,

@@ -2,13 +2,11 @@
 
 use serde::Serialize;
 
-/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const CLEAN_SCHEMA: &str = "bedload-clean-1";
 
 /// Leftovers of unfinished imports, and those of them that were removed.
 #[derive(Debug, Clone, Serialize)]
 pub struct CleanReport {
-    /// Name and version of this document.
     pub schema: String,
     /// The directory as the user gave it.
     pub dir: String,

@@ -4,13 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 
-/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const DOCTOR_SCHEMA: &str = "bedload-doctor-4";
 
 /// Measurements of a machine. Values that could not be measured are `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DoctorReport {
-    /// Name and version of this document.
     pub schema: String,
     /// The directory that was examined: the one named, or its nearest existing ancestor.
     pub dir: String,
@@ -21,7 +19,7 @@ pub struct DoctorReport {
     /// The machine.
     pub machine: MachineInfo,
     /// Bytes hashed per second.
-    pub hash: Rate,
+    pub hash: HashRate,
     /// The forecast of an import; `null` without a snapshot.
     pub forecast: Option<Forecast>,
     /// Findings with advice, the most important first.
@@ -102,7 +100,7 @@ pub struct MachineInfo {
 
 /// Bytes per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Rate {
+pub struct HashRate {
     /// On one core.
     pub one_core: f64,
     /// On all cores.

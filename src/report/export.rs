@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::{BlockRef, MissingBlock};
 use crate::hash::content_digest::ContentDigest;
 
-/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const EXPORT_SCHEMA: &str = "bedload-export-2";
 
 /// The result of an export.
@@ -20,8 +19,7 @@ pub struct ExportReport {
     pub file: String,
     /// `car`, `car.zst` or `forest.car.zst`; `log` or `log.zst` for a block log.
     pub format: String,
-    /// Which blocks: `linked` (from the roots, in the order of links), `all` (in the order of keys), `listed`, or the
-    /// `range` of a log.
+    /// The selected blocks: `linked` (in the order of links), `all` (in the order of keys), `listed`, or a `range` of a log.
     pub selection: String,
     /// The roots in the header: CIDs in their usual text form.
     pub roots: Vec<String>,
@@ -37,17 +35,15 @@ pub struct ExportReport {
     pub digest: ContentDigest,
     /// True if these are all records that the import wrote, by count and digest; `null` when that is not known.
     pub all_records: Option<bool>,
-    /// Records of the database that the roots do not lead to; at most so many in a database that was written to after
-    /// its import. `null` unless links are followed.
+    /// Records of the database that the roots do not lead to, or the most there can be. `null` unless links are followed.
     pub(crate) left_out: Option<u64>,
-    /// Distinct blocks that should be in it and are not in the database.
+    /// Distinct blocks that are not in the database although they should be exported.
     pub missing: u64,
     /// How many of these may be missing: they were named by headers below the epoch given.
     pub missing_allowed: u64,
     /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,
-    /// Blocks whose links cannot be read, because they are not what their codec says; and links that are no CIDs, or
-    /// longer than 65,535 bytes.
+    /// Blocks that do not match their codec, and links that are not CIDs or longer than 65,535 bytes.
     pub malformed: u64,
     /// True if nothing is missing that may not be, or the database never held more than this.
     pub complete: bool,
@@ -74,6 +70,6 @@ pub struct ExportedLog {
     pub last: BlockRef,
     /// True if it is, before compression, byte for byte the log that was imported.
     pub identical: bool,
-    /// Why it is not: what was different in the log that was imported.
+    /// Differences of the imported log.
     pub differs: Vec<String>,
 }

@@ -18,7 +18,6 @@ use crate::source::input::{Expected, SumFunction};
 
 use super::{BundleReport, LogReport};
 
-/// The version of this document; it changes when a field changes its meaning or goes.
 pub const SCHEMA: &str = "bedload-import-6";
 
 /// The report of an import; `BEDLOAD.json` in the database stores it.
@@ -56,10 +55,9 @@ pub struct ImportReport {
     /// The links of the blocks; only with `--links check` or `--links require`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkReport>,
-    /// The part of a bundle, if the database was seeded with a part. Counts, digest and column families are those of the
-    /// part; the rest describes the whole import.
+    /// The part of a bundle that the database was seeded with. Counts, digest and column families are those of the part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<BundlePart>,
     /// The database's path as the user gave it.
     pub db: String,
     /// The column family of the blocks.
@@ -75,7 +73,7 @@ pub struct ImportReport {
     /// True if the hash of every block was verified.
     pub verified: bool,
     /// Numbers of blocks.
-    pub blocks: Blocks,
+    pub blocks: BlockCounts,
     /// Bytes of the blocks in the source, duplicates included.
     pub payload_bytes: u64,
     /// The content digest of the column family.
@@ -86,13 +84,12 @@ pub struct ImportReport {
     /// The shard of the source (`--shard`). Counts, digest and missing roots are those of the shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shard: Option<ShardReport>,
-    /// Multicodecs of the hash functions of the blocks, if keys are bare digests, which do not name them.
+    /// Multicodecs of the hash functions of the blocks, if keys are bare digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
     /// The preset the database was made for.
     pub preset: String,
-    /// The place that names the preset: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
-    /// Not in a bundle.
+    /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset_from: Option<String>,
     /// The loader that made it.
@@ -109,10 +106,7 @@ pub struct ImportReport {
     pub bytes_read: Option<u64>,
     /// Bytes the process wrote.
     pub bytes_written: Option<u64>,
-    /// Bytes of SST files and WAL that were written for the database, as RocksDB counts them: finished files with the
-    /// ingest loader; WAL, flushes and compactions with the memtable loader. `null` with `into_existing`, where the
-    /// count could include the work of others.
-    #[serde(default)]
+    /// Bytes of SST files and WAL that RocksDB wrote. `null` with `into_existing`, which could include the work of others.
     pub rocksdb_bytes_written: Option<u64>,
     /// True if everything was compacted; `load.compaction.final=false` leaves that to the node.
     pub compacted: bool,
@@ -127,8 +121,7 @@ pub struct ImportReport {
     pub memtable: Option<MemtableReport>,
     /// Options of the database that were set or differ from RocksDB's defaults, read back from its OPTIONS file.
     pub options: Vec<OptionRow>,
-    /// `IDENTITY`, if the options require that file, and the newest OPTIONS file, as they were committed. A node that
-    /// opens the database writes newer OPTIONS files.
+    /// The OPTIONS file as it was committed, and `IDENTITY` if the options require that file.
     #[serde(default)]
     pub small_files: Vec<RecordedFile>,
     /// Progress over time, and at each 64th of the source.
@@ -224,7 +217,7 @@ pub struct SourceInfo {
     pub checksum: Option<ChecksumInfo>,
     /// The blocks of one source. Duplicates occurred before, in an earlier source or in this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blocks: Option<Blocks>,
+    pub blocks: Option<BlockCounts>,
 }
 
 /// A source on the network.
@@ -345,7 +338,7 @@ pub struct LinkReport {
 
 /// The part of a bundle that a database contains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct BundlePart {
     /// The bundle's id.
     pub bundle: String,
     /// Files of the part.
@@ -356,7 +349,7 @@ pub struct Part {
     pub of_digest: ContentDigest,
 }
 
-impl Part {
+impl BundlePart {
     /// One line for people.
     pub(crate) fn describe(&self) -> String {
         let Self { bundle, files, of_files, .. } = self;
@@ -372,8 +365,7 @@ pub(crate) struct ShardReport {
     pub number: u32,
     /// The number of shards.
     pub of: u32,
-    /// Counts of the whole source: for each key prefix after which digests are divided into shards, and last for all
-    /// other keys.
+    /// Counts of the whole source for each key prefix, and last for all other keys.
     pub classes: Vec<ShardClass>,
     /// The network, if its genesis block is in this shard; the head may be in another shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -413,7 +405,7 @@ impl ShardReport {
 /// Numbers of blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Blocks {
+pub struct BlockCounts {
     /// In the source.
     pub read: u64,
     /// In the database.

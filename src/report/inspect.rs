@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::LogInfo;
 use crate::hash::content_digest::ContentDigest;
 
-/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const INSPECT_SCHEMA: &str = "bedload-inspect-3";
 
 /// The contents of a snapshot. Fields that a quick inspection does not find are `null`.
@@ -53,7 +52,7 @@ pub struct InspectReport {
     /// The zstd frames around it.
     pub zstd: Option<ZstdInfo>,
     /// The metadata of an FRC-0108 snapshot.
-    pub metadata: Option<Metadata>,
+    pub metadata: Option<MetadataInfo>,
     /// The chain's head, when the roots are Filecoin headers.
     pub head: Option<HeadInfo>,
     /// Facts of a block log.
@@ -95,7 +94,7 @@ pub struct V2Info {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct SizeClass {
-    /// The largest size in it, in bytes: 0, 1, 3, 7, .. ; the smallest is one more than that of the class before.
+    /// The largest size in it, in bytes: 0, 1, 3, 7, ..
     pub up_to: u64,
     /// Number of blocks.
     pub blocks: u64,
@@ -136,7 +135,7 @@ pub struct ZstdInfo {
 /// The metadata of an FRC-0108 snapshot.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
-pub struct Metadata {
+pub struct MetadataInfo {
     /// Version of the snapshot's form.
     pub version: u64,
     /// CIDs of the head tipset's headers.

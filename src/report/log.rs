@@ -39,7 +39,6 @@ pub struct LogReport {
     /// Blocks that were compared with a checkpoint.
     pub checkpoints: u64,
     /// Transactions; `null` when they were not counted.
-    #[serde(default)]
     pub transactions: Option<u64>,
     /// Blocks with operations of unknown kinds, whose merkle roots were not checked.
     pub unknown_operations: u64,
@@ -82,15 +81,15 @@ pub(crate) fn not_covered(
         LogVerified::Hash => {}
     }
     if !expects {
-        all.push("the last block's header, which no block behind it names: see --expect-head".into());
+        all.push("the last block's header, which no later block names: see --expect-head".into());
     }
     if family == Family::Antelope {
         all.push("the producers' signatures and the extensions of blocks, which are part of no id and no root".into());
         if matches!(version, 2 | 3) && first == 1 {
-            all.push("whether the log has version 2 or 3, which are laid out alike".into());
+            all.push("the version of the log, 2 or 3, which have the same layout".into());
         }
         if version == 4 {
-            all.push("the pruning state of blocks and the padding behind them".into());
+            all.push("the pruning state of blocks and the padding after them".into());
         }
         if first != 1 || verified != LogVerified::Hash {
             all.push("the genesis state or chain id at the log's beginning".into());

@@ -1,4 +1,5 @@
-//! Results as data: every text, table and JSON is made from these.
+//! Results as data: every text, table and JSON is made from these. The version in a schema changes if a field is removed or changes
+//! its meaning.
 
 pub(crate) mod bench;
 mod bundle;
@@ -10,7 +11,6 @@ mod inspect;
 mod log;
 mod plan;
 pub(crate) mod record;
-
 mod stat;
 pub(crate) mod statistics;
 mod verify;
@@ -23,17 +23,17 @@ pub(crate) use bundle::{BUNDLED_SCHEMA, BundleReport};
 pub(crate) use clean::{CLEAN_SCHEMA, CleanReport, Leftover};
 pub use doctor::Advice;
 pub(crate) use doctor::{
-    DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, Latency, MachineInfo, Prediction, Rate,
+    DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, HashRate, Latency, MachineInfo, Prediction,
 };
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
 pub use import::{
-    Blocks, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
+    BlockCounts, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
     RemoteInfo, SourceInfo, Versions,
 };
-pub(crate) use import::{NewestSnapshot, Part, SCHEMA, ShardReport, rfc3339};
+pub(crate) use import::{BundlePart, NewestSnapshot, SCHEMA, ShardReport, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;
-pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, Metadata, RootInfo, SizeClass, V2Info, ZstdInfo};
+pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, MetadataInfo, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;
 pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings};
 pub(crate) use plan::sst_target;
@@ -43,6 +43,6 @@ pub(crate) use stat::STAT_SCHEMA;
 pub use stat::{FamilyStat, OptionStat, StatReport};
 pub(crate) use verify::VERIFY_SCHEMA;
 pub(crate) use verify::VerifyVerdict;
-pub use verify::{Against, KeyFrom, Problem, ProblemKind, Problems, Recorded, VerifiedLog, VerifyReport};
+pub use verify::{Against, KeyFrom, ProblemKind, Problems, Recorded, VerifiedLog, VerifyProblem, VerifyReport};
 pub(crate) use walk::WALK_SCHEMA;
 pub use walk::{MissingBlock, WalkReport};

@@ -14,7 +14,7 @@ pub struct DryRun {
     pub source: String,
     /// The preset.
     pub preset: String,
-    /// The place that names the preset: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
+    /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
     pub preset_from: String,
     /// The plan.
     #[serde(flatten)]
@@ -31,7 +31,7 @@ impl DryRun {
 }
 
 /// How an import will proceed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
     /// The memory budget in bytes.
@@ -44,7 +44,7 @@ pub struct Plan {
     pub(crate) chunk_bytes: u64,
     /// The size of the decompressed source in bytes, if known or estimated.
     pub(crate) expected_bytes: Option<u64>,
-    /// The space needed on each file system: two if the work directory is on another one.
+    /// The space needed on each file system.
     #[serde(default)]
     pub(crate) space: Vec<Space>,
     /// Bytes of memory for comparing keys and links, in addition to `memory`.
@@ -85,13 +85,18 @@ pub enum Method {
     },
 }
 
+impl Default for Method {
+    fn default() -> Self {
+        Self::CarSst { sort: SortPlan::default() }
+    }
+}
+
 /// The sort of the blocks of a CAR.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SortPlan {
     /// True if blocks are spilled to files from the first block on.
     pub spill: bool,
-    /// True if blocks may turn out not to fit into memory and are spilled then: the size of the source is unknown, or
-    /// too large for the memory that the caller chose. After an import: true if they were.
+    /// True if blocks are spilled should they not fit into memory. After an import: true if they were.
     #[serde(default)]
     pub may_spill: bool,
     /// True if partitions stay in the page cache: the machine has memory for all blocks beyond the budget.
@@ -161,8 +166,7 @@ pub struct Space {
     pub needed_bytes: Option<u64>,
     /// Those of the bytes that compression cannot reduce.
     pub certain_bytes: u64,
-    /// The least bytes needed: the certain bytes of partitions, and nearly the whole source if the database is not
-    /// compressed.
+    /// The least bytes needed: those of partitions, and nearly the whole source if the database is not compressed.
     #[serde(default)]
     pub least_bytes: u64,
     /// Bytes free for this user.
@@ -172,21 +176,8 @@ pub struct Space {
 impl Plan {
     /// A plan without facts of the machine, for bundles.
     pub(crate) fn published(is_log: bool) -> Self {
-        let method = match is_log {
-            true => Method::BlockLogSst { log: LogPlan::default() },
-            false => Method::CarSst { sort: SortPlan::default() },
-        };
-        Self {
-            memory: 0,
-            threads: 0,
-            sst_bytes: 0,
-            chunk_bytes: 0,
-            expected_bytes: None,
-            space: Vec::new(),
-            links_bytes: 0,
-            open_files: 0,
-            method,
-        }
+        let method = if is_log { Method::BlockLogSst { log: LogPlan::default() } } else { Method::default() };
+        Self { method, ..Self::default() }
     }
 
     pub(crate) fn sort(&self) -> Option<&SortPlan> {
@@ -258,11 +249,10 @@ impl Plan {
         how + &links + &space + elsewhere
     }
 
-    /// Checks that every file system has the least space needed. Without room for its partitions an import refuses to
-    /// start; without room for its database it would end with the same error and keep its work.
+    /// Checks that every file system has the least space needed.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]: one has not.
+    /// [`Error::NoSpace`]: a file system has less.
     pub fn check_space(&self) -> Result<()> {
         let lacking = self.space.iter().find(|space| space.least_bytes > space.free_bytes);
         lacking.map_or(Ok(()), |space| Err(space.missing()))
@@ -274,11 +264,9 @@ impl Plan {
     }
 }
 
-/// The intended number of SST files, so that all threads stay busy. It does not depend on the number of threads, so that
-/// each machine makes the same files.
+/// The intended number of SST files. It does not depend on the number of threads, so that each machine makes the same files.
 const SSTS: u64 = 32;
 
-/// The least intended size of an SST file, in bytes of records.
 const LEAST_SST: u64 = 1 << 20;
 
 /// The intended size of SST files for `total` bytes, at most `sst_bytes`.

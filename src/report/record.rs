@@ -35,7 +35,6 @@ impl ImportReport {
         roots.iter().filter_map(|root| root.parse().ok()).collect()
     }
 
-    /// The chain, and the version of its log.
     pub(crate) fn chain(&self) -> (Family, u32) {
         let family = match self.log.as_ref().map(|log| log.family.as_str()) {
             Some("antelope") => Family::Antelope,
@@ -52,8 +51,7 @@ impl ImportReport {
         cids.map(|cid| cid.as_bytes().to_vec()).collect()
     }
 
-    /// Returns the newest snapshot of the database if it stays the newest one when a snapshot with these roots and this head
-    /// is added. Without heads to compare, the snapshot that was added last is the newest.
+    /// Returns the newest snapshot of the database if it stays the newest when a snapshot with these roots and this head is added.
     pub(crate) fn newest_after(&self, roots: &[String], head: Option<&Head>) -> Option<NewestSnapshot> {
         let is_newest = match (&self.head, head) {
             (Some(own), Some(head)) => own.chain == head.chain && own.height > head.height,
@@ -70,7 +68,7 @@ impl ImportReport {
     /// Reads the record of the database in `db`; `None` if it has none.
     ///
     /// # Errors
-    /// [`Error::Io`]: it cannot be read; [`Error::State`]: it is not a record.
+    /// [`Error::Io`], or [`Error::State`] if the file is not a record.
     pub fn load(db: &Path) -> Result<Option<Self>> {
         Ok(Self::load_sealed(db)?.map(|(record, _)| record))
     }
@@ -85,8 +83,8 @@ impl ImportReport {
         let path = db.join(RECORD_FILE);
         let unreadable = |why: &dyn std::fmt::Display| Error::State {
             path: path.clone(),
-            reason: format!("is no record of an import: {why}"),
-            hint: "move it away to read the database without its record".into(),
+            reason: format!("is not a record of an import: {why}"),
+            hint: "move the file away to read the database without its record".into(),
         };
         match read_regular(&path, MAX_RECORD) {
             Ok(bytes) => match serde_json::from_slice(&bytes) {
@@ -105,9 +103,7 @@ impl ImportReport {
     }
 }
 
-/// The bytes before the checksum.
 const SEAL: &[u8] = b",\n  \"checksum\": \"";
-/// The bytes after it.
 const END: &[u8] = b"\"\n}";
 
 /// Serialises `report`, an object, with its checksum as the last field; `path` is named in errors.
@@ -147,7 +143,7 @@ pub(crate) fn roots(given: &[RawCid], record: Option<&ImportReport>, action: &st
     if roots.is_empty() {
         return Err(Error::Usage {
             reason: match record {
-                Some(record) => format!("no root to {action} from: the header of {} named none", record.source.path),
+                Some(record) => format!("no root to {action} from: the header of {} names none", record.source.path),
                 None => format!("no root to {action} from: the database has no BEDLOAD.json that names one"),
             },
             hint: hint.into(),

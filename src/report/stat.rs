@@ -6,7 +6,6 @@ use crate::hash::content_digest::ContentDigest;
 use crate::report::Advice;
 use crate::rocks::Level;
 
-/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const STAT_SCHEMA: &str = "bedload-stat-1";
 
 /// The statistics of a database.

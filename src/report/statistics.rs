@@ -1,13 +1,8 @@
 //! Statistics of few runs: medians, spreads, outliers by a robust rule, and ratios with an interval.
 //!
-//! Rounds are few and machines drift, so two things are never done here: means of raw seconds, which one slow run
-//! spoils, and ratios of medians, which come from different minutes. A ratio is taken within each round, where both
-//! sides saw the same machine; its interval is Student's t over the logarithms of the rounds' ratios (a ratio of two
-//! and a ratio of a half are equally far from one; Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, 2013).
-//! With three rounds that interval is wide, as it should be.
-//!
-//! That no difference is shown does not show that there is none. One side is shown to be no worse than the other when
-//! the whole interval lies below a limit that was fixed before (a test of non-inferiority; Schuirmann 1987).
+//! Rounds are few and machines drift. So a ratio is taken within each round, where both sides saw the same machine; its interval is
+//! Student's t over the logarithms of the ratios (Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, 2013). One side is
+//! no worse than the other if the whole interval is below a limit that was fixed before (non-inferiority; Schuirmann 1987).
 
 use serde::{Deserialize, Serialize};
 
@@ -30,10 +25,10 @@ const T_975: [f64; 30] = [
 /// The quantile of the normal distribution that Student's t converges to.
 const Z_975: f64 = 1.960;
 
-/// Fewer pairs show nothing, however alike they are: the spread of two says too little about the spread of others.
+/// The fewest pairs whose spread says something about others.
 pub const LEAST_PAIRS: usize = 3;
 
-/// Most further pairs that are proposed. If more are needed, the machine is too uneven.
+/// Most further pairs that are proposed.
 pub const MOST_MORE_PAIRS: usize = 100;
 
 /// The median and the spread of several values.
@@ -77,11 +72,7 @@ pub struct Ratio {
     pub verdict: Verdict,
 }
 
-/// The middle value, or the mean of the two middle ones; `None` of nothing.
-///
-/// Not `quantile` of a half, which of an even number of values is the lower middle one: runs are few, and taking that
-/// one would make every second comparison look faster; times of lookups are many, and their quantiles are times that
-/// were measured.
+/// The middle value, or the mean of the two middle ones; `None` of nothing. `quantile` of a half would be the lower of the two.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -99,8 +90,7 @@ pub fn mad(values: &[f64]) -> Option<f64> {
     median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
 }
 
-/// Which of the values are outliers: more than 3.5 times 1.4826 median deviations from the median. Fewer than four
-/// values have none; neither have values of which more than half are equal, since then any difference would be far.
+/// The indices of the outliers. Fewer than four values have none; neither have values of which more than half are equal.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     let (Some(middle), Some(mad)) = (median(values), mad(values)) else { return Vec::new() };
     if values.len() < ENOUGH || mad == 0.0 {
@@ -123,8 +113,7 @@ pub fn spread(values: &[(u32, f64)]) -> Option<Spread> {
     })
 }
 
-/// The quantile of Student's t that leaves 2.5 % above; after the table the first terms of its expansion (Abramowitz
-/// and Stegun 26.7.5), which are right to 0.1 %.
+/// The quantile of Student's t; beyond the table by its expansion (Abramowitz and Stegun 26.7.5), within 0.1 %.
 fn t_975(degrees: usize) -> f64 {
     let known = degrees.checked_sub(1).and_then(|index| T_975.get(index)).copied();
     known.unwrap_or_else(|| Z_975 + (Z_975.powi(3) + Z_975) / (4.0 * degrees.max(1) as f64))
@@ -135,9 +124,8 @@ pub fn is_below(ratio: &Ratio, limit: f64) -> bool {
     ratio.pairs >= LEAST_PAIRS && ratio.high.is_some_and(|high| high < limit)
 }
 
-/// Returns the number of further pairs that show that a ratio is below `limit`, if its mean and spread stay the same
-/// and the upper end of the interval falls below it. `None` if the mean is not below, or if [`MOST_MORE_PAIRS`] are too
-/// few.
+/// Returns the number of further pairs that show that a ratio is below `limit`, if mean and spread stay the same. `None` if the mean
+/// is not below, or if [`MOST_MORE_PAIRS`] are too few.
 pub fn more_pairs(ratio: &Ratio, limit: f64) -> Option<usize> {
     let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
         // A single pair has no spread that could tell.

@@ -8,7 +8,6 @@ use crate::hash::content_digest::ContentDigest;
 use crate::report::{Advice, LogVerified};
 use crate::sort::key::KeyLayout;
 
-/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const VERIFY_SCHEMA: &str = "bedload-verify-4";
 
 /// The result of a verification.
@@ -99,11 +98,9 @@ pub struct Recorded {
     pub records: u64,
     /// Their content digest.
     pub digest: ContentDigest,
-    /// Records beyond the recorded count, if a node has opened the database since and nothing is damaged. More were
-    /// written if some of the import are gone, which `confirmed` rules out.
+    /// Records beyond the recorded count, if a node has opened the database since and nothing is damaged.
     pub more_than_recorded: u64,
-    /// True if all records of the import are confirmed: by count and digest; or, if others were written since, by
-    /// comparison with the snapshot, or because all files of the import are in use and nothing written hides a record.
+    /// True if all records of the import are confirmed: by count and digest, by the snapshot, or by the unchanged files.
     pub confirmed: bool,
 }
 
@@ -152,7 +149,7 @@ pub struct Problems {
     /// Number of each kind.
     pub kinds: BTreeMap<ProblemKind, u64>,
     /// The first ten: of files, of the record, then in the order of keys.
-    pub first: Vec<Problem>,
+    pub first: Vec<VerifyProblem>,
 }
 
 /// Kinds of problems.
@@ -197,23 +194,17 @@ pub enum ProblemKind {
     Source,
 }
 
-/// The names of the kinds, in the order of the variants.
-const KINDS: [&str; 17] = [
-    "open", "file", "record", "tally", "count", "digest", "checksum", "key", "hash", "link", "root", "index",
-    "function", "missing", "extra", "differs", "source",
-];
-
 impl ProblemKind {
     /// Its name in output and reports.
-    pub fn name(self) -> &'static str {
-        KINDS[self as usize]
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
 /// A problem.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
-pub struct Problem {
+pub struct VerifyProblem {
     /// Its kind.
     pub kind: ProblemKind,
     /// The key: a CID in its usual text form if keys are CIDs, else hex.
@@ -230,7 +221,10 @@ mod tests {
 
     #[test]
     fn problem_names_match_their_json() {
-        for name in KINDS {
+        for name in [
+            "open", "file", "record", "tally", "count", "digest", "checksum", "key", "hash", "link", "root", "index",
+            "function", "missing", "extra", "differs", "source",
+        ] {
             let kind: ProblemKind = serde_json::from_value(name.into()).expect(name);
             assert_eq!(kind.name(), name);
         }

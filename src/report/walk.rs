@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Version of this document. It changes if a field is removed or changes its meaning.
 pub const WALK_SCHEMA: &str = "bedload-walk-1";
 
 /// The result of a walk.
@@ -33,8 +32,7 @@ pub struct WalkReport {
     pub commitments: u64,
     /// Distinct identity CIDs that occur only in links: they carry their block inside.
     pub identity: u64,
-    /// Blocks whose links cannot be read, because they are not what their codec says; and links that are no CIDs, or
-    /// longer than 65,535 bytes.
+    /// Blocks that do not match their codec, and links that are not CIDs or longer than 65,535 bytes.
     pub malformed: u64,
     /// How many links deep the walk went: along the chain of headers, and from there to the deepest block below them.
     pub depth: u64,

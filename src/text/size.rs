@@ -12,48 +12,20 @@ const MAX_FRACTION: usize = 12;
 /// A text that is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
-    /// There is no number at the start of the text.
-    #[error("`{text}` is not a size: write a number and a unit, as in 64M, 1.5GiB or 4096")]
-    NoNumber {
-        /// The text.
-        text: String,
-    },
-    /// The text after the number is not a unit.
-    #[error("`{unit}` is not a unit of size: use K, M, G or T (or KiB, MiB, GiB, TiB), powers of 1024")]
-    UnknownUnit {
-        /// The text after the number.
-        unit: String,
-    },
-    /// A decimal unit, which people read in two ways.
+    #[error("`{0}` is not a size: write a number and a unit, as in 64M, 1.5GiB or 4096")]
+    NoNumber(String),
+    #[error("`{0}` is not a unit of size: use K, M, G or T (or KiB, MiB, GiB, TiB), powers of 1024")]
+    UnknownUnit(String),
     #[error(
         "{number}{unit} may mean powers of 1000 or of 1024: write {number}{letter} or {number}{letter}iB for powers of 1024"
     )]
-    DecimalUnit {
-        /// The number as it was written.
-        number: String,
-        /// The unit as it was written.
-        unit: String,
-        /// The unit to write instead.
-        letter: char,
-    },
-    /// A fraction of a byte.
-    #[error("`{text}` is not a whole number of bytes")]
-    PartOfByte {
-        /// The text.
-        text: String,
-    },
-    /// The fraction has more digits than are read.
-    #[error("`{text}` has more than {MAX_FRACTION} digits after the point")]
-    TooFine {
-        /// The text.
-        text: String,
-    },
-    /// It does not fit into 64 bits.
-    #[error("`{text}` is too large: the largest size is {} bytes", u64::MAX)]
-    Overflow {
-        /// The text.
-        text: String,
-    },
+    DecimalUnit { number: String, unit: String, letter: char },
+    #[error("`{0}` is not a whole number of bytes")]
+    PartOfByte(String),
+    #[error("`{0}` has more than {MAX_FRACTION} digits after the point")]
+    TooFine(String),
+    #[error("`{0}` is too large: the largest size is {max} bytes", max = u64::MAX)]
+    Overflow(String),
 }
 
 /// Parses a size. With a unit, a fraction is allowed and rounded down to whole bytes: `1.5GiB`.
@@ -61,23 +33,19 @@ pub fn parse(text: &str) -> Result<u64, SizeError> {
     let trimmed = text.trim();
     let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
     let (number, rest) = trimmed.split_at(end);
-    let (whole, fraction) = match number.split_once('.') {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (number, None),
-    };
-    let no_number = whole.is_empty() || fraction.is_some_and(|it| it.is_empty() || it.contains('.'));
-    if no_number {
-        return Err(SizeError::NoNumber { text: text.into() });
+    let (whole, fraction) = number.split_once('.').map_or((number, None), |(whole, part)| (whole, Some(part)));
+    if whole.is_empty() || fraction.is_some_and(|it| it.is_empty() || it.contains('.')) {
+        return Err(SizeError::NoNumber(text.into()));
     }
     let factor = factor(number, rest.trim_start())?;
-    let overflow = || SizeError::Overflow { text: text.into() };
+    let overflow = || SizeError::Overflow(text.into());
     let bytes = whole.parse::<u64>().ok().and_then(|it| it.checked_mul(factor)).ok_or_else(overflow)?;
     let Some(fraction) = fraction else { return Ok(bytes) };
     if factor == 1 {
-        return Err(SizeError::PartOfByte { text: text.into() });
+        return Err(SizeError::PartOfByte(text.into()));
     }
     if fraction.len() > MAX_FRACTION {
-        return Err(SizeError::TooFine { text: text.into() });
+        return Err(SizeError::TooFine(text.into()));
     }
     // At most 12 digits by at most 2^40: both sides fit.
     let digits: u128 = fraction.parse().map_err(|_| overflow())?;
@@ -85,7 +53,6 @@ pub fn parse(text: &str) -> Result<u64, SizeError> {
     u64::try_from(part).ok().and_then(|part| bytes.checked_add(part)).ok_or_else(overflow)
 }
 
-/// Bytes in the unit.
 fn factor(number: &str, unit: &str) -> Result<u64, SizeError> {
     let mut chars = unit.chars();
     let Some(first) = chars.next() else { return Ok(1) };
@@ -99,7 +66,7 @@ fn factor(number: &str, unit: &str) -> Result<u64, SizeError> {
         Some((letter, _)) if tail.eq_ignore_ascii_case("B") => {
             Err(SizeError::DecimalUnit { number: number.into(), unit: unit.into(), letter: *letter })
         }
-        _ => Err(SizeError::UnknownUnit { unit: unit.into() }),
+        _ => Err(SizeError::UnknownUnit(unit.into())),
     }
 }
 
@@ -232,14 +199,14 @@ mod tests {
         for (text, unit) in
             [("1P", "P"), ("1Mi", "Mi"), ("1MiBs", "MiBs"), ("1e9", "e9"), ("1 000", "000"), ("1ü", "ü")]
         {
-            assert_eq!(parse(text), Err(SizeError::UnknownUnit { unit: unit.into() }), "{text}");
+            assert_eq!(parse(text), Err(SizeError::UnknownUnit(unit.into())), "{text}");
         }
     }
 
     #[test]
     fn part_of_a_byte_is_rejected() {
         assert_eq!(parse("1.5").expect_err("a fraction").to_string(), "`1.5` is not a whole number of bytes");
-        assert_eq!(parse("1.5B"), Err(SizeError::PartOfByte { text: "1.5B".into() }));
+        assert_eq!(parse("1.5B"), Err(SizeError::PartOfByte("1.5B".into())));
         let fine = parse("1.0000000000001G").expect_err("13 digits");
         assert_eq!(fine.to_string(), "`1.0000000000001G` has more than 12 digits after the point");
     }

@@ -352,7 +352,7 @@ fn saved_results_are_compared() {
     compare().code(2).stderr(contains(words));
     let too_long = std::fs::File::create(other_out.join("results.json")).expect("room");
     too_long.set_len((64 << 20) + 1).expect("a sparse file");
-    let words = "results.json: it has more than 67108864 bytes\nhint: it is not what must stand there";
+    let words = "results.json: it has more than 67108864 bytes\nhint: check the file: ls -lL";
     compare().code(1).stderr(contains(words));
     assert_eq!(results(&out), before, "nothing was written");
 }

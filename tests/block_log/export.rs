@@ -45,7 +45,7 @@ fn made_up_logs_come_back() {
     output(&["generate", path.to_str().expect("text"), "--size", "1MiB", "--quiet", "--profile", "hive"]);
     let done = import(&place, &path).run();
     let (_, differs) = comes_back_otherwise(&place, &done, &[]);
-    assert!(differs.ends_with("blocks were packed with zstd, and are raw now"), "{differs}");
+    assert!(differs.ends_with("blocks were compressed with zstd and are raw now"), "{differs}");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn what_was_packed_or_split_or_torn_or_pruned_comes_back_as_one_raw_log() {
     let mixed = log(&blocks, |number| if number.is_multiple_of(3) { Packed::Zstd } else { Packed::Raw });
     let (bytes, differs) = comes_back_otherwise(&place, &import(&place, place.file("log", &mixed)).run(), &[]);
     assert!(bytes == one);
-    assert_eq!(differs, "300 blocks were packed with zstd, and are raw now");
+    assert_eq!(differs, "300 blocks were compressed with zstd and are raw now");
 
     let place = Place::in_memory();
     std::fs::create_dir(place.path("chain")).expect("a folder");
@@ -71,7 +71,7 @@ fn what_was_packed_or_split_or_torn_or_pruned_comes_back_as_one_raw_log() {
     let done = import(&place, place.file("log", &torn)).args(&["--tail", "trim"]).run();
     let (bytes, differs) = comes_back_otherwise(&place, &done, &[]);
     assert!(bytes == one);
-    assert_eq!(differs, "it went on for 300 bytes behind its last whole block");
+    assert_eq!(differs, "300 bytes followed its last complete block");
 
     let place = Place::in_memory();
     let blocks = antelope(3, 1, 500, 5);
@@ -92,13 +92,13 @@ fn a_part_of_a_log_is_one_that_begins_later() {
     let (report, bytes) = export(&place, &done.db, "back", &["--from", "200", "--to", "300"]);
     assert!(bytes == raw(&blocks[199..300]));
     assert_eq!((&report["selection"], &report["all_records"]), (&"range".into(), &false.into()));
-    assert_eq!(report["log"]["differs"][0], "only a part of its blocks is here");
+    assert_eq!(report["log"]["differs"][0], "only some of its blocks are exported");
     // What was imported as a part knows so.
     let place = Place::in_memory();
     let done = import(&place, place.file("log", &raw(&blocks))).args(&["--from", "200", "--to", "300"]).run();
     let (bytes, differs) = comes_back_otherwise(&place, &done, &[]);
     assert!(bytes == raw(&blocks[199..300]));
-    assert_eq!(differs, "only a part of its blocks is here");
+    assert_eq!(differs, "only some of its blocks are exported");
 
     for version in 1..=4 {
         let blocks = antelope(version, 1, 500, 7);
@@ -164,12 +164,12 @@ fn a_damaged_database_is_not_exported() {
     let key = |number: u32| number.to_be_bytes();
     spoiled(&|db| db.delete(key(150)).expect("deleted"), "no block 150 found");
     spoiled(&|db| db.delete(key(300)).expect("deleted"), "no block 300 found");
-    spoiled(&|db| db.put(key(150), b"none").expect("put"), "a block 150 that is none (the block ends inside");
+    spoiled(&|db| db.put(key(150), b"none").expect("put"), "an invalid block 150 (the block ends inside");
     spoiled(&|db| db.put(key(150), &others[149].bytes).expect("put"), "a block 150 that does not follow block 149");
     spoiled(&|db| db.put(key(150), &blocks[150].bytes).expect("put"), "block 151 under the number 150");
     // The last block's transactions, which no id covers.
     let longer = [&blocks[299].bytes[..], b"more"].concat();
-    spoiled(&|db| db.put(key(300), &longer).expect("put"), "other blocks than the import wrote");
+    spoiled(&|db| db.put(key(300), &longer).expect("put"), "blocks other than those of the import");
     let place = Place::in_memory();
     let db = import(&place, place.file("log", &raw(&blocks))).run().db;
     let files = std::fs::read_dir(&db).expect("a folder").map(|entry| entry.expect("an entry").path());
@@ -200,7 +200,7 @@ fn what_says_nothing_about_a_log_is_refused() {
         refused(&place, &db, more, 2, "has no effect on the export of a block log");
     }
     refused(&place, &db, &["--from", "101"], 2, "block 101 is not in the database: it has blocks 1 to 100");
-    refused(&place, &db, &["--from", "9", "--to", "8"], 2, "--from is behind --to");
+    refused(&place, &db, &["--from", "9", "--to", "8"], 2, "--from is greater than --to");
     let car = Place::in_memory();
     let db = import(&car, car.file("some.car", &crate::common::car::rooted(&[crate::common::car::block(b"a block")])))
         .run()
@@ -217,10 +217,13 @@ fn a_record_that_lacks_the_head_of_a_log_is_reported() {
     let path = db.join("BEDLOAD.json");
     let record: Value = serde_json::from_slice(&std::fs::read(&path).expect("a record")).expect("JSON");
     for (head, words) in [
-        (Value::Null, "BEDLOAD.json has no head of it"),
-        ("0300zz".into(), "BEDLOAD.json has no head of it"),
+        (Value::Null, "BEDLOAD.json has no valid head"),
+        ("0300zz".into(), "BEDLOAD.json has no valid head"),
         ("03000000".into(), "the head of the log cannot be right: the log ends inside it"),
-        (format!("{}00", record["log"]["layout"]["head"].as_str().expect("hex")).into(), "goes on behind its end"),
+        (
+            format!("{}00", record["log"]["layout"]["head"].as_str().expect("hex")).into(),
+            "the head in BEDLOAD.json has trailing bytes",
+        ),
     ] {
         let mut spoiled = record.clone();
         spoiled["log"]["layout"]["head"] = head;
@@ -230,5 +233,5 @@ fn a_record_that_lacks_the_head_of_a_log_is_reported() {
     let mut old = record;
     old["log"].as_object_mut().expect("fields").shift_remove("layout");
     std::fs::write(&path, old.to_string()).expect("written");
-    refused(&place, &db, &[], 4, "its log cannot be written again: the import did not record its head");
+    refused(&place, &db, &[], 4, "the log cannot be exported: the import did not record its head");
 }

@@ -154,7 +154,7 @@ fn unwritable_output_directory_is_named() {
         String::from_utf8_lossy(&output.stderr),
         format!(
             "error: create {file}: Permission denied (os error 13)\n\
-             hint: this user may not write to {folder} (ls -ld {folder}): choose another place, or run it as its owner\n"
+             hint: this user may not write to {folder} (ls -ld {folder}): choose another place, or run the command as its owner\n"
         )
     );
 }

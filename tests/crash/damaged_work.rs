@@ -56,7 +56,7 @@ pub fn named(case: &Case, dir: &str) -> String {
 
 #[test]
 fn damaged_files_of_the_work_are_noticed() {
-    let restart = "hint: --restart throws the rest away and starts over";
+    let restart = "hint: pass --restart to delete it and start over";
     let damages: [Damage; 3] = [
         ("removed", |path| std::fs::remove_file(path).expect("removed")),
         ("cut", |path| cut(path, 10)),

@@ -211,8 +211,7 @@ fn truncated_or_overwritten_source_is_an_error() {
 #[test]
 fn budget_below_the_minimum_is_refused() {
     let case = Case { args: vec!["--memory".into(), "15MiB".into()], ..Case::plain(Way::Spill) };
-    let words =
-        ["error: a memory budget of 15.0 MiB is too small to work with\n", "hint: give --memory 16MiB or more\n"];
+    let words = ["error: the memory budget of 15.0 MiB is too small\n", "hint: pass --memory 16MiB or more\n"];
     case.fails(2, "15 MiB", &words);
     assert!(!case.partial().exists());
 }

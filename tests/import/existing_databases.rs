@@ -362,7 +362,7 @@ fn damaged_checkpoint_is_never_restored() {
         flip(&path, path.metadata().expect("a file").len() as usize - 2, 1);
         let ended = case.run();
         assert_eq!(ended.code, Some(4), "{name}: {ended:?}");
-        ended.says(&["checkpoint: the unfinished import is damaged", "hint: --restart throws the rest away"]);
+        ended.says(&["checkpoint: the unfinished import is damaged", "hint: pass --restart to delete it"]);
         case.holds_the_old(name, false);
         case.clone().arg(&["--restart"]).run();
         case.holds_everything();

@@ -29,8 +29,8 @@ fn bare_keys_are_exported_only_through_links() {
         let (dir, car, db) = made("2MiB", &["--key", key]);
         let to = dir.path().join("out.car");
         bedload().args(["export", "--all", "--db"]).arg(&db).arg(&to).assert().code(2).stderr(format!(
-            "error: not every record can be exported: blocks are stored by {key} (its record says), which does not name \
-             their codecs\nhint: leave --all out to follow links from the roots, or name the CIDs with --cids\n"
+            "error: --all requires CIDs as keys, but the key layout is {key} according to its record\nhint: \
+             omit --all to follow the links from the roots, or list the CIDs with --cids\n"
         ));
         let report = export(&db, &to, &[], 0);
         assert_eq!(report["all_records"], true);
@@ -101,10 +101,10 @@ fn export_follows_the_list_without_duplicates() {
 fn malformed_list_is_refused_with_its_line() {
     let (dir, _car, db) = made("1MiB", &[]);
     let (to, mut command) = listed(dir.path(), &db, "\n\nnonsense\n", &[]);
-    command.assert().code(2).stderr(contains("error: line 3 of - is no CID: ").and(contains("one CID a line")));
+    command.assert().code(2).stderr(contains("error: line 3 of - is not a CID: ").and(contains("one CID per line")));
     assert!(!to.exists());
     let (to, mut command) = listed(dir.path(), &db, "\n", &[]);
-    command.assert().code(2).stderr(contains("error: - names no CID\nhint: "));
+    command.assert().code(2).stderr(contains("error: - contains no CID\nhint: "));
     assert!(!to.exists());
 }
 
@@ -114,8 +114,8 @@ fn unknown_extension_needs_a_format() {
     for name in ["out.car.gz", "out.tar", "out.zst", "out"] {
         let to = dir.path().join(name);
         bedload().arg("export").arg(&db).arg(&to).assert().code(2).stderr(format!(
-            "error: the ending of {} names no format of this export\nhint: let the name end in .car, .car.zst or \
-             .forest.car.zst, or name the format with --format\n",
+            "error: the suffix of {} is not a format of this export\nhint: use the suffix .car, .car.zst or \
+             .forest.car.zst, or pass --format\n",
             to.display()
         ));
         assert!(!to.exists());

@@ -154,7 +154,7 @@ fn verify_names_a_wrong_snapshot() {
     on(&db, &["verify", "--against", other.to_str().expect("text")])
         .code(3)
         .stdout(ends_with(
-            "verdict   intact but not confirmed: it was compared with another snapshot than that of its import\n",
+            "verdict   intact but not confirmed: it was compared with a snapshot other than that of its import\n",
         ))
         .stderr(contains(format!(
             "hint: give --against the snapshot that the database was imported from: {}\n",

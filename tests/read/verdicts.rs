@@ -40,7 +40,7 @@ fn finished_import_is_confirmed() {
     assert_eq!((&report["verdict"], &report["valid"]), (&"intact".into(), &true.into()));
     std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
     let (line, ..) = verdict(&db, &[], 0);
-    assert_eq!(line, "verdict   intact but not confirmed: no BEDLOAD.json records what must be there");
+    assert_eq!(line, "verdict   intact but not confirmed: without BEDLOAD.json the expected records are unknown");
 }
 
 /// It said so in the middle of the report and ended with exit code 0.
@@ -55,7 +55,7 @@ fn possible_loss_of_records_fails() {
     compact(&db);
     let (line, report, said) = verdict(&db, &[], 1);
     let reason =
-        "it was written to since the import, 1 record more than recorded; records of the import may be missing";
+        "it has been written to since the import, 1 record more than recorded; records of the import may be missing";
     assert_eq!(line, format!("verdict   intact but not confirmed: {reason}"));
     assert_eq!((&report["verdict"], &report["not_confirmed"]), (&"intact".into(), &reason.into()));
     assert_eq!(report["valid"], true);

@@ -112,7 +112,10 @@ fn missing_or_truncated_file_is_named() {
     let report = verify(&db, &[], 3);
     assert_eq!(count(&report, "file"), 1);
     let message = report["problems"]["first"][0]["message"].as_str().expect("a message");
-    assert_eq!(message, format!("the file has {} bytes, the database says {}", good.len() - 1000, good.len()));
+    assert_eq!(
+        message,
+        format!("the file is {} bytes long, but the database declares {}", good.len() - 1000, good.len())
+    );
     std::fs::remove_file(&file).expect("remove");
     let report = verify(&db, &[], 3);
     assert_eq!(count(&report, "file"), 1);
@@ -309,7 +312,10 @@ fn newer_options_file_is_only_noted() {
         // The record that was put is one more than the import's; the files are what they should be.
         assert_eq!(report["recorded"]["more_than_recorded"], 1, "opened {times} times");
         let note = report["notes"][0].as_str().expect("a note");
-        assert!(note.starts_with("a node has opened it since the import: its options are those of OPTIONS-"), "{note}");
+        assert!(
+            note.starts_with("a node has opened the database since the import: the current options are in OPTIONS-"),
+            "{note}"
+        );
     }
     open(&db).flush().expect("flushed");
     assert_eq!(verify(&db, &[], 0)["verdict"], "confirmed", "no file has a deletion");
@@ -425,7 +431,7 @@ fn fewer_records_than_added_are_a_problem() {
     let report = verify(&db, &[], 3);
     assert_eq!(kinds(&report), [("count".into(), 1)]);
     let grouped = |count: u64| format!("{},{:03}", count / 1000, count % 1000);
-    let message = format!("{} records can be read, the import added {}", grouped(added - 1), grouped(added));
+    let message = format!("{} records can be read, but the import added {}", grouped(added - 1), grouped(added));
     assert_eq!(report["problems"]["first"][0]["message"], message);
 }
 

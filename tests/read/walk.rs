@@ -66,8 +66,8 @@ fn walk_without_a_root_gives_a_hint() {
 fn walk_refuses_a_block_log() {
     let (_dir, _log, db) = made_log("200K", &[]);
     bedload().arg("walk").arg(&db).assert().code(4).stderr(format!(
-        "error: {}: holds the blocks of a block log, which have no links to follow but the one to the block before\n\
-         hint: bedload verify checks that each block follows the one before it\n",
+        "error: {}: contains a block log, whose blocks link only to the previous block\n\
+         hint: bedload verify checks that each block follows the previous one\n",
         db.display()
     ));
 }

@@ -109,7 +109,7 @@ fn seed_reports_a_missing_bundle() {
     let (place, store) = (Place::new(), Store::new());
     let y = place.path("y");
     for from in [place.path("none").display().to_string(), place.path("").display().to_string(), store.url("")] {
-        seed(&from, &y).refused_at_once(3, "there is no bundle here");
+        seed(&from, &y).refused_at_once(3, "the place has no bundle");
     }
     place.file("latest", b"../../etc/passwd\n");
     seed(place.path(""), &y).refused(3, "names no bundle");

@@ -102,7 +102,7 @@ fn join_uses_parts_of_one_snapshot() {
 fn part_cannot_be_seeded() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, [0], &[]);
-    seed(&to, &place.path("y")).refused(3, "there is no bundle here");
+    seed(&to, &place.path("y")).refused(3, "the place has no bundle");
     // Also not under the names of a bundle.
     let text = std::fs::read(set(&to).join("0.json")).expect("a part");
     let mut part: Value = serde_json::from_slice(&text).expect("JSON");

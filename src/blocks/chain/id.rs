@@ -19,22 +19,14 @@ pub struct Id {
 /// The error for a text that is not an id.
 #[derive(Debug, thiserror::Error, Clone, Copy, PartialEq, Eq)]
 pub enum IdError {
-    /// Not 40 and not 64 characters.
     #[error("an id has 40 hex digits (Steem, Hive) or 64 (Antelope), not {len}")]
-    Length {
-        /// Number of characters.
-        len: usize,
-    },
-    /// Not hex.
-    #[error("`{character}` is no hex digit")]
-    NoHex {
-        /// The first other character.
-        character: char,
-    },
+    Length { len: usize },
+    #[error("`{character}` is not a hex digit")]
+    NoHex { character: char },
 }
 
 impl Id {
-    /// The bytes of the id: 20 or 32.
+    /// Returns the 20 or 32 bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len.into()).unwrap_or(&self.bytes)
     }
@@ -129,8 +121,8 @@ mod tests {
         let why = |text: &str| text.parse::<Id>().expect_err("no id").to_string();
         assert_eq!(why("12"), "an id has 40 hex digits (Steem, Hive) or 64 (Antelope), not 2");
         assert_eq!(why(&"0".repeat(65)), "an id has 40 hex digits (Steem, Hive) or 64 (Antelope), not 65");
-        assert_eq!(why(&format!("{}g", "0".repeat(39))), "`g` is no hex digit");
-        assert_eq!(why(&format!("{}ä", "0".repeat(39))), "`ä` is no hex digit");
+        assert_eq!(why(&format!("{}g", "0".repeat(39))), "`g` is not a hex digit");
+        assert_eq!(why(&format!("{}ä", "0".repeat(39))), "`ä` is not a hex digit");
     }
 
     proptest! {

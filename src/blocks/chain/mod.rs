@@ -14,6 +14,7 @@
 //! A block's number is the one in the first four bytes (big-endian) of `previous`, plus one.
 
 mod antelope;
+mod field;
 mod id;
 mod merkle;
 mod name;
@@ -32,7 +33,7 @@ pub use problem::ChainProblem;
 pub(crate) use steem::batch::SteemBatch;
 pub(crate) use steem::header::block_id as steem_id;
 pub(crate) use steem::transactions::root as steem_root;
-pub use types::{Family, Header, TransactionOptions, Transactions};
+pub use types::{BlockTransactions, Family, Header, TransactionOptions};
 
 /// Reads a block's header and computes its id. `block` may be longer than the block.
 ///
@@ -54,7 +55,7 @@ pub fn check_transactions(
     block: &[u8],
     header: &Header,
     options: &TransactionOptions,
-) -> Result<Transactions, ChainProblem> {
+) -> Result<BlockTransactions, ChainProblem> {
     match family {
         Family::Steem | Family::Hive => steem::transactions::check(family, block, header, options),
         Family::Antelope => antelope::transactions::check(version, block, header, options),
@@ -69,7 +70,7 @@ pub(crate) fn transactions_json(
     header: &Header,
 ) -> Result<serde_json::Value, ChainProblem> {
     match family {
-        Family::Steem | Family::Hive => steem::json::transactions(family, block, header),
+        Family::Steem | Family::Hive => steem::transactions::to_json(family, block, header),
         Family::Antelope => antelope::json::transactions(version, block, header),
     }
 }

@@ -6,7 +6,6 @@ use super::Id;
 #[derive(Debug, thiserror::Error, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChainProblem {
-    /// `offset` is the start of the truncated part.
     #[error("the block ends inside {inside}, at byte {offset} of the block")]
     Truncated { offset: usize, inside: &'static str },
     /// A number in base 128 that does not end, or has more than 32 bits.
@@ -18,32 +17,31 @@ pub enum ChainProblem {
         "the transactions of block {block} do not match its header: their merkle root is {computed}, the header's {header}"
     )]
     Merkle { block: u32, header: Id, computed: Id },
-    #[error("the packed transaction at byte {offset} of the block is no zlib stream of at most {max} bytes")]
+    #[error("the packed transaction at byte {offset} of the block is not a zlib stream of at most {max} bytes")]
     Zlib { offset: usize, max: usize },
-    #[error("the block goes on for {extra} bytes behind its end, at byte {offset}")]
+    #[error("{extra} bytes follow the end of the block, at byte {offset}")]
     TrailingBytes { offset: usize, extra: usize },
-    #[error("{what} at byte {offset} of the block claims {len}, the limit is {max}")]
+    #[error("{what} at byte {offset} of the block: {len} exceeds the limit of {max}")]
     TooLong { offset: usize, what: &'static str, len: u32, max: u32 },
-    #[error("byte {offset} of the block: {found} where {expected} must be")]
+    #[error("byte {offset} of the block: found {found}, expected {expected}")]
     Unexpected { offset: usize, expected: &'static str, found: u64 },
-    #[error("byte {offset} of the block: {what} is no name of printable characters")]
+    #[error("byte {offset} of the block: {what} is not a name of printable characters")]
     Name { offset: usize, what: &'static str },
-    #[error("the block's parent has the number {}: there is no number for the block", u32::MAX)]
+    #[error("the parent has the number {}, so the block cannot have one", u32::MAX)]
     NumberTooLarge,
 }
 
 impl ChainProblem {
-    /// The next step for the person who sees it.
     pub fn hint(&self) -> String {
         match self {
-            Self::UnknownOperation { .. } => "a fork of the chain, or newer than this version of bedload: \
-                `--unknown-operations skip` leaves the merkle root of such blocks unchecked, `--verify links` of all"
+            Self::UnknownOperation { .. } => "the chain is a fork, or newer than this version of bedload: pass `--unknown-operations skip` to skip \
+                the merkle roots of such blocks, or `--verify links` to skip all"
                 .into(),
             Self::Merkle { .. } => {
-                "the block's transactions are damaged: compare the log's sha256 with the publisher's, or load it again"
+                "the block's transactions are damaged: compare the log's sha256 with the publisher's, or download it again"
                     .into()
             }
-            _ => "the block log is damaged, or of another chain: compare its sha256 with the publisher's".into(),
+            _ => "the block log is damaged or belongs to another chain: compare its sha256 with the publisher's".into(),
         }
     }
 }

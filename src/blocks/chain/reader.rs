@@ -16,7 +16,6 @@ impl<'a> BlockReader<'a> {
         Self { block, at }
     }
 
-    /// The position, in bytes from the block's start.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -47,17 +46,14 @@ impl<'a> BlockReader<'a> {
         self.array(inside).map(|[byte]| byte)
     }
 
-    /// Reads a little-endian number.
     pub(super) fn u32(&mut self, inside: &'static str) -> Result<u32, ChainProblem> {
         self.array(inside).map(u32::from_le_bytes)
     }
 
-    /// Reads a little-endian number.
     pub(super) fn u64(&mut self, inside: &'static str) -> Result<u64, ChainProblem> {
         self.array(inside).map(u64::from_le_bytes)
     }
 
-    /// A byte that is 0 or 1.
     pub(super) fn bool(&mut self, what: &'static str) -> Result<bool, ChainProblem> {
         let offset = self.at;
         match self.u8(what)? {

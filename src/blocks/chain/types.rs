@@ -15,7 +15,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Bytes of a block id.
+    /// Returns the length of a block id, in bytes.
     pub fn id_len(self) -> usize {
         match self {
             Self::Steem | Self::Hive => 20,
@@ -23,7 +23,7 @@ impl Family {
         }
     }
 
-    /// The name as users write it.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Steem => "steem",
@@ -58,7 +58,6 @@ pub struct Header {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionOptions {
-    /// Computes the transactions' ids.
     pub ids: bool,
     /// Computes the merkle root and compares it with the header's.
     pub merkle: bool,
@@ -69,7 +68,7 @@ pub struct TransactionOptions {
 
 /// The results for a block's transactions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Transactions {
+pub struct BlockTransactions {
     /// The ids in the order of the block; empty when they were not requested.
     pub ids: Vec<Id>,
     /// Skipped operations of unknown type: 0, or 1 for a block that could not be read to its end.

@@ -9,19 +9,17 @@
 //! Specification: <https://spec.filecoin.io/#section-systems.filecoin_blockchain.struct.block>.
 
 use super::links::{link, skip_item};
-use crate::blocks::cbor::{Head, head, string};
+use crate::blocks::cbor::{ItemHead, head, string};
 
 const FIELDS: u64 = 16;
 
 /// The most parents that are accepted. A tipset hardly has more than a dozen blocks.
 const MAX_PARENTS: u64 = 256;
 
-/// Fields of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChainHeader {
     /// Number of parents, which are the first links in the block.
     pub parents: u64,
-    /// The epoch.
     pub height: u64,
     /// Seconds since 1970.
     pub timestamp: u64,
@@ -57,7 +55,7 @@ pub(crate) fn chain_header(block: &[u8]) -> Option<ChainHeader> {
     Some(ChainHeader { parents: parents.value, height: height.value, timestamp: timestamp.value })
 }
 
-fn expect(bytes: &[u8], major: u8) -> Option<(Head, &[u8])> {
+fn expect(bytes: &[u8], major: u8) -> Option<(ItemHead, &[u8])> {
     head(bytes).filter(|(head, _)| head.major == major)
 }
 

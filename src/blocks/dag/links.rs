@@ -14,18 +14,16 @@ pub(crate) mod codec {
     pub const COMMITMENT_SEALED: u64 = 0xf102;
 }
 
-/// The error for a block whose links cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
 /// Calls `found` with the bytes of every CID that `block` links to, in order.
 pub(crate) fn links(codec: u64, block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
     match codec {
-        codec::DAG_CBOR => match skip_item(block, &mut |cid| found(cid)) {
-            Some([]) => Ok(()),
-            _ => Err(Malformed),
-        },
-        codec::DAG_PB => pb_links(block, found),
+        codec::DAG_CBOR => {
+            skip_item(block, &mut |cid| found(cid)).filter(|rest| rest.is_empty()).map(drop).ok_or(Malformed)
+        }
+        codec::DAG_PB => pb_links(block, found).ok_or(Malformed),
         _ => Ok(()),
     }
 }
@@ -64,14 +62,13 @@ pub(super) fn skip_item<'a>(bytes: &'a [u8], found: &mut dyn FnMut(&'a [u8])) ->
     Some(rest)
 }
 
-/// A field of a protobuf message.
 pub(crate) enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
 /// Reads a field. Returns its number, its value, and the bytes after it.
-pub(crate) fn field(bytes: &[u8]) -> Option<(u64, Field<'_>, &[u8])> {
+fn field(bytes: &[u8]) -> Option<(u64, Field<'_>, &[u8])> {
     let (key, rest) = unsigned_varint::decode::u64(bytes).ok()?;
     match key & 7 {
         0 => unsigned_varint::decode::u64(rest).ok().map(|(value, rest)| (key >> 3, Field::Number(value), rest)),
@@ -83,21 +80,26 @@ pub(crate) fn field(bytes: &[u8]) -> Option<(u64, Field<'_>, &[u8])> {
     }
 }
 
-fn pb_links(block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
-    let mut rest = block;
-    while !rest.is_empty() {
-        let (number, value, after) = field(rest).ok_or(Malformed)?;
-        rest = after;
-        let (2, Field::Bytes(mut link)) = (number, value) else { continue };
-        while !link.is_empty() {
-            let (number, value, after) = field(link).ok_or(Malformed)?;
-            link = after;
+/// Reads the fields of a message, until `take` or a malformed field ends it.
+pub(crate) fn each_field<'a>(mut message: &'a [u8], mut take: impl FnMut(u64, Field<'a>) -> Option<()>) -> Option<()> {
+    while !message.is_empty() {
+        let (number, value, rest) = field(message)?;
+        take(number, value)?;
+        message = rest;
+    }
+    Some(())
+}
+
+fn pb_links(block: &[u8], found: &mut dyn FnMut(&[u8])) -> Option<()> {
+    each_field(block, |number, value| {
+        let (2, Field::Bytes(link)) = (number, value) else { return Some(()) };
+        each_field(link, |number, value| {
             if let (1, Field::Bytes(cid)) = (number, value) {
                 found(cid);
             }
-        }
-    }
-    Ok(())
+            Some(())
+        })
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::read::export::{ExportOptions, Format, Selection, export, export_to};
+use crate::read::export::{ExportFormat, ExportOptions, Selection, export, export_to};
 use crate::read::{Location, Resources};
 use crate::report::{ExportReport, shown, shown_json};
 use crate::source::car::RawCid;
@@ -61,8 +61,8 @@ pub struct Args {
     pub to: Option<u32>,
 
     /// car, car.zst, forest.car.zst; log, log.zst; by default what the file's name ends in
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = values::named(Format::ALL.map(|format| (format.name(), format))), help_heading = "File")]
-    pub format: Option<Format>,
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = values::named(ExportFormat::ALL.map(|format| (format.name(), format))), help_heading = "File")]
+    pub format: Option<ExportFormat>,
     /// Replace the file if it exists
     #[arg(long, help_heading = "File")]
     pub force: bool,

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::progress::CancellationToken;
 use crate::read::Location;
 use crate::read::block::{BlockLookup, FoundBlock};
-use crate::read::get::{Found, Lookup, header_with_names, to_json_with_names};
+use crate::read::get::{CarBlock, Lookup, header_with_names, to_json_with_names};
 use crate::report::shown_json;
 use crate::text::size::grouped;
 use clap::ValueEnum;
@@ -285,9 +285,9 @@ impl<'a> Printer<'a> {
     }
 
     /// Prints a block of a CAR.
-    fn print_found(&mut self, key: &str, found: Option<Found>, default: BlockForm) -> anyhow::Result<()> {
-        let json = |Found { block, codec }: &Found| to_json_with_names(*codec, block);
-        let header = |Found { block, codec }: &Found| header_with_names(*codec, block);
+    fn print_found(&mut self, key: &str, found: Option<CarBlock>, default: BlockForm) -> anyhow::Result<()> {
+        let json = |CarBlock { block, codec }: &CarBlock| to_json_with_names(*codec, block);
+        let header = |CarBlock { block, codec }: &CarBlock| header_with_names(*codec, block);
         self.print(key, found.as_ref().map(|found| (found, &found.block[..])), default, json, header)
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::progress::{Phase, Sample};
 use crate::report::{
-    Blocks, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, NewestSnapshot,
+    BlockCounts, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, NewestSnapshot,
     RemoteInfo, SourceInfo,
 };
 use crate::text::escape::shell_word;
@@ -40,7 +40,7 @@ pub fn text(report: &ImportReport) -> String {
     let from = report.preset_from.as_ref().map_or_else(String::new, |from| format!(" ({from})"));
     rows.add("preset", format!("{}{from}", report.preset));
     let blocks = &report.blocks;
-    let Blocks { read, written, duplicate, existing } = *blocks;
+    let BlockCounts { read, written, duplicate, existing } = *blocks;
     let written = match existing {
         Some(existing) => format!("{} new, {} existing", grouped(written.saturating_sub(existing)), grouped(existing)),
         None => format!("{} written", grouped(written)),

@@ -281,7 +281,7 @@ impl Finder<'_> {
     }
 
     /// Notes the transactions of a block.
-    fn note(&mut self, header: &Header, found: &chain::Transactions) -> Result<(), BlockError> {
+    fn note(&mut self, header: &Header, found: &chain::BlockTransactions) -> Result<(), BlockError> {
         let all = self.all;
         self.unknown_operations += found.unknown_operations;
         let (Some(index), Some(pieces)) = (&all.index, &mut self.pieces) else { return Ok(()) };

@@ -14,23 +14,21 @@ use std::path::PathBuf;
 
 use rayon::prelude::*;
 
-use super::open::{Export, Faults, Take};
-use super::options::interrupted;
+use super::batch::SectionLoader;
+use super::open::{Export, ExportFaults};
 use crate::error::Result;
 use crate::hash::fingerprint::fingerprint;
 use crate::parallel;
 use crate::read::header::chain_header;
+use crate::read::keys::whole_cid;
 use crate::read::links::{codec, links};
 use crate::read::missing::MissingBlocks;
-use crate::read::steps::{MAX_LINK, Queue, Stack, Step, steps};
+use crate::read::steps::{LinkStep, MAX_LINK, Queue, Stack, steps};
 use crate::read::visited::Visited;
-use crate::report::ImportReport;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
-/// Blocks per prefetch.
 const AHEAD: usize = 1024;
 
-/// Blocks that a thread looks up at once.
 const CHUNK: usize = 64;
 
 /// Memory of a fetched block besides its bytes.
@@ -41,14 +39,14 @@ pub(super) struct DepthFirst<'a> {
     pool: rayon::ThreadPool,
     visited: Visited,
     stack: Stack,
-    ahead: Ahead,
-    faults: Faults,
+    ahead: Prefetched,
+    faults: ExportFaults,
     queue_budget: usize,
     dir: PathBuf,
 }
 
 /// Prefetched blocks by the fingerprints of their keys; `None` for missing blocks.
-struct Ahead {
+struct Prefetched {
     blocks: HashMap<u128, Option<Vec<u8>>>,
     bytes: usize,
     budget: usize,
@@ -56,7 +54,7 @@ struct Ahead {
     mean: usize,
 }
 
-struct Wanted {
+struct WantedBlock {
     key: Vec<u8>,
     fingerprint: u128,
     codec: u64,
@@ -67,23 +65,22 @@ impl<'a> DepthFirst<'a> {
         let part = |share: u64| usize::try_from(export.memory / share).unwrap_or(usize::MAX);
         let resources = &export.options.resources;
         let dir = resources.scratch_parent();
-        let left_out = export.record.map(ImportReport::left_out).unwrap_or_default();
         Ok(Self {
             export,
             pool: parallel::pool(resources.thread_count())?,
             visited: Visited::new(export.memory / 4, dir.clone()),
             stack: Stack::new(part(16), dir.clone()),
-            ahead: Ahead { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
-            faults: Faults { missing: MissingBlocks { left_out, ..MissingBlocks::default() }, malformed: 0 },
+            ahead: Prefetched { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
+            faults: ExportFaults { missing: MissingBlocks::new(export.record), malformed: 0 },
             queue_budget: part(32),
             dir,
         })
     }
 
-    pub fn each(mut self, roots: &[RawCid], take: &mut Take<'_>) -> Result<Faults> {
+    pub fn each(mut self, roots: &[RawCid], loader: &mut SectionLoader<'_>) -> Result<ExportFaults> {
         let mut level = Queue::new(self.queue_budget, &self.dir);
         for root in roots {
-            level.push(Step { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None })?;
+            level.push(LinkStep { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None })?;
         }
         while level.len() > 0 {
             let mut parents = Queue::new(self.queue_budget, &self.dir);
@@ -91,7 +88,7 @@ impl<'a> DepthFirst<'a> {
                 for (_, step) in steps(&level.take_piece(self.queue_budget)?) {
                     self.stack.push(step.to_owned())?;
                     while let Some(step) = self.stack.pop()? {
-                        self.visit(&step, &mut parents, take)?;
+                        self.visit(&step, &mut parents, loader)?;
                     }
                 }
             }
@@ -100,7 +97,7 @@ impl<'a> DepthFirst<'a> {
         Ok(self.faults)
     }
 
-    fn visit(&mut self, step: &Step, parents: &mut Queue, take: &mut Take<'_>) -> Result<()> {
+    fn visit(&mut self, step: &LinkStep, parents: &mut Queue, loader: &mut SectionLoader<'_>) -> Result<()> {
         let Some((span, key_start, print)) = self.identify(&step.cid) else {
             self.faults.malformed += 1;
             return Ok(());
@@ -109,14 +106,12 @@ impl<'a> DepthFirst<'a> {
             return Ok(());
         }
         if !self.ahead.blocks.contains_key(&print) {
-            if self.export.options.resources.stop.is_cancelled() {
-                return Err(interrupted());
-            }
+            self.export.options.check_cancelled()?;
             self.prefetch(step)?;
         }
         match self.ahead.take(print) {
             Some(block) => {
-                take(&step.cid, key_start, &block)?;
+                loader.add_section(&step.cid, key_start, &block)?;
                 self.push_links(step, span.codec, &block, parents)
             }
             None if span.hash == 0 => {
@@ -132,13 +127,13 @@ impl<'a> DepthFirst<'a> {
 
     /// Returns the parts of a CID, the start of the key in it, and the fingerprint of the key; `None` if it is not a CID.
     fn identify(&self, cid: &[u8]) -> Option<(CidSpan, usize, u128)> {
-        let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len())?;
+        let span = whole_cid(cid)?;
         let start = self.export.layout.key_start(&span);
         Some((span, start, fingerprint(cid.get(start..).unwrap_or_default())))
     }
 
     /// Pushes the links of a block, the first on top, and those to parents to their queue.
-    fn push_links(&mut self, step: &Step, codec: u64, block: &[u8], parents: &mut Queue) -> Result<()> {
+    fn push_links(&mut self, step: &LinkStep, codec: u64, block: &[u8], parents: &mut Queue) -> Result<()> {
         let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
         let epoch = header.map_or(step.epoch, |header| Some(header.height));
         let mut found = Vec::new();
@@ -147,7 +142,7 @@ impl<'a> DepthFirst<'a> {
             if cid.len() > MAX_LINK {
                 too_long += 1;
             } else if !is_commitment(cid) {
-                found.push(Step { cid: cid.to_vec(), parent: step.cid.clone(), tipset: 0, epoch });
+                found.push(LinkStep { cid: cid.to_vec(), parent: step.cid.clone(), tipset: 0, epoch });
             }
         });
         self.faults.malformed += u64::from(scanned.is_err()) + too_long;
@@ -166,13 +161,13 @@ impl<'a> DepthFirst<'a> {
     }
 
     /// Fetches the block of `first` and the blocks that are needed after it.
-    fn prefetch(&mut self, first: &Step) -> Result<()> {
+    fn prefetch(&mut self, first: &LinkStep) -> Result<()> {
         // Blocks that wait far down the stack are evicted and fetched again later.
         if self.ahead.bytes > self.ahead.budget / 4 * 3 {
             (self.ahead.blocks, self.ahead.bytes) = (HashMap::new(), 0);
         }
         let mut left = self.ahead.room();
-        let mut wanted: Vec<Wanted> = self.wanted(&first.cid, true)?.into_iter().collect();
+        let mut wanted: Vec<WantedBlock> = self.wanted(&first.cid, true)?.into_iter().collect();
         for step in self.stack.upper().take(left) {
             // The steps below were prefetched together with this one.
             match self.identify(&step.cid) {
@@ -194,26 +189,26 @@ impl<'a> DepthFirst<'a> {
         Ok(())
     }
 
-    fn wanted(&self, cid: &[u8], visited: bool) -> Result<Option<Wanted>> {
+    fn wanted(&self, cid: &[u8], visited: bool) -> Result<Option<WantedBlock>> {
         let Some((span, start, fingerprint)) = self.identify(cid) else { return Ok(None) };
         let known = self.ahead.blocks.contains_key(&fingerprint)
             || is_commitment(cid)
             || (!visited && self.visited.contains(fingerprint)?);
         let key = cid.get(start..).unwrap_or_default().to_vec();
-        Ok((!known).then_some(Wanted { key, fingerprint, codec: span.codec }))
+        Ok((!known).then_some(WantedBlock { key, fingerprint, codec: span.codec }))
     }
 
     /// Fetches blocks and returns their links, except those of headers, which are needed much later.
-    fn fetch(&mut self, mut wanted: Vec<Wanted>) -> Result<Vec<Vec<u8>>> {
+    fn fetch(&mut self, mut wanted: Vec<WantedBlock>) -> Result<Vec<Vec<u8>>> {
         wanted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         wanted.dedup_by(|one, other| one.key == other.key);
         let export = self.export;
-        let look_up = |chunk: &[Wanted]| -> Result<Vec<Option<Vec<u8>>>> {
+        let look_up = |chunk: &[WantedBlock]| -> Result<Vec<Option<Vec<u8>>>> {
             let keys: Vec<&[u8]> = chunk.iter().map(|wanted| wanted.key.as_slice()).collect();
             let values = export.reader.get_many(&export.family, &keys, true)?;
             values.into_iter().map(|value| Ok(value?.map(|value| value.as_ref().to_vec()))).collect()
         };
-        let chunks: Vec<&[Wanted]> = wanted.chunks(CHUNK).collect();
+        let chunks: Vec<&[WantedBlock]> = wanted.chunks(CHUNK).collect();
         let found: Vec<_> = match chunks[..] {
             [chunk] => vec![look_up(chunk)?],
             _ => self.pool.install(|| chunks.par_iter().map(|chunk| look_up(chunk)).collect::<Result<_>>())?,
@@ -232,7 +227,7 @@ impl<'a> DepthFirst<'a> {
     }
 }
 
-impl Ahead {
+impl Prefetched {
     /// Returns the number of blocks that fit the budget.
     fn room(&self) -> usize {
         (self.budget.saturating_sub(self.bytes) / self.mean.max(1)).clamp(1, AHEAD)

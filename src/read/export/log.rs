@@ -9,18 +9,17 @@
 //! A log that was one file of raw blocks is reproduced byte for byte. Packed blocks are written raw, parts as one log.
 
 use std::io::Write;
-use std::path::Path;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-use super::options::{ExportOptions, Format, interrupted};
+use super::batch::SectionLoader;
+use super::options::ExportOptions;
 use super::writer_pool::WriterPool;
 use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
-use crate::progress::{Phase, Progress};
-use crate::report::ImportReport;
-use crate::report::{BlockRef, ExportReport, ExportedLog, LogReport};
+use crate::progress::Phase;
+use crate::report::{BlockRef, ExportReport, ExportedLog, ImportReport, LogReport};
 use crate::rocks::Reader;
 use crate::source::block_log::{Framing, MAX_BLOCK, preamble};
 
@@ -39,15 +38,6 @@ pub(super) struct LogExport<'a> {
     last: u32,
 }
 
-#[derive(Default)]
-struct Sum {
-    content: Content,
-    payload: u64,
-    log_bytes: u64,
-    first: Option<Header>,
-    last: Option<Header>,
-}
-
 impl<'a> LogExport<'a> {
     /// Opens the database, before anything is written.
     pub fn open(options: &'a ExportOptions, record: &'a ImportReport, log: &'a LogReport) -> Result<Self> {
@@ -57,10 +47,10 @@ impl<'a> LogExport<'a> {
         if let Some(wanted) = [first, last].iter().find(|wanted| !known.contains(wanted)) {
             let (start, end) = (known.start(), known.end());
             let reason = format!("block {wanted} is not in the database: it has blocks {start} to {end}");
-            return wrong(reason, "name blocks between these, or leave --from and --to out");
+            return wrong(reason, "choose blocks of this range, or omit --from and --to");
         }
         if first > last {
-            return wrong("--from is behind --to".into(), "give them the other way round");
+            return wrong("--from is greater than --to".into(), "swap the two values");
         }
         let (family, version) = record.chain();
         let (mut framing, mut head) = (Framing::Graphene, Vec::new());
@@ -77,37 +67,27 @@ impl<'a> LogExport<'a> {
         (self.first, self.last) == (self.log.first.number, self.log.last.number)
     }
 
-    pub fn write<W: Write + Send>(
-        &self,
-        format: Format,
-        file: &Path,
-        out: &mut W,
-        progress: &Progress<'_>,
-    ) -> Result<ExportReport> {
-        let options = self.options;
+    pub fn write<W: Write + Send>(&self, pool: &WriterPool<'_>, out: &mut W) -> Result<ExportReport> {
+        let progress = pool.progress;
         progress.begin(Phase::Export, self.is_whole().then_some(self.record.payload_bytes));
         progress.expect_blocks(u64::from(self.last - self.first) + 1);
-        let pool = WriterPool { format, resources: &options.resources, index_memory: 0, path: file };
-        let (sum, bytes) = pool.run(0, out, |loader| {
-            loader.add_bytes(&[&self.head])?;
-            self.each_block(progress, |pieces| loader.add_bytes(pieces))
-        })?;
+        let (ends, sum, bytes) = pool.run(0, out, |loader| self.load(loader))?;
         let all_records = self.is_whole();
         let Content { records, digest } = sum.content;
         if all_records && (records, digest) != (self.record.blocks.written, self.record.digest) {
-            return Err(self.failed("other blocks than the import wrote".into()));
+            return Err(self.failed("blocks other than those of the import".into()));
         }
-        let differs = self.differences(sum.log_bytes);
+        let differs = self.differences(sum.unpacked);
         Ok(ExportReport {
             selection: if all_records { "all" } else { "range" }.into(),
             blocks: records,
             payload_bytes: sum.payload,
-            car_bytes: sum.log_bytes,
+            car_bytes: sum.unpacked,
             bytes,
             digest,
             all_records: Some(all_records),
             complete: true,
-            log: sum.first.zip(sum.last).map(|(first, last)| ExportedLog {
+            log: ends.map(|(first, last)| ExportedLog {
                 family: self.family.name().into(),
                 version: self.framing.version(),
                 first: BlockRef::of(&first),
@@ -115,45 +95,33 @@ impl<'a> LogExport<'a> {
                 identical: differs.is_empty(),
                 differs,
             }),
-            ..options.report(format, file)
+            ..self.options.report(pool.format, pool.path)
         })
     }
 
-    /// Reads the blocks, checks their chain, and passes each entry's bytes to `put`.
-    fn each_block(&self, progress: &Progress<'_>, mut put: impl FnMut(&[&[u8]]) -> Result<()>) -> Result<Sum> {
-        let mut sum = Sum { log_bytes: self.head.len() as u64, ..Sum::default() };
+    /// Loads the head and the blocks and checks their chain. Returns the first and the last header.
+    fn load(&self, loader: &mut SectionLoader<'_>) -> Result<Option<(Header, Header)>> {
+        loader.add_bytes(&[&self.head])?;
+        let mut ends: Option<(Header, Header)> = None;
         let end = self.last.checked_add(1).map(u32::to_be_bytes);
         let end = end.as_ref().map(<[u8; 4]>::as_slice);
         let mut scan = self.reader.scan(&self.record.column_family, Some(&self.first.to_be_bytes()), end)?;
         for number in self.first..=self.last {
-            if self.options.resources.stop.is_cancelled() {
-                return Err(interrupted());
-            }
+            self.options.check_cancelled()?;
             let Some((key, value)) = scan.item() else {
                 scan.status()?;
                 return Err(self.failed(format!("no block {number}")));
             };
-            let header = self.check(number, key, value, sum.last.as_ref())?;
-            let position = sum.log_bytes.to_le_bytes();
+            let header = self.check(number, key, value, ends.as_ref().map(|(_, last)| last))?;
+            let position = loader.sum.unpacked.to_le_bytes();
             let size = (value.len() + V4_AROUND) as u32;
-            match self.framing {
-                Framing::Antelope { version: 4 } => {
-                    put(&[&size.to_le_bytes(), &[0], value, &position])?;
-                    sum.log_bytes += u64::from(size);
-                }
-                _ => {
-                    put(&[value, &position])?;
-                    sum.log_bytes += (value.len() + position.len()) as u64;
-                }
-            }
-            sum.payload += value.len() as u64;
-            sum.content.add_record(key, value);
-            sum.first.get_or_insert(header);
-            sum.last = Some(header);
-            progress.add(value.len() as u64, 1);
+            let pieces: [&[u8]; 4] = [&size.to_le_bytes(), &[0], value, &position];
+            let is_sized = self.framing == Framing::Antelope { version: 4 };
+            loader.add_record(key, value, if is_sized { &pieces } else { &pieces[2..] })?;
+            ends = Some((ends.map_or(header, |(first, _)| first), header));
             scan.next();
         }
-        Ok(sum)
+        Ok(ends)
     }
 
     /// Checks that a record is block `number` and follows the previous one.
@@ -173,7 +141,7 @@ impl<'a> LogExport<'a> {
                 Err(self.failed(format!("a block {number} that does not follow block {}", number - 1)))
             }
             Ok(header) => Ok(header),
-            Err(problem) => Err(self.failed(format!("a block {number} that is none ({problem})"))),
+            Err(problem) => Err(self.failed(format!("an invalid block {number} ({problem})"))),
         }
     }
 
@@ -182,7 +150,7 @@ impl<'a> LogExport<'a> {
             action: "export",
             path: self.options.db.clone(),
             problems,
-            hint: "bedload verify tells all that is wrong; import the log again".into(),
+            hint: "run `bedload verify` for details, and import the log again".into(),
         }
     }
 
@@ -191,19 +159,19 @@ impl<'a> LogExport<'a> {
         let mut differs = Vec::new();
         let packed = self.log.packings.zstd + self.log.packings.zstd_dictionary;
         if packed > 0 {
-            differs.push(format!("{packed} blocks were packed with zstd, and are raw now"));
+            differs.push(format!("{packed} blocks were compressed with zstd and are raw now"));
         }
         if self.log.parts > 1 {
             differs.push(format!("it was split into {} files", self.log.parts));
         }
         if self.log.trimmed_bytes > 0 {
-            differs.push(format!("it went on for {} bytes behind its last whole block", self.log.trimmed_bytes));
+            differs.push(format!("{} bytes followed its last complete block", self.log.trimmed_bytes));
         }
         match &self.log.layout {
-            None => differs.push("the import did not record how it lay".into()),
+            None => differs.push("the import did not record its layout".into()),
             Some(layout) if layout.pruned => differs.push("it was pruned".into()),
             Some(layout) if differs.is_empty() && (!self.is_whole() || layout.bytes != Some(bytes)) => {
-                differs.push("only a part of its blocks is here".into());
+                differs.push("only some of its blocks are exported".into());
             }
             Some(_) => {}
         }
@@ -215,15 +183,15 @@ impl<'a> LogExport<'a> {
 fn head_of(options: &ExportOptions, log: &LogReport, first: u32) -> Result<Vec<u8>> {
     let unknown = |reason: &str| Error::State {
         path: options.db.clone(),
-        reason: format!("its log cannot be written again: {reason}"),
+        reason: format!("the log cannot be exported: {reason}"),
         hint: "import the log again".into(),
     };
     let layout = log.layout.as_ref().ok_or_else(|| unknown("the import did not record its head"))?;
     let recorded = layout.head.as_deref().and_then(|head| HEXLOWER_PERMISSIVE.decode(head.as_bytes()).ok());
-    let recorded = recorded.ok_or_else(|| unknown("BEDLOAD.json has no head of it"))?;
+    let recorded = recorded.ok_or_else(|| unknown("BEDLOAD.json has no valid head"))?;
     let known = preamble::read(&recorded).map_err(|problem| unknown(&problem.to_string()))?;
     if known.bytes.len() != recorded.len() {
-        return Err(unknown("the head in BEDLOAD.json goes on behind its end"));
+        return Err(unknown("the head in BEDLOAD.json has trailing bytes"));
     }
     if layout.bytes.is_some() && first == log.first.number {
         return Ok(recorded);

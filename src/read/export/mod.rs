@@ -20,8 +20,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use self::log::LogExport;
-use self::open::{Export, Faults};
-pub use self::options::{ExportOptions, Format, Selection};
+use self::open::{Export, ExportFaults};
+pub use self::options::{ExportFormat, ExportOptions, Selection};
 use self::order::{CidList, each_block, open_list};
 use self::writer_pool::WriterPool;
 use crate::error::{Error, Result};
@@ -29,8 +29,7 @@ use crate::hash::content_digest::Content;
 use crate::os::files::Output;
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
-use crate::report::ExportReport;
-use crate::report::ImportReport;
+use crate::report::{ExportReport, ImportReport};
 
 /// Exports to a file, which gets its name when it is complete. Missing blocks are no error: the report counts them and says if
 /// the file was committed.
@@ -42,7 +41,7 @@ use crate::report::ImportReport;
 /// disk is full or fails; [`Error::Replaced`]; [`Error::Interrupted`].
 pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> Result<ExportReport> {
     with_work(options, |work| {
-        let format = options.format.map_or_else(|| Format::of_name(file, work.is_log()), Ok)?;
+        let format = options.format.map_or_else(|| ExportFormat::of_name(file, work.is_log()), Ok)?;
         let mut output = Output::create(file, options.replace)?;
         let mut report = work.run(format, file, output.file(), observer)?;
         let start = Instant::now();
@@ -65,7 +64,7 @@ pub fn export_to<W: Write + Send>(
     observer: &dyn Observer,
 ) -> Result<ExportReport> {
     with_work(options, |work| {
-        let format = options.format.unwrap_or_else(|| Format::of_stream(work.is_log()));
+        let format = options.format.unwrap_or_else(|| ExportFormat::of_stream(work.is_log()));
         let report = work.run(format, Path::new("-"), out, observer)?;
         Ok(ExportReport { committed: true, ..report })
     })
@@ -73,10 +72,11 @@ pub fn export_to<W: Write + Send>(
 
 struct Work<'a> {
     dir: &'a WatchedDir,
-    kind: Kind<'a>,
+    options: &'a ExportOptions,
+    kind: ExportKind<'a>,
 }
 
-enum Kind<'a> {
+enum ExportKind<'a> {
     Car(Box<Export<'a>>),
     Log(Box<LogExport<'a>>),
 }
@@ -89,46 +89,44 @@ fn with_work(options: &ExportOptions, run: impl FnOnce(Work<'_>) -> Result<Expor
         let log = record.as_ref().and_then(|record| Some((record, record.log.as_ref()?)));
         options.check(log.is_some())?;
         let kind = match log {
-            Some((record, log)) => Kind::Log(Box::new(LogExport::open(options, record, log)?)),
-            None => Kind::Car(Box::new(Export::open(options, record.as_ref())?)),
+            Some((record, log)) => ExportKind::Log(Box::new(LogExport::open(options, record, log)?)),
+            None => ExportKind::Car(Box::new(Export::open(options, record.as_ref())?)),
         };
         // The record and the files belong to the same database.
         dir.check()?;
-        run(Work { dir, kind })
+        run(Work { dir, options, kind })
     })
 }
 
 impl Work<'_> {
     fn is_log(&self) -> bool {
-        matches!(self.kind, Kind::Log(_))
+        matches!(self.kind, ExportKind::Log(_))
     }
 
     fn run<W: Write + Send>(
         self,
-        format: Format,
+        format: ExportFormat,
         file: &Path,
         out: &mut W,
         observer: &dyn Observer,
     ) -> Result<ExportReport> {
-        let (report, seconds) = Progress::timed(observer, |progress| match self.kind {
-            Kind::Car(mut export) => write_car(&mut export, format, file, out, progress),
-            Kind::Log(export) => export.write(format, file, out, progress),
+        let Self { dir, options, kind } = self;
+        let (report, seconds) = Progress::timed(observer, |progress| {
+            let pool = WriterPool { format, options, path: file, progress };
+            match kind {
+                ExportKind::Car(mut export) => write_car(&mut export, &pool, out),
+                ExportKind::Log(export) => export.write(&pool, out),
+            }
         })?;
         if !report.complete {
-            self.dir.check()?;
+            dir.check()?;
         }
         Ok(ExportReport { seconds, ..report })
     }
 }
 
-fn write_car<W: Write + Send>(
-    export: &mut Export<'_>,
-    format: Format,
-    file: &Path,
-    out: &mut W,
-    progress: &Progress<'_>,
-) -> Result<ExportReport> {
-    let options = export.options;
+fn write_car<W: Write + Send>(export: &mut Export<'_>, pool: &WriterPool<'_>, out: &mut W) -> Result<ExportReport> {
+    let WriterPool { options, progress, .. } = *pool;
     let mut list = match &options.selection {
         Selection::Listed(path) => Some(open_list(path)?),
         _ => None,
@@ -143,22 +141,11 @@ fn write_car<W: Write + Send>(
     if let Some(record) = expected {
         progress.expect_blocks(record.blocks.written);
     }
-    let (prelude, header_bytes) = batch::prelude(format, &this.roots);
-    out.write_all(&prelude).map_err(Error::io("write", file))?;
-    let pool = WriterPool { format, resources: &options.resources, index_memory: this.memory / 4, path: file };
-    let (sum, bytes) = pool.run(prelude.len() as u64, out, |loader| {
-        let mut sum = Sum { car_bytes: header_bytes, ..Sum::default() };
-        let faults = each_block(this, list, &mut |cid, key_start, value| {
-            sum.payload += value.len() as u64;
-            sum.content.add_record(cid.get(key_start..).unwrap_or_default(), value);
-            sum.car_bytes += loader.add(cid, value)?;
-            progress.add(value.len() as u64, 1);
-            Ok(())
-        })?;
-        Ok(Sum { faults, ..sum })
-    })?;
-    let Sum { content, payload, car_bytes, faults: Faults { missing, malformed } } = sum;
-    let Content { records: blocks, digest } = content;
+    let (prelude, header_bytes) = batch::prelude(pool.format, &this.roots);
+    out.write_all(&prelude).map_err(Error::io("write", pool.path))?;
+    let (faults, sum, bytes) = pool.run(prelude.len() as u64, out, |loader| each_block(this, list, loader))?;
+    let ExportFaults { missing, malformed } = faults;
+    let Content { records: blocks, digest } = sum.content;
     let all_records = whole.map(|record| record.blocks.written == blocks && record.digest == digest);
     let left_out = match (&options.selection, whole) {
         (Selection::Linked, Some(record)) => Some(record.blocks.written.saturating_sub(blocks)),
@@ -169,8 +156,8 @@ fn write_car<W: Write + Send>(
         selection: options.selection.name().into(),
         roots: this.roots.iter().map(ToString::to_string).collect(),
         blocks,
-        payload_bytes: payload,
-        car_bytes,
+        payload_bytes: sum.payload,
+        car_bytes: header_bytes + sum.unpacked,
         bytes,
         digest,
         all_records,
@@ -180,14 +167,6 @@ fn write_car<W: Write + Send>(
         first_missing: missing.first,
         malformed,
         complete: missing.total == missing.allowed || all_records == Some(true),
-        ..options.report(format, file)
+        ..options.report(pool.format, pool.path)
     })
-}
-
-#[derive(Default)]
-struct Sum {
-    content: Content,
-    payload: u64,
-    car_bytes: u64,
-    faults: Faults,
 }

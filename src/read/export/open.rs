@@ -4,19 +4,15 @@ use super::options::{ExportOptions, Selection};
 use crate::error::{Error, Result};
 use crate::read::access::BlockLocation;
 use crate::read::missing::MissingBlocks;
-use crate::report::ImportReport;
-use crate::report::KeyFrom;
 use crate::report::record::roots;
+use crate::report::{ImportReport, KeyFrom};
 use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
 
-/// A function that takes a block: its CID, the start of the key in the CID, and its value.
-pub(super) type Take<'t> = dyn FnMut(&[u8], usize, &[u8]) -> Result<()> + 't;
-
 /// Blocks that could not be exported.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
+pub(super) struct ExportFaults {
     pub missing: MissingBlocks,
     /// Number of blocks and links that cannot be read.
     pub malformed: u64,
@@ -40,20 +36,20 @@ impl<'a> Export<'a> {
         {
             return Err(Error::State {
                 path: options.db.clone(),
-                reason: format!("holds a {}, which has no blocks of a CAR", record.source.format),
+                reason: format!("contains a {}, not the blocks of a CAR", record.source.format),
                 hint: "give --db the database of a CAR".into(),
             });
         }
         let reader = options.reader()?;
         let BlockLocation { family, layout, known_from } = options.location.find(&options.db, record, Some(&reader))?;
         if options.selection == Selection::All && layout != KeyLayout::Cid {
-            let source = if known_from == KeyFrom::Caller { "--key says" } else { "its record says" };
+            let source = if known_from == KeyFrom::Caller { "--key" } else { "its record" };
             return Err(Error::Usage {
                 reason: format!(
-                    "not every record can be exported: blocks are stored by {} ({source}), which does not name their codecs",
+                    "--all requires CIDs as keys, but the key layout is {} according to {source}",
                     layout.name()
                 ),
-                hint: "leave --all out to follow links from the roots, or name the CIDs with --cids".into(),
+                hint: "omit --all to follow the links from the roots, or list the CIDs with --cids".into(),
             });
         }
         let hint = match layout {

@@ -1,5 +1,3 @@
-//! Options of an export.
-
 use std::path::{Path, PathBuf};
 
 use derive_setters::Setters;
@@ -39,7 +37,7 @@ impl Selection {
 /// The file format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
-pub enum Format {
+pub enum ExportFormat {
     /// A plain CARv1.
     #[default]
     Car,
@@ -53,7 +51,7 @@ pub enum Format {
     LogZst,
 }
 
-impl Format {
+impl ExportFormat {
     pub(crate) const ALL: [Self; 5] = [Self::Car, Self::CarZst, Self::ForestCarZst, Self::Log, Self::LogZst];
 
     /// Name on the command line, which is also the usual suffix of a file.
@@ -88,11 +86,11 @@ impl Format {
             name.strip_suffix(".zst").map_or((&*name, Self::Log), |bare| (bare, Self::LogZst));
         let bare = || (is_log && !bare_name.contains('.')).then_some(bare_format);
         found.or_else(bare).ok_or_else(|| Error::Usage {
-            reason: format!("the ending of {} names no format of this export", path.display()),
+            reason: format!("the suffix of {} is not a format of this export", path.display()),
             hint: if is_log {
-                "let the name end in .log, .log.zst or .zst, or in nothing, or name the format with --format log or log.zst"
+                "use the suffix .log, .log.zst, .zst or none, or pass --format log or log.zst"
             } else {
-                "let the name end in .car, .car.zst or .forest.car.zst, or name the format with --format"
+                "use the suffix .car, .car.zst or .forest.car.zst, or pass --format"
             }
             .into(),
         })
@@ -100,7 +98,7 @@ impl Format {
 }
 
 /// Options of an export.
-#[derive(Debug, Clone, Setters)]
+#[derive(Debug, Clone, Default, Setters)]
 #[setters(into, strip_option)]
 #[non_exhaustive]
 pub struct ExportOptions {
@@ -114,8 +112,8 @@ pub struct ExportOptions {
     pub(crate) from: Option<u32>,
     /// Last block of a log. Defaults to the last in the database.
     pub(crate) to: Option<u32>,
-    /// Format of the file. Defaults to the format of its suffix.
-    pub(crate) format: Option<Format>,
+    /// ExportFormat of the file. Defaults to the format of its suffix.
+    pub(crate) format: Option<ExportFormat>,
     /// Replaces an existing file. Defaults to `false`.
     pub(crate) replace: bool,
     /// Commits the file even if blocks are missing. Defaults to `false`.
@@ -131,23 +129,9 @@ pub struct ExportOptions {
 impl ExportOptions {
     /// Everything that the roots of `db` link to, or all blocks of a log.
     pub fn new(db: impl Into<PathBuf>) -> Self {
-        Self {
-            db: db.into(),
-            selection: Selection::default(),
-            roots: Vec::new(),
-            from: None,
-            to: None,
-            format: None,
-            replace: false,
-            allow_missing: false,
-            allow_missing_below: None,
-            resources: Resources::default(),
-            location: Location::default(),
-        }
+        Self { db: db.into(), ..Self::default() }
     }
-}
 
-impl ExportOptions {
     /// Refuses options that have no effect on an export of this kind.
     pub(super) fn check(&self, is_log: bool) -> Result<()> {
         let has_format = |of_log: bool| self.format.is_some_and(|format| format.is_log() == of_log);
@@ -172,8 +156,12 @@ impl ExportOptions {
         };
         refused.iter().find(|(given, _)| *given).map_or(Ok(()), |(_, option)| {
             let reason = format!("{option} has no effect on the export of a {kind}");
-            Err(Error::Usage { reason, hint: format!("leave it out; {hint}") })
+            Err(Error::Usage { reason, hint: format!("omit it; {hint}") })
         })
+    }
+
+    pub(super) fn check_cancelled(&self) -> Result<()> {
+        if self.resources.stop.is_cancelled() { Err(interrupted()) } else { Ok(()) }
     }
 
     pub(super) fn memory(&self) -> Result<u64> {
@@ -186,7 +174,7 @@ impl ExportOptions {
         Reader::open(&self.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })
     }
 
-    pub(super) fn report(&self, format: Format, file: &Path) -> ExportReport {
+    pub(super) fn report(&self, format: ExportFormat, file: &Path) -> ExportReport {
         ExportReport {
             schema: EXPORT_SCHEMA.into(),
             db: self.db.display().to_string(),
@@ -209,24 +197,24 @@ mod tests {
     #[test]
     fn the_name_names_the_format() {
         for (name, format) in [
-            ("a.car", Format::Car),
-            ("a.forest.car.zst", Format::ForestCarZst),
-            ("dir/A.CAR.ZST", Format::CarZst),
-            ("forest.car.zst", Format::CarZst),
-            ("block_log", Format::Log),
-            ("blocks.log", Format::Log),
-            ("blocks.LOG.zst", Format::LogZst),
-            ("block_log.zst", Format::LogZst),
-            ("/dev/null", Format::Car),
+            ("a.car", ExportFormat::Car),
+            ("a.forest.car.zst", ExportFormat::ForestCarZst),
+            ("dir/A.CAR.ZST", ExportFormat::CarZst),
+            ("forest.car.zst", ExportFormat::CarZst),
+            ("block_log", ExportFormat::Log),
+            ("blocks.log", ExportFormat::Log),
+            ("blocks.LOG.zst", ExportFormat::LogZst),
+            ("block_log.zst", ExportFormat::LogZst),
+            ("/dev/null", ExportFormat::Car),
         ] {
-            assert_eq!(Format::of_name(Path::new(name), format.is_log()).expect(name), format, "{name}");
+            assert_eq!(ExportFormat::of_name(Path::new(name), format.is_log()).expect(name), format, "{name}");
         }
         for name in ["a.car.gz", "a.tar", "a.zst", "anything", "a.car.", "car"] {
-            let error = Format::of_name(Path::new(name), false).expect_err(name);
+            let error = ExportFormat::of_name(Path::new(name), false).expect_err(name);
             assert_eq!(error.exit(), crate::Exit::Usage);
             assert!(error.hint().contains(".car, .car.zst or .forest.car.zst"), "{error}");
-            let error = Format::of_name(&Path::new(name).with_extension("gz"), true).expect_err(name);
-            assert!(error.hint().contains(".log, .log.zst or .zst"), "{error}");
+            let error = ExportFormat::of_name(&Path::new(name).with_extension("gz"), true).expect_err(name);
+            assert!(error.hint().contains(".log, .log.zst, .zst or none"), "{error}");
         }
     }
 }

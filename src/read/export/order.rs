@@ -4,17 +4,17 @@ use std::io::{BufRead, BufReader, Read};
 use std::iter::Peekable;
 use std::path::Path;
 
+use super::batch::SectionLoader;
 use super::depth_first::DepthFirst;
-use super::open::{Export, Faults, Take};
-use super::options::{Selection, interrupted};
+use super::open::{Export, ExportFaults};
+use super::options::Selection;
 use crate::error::{Error, Result};
 use crate::hash::fingerprint::fingerprint;
-use crate::read::keys::key_text;
-use crate::read::steps::Step;
+use crate::read::keys::{key_text, whole_cid};
+use crate::read::steps::LinkStep;
 use crate::read::visited::Visited;
 use crate::source::car::{RawCid, read_cid};
 
-/// Listed blocks per lookup.
 const BATCH: usize = 512;
 
 /// Records between two checks for cancellation.
@@ -25,41 +25,44 @@ const MAX_LINE: u64 = 1 << 20;
 
 pub(super) type CidList = Peekable<Box<dyn Iterator<Item = Result<RawCid>>>>;
 
-/// Passes every selected block to `take`. `list` is the opened list of a selection that is one.
-pub(super) fn each_block(export: &Export<'_>, list: Option<CidList>, take: &mut Take<'_>) -> Result<Faults> {
+/// Loads every selected block. `list` is the opened list of a selection that is one.
+pub(super) fn each_block(
+    export: &Export<'_>,
+    list: Option<CidList>,
+    loader: &mut SectionLoader<'_>,
+) -> Result<ExportFaults> {
     match list {
-        Some(list) => listed(list, export, take),
-        None if export.options.selection == Selection::All => all(export, take),
-        None => DepthFirst::new(export)?.each(&export.roots, take),
+        Some(list) => listed(list, export, loader),
+        None if export.options.selection == Selection::All => all(export, loader),
+        None => DepthFirst::new(export)?.each(&export.roots, loader),
     }
 }
 
-/// Passes every record in the order of keys, which are CIDs.
-fn all(export: &Export<'_>, take: &mut Take<'_>) -> Result<Faults> {
+/// Loads every record in the order of keys, which are CIDs.
+fn all(export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<ExportFaults> {
     let mut scan = export.reader.scan(&export.family, None, None)?;
     let mut count = 0u64;
     while let Some((key, value)) = scan.item() {
-        let is_cid = read_cid(key).is_ok_and(|span| span.is_some_and(|span| span.len as usize == key.len()));
-        if !is_cid {
+        if whole_cid(key).is_none() {
             return Err(Error::State {
                 path: export.options.db.clone(),
-                reason: format!("has a record whose key is no CID: {}", key_text(export.layout, key)),
-                hint: "say with --key what blocks are stored under, or look with bedload verify".into(),
+                reason: format!("has a record whose key is not a CID: {}", key_text(export.layout, key)),
+                hint: "pass the key layout with --key, or check the database with bedload verify".into(),
             });
         }
-        take(key, 0, value)?;
+        loader.add_section(key, 0, value)?;
         count += 1;
-        if count.is_multiple_of(CANCEL_EVERY) && export.options.resources.stop.is_cancelled() {
-            return Err(interrupted());
+        if count.is_multiple_of(CANCEL_EVERY) {
+            export.options.check_cancelled()?;
         }
         scan.next();
     }
-    scan.status().map(|()| Faults::default())
+    scan.status().map(|()| ExportFaults::default())
 }
 
 /// Opens a list of CIDs, one per line, and reads the first one.
 pub(super) fn open_list(path: &Path) -> Result<CidList> {
-    let hint = || "give a file with one CID a line".into();
+    let hint = || "pass a file with one CID per line".into();
     let mut lines: Box<dyn BufRead> = match path == Path::new("-") {
         true => Box::new(BufReader::new(std::io::stdin())),
         false => Box::new(BufReader::new(std::fs::File::open(path).map_err(Error::io("open", path))?)),
@@ -75,7 +78,7 @@ pub(super) fn open_list(path: &Path) -> Result<CidList> {
         let text = line.trim();
         if !text.is_empty() {
             return text.parse().map(Some).map_err(|problem| Error::Usage {
-                reason: format!("line {number} of {} is no CID: {problem}", owned.display()),
+                reason: format!("line {number} of {} is not a CID: {problem}", owned.display()),
                 hint: hint(),
             });
         }
@@ -85,21 +88,18 @@ pub(super) fn open_list(path: &Path) -> Result<CidList> {
     match list.next_if(Result::is_err) {
         Some(Err(error)) => Err(error),
         _ if list.peek().is_none() => {
-            Err(Error::Usage { reason: format!("{} names no CID", path.display()), hint: hint() })
+            Err(Error::Usage { reason: format!("{} contains no CID", path.display()), hint: hint() })
         }
         _ => Ok(list),
     }
 }
 
-/// Passes the blocks of a list, each once.
-fn listed(mut list: CidList, export: &Export<'_>, take: &mut Take<'_>) -> Result<Faults> {
-    let resources = &export.options.resources;
-    let visited = Visited::new(export.memory / 2, resources.scratch_parent());
-    let mut faults = Faults::default();
+/// Loads the blocks of a list, each once.
+fn listed(mut list: CidList, export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<ExportFaults> {
+    let visited = Visited::new(export.memory / 2, export.options.resources.scratch_parent());
+    let mut faults = ExportFaults::default();
     while list.peek().is_some() {
-        if resources.stop.is_cancelled() {
-            return Err(interrupted());
-        }
+        export.options.check_cancelled()?;
         let mut batch = Vec::with_capacity(BATCH);
         for cid in list.by_ref().take(BATCH) {
             let cid = cid?;
@@ -115,8 +115,8 @@ fn listed(mut list: CidList, export: &Export<'_>, take: &mut Take<'_>) -> Result
         for ((cid, start), value) in batch.iter().zip(values) {
             let cid = cid.as_bytes();
             match value? {
-                Some(value) => take(cid, *start, value.as_ref())?,
-                None => faults.missing.note(Step { cid, parent: &[], tipset: 0, epoch: None }, None),
+                Some(value) => loader.add_section(cid, *start, value.as_ref())?,
+                None => faults.missing.note(LinkStep { cid, parent: &[], tipset: 0, epoch: None }, None),
             }
         }
     }

@@ -13,39 +13,38 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-use super::batch::{SectionBatch, SectionLoader};
-use super::options::{Format, interrupted};
+use super::batch::{ExportSum, SectionBatch, SectionLoader};
+use super::options::{ExportFormat, ExportOptions, interrupted};
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::read::access::Resources;
+use crate::progress::Progress;
 use crate::source::forest::{Index, LEVEL, Packer};
 
 pub(super) struct WriterPool<'a> {
-    pub format: Format,
-    pub resources: &'a Resources,
-    /// Memory for the index, in bytes.
-    pub index_memory: u64,
-    /// Path for messages.
+    pub format: ExportFormat,
+    pub options: &'a ExportOptions,
     pub path: &'a Path,
+    pub progress: &'a Progress<'a>,
 }
 
 type Packing = (SectionBatch, Sender<io::Result<SectionBatch>>);
 
 impl WriterPool<'_> {
-    /// Writes the batches of `load` to `out`, which already has `position` bytes. Returns the result of `load` and the length of
-    /// the file.
+    /// Writes the batches of `load` to `out`, which already has `position` bytes. Returns the result of `load`, the sum of its
+    /// records, and the length of the file.
     pub fn run<W: Write + Send, R>(
         &self,
         position: u64,
         out: &mut W,
         load: impl FnOnce(&mut SectionLoader<'_>) -> Result<R>,
-    ) -> Result<(R, u64)> {
-        let threads = self.resources.thread_count();
+    ) -> Result<(R, ExportSum, u64)> {
+        let (resources, index_memory) = (&self.options.resources, self.options.memory()? / 4);
+        let threads = resources.thread_count();
         let (to_pack, packing) = bounded::<Packing>(threads);
         let (to_write, writing) = bounded::<Receiver<io::Result<SectionBatch>>>(2 * threads);
         let (back, spare) = bounded::<SectionBatch>(4 * threads);
-        let index = || Index::within(self.index_memory, self.resources.scratch_parent());
-        let index = (self.format == Format::ForestCarZst).then(index);
+        let index = || Index::within(index_memory, resources.scratch_parent());
+        let index = (self.format == ExportFormat::ForestCarZst).then(index);
         let sink = &mut *out;
         let (loaded, written) = std::thread::scope(|scope| {
             for _ in 0..threads {
@@ -61,24 +60,23 @@ impl WriterPool<'_> {
                 to_write.send(packed).map_err(|_| interrupted())?;
                 Ok(spare.try_recv().unwrap_or_default())
             };
-            let mut loader = SectionLoader::new(self.format, send);
-            let loaded = load(&mut loader).and_then(|loaded| loader.finish().map(|()| loaded));
+            let mut loader = SectionLoader::new(self.format, self.progress, send);
+            let loaded = load(&mut loader).and_then(|loaded| Ok((loaded, loader.finish()?)));
             let written = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok::<_, Error>((loaded, written))
         })?;
         let failed = || Error::io("write", self.path);
         let (mut position, index) = written.map_err(failed())?;
-        let loaded = loaded?;
+        let (loaded, sum) = loaded?;
         if let Some(index) = index {
             position += index.write(out, position).map_err(failed())?;
         }
         out.flush().map_err(failed())?;
-        Ok((loaded, position))
+        Ok((loaded, sum, position))
     }
 }
 
-/// Compresses batches until the channel closes.
-fn pack_all(format: Format, packing: &Receiver<Packing>) {
+fn pack_all(format: ExportFormat, packing: &Receiver<Packing>) {
     let mut pack = packer(format);
     for (mut batch, reply) in packing {
         let packed = match &mut pack {
@@ -92,10 +90,10 @@ fn pack_all(format: Format, packing: &Receiver<Packing>) {
 
 type Pack = Box<dyn FnMut(&mut SectionBatch) -> io::Result<()>>;
 
-fn packer(format: Format) -> io::Result<Pack> {
+fn packer(format: ExportFormat) -> io::Result<Pack> {
     Ok(match format {
-        Format::Car | Format::Log => Box::new(|_| Ok(())),
-        Format::CarZst | Format::LogZst => {
+        ExportFormat::Car | ExportFormat::Log => Box::new(|_| Ok(())),
+        ExportFormat::CarZst | ExportFormat::LogZst => {
             let mut zstd = Compressor::new(LEVEL)?;
             zstd.set_parameter(CParameter::ChecksumFlag(true))?;
             Box::new(move |batch| {
@@ -105,7 +103,7 @@ fn packer(format: Format) -> io::Result<Pack> {
                 Ok(())
             })
         }
-        Format::ForestCarZst => {
+        ExportFormat::ForestCarZst => {
             let mut packer = Packer::new()?;
             Box::new(move |batch| {
                 packer.pack(&batch.bytes, batch.ends.iter().copied(), &mut batch.packed, &mut batch.frames)

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::read::header::chain_header;
-use crate::report::{HeadInfo, InspectReport, Metadata, RootInfo};
-use crate::source::car::metadata::Metadata as Wire;
+use crate::report::{HeadInfo, InspectReport, MetadataInfo, RootInfo};
+use crate::source::car::metadata::Metadata;
 use crate::source::car::{RawCid, Section};
 
 /// Collects the roots, and the blocks that they name. A header may have hundreds of thousands of roots, so each block costs
@@ -15,7 +15,7 @@ pub(super) struct Heads {
     wanted: HashMap<Vec<u8>, bool>,
     /// Number of `wanted` that were not seen.
     missing: usize,
-    metadata: Option<Wire>,
+    metadata: Option<Metadata>,
     f3: Option<Vec<u8>>,
     f3_bytes: Option<u64>,
     head: Option<HeadInfo>,
@@ -50,7 +50,7 @@ impl Heads {
         if let Some(header) = chain_header(block) {
             let head = HeadInfo { epoch: header.height, timestamp: header.timestamp, headers: 0 };
             self.head.get_or_insert(head).headers += 1;
-        } else if let Some(metadata) = Wire::read(block) {
+        } else if let Some(metadata) = Metadata::read(block) {
             metadata.head_tipset.iter().chain(&metadata.f3).for_each(|cid| self.want(cid));
             self.f3 = metadata.f3.as_ref().map(|cid| cid.as_bytes().to_vec());
             self.metadata = Some(metadata);
@@ -62,7 +62,6 @@ impl Heads {
         self.wanted.keys().cloned().collect()
     }
 
-    /// True if every wanted block was seen.
     pub fn complete(&self) -> bool {
         self.missing == 0
     }
@@ -74,7 +73,7 @@ impl Heads {
             RootInfo { cid: cid.to_string(), present: (seen || all).then_some(seen) }
         };
         report.roots = roots.iter().map(root).collect();
-        report.metadata = self.metadata.as_ref().map(|metadata| Metadata {
+        report.metadata = self.metadata.as_ref().map(|metadata| MetadataInfo {
             version: metadata.version,
             head_tipset: metadata.head_tipset.iter().map(ToString::to_string).collect(),
             f3: metadata.f3.as_ref().map(ToString::to_string),

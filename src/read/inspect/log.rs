@@ -26,7 +26,6 @@ const SMALL: u64 = 64 << 20;
 /// Bytes of a range that one thread reads.
 const RANGE: u64 = 64 << 20;
 
-/// Bytes read at once.
 const WINDOW: usize = 1 << 20;
 
 static EXPECTATIONS: Expectations = Expectations { links: true, chain_id: None, checkpoints: BTreeMap::new() };
@@ -40,7 +39,6 @@ struct Counted {
     last: Option<Header>,
 }
 
-/// Inspects a log and fills in the report.
 pub(super) fn inspect(
     log: &Log,
     options: &InspectOptions,

@@ -18,7 +18,7 @@ pub(crate) use self::log::trim_hint;
 pub use self::options::InspectOptions;
 use self::tally::BlockTally;
 use super::keys::cid_text;
-use super::snapshot::{CHUNK, REMOTE_CHUNK, Snapshot};
+use super::snapshot::{CHUNK, REMOTE_CHUNK, SnapshotReader};
 use super::visited::Visited;
 use crate::error::{Error, Result};
 use crate::progress::{Observer, Progress};
@@ -81,11 +81,11 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
 }
 
 /// Reads the first blocks; true if these are all.
-fn read_head(snapshot: &mut Snapshot<'_>, heads: &mut Heads, progress: &Progress<'_>) -> Result<bool> {
+fn read_head(snapshot: &mut SnapshotReader<'_>, heads: &mut Heads, progress: &Progress<'_>) -> Result<bool> {
     let chunks = if snapshot.is_remote { QUICK_CHUNKS * CHUNK / REMOTE_CHUNK } else { QUICK_CHUNKS };
     for _ in 0..chunks {
         let Some(chunk) = snapshot.next(progress)? else { return Ok(true) };
-        let count = Snapshot::sections(snapshot.path, &chunk, |section, _, body| {
+        let count = SnapshotReader::sections(snapshot.path, &chunk, |section, _, body| {
             heads.see(section, body);
             Ok(())
         })?;
@@ -99,7 +99,7 @@ fn read_head(snapshot: &mut Snapshot<'_>, heads: &mut Heads, progress: &Progress
 
 fn count_all(
     options: &InspectOptions,
-    snapshot: &mut Snapshot<'_>,
+    snapshot: &mut SnapshotReader<'_>,
     heads: Heads,
     report: &mut InspectReport,
     progress: &Progress<'_>,
@@ -153,7 +153,7 @@ pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
         if options.resources.stop.is_cancelled() {
             return Err(Error::Interrupted { hint: "the list is not complete; run it again".into() });
         }
-        Snapshot::sections(snapshot.path, &chunk, |section, offset, body| {
+        SnapshotReader::sections(snapshot.path, &chunk, |section, offset, body| {
             let (cid, block) = body.split_at(body.len().min(section.cid.len as usize));
             let cid = cid_text(cid);
             // The text of a CID needs no escapes.

@@ -1,5 +1,3 @@
-//! Options of an inspection.
-
 use std::path::PathBuf;
 
 use derive_setters::Setters;
@@ -7,7 +5,7 @@ use derive_setters::Setters;
 use crate::error::Result;
 use crate::progress::Progress;
 use crate::read::access::Resources;
-use crate::read::snapshot::{CHUNK, REMOTE_CHUNK, Snapshot};
+use crate::read::snapshot::{CHUNK, REMOTE_CHUNK, SnapshotReader};
 use crate::source::block_log::{Dictionaries, Log, Opened, Sought, TornTail};
 use crate::source::car::NullPadding;
 use crate::source::input::{self, Extent, Input, InputOptions};
@@ -60,9 +58,9 @@ impl InspectOptions {
         Log::detect(input::open(&self.source, &how)?, Sought::Either, tail, &dictionaries)
     }
 
-    pub(super) fn snapshot(&self, input: Input, progress: &Progress<'_>) -> Result<Snapshot<'_>> {
+    pub(super) fn snapshot(&self, input: Input, progress: &Progress<'_>) -> Result<SnapshotReader<'_>> {
         // Read no more of a remote file than is needed.
         let chunk = if input.remote.is_some() && !self.full { REMOTE_CHUNK } else { CHUNK };
-        Snapshot::open(&self.source, input, self.null_padding, chunk, progress)
+        SnapshotReader::open(&self.source, input, self.null_padding, chunk, progress)
     }
 }

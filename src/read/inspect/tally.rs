@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::fingerprint::fingerprint;
 use crate::hash::{BATCH, Checker, Claim, Function, problem_of};
-use crate::read::failures::each_failure;
-use crate::read::snapshot::Snapshot;
+use crate::read::keys::each_failure;
+use crate::read::snapshot::SnapshotReader;
 use crate::read::visited::Visited;
 use crate::report::{BadBlock, CodeCount, InspectReport, SizeClass};
 use crate::source::car::chunk::Chunk;
@@ -19,7 +19,6 @@ const LISTED: usize = 10;
 /// Size classes: one per power of two.
 const CLASSES: usize = 65;
 
-/// Number and bytes of blocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SizeSum {
     pub blocks: u64,
@@ -62,7 +61,6 @@ impl Sizes {
         total
     }
 
-    /// Returns the classes that have blocks.
     pub fn classes(&self) -> Vec<SizeClass> {
         let class = |(bits, sum): (u32, &SizeSum)| SizeClass {
             up_to: if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) },
@@ -74,7 +72,7 @@ impl Sizes {
 }
 
 /// A section of a chunk: its offset in the file, its CID and block, and the CID's parts.
-type Found<'c> = (u64, &'c [u8], CidSpan);
+type TalliedSection<'c> = (u64, &'c [u8], CidSpan);
 
 /// Counts of one thread.
 #[derive(Default)]
@@ -92,8 +90,8 @@ impl BlockTally {
     /// Counts and hashes the blocks of a chunk and passes each to `see`.
     pub fn take(&mut self, path: &Path, chunk: &Chunk, visited: &Visited, see: &dyn Fn(&Section, &[u8])) -> Result<()> {
         let bytes = &*chunk.bytes;
-        let mut found: Vec<Found<'_>> = Vec::with_capacity(chunk.starts.len());
-        Snapshot::sections(path, chunk, |section, offset, _| {
+        let mut found: Vec<TalliedSection<'_>> = Vec::with_capacity(chunk.starts.len());
+        SnapshotReader::sections(path, chunk, |section, offset, _| {
             let body = section.body(bytes);
             see(section, body);
             found.push((offset, body, section.cid));
@@ -113,7 +111,7 @@ impl BlockTally {
         Ok(())
     }
 
-    fn check(&mut self, found: &[Found<'_>]) {
+    fn check(&mut self, found: &[TalliedSection<'_>]) {
         let claims = found.iter().map(|(_, body, span)| {
             let (cid, data) = body.split_at(body.len().min(span.len as usize));
             Claim { code: span.hash, digest: cid.get(span.digest as usize..).unwrap_or_default(), data }

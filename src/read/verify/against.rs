@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::job::VerifyJob;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::read::snapshot::{CHUNK, Snapshot};
+use crate::read::snapshot::{CHUNK, SnapshotReader};
 use crate::report::ImportReport;
 use crate::rocks::key_ranges::{KeyRange, range_of};
 use crate::sort::key::Record;
@@ -29,7 +29,7 @@ const HASH: usize = 16;
 
 /// Records of a source, by key range.
 pub(super) struct SourceIndex {
-    parts: Vec<Mutex<Part>>,
+    parts: Vec<Mutex<IndexPart>>,
     dir: Mutex<Option<tempfile::TempDir>>,
     work_dir: PathBuf,
     budget: u64,
@@ -39,7 +39,7 @@ pub(super) struct SourceIndex {
 }
 
 #[derive(Default)]
-struct Part {
+struct IndexPart {
     entries: Vec<u8>,
     file: Option<PathBuf>,
 }
@@ -53,7 +53,7 @@ impl SourceIndex {
         let padding = options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error });
         let network = options.network.clone();
         let how = InputOptions { network, extent: Extent::All, ..InputOptions::of_share(threads, memory / 4) };
-        let mut snapshot = Snapshot::open(path, input::open(path, &how)?, padding, CHUNK, progress)?;
+        let mut snapshot = SnapshotReader::open(path, input::open(path, &how)?, padding, CHUNK, progress)?;
         snapshot.accept_concatenated();
         let index = Self {
             parts: ranges.iter().map(|_| Mutex::default()).collect(),
@@ -79,9 +79,8 @@ impl SourceIndex {
         ranges: &[KeyRange],
     ) -> Result<()> {
         let mut kept = 0;
-        let blocks = Snapshot::sections(path, chunk, |section, _, body| {
-            let is_left_out = |cid: &[u8]| left_out.contains(cid);
-            if !left_out.is_empty() && body.get(..section.cid.len as usize).is_some_and(is_left_out) {
+        let blocks = SnapshotReader::sections(path, chunk, |section, _, body| {
+            if body.get(..section.cid.len as usize).is_some_and(|cid| left_out.contains(cid)) {
                 return Ok(());
             }
             let record = Record::new(&chunk.bytes, section, job.keys.layout);
@@ -127,7 +126,7 @@ impl SourceIndex {
             let path = part.file.clone().unwrap_or_else(|| dir.path().join(number.to_string()));
             let append = || File::options().create(true).append(true).open(&path)?.write_all(&part.entries);
             append().map_err(Error::io("write", &path))?;
-            *part = Part { entries: Vec::new(), file: Some(path) };
+            *part = IndexPart { entries: Vec::new(), file: Some(path) };
         }
         Ok(())
     }
@@ -135,7 +134,7 @@ impl SourceIndex {
     /// Takes the entries of a range, sorted by key, without duplicates.
     pub fn take_range(&self, range: usize) -> Result<SourceEntries> {
         let Some(part) = self.parts.get(range) else { return Ok(SourceEntries::default()) };
-        let Part { entries: held, file } = std::mem::take(&mut *part.lock());
+        let IndexPart { entries: held, file } = std::mem::take(&mut *part.lock());
         let mut bytes = Vec::new();
         if let Some(path) = file {
             let mut read = || File::open(&path)?.read_to_end(&mut bytes);
@@ -151,7 +150,6 @@ impl SourceIndex {
 #[derive(Default)]
 pub(super) struct SourceEntries {
     bytes: Vec<u8>,
-    /// Start offset of each entry.
     starts: Vec<usize>,
     /// Keys with two different blocks in the source.
     pub conflicts: Vec<Vec<u8>>,

@@ -11,7 +11,6 @@ const LIKELY: [u64; 9] = [0xb220, 0x12, 0x1e, 0x1b, 0x16, 0xb240, 0x13, 0x11, 0x
 #[derive(Debug, Clone)]
 pub(super) struct KeyReader {
     pub layout: KeyLayout,
-    /// Possible functions of a bare digest.
     functions: Vec<u64>,
 }
 
@@ -24,12 +23,12 @@ impl KeyReader {
     pub fn claim<'a>(&self, key: &'a [u8], data: &'a [u8]) -> Result<Claim<'a>, String> {
         let (code, digest) = match self.layout {
             KeyLayout::Cid => {
-                let span = read_cid(key).map_err(|problem| format!("the key is no CID: {problem}"))?;
+                let span = read_cid(key).map_err(|problem| format!("the key is not a CID: {problem}"))?;
                 let span = span.filter(|span| span.len as usize == key.len());
-                let span = span.ok_or_else(|| "the key is no CID: its length is another than it says".to_owned())?;
+                let span = span.ok_or("the key is not a CID: its length does not match its header")?;
                 (span.hash, key.get(span.digest as usize..).unwrap_or_default())
             }
-            KeyLayout::Multihash => read_multihash(key).ok_or_else(|| "the key is no multihash".to_owned())?,
+            KeyLayout::Multihash => read_multihash(key).ok_or("the key is not a multihash")?,
             KeyLayout::Number => return Err("the key is the number of a block".into()),
             KeyLayout::Digest => (self.fitting(key).next().unwrap_or(LIKELY[0]), key),
         };
@@ -74,10 +73,10 @@ mod tests {
             assert_eq!(holds(&reader, key, b"b1ock"), Ok(false), "{layout:?}");
         }
         let reader = KeyReader::new(KeyLayout::Cid, None);
-        assert!(reader.claim(&cid[..37], b"block").unwrap_err().contains("its length is another than it says"));
-        assert!(reader.claim(&digest, b"block").unwrap_err().starts_with("the key is no CID: "));
+        assert!(reader.claim(&cid[..37], b"block").unwrap_err().contains("its length does not match its header"));
+        assert!(reader.claim(&digest, b"block").unwrap_err().starts_with("the key is not a CID: "));
         let reader = KeyReader::new(KeyLayout::Multihash, None);
-        assert_eq!(reader.claim(&cid, b"block").unwrap_err(), "the key is no multihash");
+        assert_eq!(reader.claim(&cid, b"block").unwrap_err(), "the key is not a multihash");
     }
 
     #[test]

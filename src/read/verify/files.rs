@@ -32,7 +32,10 @@ pub(super) fn check(
         let number = OptionsFile::number(Path::new(name));
         let newer = newest.as_deref().filter(|newest| number.is_some() && OptionsFile::number(newest) > number);
         if let Some(newer) = newer.and_then(Path::file_name) {
-            let note = format!("a node has opened it since the import: its options are those of {}", newer.display());
+            let note = format!(
+                "a node has opened the database since the import: the current options are in {}",
+                newer.display()
+            );
             opened = true;
             if !notes.contains(&note) {
                 notes.push(note);
@@ -41,10 +44,10 @@ pub(super) fn check(
         let path = db.join(name);
         let message = match read_regular(&path, MAX_FILE) {
             Ok(bytes) if checksum(&bytes) == *known => continue,
-            Ok(_) => "the file is another than the import left".to_owned(),
+            Ok(_) => "the file has changed since the import".to_owned(),
             Err(error) if error.kind() == ErrorKind::NotFound && newer.is_some() => continue,
             Err(error) if error.kind() == ErrorKind::NotFound => "the file is missing".to_owned(),
-            Err(error) => format!("the file cannot be used: {error}"),
+            Err(error) => format!("the file cannot be read: {error}"),
         };
         problems.add(ProblemKind::File, Some(&path), message);
     }
@@ -67,7 +70,7 @@ fn check_tally(record: &ImportReport, problems: &Collector<'_>) {
     for (to, what, read, written, duplicates) in claims {
         if written.checked_add(duplicates) != Some(read) {
             let message = format!(
-                "the record says that {read} {what} were read, {written} written{to} and {duplicates} duplicates"
+                "according to the record, {read} {what} were read, {written} written{to}, and {duplicates} were duplicates"
             );
             problems.add(ProblemKind::Tally, None, message);
         }

@@ -23,7 +23,7 @@ pub(super) struct VerifyJob<'a> {
 impl VerifyJob<'_> {
     /// Reports that the database lacks a block of the source.
     pub fn add_missing(&self, key: &[u8]) {
-        let message = || "the source has this block, the database does not".to_owned();
+        let message = || "the source has this block, but the database does not".to_owned();
         self.problems.add_key(ProblemKind::Missing, self.family, key, message);
     }
 
@@ -39,16 +39,8 @@ impl VerifyJob<'_> {
         ranges(&self.files_of(family))
     }
 
-    /// Key ranges of all other column families, which are read, whichever program wrote them.
-    pub fn others(&self, known: &[&str]) -> Vec<(&str, KeyRange)> {
-        let others = self.reader.families().iter().map(String::as_str).filter(|family| !known.contains(family));
-        others.flat_map(|family| self.ranges_of(family).into_iter().map(move |range| (family, range))).collect()
-    }
-
     pub fn scan_of<'a>(&'a self, family: &'a str) -> FamilyScan<'a> {
-        let Self { reader, files, progress, .. } = *self;
-        let resources = &self.options.resources;
-        FamilyScan { reader, files, family, threads: resources.thread_count(), progress, stop: &resources.stop }
+        self.options.resources.scan(self.reader, self.files, family, self.progress)
     }
 
     /// Checks the blocks of all files that a scan of records does not read.

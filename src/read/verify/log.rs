@@ -4,22 +4,22 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use parking_lot::Mutex;
+
 use super::job::VerifyJob;
 use super::log_transactions;
 use super::recorded::compare_content;
-use super::scan::{Seen, Totals, for_each, read_range};
+use super::scan::{Seen, Totals, read_all, read_range};
 use crate::blocks::chain::{self, Header, TransactionOptions};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
-use crate::progress::Phase;
 use crate::report::{ImportReport, LogVerified, ProblemKind, VerifiedLog};
 use crate::rocks::key_ranges::KeyRange;
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::source::block_log::Lookup;
-use parking_lot::Mutex;
 
 /// The problem of a family of transactions that has others than the blocks.
-const OTHER_TRANSACTIONS: &str = "transactions does not hold the ids of the blocks' transactions";
+const OTHER_TRANSACTIONS: &str = "transactions does not have the ids of the blocks' transactions";
 
 /// Expected content of a family of ids.
 #[derive(Default)]
@@ -63,19 +63,12 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: &ImportReport) -> Result<(
     let lookup = lookup(record);
     // Blocks of a log follow each other: what is not between the first and the last of the import was written since.
     let own = record.log.as_ref().map_or(0..=u32::MAX, |log| log.first.number..=log.last.number);
-    let work = job.ranges_of(job.family);
     let recorded = record.log.iter().flat_map(|log| &log.families).map(|family| family.name.as_str());
-    let others = job.others(&recorded.chain([job.family]).collect::<Vec<_>>());
-    job.progress.begin(Phase::Verify, Some(record.payload_bytes));
+    let known: Vec<&str> = recorded.chain([job.family]).collect();
     let found: Mutex<BTreeMap<usize, Vec<Findings>>> = Mutex::default();
-    for_each(job, work.len() + others.len() + 1, |worker, item| {
-        let Some(item) = item.checked_sub(1) else { return job.check_tables() };
-        if let Some(range) = work.get(item) {
-            let findings = verify_range(job, range, &lookup, &own)?;
-            found.lock().insert(item, findings);
-        } else if let Some((family, range)) = others.get(item - work.len()) {
-            worker.go_through(family, range, None)?;
-        }
+    read_all(job, &job.ranges_of(job.family), &known, record.payload_bytes, |_, item, range| {
+        let findings = verify_range(job, range, &lookup, &own)?;
+        found.lock().insert(item, findings);
         Ok(())
     })?;
     let (mut all, mut before) = (Findings::default(), None);
@@ -106,7 +99,7 @@ fn check_link(job: &VerifyJob<'_>, before: &Header, header: &Header) {
         format!("block {number} follows block {}", before.number)
     } else if before.id != *previous {
         let (id, before) = (before.id, before.number);
-        format!("block {number} says that it follows {previous}, but block {before} has the id {id}")
+        format!("block {number} names {previous} as its parent, but block {before} has the id {id}")
     } else {
         return;
     };
@@ -149,7 +142,7 @@ impl Findings {
             check_link(job, before, &header);
         }
         if header.number == 1 && !header.previous.is_zero() {
-            problem(ProblemKind::Link, format!("block 1 says that it follows {}", header.previous));
+            problem(ProblemKind::Link, format!("block 1 names {} as its parent", header.previous));
         }
         let is_new = !own.contains(&header.number);
         match lookup.of_block(block, &header, false) {
@@ -172,14 +165,13 @@ impl Findings {
     }
 }
 
-/// Checks that the other families match the record and the blocks.
 fn check_families(job: &VerifyJob<'_>, record: &ImportReport, lookup: &Lookup, found: &Findings) -> Result<()> {
     let all_known = found.unknown_operations == 0;
     let index_problem = |message: String| job.problems.add(ProblemKind::Index, None, message);
     for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != job.family) {
         let name = known.name.as_str();
         if !job.reader.families().contains(&known.name) {
-            job.problems.add(ProblemKind::Count, None, format!("there is no column family {name}"));
+            job.problems.add(ProblemKind::Count, None, format!("the column family {name} is missing"));
             continue;
         }
         let content = match job.scan_of(name).content() {
@@ -202,7 +194,7 @@ fn check_families(job: &VerifyJob<'_>, record: &ImportReport, lookup: &Lookup, f
         }
         compare_content(&format!(" of {name}"), content, expected, job.problems);
         if name == BLOCK_IDS && content.digest != found.blocks.all.digest && content == expected {
-            index_problem(format!("{name} does not hold the ids of the blocks"));
+            index_problem(format!("{name} does not have the ids of the blocks"));
         }
         // What was read is what was written and what was left out.
         expected.merge(Content { records: known.duplicates, digest: known.duplicate_digest });

@@ -27,7 +27,7 @@ pub(super) fn agree(job: &VerifyJob<'_>, lookup: &Lookup) -> Result<bool> {
     let memory = usize::try_from(job.options.resources.memory_budget()? / 2).unwrap_or(usize::MAX);
     let sorter = Mutex::new(Sorter::new(dir, memory, usize::MAX));
     job.progress.begin(Phase::Verify, Some(job.files.iter().map(|file| file.size).sum()));
-    job.scan_of(job.family).visit(|| Names { lookup, sorter: &sorter, dir })?;
+    job.scan_of(job.family).visit(|| NamedTransactions { lookup, sorter: &sorter, dir })?;
     let named = sorter.into_inner().sorted().map_err(failed())?;
     let mut all = named.iter().map_err(failed())?.peekable();
     let mut scan = job.reader.scan(TRANSACTIONS, None, None)?;
@@ -52,13 +52,13 @@ pub(super) fn agree(job: &VerifyJob<'_>, lookup: &Lookup) -> Result<bool> {
 }
 
 /// Takes the ids of the transactions of blocks.
-struct Names<'a> {
+struct NamedTransactions<'a> {
     lookup: &'a Lookup,
     sorter: &'a Mutex<Sorter<Named>>,
     dir: &'a Path,
 }
 
-impl Visit for Names<'_> {
+impl Visit for NamedTransactions<'_> {
     fn record(&mut self, _: &[u8], block: &[u8]) -> Result<()> {
         // Unreadable records have been reported.
         let Ok(header) = chain::header(self.lookup.family, self.lookup.version, block) else { return Ok(()) };

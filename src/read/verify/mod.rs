@@ -24,14 +24,10 @@ use super::advice;
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Progress};
-use crate::report::ImportReport;
-use crate::report::{ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
+use crate::report::{ImportReport, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
 use crate::rocks::{DataFile, Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
 use crate::source::remote::take_secrets;
-
-/// Block cache, in bytes. Nothing is read twice, so it only serves RocksDB's own needs.
-const CACHE: usize = 8 << 20;
 
 /// SST files that are open at the same time; each holds its index and filter in memory.
 const OPEN_FILES: i32 = 128;
@@ -69,8 +65,8 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     let sources = record.as_ref().map_or(0, |record| record.sources.len());
     if sources > 1 && options.against.is_some() && !options.allow_extra {
         return Err(Error::Usage {
-            reason: format!("--against compares with one snapshot, and the database was imported from {sources}"),
-            hint: "with --allow-extra it says whether the blocks of that one are there".into(),
+            reason: format!("--against compares with one snapshot, but the database was imported from {sources}"),
+            hint: "pass --allow-extra to check only that the blocks of this snapshot exist".into(),
         });
     }
     let BlockLocation { family, layout, known_from } = match options.location.find(&options.db, record.as_ref(), None) {
@@ -96,19 +92,21 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         ..VerifyReport::default()
     };
     if let Some(part) = record.as_ref().and_then(|record| record.part.as_ref()) {
-        report.notes.push(format!("it is a part, and is compared with what it was seeded with: {}", part.describe()));
+        report
+            .notes
+            .push(format!("the database is a part of a bundle and is compared with that part: {}", part.describe()));
     }
-    let how = ReaderOptions { cache: CACHE, open_files: OPEN_FILES, lenient: true, in_order: false };
+    let how = ReaderOptions { open_files: OPEN_FILES, lenient: true, ..ReaderOptions::once() };
     let opened = Reader::open(&options.db, &how).and_then(|reader| Ok((reader.files()?, reader)));
     let (files, reader) = match opened {
         Ok((files, reader)) => (files, Ok(reader)),
         Err(Error::Rocks { message, path, .. }) => {
             let file = (path != options.db).then_some(path);
-            (Vec::new(), Err((file, format!("RocksDB does not open it: {message}"))))
+            (Vec::new(), Err((file, format!("RocksDB cannot open it: {message}"))))
         }
         // A record of an import shows that this was a database.
         Err(Error::State { .. }) if record.is_some() || bad_record.is_some() => {
-            (Vec::new(), Err((None, "there is no file CURRENT: RocksDB finds no database here".to_owned())))
+            (Vec::new(), Err((None, "the file CURRENT is missing, so RocksDB finds no database".to_owned())))
         }
         Err(error) => return Err(error),
     };
@@ -148,7 +146,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         (Some(_), _) if options.sample.is_some() || options.against.is_some() => {
             return Err(Error::Usage {
                 reason: "a database made from a block log is verified as a whole".into(),
-                hint: "leave --sample and --against out".into(),
+                hint: "omit --sample and --against".into(),
             });
         }
         (Some(record), _) => {
@@ -180,8 +178,8 @@ fn check_sizes(files: &[DataFile], problems: &Collector<'_>) {
     for DataFile { path, size, .. } in files {
         let message = match path.metadata() {
             Ok(metadata) if metadata.len() == *size => continue,
-            Ok(metadata) => format!("the file has {} bytes, the database says {size}", metadata.len()),
-            Err(error) => format!("the file cannot be used: {error}"),
+            Ok(metadata) => format!("the file is {} bytes long, but the database declares {size}", metadata.len()),
+            Err(error) => format!("the file cannot be read: {error}"),
         };
         problems.add(ProblemKind::File, Some(path), message);
     }

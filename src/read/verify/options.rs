@@ -1,5 +1,3 @@
-//! Options of a verification.
-
 use std::path::PathBuf;
 
 use derive_setters::Setters;

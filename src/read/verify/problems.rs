@@ -6,7 +6,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 
 use crate::read::keys::key_text;
-use crate::report::{Problem, ProblemKind, Problems};
+use crate::report::{ProblemKind, Problems, VerifyProblem};
 use crate::rocks::DataFile;
 use crate::sort::key::KeyLayout;
 
@@ -15,11 +15,11 @@ const LISTED: usize = 10;
 pub(super) struct Collector<'a> {
     layout: KeyLayout,
     files: &'a [DataFile],
-    found: Mutex<Found>,
+    found: Mutex<CollectedProblems>,
 }
 
 #[derive(Default)]
-struct Found {
+struct CollectedProblems {
     problems: Problems,
     /// Keys of `problems.first`, in the same order.
     keys: Vec<(bool, Vec<u8>, ProblemKind)>,
@@ -34,7 +34,7 @@ impl<'a> Collector<'a> {
 
     /// Adds a problem of the database or a file.
     pub fn add(&self, kind: ProblemKind, file: Option<&Path>, message: String) {
-        self.insert((false, Vec::new(), kind), || Problem {
+        self.insert((false, Vec::new(), kind), || VerifyProblem {
             kind,
             key: None,
             file: file.map(|file| file.display().to_string()),
@@ -44,7 +44,7 @@ impl<'a> Collector<'a> {
 
     /// Adds a problem of a record of `family`.
     pub fn add_key(&self, kind: ProblemKind, family: &str, key: &[u8], message: impl FnOnce() -> String) {
-        self.insert((true, key.to_vec(), kind), || Problem {
+        self.insert((true, key.to_vec(), kind), || VerifyProblem {
             kind,
             key: Some(key_text(self.layout, key)),
             file: self.file_of(family, key),
@@ -61,15 +61,14 @@ impl<'a> Collector<'a> {
             word.trim_end_matches(|end: char| !end.is_ascii_alphanumeric()).trim_start_matches('"').to_owned()
         });
         let kind = ProblemKind::Checksum;
-        self.insert((true, key.to_vec(), kind), || Problem {
+        self.insert((true, key.to_vec(), kind), || VerifyProblem {
             kind,
             key: (!key.is_empty()).then(|| key_text(self.layout, key)),
             file: named.or_else(|| self.file_of(family, key)),
-            message: format!("what follows this key cannot be read: {words}"),
+            message: format!("the records after this key cannot be read: {words}"),
         });
     }
 
-    /// Returns the kinds of the problems.
     pub fn kinds(&self) -> Vec<ProblemKind> {
         self.found.lock().problems.kinds.keys().copied().collect()
     }
@@ -79,7 +78,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Builds the problem only if it is one of the first.
-    fn insert(&self, order: (bool, Vec<u8>, ProblemKind), compose: impl FnOnce() -> Problem) {
+    fn insert(&self, order: (bool, Vec<u8>, ProblemKind), compose: impl FnOnce() -> VerifyProblem) {
         let mut found = self.found.lock();
         found.problems.total += 1;
         *found.problems.kinds.entry(order.2).or_default() += 1;

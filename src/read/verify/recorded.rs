@@ -8,8 +8,7 @@ use super::problems::Collector;
 use super::scan::Totals;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
-use crate::report::ImportReport;
-use crate::report::{Against, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
+use crate::report::{Against, ImportReport, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Reader};
 use crate::text::size::{counted, grouped};
@@ -34,7 +33,7 @@ pub(super) fn compare(
         // Records of other writers are unknown, but the import's records are among them.
         let found = totals.content.records;
         if found < recorded.records {
-            let message = format!("{} can be read, the import added {}", records(found), grouped(recorded.records));
+            let message = format!("{} can be read, but the import added {}", records(found), grouped(recorded.records));
             problems.add(ProblemKind::Count, None, message);
         }
         return Ok(());
@@ -62,15 +61,16 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// Compares a content with the record of the import; `of` says in messages whose content it is.
+/// Compares a content, which messages call `of`, with the record of the import.
 pub(super) fn compare_content(of: &str, found: Content, recorded: Content, problems: &Collector<'_>) {
     if found.records != recorded.records {
         let message =
-            format!("{}{of} can be read, the import wrote {}", records(found.records), grouped(recorded.records));
+            format!("{}{of} can be read, but the import wrote {}", records(found.records), grouped(recorded.records));
         problems.add(ProblemKind::Count, None, message);
     }
     if found.digest != recorded.digest {
-        let message = format!("the content digest{of} is {}, the import recorded {}", found.digest, recorded.digest);
+        let message =
+            format!("the content digest{of} is {}, but the import recorded {}", found.digest, recorded.digest);
         problems.add(ProblemKind::Digest, None, message);
     }
 }
@@ -83,7 +83,7 @@ pub(super) fn conclude(report: &mut VerifyReport) {
     let only_extra = kinds.keys().all(|kind| *kind == ProblemKind::Extra);
     let is_compared = report.against.as_ref().is_some_and(|against| against.same == against.distinct);
     let reason = match &report.recorded {
-        _ if other_snapshot => "it was compared with another snapshot than that of its import".into(),
+        _ if other_snapshot => "it was compared with a snapshot other than that of its import".into(),
         _ if !only_extra => {
             report.verdict = VerifyVerdict::Damaged;
             return;
@@ -97,12 +97,12 @@ pub(super) fn conclude(report: &mut VerifyReport) {
         Some(recorded) if recorded.whole => {
             let more = records(recorded.more_than_recorded);
             format!(
-                "it was written to since the import, {more} more than recorded; records of the import may be missing"
+                "it has been written to since the import, {more} more than recorded; records of the import may be missing"
             )
         }
         _ if is_compared => return report.verdict = VerifyVerdict::Confirmed,
-        Some(_) => "it held records before the import, so that neither count nor digest shows what is missing".into(),
-        None => "no BEDLOAD.json records what must be there".into(),
+        Some(_) => "it had records before the import, so neither count nor digest shows if some are missing".into(),
+        None => "without BEDLOAD.json the expected records are unknown".into(),
     };
     (report.verdict, report.not_confirmed) = (VerifyVerdict::Intact, Some(reason));
 }
@@ -137,7 +137,7 @@ pub(super) fn files_are_untouched(
     Ok(reader.entries(family)? == records || has_no_deletions()?)
 }
 
-/// Says that the source is another than the one of the import: a problem where that explains others.
+/// Reports a source other than that of the import: as a problem if it explains others.
 fn name_the_source(against: &Against, recorded: &Recorded, problems: &Collector<'_>, notes: &mut Vec<String>) {
     if against.imported != Some(false) {
         return;

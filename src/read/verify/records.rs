@@ -6,9 +6,8 @@ use crate::error::Result;
 use crate::progress::{Phase, PhaseWeights};
 use crate::read::verify::against::SourceIndex;
 use crate::read::verify::job::VerifyJob;
-use crate::read::verify::scan::{Totals, for_each};
-use crate::report::Against;
-use crate::report::ImportReport;
+use crate::read::verify::scan::{Totals, for_each, read_all};
+use crate::report::{Against, ImportReport};
 use crate::rocks::key_ranges::Window;
 
 /// Picked records per batch of a thread.
@@ -16,28 +15,17 @@ const PICKS: usize = 256;
 
 pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> Result<(Totals, Option<Against>)> {
     let own = job.ranges_of(job.family);
-    let index = match &job.options.against {
-        Some(path) => {
-            let phases = vec![(Phase::Read, 1.0), (Phase::Verify, 1.0)];
-            job.progress.expect(PhaseWeights { phases, ..PhaseWeights::default() });
-            Some((path, SourceIndex::read(job, path, &own, record)?))
-        }
-        None => None,
-    };
+    let index = job.options.against.as_ref().map(|path| -> Result<_> {
+        let phases = vec![(Phase::Read, 1.0), (Phase::Verify, 1.0)];
+        job.progress.expect(PhaseWeights { phases, ..PhaseWeights::default() });
+        Ok((path, SourceIndex::read(job, path, &own, record)?))
+    });
+    let index = index.transpose()?;
     let payload = record.map(|record| record.payload_bytes);
     let total = payload.unwrap_or_else(|| job.files.iter().map(|file| file.size).sum());
-    job.progress.begin(Phase::Verify, Some(total));
-    let others = job.others(&[job.family]);
-    let totals = for_each(job, own.len() + others.len() + 1, |worker, item| {
-        let Some(item) = item.checked_sub(1) else { return job.check_tables() };
-        match (own.get(item), others.get(item.saturating_sub(own.len()))) {
-            (Some(range), _) => {
-                let entries = index.as_ref().map(|(_, index)| index.take_range(item)).transpose()?;
-                worker.go_through(job.family, range, entries)
-            }
-            (None, Some((family, range))) => worker.go_through(family, range, None),
-            (None, None) => Ok(()),
-        }
+    let totals = read_all(job, &own, &[job.family], total, |worker, item, range| {
+        let entries = index.as_ref().map(|(_, index)| index.take_range(item)).transpose()?;
+        worker.go_through(job.family, range, entries)
     })?;
     let against = index.map(|(path, index)| Against {
         source: path.display().to_string(),

@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::{BATCH, Checker, Claim, FailureKind, problem_of};
 use crate::parallel;
-use crate::read::failures::each_failure;
+use crate::progress::Phase;
+use crate::read::keys::each_failure;
 use crate::report::ProblemKind;
 use crate::rocks::Scan;
 use crate::rocks::key_ranges::{KeyRange, Window};
@@ -81,14 +82,14 @@ pub(super) fn read_range(
 pub(super) struct ScanWorker<'a> {
     job: &'a VerifyJob<'a>,
     checker: Checker,
-    batch: Batch,
+    batch: RecordBatch,
     entries: Option<SourceEntries>,
     totals: Totals,
 }
 
 /// Concatenated records, key and value side by side.
 #[derive(Default)]
-struct Batch {
+struct RecordBatch {
     bytes: Vec<u8>,
     /// Start, length of the key, end.
     records: Vec<(usize, usize, usize)>,
@@ -96,7 +97,7 @@ struct Batch {
 
 impl<'a> ScanWorker<'a> {
     fn new(job: &'a VerifyJob<'a>) -> Self {
-        let (checker, batch) = (Checker::new(), Batch::default());
+        let (checker, batch) = (Checker::new(), RecordBatch::default());
         Self { job, checker, batch, entries: None, totals: Totals::default() }
     }
 
@@ -148,7 +149,7 @@ impl<'a> ScanWorker<'a> {
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) {
-        let Batch { bytes, records } = &mut self.batch;
+        let RecordBatch { bytes, records } = &mut self.batch;
         let start = bytes.len();
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(value);
@@ -161,7 +162,7 @@ impl<'a> ScanWorker<'a> {
     /// Hashes the batch and compares it with the source's entries.
     fn check_batch(&mut self) {
         let job = self.job;
-        let Batch { mut bytes, mut records } = std::mem::take(&mut self.batch);
+        let RecordBatch { mut bytes, mut records } = std::mem::take(&mut self.batch);
         let mut claims: Vec<Claim<'_>> = Vec::with_capacity(records.len());
         let mut keys: Vec<&[u8]> = Vec::with_capacity(records.len());
         let mut payload = 0;
@@ -198,7 +199,7 @@ impl<'a> ScanWorker<'a> {
         records.clear();
         bytes.clear();
         bytes.shrink_to(KEPT_BYTES);
-        self.batch = Batch { bytes, records };
+        self.batch = RecordBatch { bytes, records };
     }
 }
 
@@ -207,7 +208,7 @@ fn compare(entries: &mut SourceEntries, job: &VerifyJob<'_>, totals: &mut Totals
     let add = |kind, message: &str| job.problems.add_key(kind, job.family, key, || message.to_owned());
     match entries.take(key) {
         Some(known) if known == hash => totals.same += 1,
-        Some(_) => add(ProblemKind::Differs, "the source has another block under this key"),
+        Some(_) => add(ProblemKind::Differs, "the source has a different block under this key"),
         None => {
             totals.extra += 1;
             if !job.options.allow_extra {
@@ -245,6 +246,29 @@ fn step_over<'r>(job: &VerifyJob<'r>, family: &str, last: &[u8], to: Option<&[u8
         }
     }
     Ok(Some(found))
+}
+
+/// Reads all records of all column families, and the blocks of the files that no scan reads. `own` takes each of `ranges`, those of
+/// the family of the blocks; the others than `known` are read whichever program wrote them.
+pub(super) fn read_all(
+    job: &VerifyJob<'_>,
+    ranges: &[KeyRange],
+    known: &[&str],
+    total: u64,
+    own: impl Fn(&mut ScanWorker<'_>, usize, &KeyRange) -> Result<()> + Sync,
+) -> Result<Totals> {
+    let others = job.reader.families().iter().map(String::as_str).filter(|family| !known.contains(family));
+    let others = others.flat_map(|family| job.ranges_of(family).into_iter().map(move |range| (family, range)));
+    let others: Vec<_> = others.collect();
+    job.progress.begin(Phase::Verify, Some(total));
+    for_each(job, 1 + ranges.len() + others.len(), |worker, item| {
+        let Some(item) = item.checked_sub(1) else { return job.check_tables() };
+        match (ranges.get(item), others.get(item.saturating_sub(ranges.len()))) {
+            (Some(range), _) => own(worker, item, range),
+            (None, Some((family, range))) => worker.go_through(family, range, None),
+            (None, None) => Ok(()),
+        }
+    })
 }
 
 pub(super) fn for_each(

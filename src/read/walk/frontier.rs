@@ -58,7 +58,6 @@ impl Frontier {
         Self { queues, budget, dir, below: false, depth: Depth::default() }
     }
 
-    /// Returns the next wave; `None` at the end.
     pub fn wave(&mut self) -> Option<Queue> {
         let waiting = self.queues.each_mut().map(|queue| queue.get_mut().bytes());
         let [chain, strict, lenient] = waiting;
@@ -82,7 +81,6 @@ impl Frontier {
         self.depth.chain.saturating_sub(1) + self.depth.deepest
     }
 
-    /// Appends the steps of a thread to the queues.
     pub fn flush(&self, gathered: &mut GatheredSteps) -> Result<()> {
         for (queue, (bytes, count)) in self.queues.iter().zip(&mut gathered.kinds) {
             if *count > 0 {

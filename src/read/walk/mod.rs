@@ -9,27 +9,26 @@ mod sorted;
 
 use std::path::PathBuf;
 
+use derive_setters::Setters;
 use parking_lot::Mutex;
 
 use super::access::{BlockLocation, Location, Resources};
 use super::header::chain_header;
-use super::keys::key_text;
+use super::keys::{key_text, whole_cid};
 use super::links::{codec, links};
 use super::missing::{LISTED, MissingBlocks};
 use super::steps::{MAX_LINK, StepRef};
 use super::visited::Visited;
-use crate::hash::fingerprint::fingerprint;
-use derive_setters::Setters;
-
 use crate::error::{Error, Result};
+use crate::hash::fingerprint::fingerprint;
 use crate::os::watched_dir::WatchedDir;
 use crate::parallel::for_each;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::record::roots;
 use crate::report::{ImportReport, WALK_SCHEMA, WalkReport};
-use crate::rocks::{FamilyScan, Reader, ReaderOptions};
+use crate::rocks::{Reader, ReaderOptions};
 use crate::sort::key::KeyLayout;
-use crate::source::car::{RawCid, read_cid};
+use crate::source::car::RawCid;
 
 use self::frontier::{Frontier, GatheredSteps, LinkQueue};
 use self::sorted::{KeyedStep, SortedSteps};
@@ -103,9 +102,8 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     if layout == KeyLayout::Number {
         return Err(Error::State {
             path: options.db.clone(),
-            reason: "holds the blocks of a block log, which have no links to follow but the one to the block before"
-                .into(),
-            hint: "bedload verify checks that each block follows the one before it".into(),
+            reason: "contains a block log, whose blocks link only to the previous block".into(),
+            hint: "bedload verify checks that each block follows the previous one".into(),
         });
     }
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root CID")?;
@@ -116,10 +114,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         family: &family,
         layout,
         visited: Visited::new(memory * 3 / 8, work_dir.clone()),
-        missing: Mutex::new(MissingBlocks {
-            left_out: record.as_ref().map(ImportReport::left_out).unwrap_or_default(),
-            ..MissingBlocks::default()
-        }),
+        missing: Mutex::new(MissingBlocks::new(record.as_ref())),
         progress,
     };
     let recorded = record.filter(|record| !record.into_existing);
@@ -133,11 +128,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     if options.tipsets.is_none() {
         let records = match recorded {
             Some(record) => record.blocks.written,
-            None => {
-                let (files, stop) = (reader.files()?, &options.resources.stop);
-                let (family, threads) = (walk.family, options.resources.thread_count());
-                FamilyScan { reader: &reader, files: &files, family, threads, progress, stop }.content()?.0.records
-            }
+            None => options.resources.scan(&reader, &reader.files()?, walk.family, progress).content()?.0.records,
         };
         unreachable = Some(records.saturating_sub(found.reachable));
         if records > found.reachable {
@@ -210,14 +201,14 @@ impl Walk<'_> {
     fn follow(&self, batch: &[KeyedStep<'_>], found: &mut WalkReport, frontier: &Frontier) -> Result<()> {
         let keys: Vec<&[u8]> = batch.iter().map(|lookup| lookup.key).collect();
         let values = self.reader.get_many(self.family, &keys, true)?;
-        let (mut bytes, mut blocks) = (0, 0);
+        let (reachable, bytes) = (found.reachable, found.reachable_bytes);
         let mut gathered = GatheredSteps::default();
         for (KeyedStep { step, span, .. }, value) in batch.iter().zip(values) {
             match value? {
                 Some(value) => {
                     let value = value.as_ref();
-                    bytes += value.len() as u64;
-                    blocks += 1;
+                    found.reachable += 1;
+                    found.reachable_bytes += value.len() as u64;
                     self.links_of(*step, span.codec, value, found, &mut gathered)?;
                 }
                 None if span.hash == 0 => {
@@ -225,19 +216,14 @@ impl Walk<'_> {
                     let inside = step.cid.get(span.digest as usize..).unwrap_or_default();
                     self.links_of(*step, span.codec, inside, found, &mut gathered)?;
                 }
-                None => {
-                    let mut missing = self.missing.lock();
-                    missing.note(*step, self.options.allow_missing_below);
-                }
+                None => self.missing.lock().note(*step, self.options.allow_missing_below),
             }
             if gathered.is_full() {
                 frontier.flush(&mut gathered)?;
             }
         }
         frontier.flush(&mut gathered)?;
-        found.reachable += blocks;
-        found.reachable_bytes += bytes;
-        self.progress.add(bytes, blocks);
+        self.progress.add(found.reachable_bytes - bytes, found.reachable - reachable);
         Ok(())
     }
 
@@ -278,8 +264,7 @@ impl Walk<'_> {
 
     /// Visits a link; true if it must be followed and was not visited before.
     fn mark_visited(&self, cid: &[u8], found: &mut WalkReport) -> Result<bool> {
-        let span = read_cid(cid).ok().flatten().filter(|span| span.len as usize == cid.len() && cid.len() <= MAX_LINK);
-        let Some(span) = span else {
+        let Some(span) = whole_cid(cid).filter(|_| cid.len() <= MAX_LINK) else {
             found.malformed += 1;
             return Ok(false);
         };

@@ -1,6 +1,6 @@
 //! Finds the transactions of a block, for import and verification.
 
-use crate::blocks::chain::{self, ChainProblem, Family, Header, SteemBatch, TransactionOptions, Transactions};
+use crate::blocks::chain::{self, BlockTransactions, ChainProblem, Family, Header, SteemBatch, TransactionOptions};
 
 /// Finds the transactions of a block, and checks them as its options require.
 pub(crate) struct Lookup {
@@ -11,7 +11,7 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    fn check(&self, family: Family, block: &[u8], header: &Header) -> Result<Transactions, ChainProblem> {
+    fn check(&self, family: Family, block: &[u8], header: &Header) -> Result<BlockTransactions, ChainProblem> {
         chain::check_transactions(family, self.version, block, header, &self.options)
     }
 
@@ -33,7 +33,7 @@ impl Lookup {
 
     /// Returns the transactions of a block. A log does not name its chain, so if Steem's layout has unknown operations,
     /// Hive's is tried, and the reverse.
-    pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<Transactions, ChainProblem> {
+    pub fn of_block(&self, block: &[u8], header: &Header, packed: bool) -> Result<BlockTransactions, ChainProblem> {
         let (family, other) = self.families(packed);
         let first = self.check(family, block, header);
         let Some(other) = other.filter(|_| first.as_ref().map_or(true, |found| found.unknown_operations > 0)) else {

@@ -17,11 +17,9 @@ use sha2::{Digest, Sha256};
 use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Header, Id, Name};
 
-/// Bytes of an id, and of a merkle root.
 pub(super) const ID_LEN: usize = 32;
 /// 2000-01-01 in milliseconds since 1970.
 const SLOTS_START_MS: i64 = 946_684_800_000;
-/// Milliseconds of a slot.
 const SLOT_MS: i64 = 500;
 /// The most producers of a schedule. The chain's own limit is 125.
 const MAX_PRODUCERS: u32 = 1024;

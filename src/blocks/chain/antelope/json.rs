@@ -4,55 +4,64 @@
 
 use std::io::Read;
 
-use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 
+use super::super::field::{FieldContext, FieldType, read};
 use super::super::reader::BlockReader;
-use super::super::{ChainProblem, Header, Name};
-use super::header::{ID_LEN, extensions};
+use super::super::{ChainProblem, Family, Header};
 use super::transactions::{
-    MAX_PACKED, MAX_RECEIPTS, MAX_UNPACKED, PRUNABLE, PackedTransaction, SMALLEST, TransactionUnpacker,
+    MAX_UNPACKED, PackedTransaction, Receipt, ReceiptContent, TransactionUnpacker, each_receipt,
 };
 
-/// The most actions of a transaction, and authorizations of an action.
-const MAX_ACTIONS: u32 = 1 << 16;
+const U8: FieldType = FieldType::Fixed(1);
+const U16: FieldType = FieldType::Fixed(2);
+const U32: FieldType = FieldType::Fixed(4);
+const AUTHORIZATION: FieldType = FieldType::Record(&[("actor", FieldType::Name), ("permission", FieldType::Name)]);
+const ACTIONS: FieldType = FieldType::List(&[FieldType::Record(&[
+    ("account", FieldType::Name),
+    ("name", FieldType::Name),
+    ("authorization", FieldType::List(&[AUTHORIZATION])),
+    ("data", FieldType::Bytes),
+])]);
+const TRANSACTION: FieldType = FieldType::Record(&[
+    ("expiration", U32),
+    ("ref_block_num", U16),
+    ("ref_block_prefix", U32),
+    ("max_net_usage_words", FieldType::Varint),
+    ("max_cpu_usage_ms", U8),
+    ("delay_sec", FieldType::Varint),
+    ("context_free_actions", ACTIONS),
+    ("actions", ACTIONS),
+    ("transaction_extensions", FieldType::Hex(&[FieldType::List(&[U16, FieldType::Bytes])])),
+]);
 /// The names of a receipt's states.
 const STATES: [&str; 5] = ["executed", "soft_fail", "hard_fail", "delayed", "expired"];
 
 pub(in super::super) fn transactions(version: u32, block: &[u8], header: &Header) -> Result<Value, ChainProblem> {
-    let mut reader = BlockReader::new(block, header.header_len);
-    if version == PRUNABLE {
-        reader.u8("the prune state")?;
-    }
-    let count = reader.count("the transactions", MAX_RECEIPTS, SMALLEST)?;
-    (0..count).map(|_| receipt(&mut reader, version)).collect()
-}
-
-fn receipt(reader: &mut BlockReader<'_>, version: u32) -> Result<Value, ChainProblem> {
-    let state = reader.u8("a transaction receipt")?;
-    let mut receipt = json!({
-        "status": STATES.get(usize::from(state)).map_or_else(|| state.into(), |name| Value::from(*name)),
-        "cpu_usage_us": reader.u32("a transaction receipt")?,
-        "net_usage_words": reader.varint("a receipt's net usage")?,
-    });
-    let offset = reader.at();
-    match reader.u8("a transaction receipt")? {
+    let mut transactions = Vec::new();
+    let mut unpacker = TransactionUnpacker::default();
+    each_receipt(version, block, header, |receipt| {
+        let Receipt { state, cpu, net, .. } = receipt;
+        let mut json = json!({
+            "status": STATES.get(usize::from(state)).map_or_else(|| state.into(), |name| Value::from(*name)),
+            "cpu_usage_us": cpu,
+            "net_usage_words": net,
+            "id": receipt.id(&mut unpacker)?.to_string(),
+        });
         // Of a deferred transaction only the id is in the block.
-        0 => receipt["id"] = HEXLOWER.encode(&reader.array::<ID_LEN>("a transaction's id")?).into(),
-        1 => {
-            let packed = PackedTransaction::read(reader, version)?;
-            receipt["id"] = packed.id(&mut TransactionUnpacker::default())?.to_string().into();
-            receipt["compression"] = if packed.compression == 0 { "none" } else { "zlib" }.into();
-            receipt["transaction"] = unpacked(&packed)?;
+        if let ReceiptContent::Packed(packed) = &receipt.content {
+            json["compression"] = if packed.compression == 0 { "none" } else { "zlib" }.into();
+            json["transaction"] = unpacked(packed)?;
         }
-        found => return Err(ChainProblem::Unexpected { offset, expected: "0 or 1", found: found.into() }),
-    }
-    Ok(receipt)
+        transactions.push(json);
+        Ok(())
+    })?;
+    Ok(transactions.into())
 }
 
 fn unpacked(packed: &PackedTransaction<'_>) -> Result<Value, ChainProblem> {
     if packed.compression == 0 {
-        return transaction(&mut BlockReader::new(packed.transaction, 0));
+        return transaction(packed.transaction);
     }
     let mut bytes = Vec::new();
     let limit = MAX_UNPACKED as u64 + 1;
@@ -60,43 +69,17 @@ fn unpacked(packed: &PackedTransaction<'_>) -> Result<Value, ChainProblem> {
     if read.is_err() || bytes.len() > MAX_UNPACKED {
         return Err(ChainProblem::Zlib { offset: packed.offset, max: MAX_UNPACKED });
     }
-    transaction(&mut BlockReader::new(&bytes, 0))
+    transaction(&bytes)
 }
 
-fn transaction(reader: &mut BlockReader<'_>) -> Result<Value, ChainProblem> {
-    const INSIDE: &str = "a transaction";
-    // The fields are read in the order of the block.
-    let mut transaction = json!({
-        "expiration": reader.u32(INSIDE)?,
-        "ref_block_num": u16::from_le_bytes(reader.array(INSIDE)?),
-        "ref_block_prefix": reader.u32(INSIDE)?,
-        "max_net_usage_words": reader.varint(INSIDE)?,
-        "max_cpu_usage_ms": reader.u8(INSIDE)?,
-        "delay_sec": reader.varint(INSIDE)?,
-        "context_free_actions": actions(reader)?,
-        "actions": actions(reader)?,
-    });
-    let start = reader.at();
-    extensions(reader, "a transaction's extensions")?;
-    transaction["transaction_extensions"] = HEXLOWER.encode(reader.since(start)).into();
-    Ok(transaction)
-}
-
-fn actions(reader: &mut BlockReader<'_>) -> Result<Value, ChainProblem> {
-    let name = |reader: &mut BlockReader<'_>| Ok(Name::from_number(reader.u64("an action")?).to_string());
-    let action = |reader: &mut BlockReader<'_>| {
-        let (account, action) = (name(reader)?, name(reader)?);
-        let count = reader.count("an action's authorizations", MAX_ACTIONS, 16)?;
-        let authorization = |_| Ok(json!({ "actor": name(reader)?, "permission": name(reader)? }));
-        let authorization: Value = (0..count).map(authorization).collect::<Result<_, ChainProblem>>()?;
-        let data = HEXLOWER.encode(reader.bytes("an action's data", MAX_PACKED)?);
-        Ok(json!({ "account": account, "name": action, "authorization": authorization, "data": data }))
-    };
-    (0..reader.count("a transaction's actions", MAX_ACTIONS, 18)?).map(|_| action(reader)).collect()
+fn transaction(bytes: &[u8]) -> Result<Value, ChainProblem> {
+    let context = FieldContext { family: Family::Antelope, block: 0, inside: "a transaction" };
+    read(&mut BlockReader::new(bytes, 0), context, &TRANSACTION)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::Name;
     use super::*;
 
     #[test]
@@ -116,7 +99,7 @@ mod tests {
             &[0],
         ]
         .concat();
-        let found = transaction(&mut BlockReader::new(&transaction_bytes, 0)).expect("a transaction");
+        let found = transaction(&transaction_bytes).expect("a transaction");
         let text = Name::from_number(0x5530_ea03_3482_a600).to_string();
         assert_eq!((&found["expiration"], &found["ref_block_num"]), (&json!(9), &json!(7)));
         assert_eq!(
@@ -126,7 +109,7 @@ mod tests {
             }])
         );
         for len in 0..transaction_bytes.len() {
-            assert!(transaction(&mut BlockReader::new(&transaction_bytes[..len], 0)).is_err(), "cut to {len}");
+            assert!(transaction(&transaction_bytes[..len]).is_err(), "cut to {len}");
         }
     }
 }

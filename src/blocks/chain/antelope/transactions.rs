@@ -23,42 +23,39 @@ use flate2::{Decompress, FlushDecompress, Status};
 use sha2::{Digest, Sha256};
 
 use super::super::reader::BlockReader;
-use super::super::{ChainProblem, Header, Id, TransactionOptions, Transactions, merkle};
+use super::super::{BlockTransactions, ChainProblem, Header, Id, TransactionOptions, merkle};
 use super::header::{ID_LEN, bare_header, extensions, signature};
 
-/// The most receipts of a block.
-pub(super) const MAX_RECEIPTS: u32 = 1 << 20;
-/// The fewest bytes of a receipt.
-pub(super) const SMALLEST: usize = 1 + 4 + 1 + 1 + 4;
-/// The most signatures of a transaction.
+const MAX_RECEIPTS: u32 = 1 << 20;
+const SMALLEST: usize = 1 + 4 + 1 + 1 + 4;
 const MAX_SIGNATURES: u32 = 1 << 16;
 /// The most bytes of each part of a packed transaction.
-pub(super) const MAX_PACKED: u32 = 64 << 20;
+const MAX_PACKED: u32 = 64 << 20;
 /// The most bytes of an unpacked transaction: the limit of nodes.
 pub(super) const MAX_UNPACKED: usize = 1 << 20;
 /// The schedule version of all Savanna blocks.
 const SAVANNA: u32 = 1 << 31;
 /// The version whose transactions can be pruned.
-pub(super) const PRUNABLE: u32 = 4;
+const PRUNABLE: u32 = 4;
 
 pub(in super::super) fn check(
     version: u32,
     block: &[u8],
     header: &Header,
     options: &TransactionOptions,
-) -> Result<Transactions, ChainProblem> {
-    let mut reader = BlockReader::new(block, header.header_len);
-    let mut found = Transactions::default();
+) -> Result<BlockTransactions, ChainProblem> {
+    let mut found = BlockTransactions::default();
     let mut leaves = Vec::new();
     let mut unpacker = TransactionUnpacker::default();
-    if version == PRUNABLE {
-        reader.u8("the prune state")?;
-    }
-    for _ in 0..reader.count("the transactions", MAX_RECEIPTS, SMALLEST)? {
-        let (id, leaf) = receipt(&mut reader, version, options, &mut unpacker)?;
-        found.ids.extend(id);
-        leaves.extend(leaf);
-    }
+    let mut reader = each_receipt(version, block, header, |receipt| {
+        if options.ids {
+            found.ids.push(receipt.id(&mut unpacker)?);
+        }
+        if options.merkle {
+            leaves.push(receipt.leaf());
+        }
+        Ok(())
+    })?;
     extensions(&mut reader, "the block extensions")?;
     if version != PRUNABLE && reader.left() > 0 {
         return Err(ChainProblem::TrailingBytes { offset: reader.at(), extra: reader.left() });
@@ -79,31 +76,65 @@ pub(crate) fn root(leaves: &mut Vec<merkle::Node>, savanna: bool) -> Id {
     Id::from(root.unwrap_or_default())
 }
 
-/// Reads a receipt. Returns its id and leaf if the options require them.
-fn receipt(
-    reader: &mut BlockReader<'_>,
+pub(super) struct Receipt<'a> {
+    pub(super) state: u8,
+    pub(super) cpu: u32,
+    pub(super) net: u32,
+    /// These three as stored.
+    usage: &'a [u8],
+    pub(super) content: ReceiptContent<'a>,
+}
+
+pub(super) enum ReceiptContent<'a> {
+    /// The id of a deferred transaction.
+    Id([u8; ID_LEN]),
+    Packed(PackedTransaction<'a>),
+}
+
+/// Reads the receipts of a block and returns the reader at their end.
+pub(super) fn each_receipt<'a>(
     version: u32,
-    options: &TransactionOptions,
-    unpacker: &mut TransactionUnpacker,
-) -> Result<(Option<Id>, Option<merkle::Node>), ChainProblem> {
-    let start = reader.at();
-    reader.take(1 + 4, "a transaction receipt")?;
-    reader.varint("a receipt's net usage")?;
-    let usage = reader.since(start);
-    let offset = reader.at();
-    let (id, digest) = match reader.u8("a transaction receipt")? {
-        0 => {
-            let id = reader.array::<ID_LEN>("a transaction's id")?;
-            (options.ids.then_some(id.into()), Some(id))
+    block: &'a [u8],
+    header: &Header,
+    mut each: impl FnMut(Receipt<'a>) -> Result<(), ChainProblem>,
+) -> Result<BlockReader<'a>, ChainProblem> {
+    let mut reader = BlockReader::new(block, header.header_len);
+    if version == PRUNABLE {
+        reader.u8("the prune state")?;
+    }
+    for _ in 0..reader.count("the transactions", MAX_RECEIPTS, SMALLEST)? {
+        each(Receipt::read(&mut reader, version)?)?;
+    }
+    Ok(reader)
+}
+
+impl<'a> Receipt<'a> {
+    fn read(reader: &mut BlockReader<'a>, version: u32) -> Result<Self, ChainProblem> {
+        let start = reader.at();
+        let (state, cpu) = (reader.u8("a transaction receipt")?, reader.u32("a transaction receipt")?);
+        let net = reader.varint("a receipt's net usage")?;
+        let usage = reader.since(start);
+        let content = match reader.bool("a transaction receipt")? {
+            false => ReceiptContent::Id(reader.array("a transaction's id")?),
+            true => ReceiptContent::Packed(PackedTransaction::read(reader, version)?),
+        };
+        Ok(Self { state, cpu, net, usage, content })
+    }
+
+    pub(super) fn id(&self, unpacker: &mut TransactionUnpacker) -> Result<Id, ChainProblem> {
+        match &self.content {
+            ReceiptContent::Id(id) => Ok((*id).into()),
+            ReceiptContent::Packed(packed) => packed.id(unpacker),
         }
-        1 => {
-            let packed = PackedTransaction::read(reader, version)?;
-            (options.ids.then(|| packed.id(unpacker)).transpose()?, options.merkle.then(|| packed.digest()))
-        }
-        found => return Err(ChainProblem::Unexpected { offset, expected: "0 or 1", found: found.into() }),
-    };
-    let leaf = |digest| Sha256::new().chain_update(usage).chain_update(digest).finalize().into();
-    Ok((id, digest.filter(|_| options.merkle).map(leaf)))
+    }
+
+    fn leaf(&self) -> merkle::Node {
+        let digest = match &self.content {
+            ReceiptContent::Id(id) => *id,
+            ReceiptContent::Packed(packed) => packed.digest(),
+        };
+        Sha256::new().chain_update(self.usage).chain_update(digest).finalize().into()
+    }
 }
 
 pub(super) struct PackedTransaction<'a> {
@@ -116,7 +147,6 @@ pub(super) struct PackedTransaction<'a> {
     prunable: Prunable<'a>,
 }
 
-/// Signatures and context-free data.
 enum Prunable<'a> {
     /// Each with its length or count, as stored.
     Whole(&'a [u8], &'a [u8]),
@@ -125,7 +155,7 @@ enum Prunable<'a> {
 }
 
 impl<'a> PackedTransaction<'a> {
-    pub(super) fn read(reader: &mut BlockReader<'a>, version: u32) -> Result<Self, ChainProblem> {
+    fn read(reader: &mut BlockReader<'a>, version: u32) -> Result<Self, ChainProblem> {
         let (compression, prunable) = if version == PRUNABLE {
             let compression = compression(reader)?;
             let offset = reader.at();
@@ -160,7 +190,7 @@ impl<'a> PackedTransaction<'a> {
         hash.chain_update(prunable).finalize().into()
     }
 
-    pub(super) fn id(&self, unpacker: &mut TransactionUnpacker) -> Result<Id, ChainProblem> {
+    fn id(&self, unpacker: &mut TransactionUnpacker) -> Result<Id, ChainProblem> {
         let id: [u8; ID_LEN] = match self.compression {
             0 => Sha256::digest(self.transaction).into(),
             _ => {

@@ -1,6 +1,6 @@
 //! Blocks whose transactions are hashed together. Those of one block would leave lanes empty.
 
-use super::super::{Family, Header, TransactionOptions, Transactions, merkle};
+use super::super::{BlockTransactions, Family, Header, TransactionOptions, merkle};
 use super::transactions::{compare, id, stored, walk};
 use crate::hash::lanes::sha256;
 
@@ -36,7 +36,7 @@ impl<T> SteemBatch<T> {
             return false;
         }
         let (before, start) = (self.transactions.len(), self.bytes.len());
-        let walked = walk(family, block, header, |places| self.transactions.push(places.map(|at| start + at)));
+        let walked = walk(family, block, header, |places, (), ()| self.transactions.push(places.map(|at| start + at)));
         if walked.is_err() {
             self.transactions.truncate(before);
             return false;
@@ -61,7 +61,7 @@ impl<T> SteemBatch<T> {
     pub(crate) fn check<E>(
         &mut self,
         options: &TransactionOptions,
-        mut each: impl FnMut(&T, &Header, &[u8], Option<Transactions>) -> Result<(), E>,
+        mut each: impl FnMut(&T, &Header, &[u8], Option<BlockTransactions>) -> Result<(), E>,
     ) -> Result<(), E> {
         let count = self.transactions.len();
         let signed = self.transactions.iter().map(|[start, _, end]| &self.bytes[*start..*end]);
@@ -79,7 +79,7 @@ impl<T> SteemBatch<T> {
             let root = if block.transactions > 0 { roots.next() } else { None };
             let ids = ids.by_ref().take(block.transactions).map(|sum| id(&sum)).collect();
             let is_right = compare(bytes, &block.header, stored(root)).is_ok();
-            let found = is_right.then_some(Transactions { ids, unknown_operations: 0 });
+            let found = is_right.then_some(BlockTransactions { ids, unknown_operations: 0 });
             each(&block.known, &block.header, bytes, found)?;
         }
         self.bytes.clear();

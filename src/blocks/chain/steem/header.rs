@@ -15,9 +15,7 @@ use sha2::{Digest, Sha224};
 use super::super::reader::BlockReader;
 use super::super::{ChainProblem, Header, Id, Name};
 
-/// Bytes of an id, and of a merkle root.
 pub(super) const ID_LEN: usize = 20;
-/// Bytes of a compact, recoverable signature.
 const SIGNATURE: usize = 65;
 /// The most header extensions. Real headers have at most two.
 const MAX_EXTENSIONS: u32 = 16;

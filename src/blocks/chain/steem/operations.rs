@@ -3,46 +3,17 @@
 //! Tags and fields as in `steem_operations.hpp` (0.23.1) and `hive_operations.hpp` (1.28) of the nodes, which agree but
 //! for tag 16 and the last three. Virtual operations follow these tags; they are never in blocks.
 
-use super::super::reader::BlockReader;
-use super::super::{ChainProblem, Family};
-use super::field::FieldType::{self, Asset, Bool, List, Optional, Signed16, SignedHeader, Text};
+use super::super::Family;
+use super::super::field::FieldType::{self, Asset, Bool, Hex, List, Optional, Signed16, Text};
+use super::super::field::Operation;
 use super::types::*;
 
-#[derive(Debug)]
-pub(super) struct Operation {
-    tag: u32,
-    pub(super) name: &'static str,
-    /// Its name in messages.
-    pub(super) title: &'static str,
-    /// The names of its fields as the nodes reflect them; `Steem's|Hive's` where the families differ.
-    names: &'static [&'static str],
-    pub(super) fields: &'static [FieldType],
-}
+/// One operation of any kind.
+pub(super) const OPERATION: FieldType = FieldType::Operation(find);
 
-impl Operation {
-    pub(super) fn names(&self, family: Family) -> impl Iterator<Item = &'static str> {
-        self.names.iter().map(move |name| match name.split_once('|') {
-            Some((_, hives)) if family == Family::Hive => hives,
-            Some((steems, _)) => steems,
-            None => name,
-        })
-    }
-}
-
-pub(super) fn find(family: Family, tag: u32) -> Option<&'static Operation> {
+pub(in super::super) fn find(family: Family, tag: u32) -> Option<&'static Operation> {
     let hives = HIVE.iter().find(|operation| family == Family::Hive && operation.tag == tag);
     hives.or_else(|| STEEM.get(usize::try_from(tag).ok()?))
-}
-
-/// Reads the tag of an operation of this block.
-pub(super) fn read(
-    reader: &mut BlockReader<'_>,
-    family: Family,
-    block: u32,
-) -> Result<&'static Operation, ChainProblem> {
-    let offset = reader.at();
-    let tag = reader.varint("the tag of an operation")?;
-    find(family, tag).ok_or(ChainProblem::UnknownOperation { block, tag, offset })
 }
 
 macro_rules! operations {
@@ -89,7 +60,7 @@ const STEEM: &[Operation] = operations! {
     13 account_witness_proxy { account: NAME, proxy: NAME }
     14 pow { worker_account: NAME, block_id: BLOCK_ID, nonce: U64, work: WORK, props: PROPERTIES }
     15 custom { required_auths: NAMES, id: U16, data: Text }
-    16 report_over_production { reporter: NAME, first_block: SignedHeader, second_block: SignedHeader }
+    16 report_over_production { reporter: NAME, first_block: Hex(SIGNED_HEADER), second_block: Hex(SIGNED_HEADER) }
     17 delete_comment { author: NAME, permlink: Text }
     18 custom_json { required_auths: NAMES, required_posting_auths: NAMES, id: Text, json: Text }
     19 comment_options { author: NAME, permlink: Text, max_accepted_payout: Asset,
@@ -139,6 +110,11 @@ const STEEM: &[Operation] = operations! {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::super::ChainProblem;
+    use super::super::super::field::FieldContext;
+    use super::super::super::reader::BlockReader;
     use super::*;
 
     #[test]
@@ -160,5 +136,64 @@ mod tests {
         let name = |family| find(family, 16).map(|row| row.name);
         assert_eq!(name(Family::Steem), Some("report_over_production"));
         assert_eq!(name(Family::Hive), Some("witness_block_approve"));
+    }
+
+    /// A base-128 length and the bytes.
+    fn text(text: &str) -> Vec<u8> {
+        [&[text.len() as u8][..], text.as_bytes()].concat()
+    }
+
+    fn read(family: Family, operation_bytes: &[u8]) -> Result<Value, ChainProblem> {
+        let context = FieldContext { family, block: 1, inside: "an operation" };
+        super::super::super::field::read(&mut BlockReader::new(operation_bytes, 0), context, &OPERATION)
+    }
+
+    #[test]
+    fn operations_are_written_with_field_names() {
+        let vote = [&[0][..], &text("alice"), &text("bob"), &text("a-post"), &(-2500i16).to_le_bytes()].concat();
+        assert_eq!(
+            read(Family::Steem, &vote),
+            Ok(json!({
+                "type": "vote",
+                "value": { "voter": "alice", "author": "bob", "permlink": "a-post", "weight": -2500 },
+            }))
+        );
+        let amount = [&1_005i64.to_le_bytes()[..], b"\x03STEEM\0\0"].concat();
+        let transfer = [&[2][..], &text("alice"), &text("bob"), &amount, &[2, 0xff, 0xfe]].concat();
+        assert_eq!(
+            read(Family::Steem, &transfer),
+            Ok(json!({
+                "type": "transfer",
+                "value": { "from": "alice", "to": "bob", "amount": "1.005 STEEM", "memo": { "hex": "fffe" } },
+            }))
+        );
+        let nai = [&5i64.to_le_bytes()[..], b"\x23\x20\xbc\xbe"].concat();
+        let savings = [&[33][..], &text("a"), &7u32.to_le_bytes(), &text("b"), &nai, &text("")].concat();
+        assert_eq!(
+            read(Family::Hive, &savings),
+            Ok(json!({
+                "type": "transfer_from_savings",
+                "value": { "from": "a", "request_id": 7, "to": "b", "amount": "0.005 HIVE", "memo": "" },
+            }))
+        );
+        let (steem, hive) = (find(Family::Steem, 39), find(Family::Hive, 39));
+        let names = |family, found: Option<&Operation>| found.map(|found| found.names(family).nth(2));
+        assert_eq!(names(Family::Steem, steem), Some(Some("reward_sbd")));
+        assert_eq!(names(Family::Hive, hive), Some(Some("reward_hbd")));
+        for len in 0..savings.len() {
+            assert!(read(Family::Hive, &savings[..len]).is_err(), "cut to {len}");
+        }
+        assert!(matches!(read(Family::Steem, &[0x7f]), Err(ChainProblem::UnknownOperation { tag: 0x7f, .. })));
+    }
+
+    #[test]
+    fn operation_field_names_are_distinct() {
+        for family in [Family::Steem, Family::Hive] {
+            for operation in (0..60).filter_map(|tag| find(family, tag)) {
+                let names: std::collections::HashSet<&str> = operation.names(family).collect();
+                assert_eq!(names.len(), operation.fields.len(), "{}", operation.name);
+                assert!(names.iter().all(|name| !name.contains('|')), "{names:?}");
+            }
+        }
     }
 }

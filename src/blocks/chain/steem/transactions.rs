@@ -9,34 +9,39 @@
 //! ```
 
 use ripemd::Ripemd160;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::super::field::{FieldContext, FieldType, FieldValue, read};
 use super::super::reader::BlockReader;
-use super::super::{ChainProblem, Family, Header, Id, TransactionOptions, Transactions, merkle};
-use super::field::{FieldType, skip};
+use super::super::{BlockTransactions, ChainProblem, Family, Header, Id, TransactionOptions, merkle};
 use super::header::{ID_LEN, signed_header};
-use super::types::{FUTURE, SIGNATURE as SIGNATURE_FIELD, TIME, U16, U32};
-use super::{known_roots, operations};
+use super::known_roots;
+use super::operations::OPERATION;
+use super::types::{FUTURE, SIGNATURE, TIME, U16, U32};
 
 /// The most transactions of a block, which has at most 2 MiB.
-pub(super) const MAX_TRANSACTIONS: u32 = 1 << 20;
-/// The most operations of a transaction.
-pub(super) const MAX_OPERATIONS: u32 = 1 << 20;
-/// The fewest bytes of a transaction.
-pub(super) const SMALLEST: usize = 13;
-/// The fields before the operations, and the signatures after them.
-pub(super) const FRONT: &[FieldType] = &[U16, U32, TIME];
-pub(super) const SIGNATURES: &[FieldType] = &[FieldType::List(&[SIGNATURE_FIELD])];
+const MAX_TRANSACTIONS: u32 = 1 << 20;
+const SMALLEST: usize = 13;
+/// A transaction without its signatures.
+const UNSIGNED: FieldType = FieldType::Record(&[
+    ("ref_block_num", U16),
+    ("ref_block_prefix", U32),
+    ("expiration", TIME),
+    ("operations", FieldType::List(&[OPERATION])),
+    ("extensions", FUTURE),
+]);
+const SIGNATURES: FieldType = FieldType::List(&[SIGNATURE]);
 
 pub(in super::super) fn check(
     family: Family,
     block: &[u8],
     header: &Header,
     options: &TransactionOptions,
-) -> Result<Transactions, ChainProblem> {
-    let mut found = Transactions::default();
+) -> Result<BlockTransactions, ChainProblem> {
+    let mut found = BlockTransactions::default();
     let mut leaves = Vec::new();
-    let walked = walk(family, block, header, |[start, signatures, end]| {
+    let walked = walk(family, block, header, |[start, signatures, end], (), ()| {
         let bytes = |range| block.get::<std::ops::Range<usize>>(range).unwrap_or_default();
         let mut hash = Sha256::new();
         if options.ids || options.merkle {
@@ -62,30 +67,42 @@ pub(in super::super) fn check(
     Ok(found)
 }
 
-/// Steps over the transactions of a block. `each` receives the offsets of a transaction's start, signatures and end.
-pub(super) fn walk(
+/// Reads the transactions of a block. `each` receives the offsets of a transaction's start, signatures and end, its fields, and its
+/// signatures.
+pub(super) fn walk<V: FieldValue>(
     family: Family,
     block: &[u8],
     header: &Header,
-    mut each: impl FnMut([usize; 3]),
+    mut each: impl FnMut([usize; 3], V, V),
 ) -> Result<(), ChainProblem> {
     let mut reader = BlockReader::new(block, header.header_len);
+    let context = |inside| FieldContext { family, block: header.number, inside };
     for _ in 0..reader.count("the transactions", MAX_TRANSACTIONS, SMALLEST)? {
         let start = reader.at();
-        skip(&mut reader, family, FRONT, "a transaction")?;
-        for _ in 0..reader.count("a transaction's operations", MAX_OPERATIONS, 1)? {
-            let operation = operations::read(&mut reader, family, header.number)?;
-            skip(&mut reader, family, operation.fields, operation.title)?;
-        }
-        skip(&mut reader, family, &[FUTURE], "a transaction's extensions")?;
-        let signatures = reader.at();
-        skip(&mut reader, family, SIGNATURES, "a transaction's signatures")?;
-        each([start, signatures, reader.at()]);
+        let fields = read(&mut reader, context("a transaction"), &UNSIGNED)?;
+        let middle = reader.at();
+        let signatures = read(&mut reader, context("a transaction's signatures"), &SIGNATURES)?;
+        each([start, middle, reader.at()], fields, signatures);
     }
     if reader.left() > 0 {
         return Err(ChainProblem::TrailingBytes { offset: reader.at(), extra: reader.left() });
     }
     Ok(())
+}
+
+/// Returns the transactions of a block as JSON, by the names that nodes use.
+pub(in super::super) fn to_json(family: Family, block: &[u8], header: &Header) -> Result<Value, ChainProblem> {
+    let mut transactions = Vec::new();
+    walk(family, block, header, |[start, signatures_at, _], fields: Value, signatures: Value| {
+        let digest = Sha256::digest(block.get(start..signatures_at).unwrap_or_default());
+        let mut transaction = json!({ "id": id(&digest.into()) });
+        if let (Some(all), Value::Object(fields)) = (transaction.as_object_mut(), fields) {
+            all.extend(fields);
+        }
+        transaction["signatures"] = signatures;
+        transactions.push(transaction);
+    })?;
+    Ok(transactions.into())
 }
 
 pub(super) fn compare(block: &[u8], header: &Header, computed: Id) -> Result<(), ChainProblem> {
@@ -108,7 +125,6 @@ pub(crate) fn root(leaves: &mut Vec<merkle::Node>) -> Id {
     stored(merkle::even(leaves))
 }
 
-/// A tree's root as a header stores it.
 pub(super) fn stored(root: Option<merkle::Node>) -> Id {
     let root = root.map(|root| Ripemd160::digest(root).into());
     Id::from(root.unwrap_or([0; ID_LEN]))

@@ -1,6 +1,6 @@
 //! The types that several operations share.
 
-use super::field::FieldType::{self, Asset, Fixed, Group, List, Optional, Text, Variant};
+use super::super::field::FieldType::{self, Asset, Fixed, Group, List, Optional, Text, Variant};
 
 pub(super) const NAME: FieldType = Text;
 pub(super) const NAMES: FieldType = List(&[NAME]);
@@ -15,7 +15,9 @@ pub(super) const BLOCK_ID: FieldType = Fixed(20);
 pub(super) const SHA256: FieldType = Fixed(32);
 pub(super) const KEY: FieldType = Fixed(33);
 pub(super) const SIGNATURE: FieldType = Fixed(65);
-/// Base and quote.
+/// A header of a block with its signature.
+pub(super) const SIGNED_HEADER: &[FieldType] =
+    &[BLOCK_ID, TIME, NAME, BLOCK_ID, List(&[Variant(&[&[], &[U32], &[U32, TIME]])]), SIGNATURE];
 pub(super) const PRICE: FieldType = Group(&[Asset, Asset]);
 /// Threshold, accounts and keys, each with a weight.
 pub(super) const AUTHORITY: FieldType = Group(&[U32, List(&[NAME, U16]), List(&[KEY, U16])]);

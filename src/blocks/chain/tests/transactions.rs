@@ -1,4 +1,6 @@
-use crate::blocks::chain::{ChainProblem, Family, Id, TransactionOptions, Transactions, check_transactions, header};
+use crate::blocks::chain::{
+    BlockTransactions, ChainProblem, Family, Id, TransactionOptions, check_transactions, header,
+};
 
 const ALL: TransactionOptions = TransactionOptions { ids: true, merkle: true, skip_unknown: false };
 
@@ -7,11 +9,11 @@ fn check_with(
     version: u32,
     block: &[u8],
     options: TransactionOptions,
-) -> Result<Transactions, ChainProblem> {
+) -> Result<BlockTransactions, ChainProblem> {
     check_transactions(family, version, block, &header(family, version, block)?, &options)
 }
 
-fn check(family: Family, version: u32, block: &[u8]) -> Result<Transactions, ChainProblem> {
+fn check(family: Family, version: u32, block: &[u8]) -> Result<BlockTransactions, ChainProblem> {
     check_with(family, version, block, ALL)
 }
 
@@ -40,7 +42,7 @@ const UNKNOWN: &[u8] = b"\xc8\x01anything at all";
 #[test]
 fn flipped_merkle_root_reports_both_roots() {
     let block = steem(&[], [0; 20]);
-    assert_eq!(check(Family::Steem, 0, &block), Ok(Transactions::default()));
+    assert_eq!(check(Family::Steem, 0, &block), Ok(BlockTransactions::default()));
     let message = check(Family::Steem, 0, &steem(&[], [1; 20])).expect_err("another root");
     assert_eq!(
         message.to_string(),
@@ -52,7 +54,7 @@ fn flipped_merkle_root_reports_both_roots() {
     );
     assert_eq!(
         check_with(Family::Steem, 0, &steem(&[], [1; 20]), TransactionOptions { merkle: false, ..ALL }),
-        Ok(Transactions::default())
+        Ok(BlockTransactions::default())
     );
 }
 
@@ -73,7 +75,7 @@ fn ids_and_roots_match_plain_digests() {
     let root = ripemd::Ripemd160::digest(root).into();
     let found = check(Family::Steem, 0, &steem(&signed.iter().map(|bytes| &bytes[..]).collect::<Vec<_>>(), root));
     let ids = transactions.map(|bytes| Id::from_slice(&sha(&bytes[..bytes.len() - 1])[..20]).expect("an id")).to_vec();
-    assert_eq!(found, Ok(Transactions { ids, unknown_operations: 0 }));
+    assert_eq!(found, Ok(BlockTransactions { ids, unknown_operations: 0 }));
 }
 
 #[test]
@@ -107,15 +109,15 @@ fn invalid_header_is_reported_with_offset() {
     let mut block = [0; 200];
     block[24] = 33;
     let message = |block: &[u8]| header(Family::Steem, 0, block).expect_err("no header").to_string();
-    assert_eq!(message(&block), "the witness's name at byte 24 of the block claims 33, the limit is 32");
+    assert_eq!(message(&block), "the witness's name at byte 24 of the block: 33 exceeds the limit of 32");
     block[24..27].copy_from_slice(b"\x02a\n");
-    assert_eq!(message(&block), "byte 24 of the block: the witness is no name of printable characters");
+    assert_eq!(message(&block), "byte 24 of the block: the witness is not a name of printable characters");
     block[24..27].copy_from_slice(b"\x02aa");
     block[47] = 17;
-    assert_eq!(message(&block), "the header extensions at byte 47 of the block claims 17, the limit is 16");
+    assert_eq!(message(&block), "the header extensions at byte 47 of the block: 17 exceeds the limit of 16");
     block[47..49].copy_from_slice(b"\x01\x03");
-    assert_eq!(message(&block), "byte 48 of the block: 3 where a header extension of type 0 to 2 must be");
+    assert_eq!(message(&block), "byte 48 of the block: found 3, expected a header extension of type 0 to 2");
     block[47] = 0;
     block[..4].copy_from_slice(&[0xff; 4]);
-    assert_eq!(message(&block), "the block's parent has the number 4294967295: there is no number for the block");
+    assert_eq!(message(&block), "the parent has the number 4294967295, so the block cannot have one");
 }
