@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::crash::{Ended, Snapshot, ended};
 use super::model::{Key, Model, records};
 pub use super::run::partial;
-use super::run::{Place, bedload, import};
+use super::run::{Place, bedload, import, json, program};
 
 /// Arguments that make many files of a small snapshot.
 pub const SMALL_FILES: [&str; 4] = ["--set", "load.ingest.sst_size=1M", "--threads", "2"];
@@ -71,7 +71,6 @@ impl Run {
         ended
     }
 
-    /// Dies at a named point.
     #[track_caller]
     pub fn dies_at(self, point: &str) {
         let ended = self.env("BEDLOAD_ABORT_AT", point).run();
@@ -103,12 +102,10 @@ impl Run {
     }
 }
 
-/// Publishing `db`.
 pub fn bundle(db: &Path, to: impl AsRef<OsStr>) -> Run {
     Run::new("bundle", &[db.as_ref(), "--to".as_ref(), to.as_ref()]).arg(&["--threads", "2"])
 }
 
-/// Seeding `db`.
 pub fn seed(from: impl AsRef<OsStr>, db: &Path) -> Run {
     let run = Run::new("seed", &[from.as_ref(), "--db".as_ref(), db.as_ref()]).arg(&["--threads", "2"]);
     Run { db: Some(db.to_owned()), ..run }
@@ -119,7 +116,6 @@ pub fn shard(source: impl AsRef<OsStr>, shard: &str, db: &Path) -> Run {
     Run::new("import", &[source.as_ref(), "--db".as_ref(), db.as_ref()]).arg(&["--shard", shard]).arg(&SMALL_FILES)
 }
 
-/// Joining the parts in `place`.
 pub fn join(place: impl AsRef<OsStr>) -> Run {
     Run::new("bundle", &["--join".as_ref(), place.as_ref()])
 }
@@ -145,12 +141,10 @@ pub fn bundled(snapshot: &Snapshot) -> (Place, PathBuf, PathBuf) {
     (place, to, y)
 }
 
-/// The id of the newest bundle of a directory.
 pub fn latest(to: &Path) -> String {
     std::fs::read_to_string(to.join("latest")).expect("a pointer").trim_end().to_owned()
 }
 
-/// The description of the newest bundle of a directory.
 pub fn described(to: &Path) -> Value {
     let text = std::fs::read(to.join(latest(to)).join("bundle.json")).expect("a description");
     serde_json::from_slice(&text).expect("JSON")
@@ -175,7 +169,6 @@ pub fn put_file(to: &Path, number: usize, bytes: &[u8]) -> String {
     sum
 }
 
-/// Makes a named pipe.
 pub fn make_pipe(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
 }
@@ -198,7 +191,6 @@ pub fn content(to: &Path) -> Value {
     described
 }
 
-/// Paths of the files of the newest bundle.
 pub fn files(to: &Path) -> Vec<PathBuf> {
     let described = described(to);
     let names = described["files"].as_array().expect("files").iter();
@@ -239,9 +231,7 @@ pub fn holds(db: &Path, snapshot: &Snapshot) {
 
 #[track_caller]
 pub fn is_valid(db: &Path) {
-    let output = bedload().arg("verify").arg(db).arg("--json").output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = json(program().arg("verify").arg(db), 0);
     assert_eq!(report["recorded"]["confirmed"], true, "{report}");
 }
 

@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::car::Block;
 use super::model::{Key, Model, records};
 
-/// The program.
 pub const BEDLOAD: &str = env!("CARGO_BIN_EXE_bedload");
 
 /// The program, with an environment of its own.
@@ -22,6 +21,15 @@ pub fn bedload() -> Command {
 /// [`bedload`] as a command of `assert_cmd`.
 pub fn program() -> assert_cmd::Command {
     assert_cmd::Command::from_std(bedload())
+}
+
+/// Runs a command with `--json`, expects its exit code, and takes its document.
+#[track_caller]
+pub fn json(command: &mut assert_cmd::Command, code: i32) -> Value {
+    let output = command.arg("--json").output().expect("it runs");
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert_eq!(output.status.code(), Some(code), "{command:?}\n{stdout}\n{stderr}");
+    serde_json::from_str(&stdout).expect("one JSON document")
 }
 
 /// A command that sees nothing of the user: no configuration, no cache, no variable that bedload reads.
@@ -94,6 +102,12 @@ impl Place {
         self.0.path().join(name)
     }
 
+    pub fn dir(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir(&path).expect("a folder");
+        path
+    }
+
     pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, bytes).expect("room for a file");
@@ -101,7 +115,6 @@ impl Place {
     }
 }
 
-/// An import about to run.
 pub struct Import {
     command: assert_cmd::Command,
     stdin: Option<Vec<u8>>,
@@ -191,18 +204,15 @@ impl Import {
         self.below_shell(&format!("ulimit -n {files} && exec"), BEDLOAD)
     }
 
-    /// Errors name this source.
     pub fn at_fault(self, source: &Path) -> Self {
         Self { source: source.display().to_string(), ..self }
     }
 
-    /// Runs in this folder.
     pub fn within_folder(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
         self
     }
 
-    /// Brings `bytes` on standard input.
     pub fn stdin(self, bytes: &[u8]) -> Self {
         Self { stdin: Some(bytes.to_vec()), ..self }
     }
@@ -213,7 +223,6 @@ impl Import {
         self.below_shell(switch, program)
     }
 
-    /// Names another place for the database.
     pub fn db(self, db: PathBuf) -> Self {
         let mut command = assert_cmd::Command::from_std(hermetic(self.command.get_program()));
         let args = self.command.get_args();
@@ -246,7 +255,6 @@ impl Import {
     }
 }
 
-/// An import that has run.
 #[derive(Debug)]
 pub struct Done {
     pub code: Option<i32>,
@@ -276,7 +284,6 @@ impl Done {
         roots.iter().map(parse).collect()
     }
 
-    /// The import ended well.
     #[track_caller]
     pub fn succeeded(&self) {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
@@ -346,7 +353,6 @@ impl Done {
         }
     }
 
-    /// The hint of a refusal.
     pub fn hint(&self) -> &str {
         self.text("/hint")
     }

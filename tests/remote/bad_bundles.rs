@@ -8,7 +8,7 @@ use crate::common::bundle::*;
 use crate::common::crash::{Chance, plain, rounds, small};
 use crate::common::database::{flip, open, ssts};
 use crate::common::run::{Place, import};
-use crate::common::store::{Answer, Store};
+use crate::common::store::{Act, Store};
 
 #[test]
 fn changed_bytes_of_a_description_are_refused() {
@@ -91,16 +91,16 @@ fn file_changed_during_fetch_is_refused() {
     let (_place, to, y) = bundled(plain());
     let store = Store::of(&to);
     let last = store.objects().keys().rfind(|name| name.starts_with("files/")).expect("a file").clone();
-    for (answer, words) in [(Answer::Other, "its BLAKE3 is"), (Answer::Replaced, "")] {
+    for (act, words) in [(Act::Other, "its BLAKE3 is"), (Act::Replaced, "")] {
         let (name, asked) = (last.clone(), AtomicUsize::new(0));
-        store.now(move |_, asked_for| {
-            let is_it = asked_for == name && asked.fetch_add(1, Ordering::Relaxed) > 0;
-            if is_it { answer.clone() } else { Answer::Right }
+        store.now(move |request, _| {
+            let is_it = request.name() == name && asked.fetch_add(1, Ordering::Relaxed) > 0;
+            if is_it { act.clone() } else { Act::Serve }
         });
         seed(store.url(""), &y).refused(3, words);
         std::fs::remove_dir_all(partial(&y)).expect("what was right");
     }
-    store.now(|_, _| Answer::Right);
+    store.now(|_, _| Act::Serve);
     seed(store.url(""), &y).holds(plain());
 }
 

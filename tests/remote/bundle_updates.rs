@@ -109,8 +109,7 @@ fn update_refuses_foreign_databases() {
     let (place, to, y) = bundled(small());
     let update = |db: &Path| seed(&to, db).arg(&["--update"]);
     update(&place.path("none")).refused_at_once(4, "is not a database that bedload can update");
-    let folder = place.path("folder");
-    std::fs::create_dir(&folder).expect("a folder");
+    let folder = place.dir("folder");
     std::fs::write(folder.join("a file"), b"of a user").expect("written");
     update(&folder).refused(4, "");
     assert!(folder.join("a file").exists());

@@ -12,8 +12,7 @@ use crate::common::car::{Block, block, noise, rooted};
 use crate::common::crash::{Snapshot, list, plain, small};
 use crate::common::database::flip;
 use crate::common::run::{Place, bedload};
-use crate::common::store::{Answer, Store};
-use crate::partial_bundles::published_log;
+use crate::common::store::{Act, Store};
 
 fn record(db: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("a record")).expect("JSON")
@@ -32,21 +31,51 @@ fn seeded_database_equals_the_import() {
         fields.insert(measured.into(), report.json[measured].clone());
     }
     assert_eq!(report.json, seeded);
-    let imported = record(&place.path("db"));
+    let made = record(&place.path("db"));
     for field in ["digest", "blocks", "key", "column_family", "payload_bytes", "preset", "options", "levels", "head"] {
-        assert_eq!(report.json[field], imported[field], "{field}");
+        assert_eq!(report.json[field], made[field], "{field}");
     }
-    // Publishing the seeded database gives the same bundle.
+    // Publishing the seeded database gives the same bundle, without names of this machine.
     let again = bundle(&y, &to).succeeds();
     assert_eq!((again.text("/id"), again.number("/uploaded_files")), (&*latest(&to), 0));
+    let text = std::fs::read_to_string(to.join(latest(&to)).join("bundle.json")).expect("text");
+    for secret in [plain().file.parent().expect("a folder"), &place.path("")] {
+        assert!(!text.contains(secret.to_str().expect("text").trim_end_matches('/')), "{} is in it", secret.display());
+    }
+    assert!(text.contains("plain.car"));
+    // From a web server: three names that never change, and the files. The report samples the network.
+    let store = Store::of(&to);
+    std::fs::remove_dir_all(&y).expect("a database");
+    let seeded = seed(store.url(""), &y).holds(plain());
+    let samples = seeded.json["samples"].as_array().expect("samples");
+    let received = samples.iter().filter_map(|sample| sample["network"]["received_bytes"].as_u64()).max();
+    let total: u64 = files(&to).iter().map(|file| file.metadata().expect("there").len()).sum();
+    assert!(received.is_some_and(|received| received >= total), "{received:?} of {total} bytes");
+    assert_eq!(BTreeSet::from_iter(store.take_names("GET")).len(), store.objects().len());
+    // From one that does not tell how long its files are.
+    store.now(|_, _| Act::UnknownLength);
+    seed(store.url(""), &place.path("z")).holds(plain());
+    // A database is replaced only on request, and files that others can write are copied.
+    let open = &files(&to)[0];
+    std::fs::set_permissions(open, PermissionsExt::from_mode(0o666)).expect("ours");
+    let old = Place::new();
+    let db = imported(&old, small());
+    seed(&to, &db).refused(4, "already exists");
+    holds(&db, small());
+    seed(&to, &db).arg(&["--replace"]).holds(plain());
+    let inode = |file: &PathBuf| file.metadata().expect("there").ino();
+    let inodes: Vec<u64> = list(&db).iter().map(inode).collect();
+    let linked = files(&to).iter().filter(|file| inodes.contains(&inode(file))).count();
+    // On a file system that shares blocks, no file is hard-linked.
+    assert!(linked == 0 || linked == files(&to).len() - 1, "{linked}");
+    assert!(!inodes.contains(&inode(open)));
 }
 
 #[test]
 fn import_publishes_the_bundle_of_its_database() {
     let place = Place::new();
     let whole = content(&published(&place, plain()));
-    let (to, work) = (place.path("to"), place.path("work"));
-    std::fs::create_dir(&work).expect("a folder");
+    let (to, work) = (place.path("to"), place.dir("work"));
     let done = import_to(plain(), &to, None, &work).succeeds();
     assert_eq!((done.text("/bundle/id"), done.text("/db")), (&*latest(&to), ""));
     assert_eq!(content(&to), whole);
@@ -76,8 +105,7 @@ fn import_publishes_the_bundle_of_its_database() {
 #[test]
 fn unusable_bundle_directory_is_refused_early() {
     let place = Place::new();
-    let (work, db, file) = (place.path("work"), place.path("x"), place.file("file", b"of a user"));
-    std::fs::create_dir(&work).expect("a folder");
+    let (work, db, file) = (place.dir("work"), place.path("x"), place.file("file", b"of a user"));
     for (to, words) in
         [(&db, "is within the database"), (&db.join("a/b"), "is within the database"), (&file, "is not a directory")]
     {
@@ -127,21 +155,9 @@ fn bundle_writes_no_file_twice() {
 }
 
 #[test]
-fn bundle_contains_no_local_paths() {
-    let (place, to, _) = bundled(plain());
-    let text = std::fs::read_to_string(to.join(latest(&to)).join("bundle.json")).expect("text");
-    let own = plain().file.parent().expect("a folder").display().to_string();
-    for secret in [own, place.path("").display().to_string()] {
-        assert!(!text.contains(secret.trim_end_matches('/')), "{secret} is in it");
-    }
-    assert!(text.contains("plain.car"));
-}
-
-#[test]
 fn damaged_bundle_files_are_written_anew() {
     let (place, to, y) = bundled(plain());
-    let (db, work, other) = (place.path("db"), place.path("work"), Place::new());
-    std::fs::create_dir(&work).expect("a folder");
+    let (db, work, other) = (place.path("db"), place.dir("work"), Place::new());
     let again = imported(&other, plain());
     let damage = || {
         let all = files(&to);
@@ -182,8 +198,7 @@ fn damaged_bundle_files_are_written_anew() {
 fn bundle_writes_through_no_link_or_pipe() {
     let (place, to, _) = bundled(small());
     let db = place.path("db");
-    let (victim, folder) = (place.file("victim", b"of a user"), place.path("folder"));
-    std::fs::create_dir(&folder).expect("a folder");
+    let (victim, folder) = (place.file("victim", b"of a user"), place.dir("folder"));
     let aside = place.path("aside");
     let refused = |name: &Path, target: Option<&Path>| {
         std::fs::rename(name, &aside).expect("moved");
@@ -214,28 +229,12 @@ fn bundle_writes_through_no_link_or_pipe() {
 }
 
 #[test]
-fn seed_reads_from_a_web_server() {
-    let (_place, to, y) = bundled(plain());
-    let store = Store::of(&to);
-    let seeded = seed(store.url(""), &y).holds(plain());
-    // The report samples the network as for a snapshot.
-    let samples = seeded.json["samples"].as_array().expect("samples");
-    let received = samples.iter().filter_map(|sample| sample["network"]["received_bytes"].as_u64()).max();
-    let total: u64 = files(&to).iter().map(|file| file.metadata().expect("there").len()).sum();
-    assert!(received.is_some_and(|received| received >= total), "{received:?} of {total} bytes");
-    // Three names that never change, and the files.
-    let asked: BTreeSet<String> = store.requests().into_iter().map(|(_, name)| name).collect();
-    assert_eq!(asked.len(), store.objects().len());
-}
-
-#[test]
 fn store_receives_the_pointer_last() {
     let (place, store) = (Place::new(), Store::new());
     let db = imported(&place, plain());
     let publish = || bundle(&db, "s3://bucket/main").at(&store.endpoint());
     let first = publish().succeeds();
-    let written: Vec<String> =
-        store.requests().into_iter().filter(|(method, _)| method == "PUT").map(|(_, name)| name).collect();
+    let written = store.take_names("PUT");
     let count = first.number("/files") as usize;
     assert_eq!(written.len(), count + 2);
     assert!(written[..count].iter().all(|name| name.starts_with("bucket/main/files/")), "{written:?}");
@@ -245,7 +244,7 @@ fn store_receives_the_pointer_last() {
     );
     let second = publish().succeeds();
     assert_eq!(second.number("/uploaded_files"), 0);
-    assert!(!store.requests().iter().any(|(method, name)| method == "PUT" && name.contains("/files/")));
+    assert!(!store.take_names("PUT").iter().any(|name| name.contains("/files/")));
     let seeded = seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).holds(plain());
     assert!(!format!("{}{}", seeded.json, seeded.stderr).contains("a-hidden-secret"));
 }
@@ -257,15 +256,15 @@ fn failed_parts_of_uploads_are_retried() {
     let long = Snapshot::of_blocks("long.car", rooted(&blocks), &blocks);
     let db = imported(&place, &long);
     let failures = AtomicUsize::new(0);
-    store.now(move |method, name| {
-        let is_wanted = method == "PUT" && name.contains("/files/");
+    store.now(move |request, _| {
+        let is_wanted = request.method == "PUT" && request.path.contains("/files/");
         match is_wanted && failures.fetch_add(1, Ordering::Relaxed) % 5 == 1 {
-            true => Answer::Status(503),
-            false => Answer::Right,
+            true => Act::Status(503, ""),
+            false => Act::Serve,
         }
     });
     bundle(&db, "s3://bucket/main").at(&store.endpoint()).succeeds();
-    assert!(store.requests().iter().any(|(method, _)| method == "POST"), "no file came in parts");
+    assert!(!store.take_names("POST").is_empty(), "no file came in parts");
     for (name, bytes) in store.objects() {
         if let Some(sum) = name.strip_prefix("bucket/main/files/").and_then(|name| name.strip_suffix(".sst")) {
             assert_eq!(blake3::hash(&bytes).to_hex().as_str(), sum);
@@ -274,7 +273,7 @@ fn failed_parts_of_uploads_are_retried() {
     seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).holds(&long);
     // A refused upload ends the command, and no pointer is written.
     let other = Store::new();
-    other.now(|method, _| if method == "PUT" { Answer::Status(403) } else { Answer::Right });
+    other.now(|request, _| if request.method == "PUT" { Act::Status(403, "") } else { Act::Serve });
     bundle(&db, "s3://bucket/main").at(&other.endpoint()).refused(3, "denies");
     assert!(other.objects().is_empty());
 }
@@ -299,18 +298,7 @@ fn seed_falls_back_to_another_mirror() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     holds(&y, plain());
     for store in [one, two] {
-        assert!(store.requests().iter().any(|(_, name)| name.starts_with("files/")), "it had nothing to do");
-    }
-}
-
-#[test]
-fn block_log_with_indexes_is_seeded() {
-    for index in [&["--indexes", "ids,transactions"][..], &["--indexes", "none"], &[]] {
-        let place = Place::new();
-        let (done, to) = published_log(&place, index);
-        let seeded = seed(&to, &place.path("y")).succeeds();
-        assert_eq!(seeded.json["log"]["families"], done.json["log"]["families"], "{index:?}");
-        is_valid(&place.path("y"));
+        assert!(store.was_asked_for_files(), "it had nothing to do");
     }
 }
 
@@ -330,28 +318,4 @@ fn seed_applies_node_options() {
         assert!(std::fs::read_to_string(options(db)).expect("text").contains("max_background_jobs=7"));
     }
     seed(&to, &place.path("w")).arg(&["--preset", "memtable"]).refused(2, "writes through memtables");
-}
-
-#[test]
-fn seed_replaces_a_database_only_on_request() {
-    let (_place, to, _) = bundled(plain());
-    let old = Place::new();
-    let db = imported(&old, small());
-    seed(&to, &db).refused(4, "already exists");
-    holds(&db, small());
-    seed(&to, &db).arg(&["--replace"]).holds(plain());
-}
-
-#[test]
-fn seed_copies_files_that_others_can_write() {
-    let (_place, to, y) = bundled(plain());
-    let open = &files(&to)[0];
-    std::fs::set_permissions(open, PermissionsExt::from_mode(0o666)).expect("ours");
-    seed(&to, &y).holds(plain());
-    let inode = |file: &PathBuf| file.metadata().expect("there").ino();
-    let inodes: Vec<u64> = list(&y).iter().map(inode).collect();
-    let linked = files(&to).iter().filter(|file| inodes.contains(&inode(file))).count();
-    // On a file system that shares blocks, no file is hard-linked.
-    assert!(linked == 0 || linked == files(&to).len() - 1, "{linked}");
-    assert!(!inodes.contains(&inode(open)));
 }

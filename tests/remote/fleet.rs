@@ -126,8 +126,7 @@ fn slurm_array_makes_a_bundle() {
         return;
     }
     let slurm = Slurm::start();
-    let (to, scratch) = (slurm.place.path("bundles"), slurm.place.path("scratch"));
-    std::fs::create_dir(&scratch).expect("a folder");
+    let (to, scratch) = (slurm.place.path("bundles"), slurm.place.dir("scratch"));
     let environment = [("SNAPSHOT", plain().file.as_path()), ("BUNDLES", to.as_path()), ("SCRATCH", scratch.as_path())];
     let file = example("slurm.sbatch");
     let file = file.to_str().expect("text");
@@ -158,8 +157,7 @@ fn gnu_parallel_makes_a_bundle() {
         return;
     }
     let place = Place::new();
-    let (to, scratch) = (place.path("bundles"), place.path("scratch"));
-    std::fs::create_dir(&scratch).expect("a folder");
+    let (to, scratch) = (place.path("bundles"), place.dir("scratch"));
     let mut command = hermetic(example("parallel.sh"));
     command.env("SNAPSHOT", &plain().file).env("BUNDLES", &to).env("SCRATCH", &scratch);
     let output = command.env("PATH", path(&scratch)).output().expect("it runs");

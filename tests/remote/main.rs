@@ -13,7 +13,6 @@ mod bundles;
 mod comparisons;
 mod contradictory_bundles;
 mod fleet;
-mod logs;
 mod partial_bundles;
 mod real_nginx;
 mod real_s3;

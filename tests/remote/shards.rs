@@ -100,23 +100,18 @@ fn sixteen_shards_equal_one_import() {
 
 #[test]
 fn shards_of_any_source_equal_one_import() {
-    for snapshot in [mixed(), forest(), several()] {
-        joined(&Place::new(), snapshot, Key::Cid, 5, &[]);
-    }
-    for key in [Key::Multihash, Key::Digest] {
-        joined(&Place::new(), hashed(), key, 7, &[]);
-    }
-}
-
-#[test]
-fn shards_of_any_number_equal_one_import() {
-    for (of, args) in [
-        (1, &["--memory", "64M"][..]),
-        (2, &["--memory", "16M", "--plan", "spill"]),
-        (3, &["--memory", "16M", "--plan", "source"]),
-        (40, &["--memory", "16M", "--plan", "memory"]),
+    for (snapshot, key, of, args) in [
+        (mixed(), Key::Cid, 5, &[][..]),
+        (forest(), Key::Cid, 5, &[]),
+        (several(), Key::Cid, 5, &[]),
+        (hashed(), Key::Multihash, 7, &[]),
+        (hashed(), Key::Digest, 7, &[]),
+        (plain(), Key::Cid, 1, &["--memory", "64M"]),
+        (plain(), Key::Cid, 2, &["--memory", "16M", "--plan", "spill"]),
+        (plain(), Key::Cid, 3, &["--memory", "16M", "--plan", "source"]),
+        (plain(), Key::Cid, 40, &["--memory", "16M", "--plan", "memory"]),
     ] {
-        joined(&Place::new(), plain(), Key::Cid, of, args);
+        joined(&Place::new(), snapshot, key, of, args);
     }
 }
 
@@ -199,20 +194,7 @@ fn join_counts_roots_missing_from_all_shards() {
 }
 
 #[test]
-fn repeated_shard_changes_nothing() {
-    let place = Place::new();
-    let to = joined(&place, small(), Key::Cid, 4, &[]);
-    let before = (latest(&to), content(&to));
-    published_shards(&place, &small().file, 4, [2], &["--memory", "40M"]);
-    join(&to).succeeds();
-    assert!(content(&to) == before.1 && latest(&to) == before.0, "another bundle");
-    // The bundle is there, so its files are used.
-    let db = imported_shard(&place, &small().file, "2/4", &[]);
-    assert_eq!(bundle(&db, &to).succeeds().number("/uploaded_files"), 0);
-}
-
-#[test]
-fn killed_join_names_no_missing_file() {
+fn killed_or_repeated_shard_spoils_no_bundle() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 3, 0..2, &[]);
     let db = imported_shard(&place, &small().file, "2/3", &[]);
@@ -227,13 +209,18 @@ fn killed_join_names_no_missing_file() {
     join(&to).succeeds();
     assert_eq!(names_only_what_is_there(&to), 1);
     seed(&to, &place.path("y")).holds(small());
+    // A shard that is published again changes nothing. The bundle is there, so its files are used.
+    let before = (latest(&to), content(&to));
+    let again = imported_shard(&place, &small().file, "1/3", &["--memory", "40M"]);
+    assert_eq!(bundle(&again, &to).succeeds().number("/uploaded_files"), 0);
+    join(&to).succeeds();
+    assert!((latest(&to), content(&to)) == before, "another bundle");
 }
 
 #[test]
 fn shard_is_published_during_its_import() {
     let place = Place::new();
-    let (to, work) = (place.path("bundles"), place.path("work"));
-    std::fs::create_dir(&work).expect("a folder");
+    let (to, work) = (place.path("bundles"), place.dir("work"));
     let import = |number: u32| import_to(plain(), &to, None, &work).arg(&["--shard", &format!("{number}/4")]);
     for number in 0..4 {
         for point in ["bundle-file", "bundle-files", "part"] {

@@ -2,11 +2,11 @@
 
 use crate::common::crash::plain;
 use crate::common::run::{Import, Place, import, program};
-use crate::common::server::{Act, Request, Server};
+use crate::common::store::{Act, Request, Store};
 
 #[test]
 fn s3_requests_are_signed_ranges() {
-    let (place, server) = (Place::new(), Server::new(plain()));
+    let (place, server) = (Place::new(), Store::serving(plain()));
     let done = import(&place, "s3://bucket/dir/a.car").at(&server.endpoint()).holds(&plain().blocks);
     assert_eq!(done.text("/source/path"), "s3://bucket/dir/a.car");
     let requests = server.requests();
@@ -20,12 +20,12 @@ fn s3_requests_are_signed_ranges() {
     assert!(!format!("{}{}", done.json, done.stderr).contains("a-hidden-secret"));
 }
 
-/// The session token and the customer key went to every host that a store redirected to.
+/// The session token and the customer key went to every host that a store redirected to, which includes another port.
 #[test]
 fn credentials_stay_with_their_origin() {
-    let other = Server::new(plain());
+    let other = Store::serving(plain());
     let to = other.url("a.car");
-    let store = Server::new(Vec::new()).acts(move |_, _| Act::Redirect(to.clone()));
+    let store = Store::serving(Vec::new()).acts(move |_, _| Act::Redirect(to.clone()));
     let key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
     let web = format!("http://me:hidden@{}/a.car", store.address());
     let runs = [
@@ -43,6 +43,7 @@ fn credentials_stay_with_their_origin() {
             .fold(with_keys(import(&place, url)), |run, (name, value)| run.env(&format!("AWS_{name}"), value));
         let run = if url == web { run } else { run.args(&["--endpoint", &store.endpoint()]) };
         run.holds(&plain().blocks);
+        assert!(other.heads().iter().all(|request| !request.headers.contains_key("authorization")));
         for secret in secrets.iter().chain(&["authorization"]) {
             let has = |request: &Request| request.headers.contains_key(*secret);
             assert!(store.requests()[asked..].iter().all(has), "{url}: {secret}");
@@ -58,7 +59,7 @@ fn credentials_stay_with_their_origin() {
 
 #[test]
 fn s3_signs_requests_and_retries() {
-    let (place, server) = (Place::new(), Server::new(plain()));
+    let (place, server) = (Place::new(), Store::serving(plain()));
     let run = || {
         import(&place, "s3://bucket/a.car")
             .env("AWS_ACCESS_KEY_ID", "own-key")
@@ -113,7 +114,7 @@ fn invalid_store_settings_are_named() {
     assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
 
     // The option overrides variables. An empty variable counts as unset.
-    let server = Server::new(plain());
+    let server = Store::serving(plain());
     let endpoint = format!("http://{}/", server.address());
     for (variable, value) in [("AWS_ENDPOINT_URL_S3", "minio"), ("AWS_ENDPOINT_URL", ""), ("AWS_REGION", "")] {
         let done =
