@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -12,6 +13,9 @@ use super::car::Block;
 use super::model::{Key, Model, records};
 
 pub const BEDLOAD: &str = env!("CARGO_BIN_EXE_bedload");
+
+/// Time after which a run counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The program, with an environment of its own.
 pub fn bedload() -> Command {
@@ -115,24 +119,27 @@ impl Place {
     }
 }
 
-pub struct Import {
-    command: assert_cmd::Command,
+/// A command about to run, quietly, with a report in JSON.
+pub struct Run {
+    command: Command,
     stdin: Option<Vec<u8>>,
     source: String,
+    /// The database that it makes; empty if it makes none.
     db: PathBuf,
     key: Key,
 }
 
-/// Importing `source` into `place/db`, quietly, with a report in JSON.
-pub fn import(place: &Place, source: impl AsRef<Path>) -> Import {
-    let mut command = program();
-    let db = place.path("db");
-    command.arg("import").arg(source.as_ref()).arg("--db").arg(&db).args(["--json", "--progress", "off"]);
-    Import { command, stdin: None, source: source.as_ref().display().to_string(), db, key: Key::Cid }
+pub type Import = Run;
+
+/// Importing `source` into `place/db`.
+pub fn import(place: &Place, source: impl AsRef<Path>) -> Run {
+    let (db, source) = (place.path("db"), source.as_ref());
+    let run = Run::new("import", &[source.as_ref(), "--db".as_ref(), db.as_ref()], &db);
+    Run { source: source.display().to_string(), ..run }
 }
 
 /// Importing several sources, in this order.
-pub fn import_all<P: AsRef<Path>>(place: &Place, sources: &[P]) -> Import {
+pub fn import_all<P: AsRef<Path>>(place: &Place, sources: &[P]) -> Run {
     let (first, rest) = sources.split_first().expect("a source");
     let mut run = import(place, first);
     run.command.args(rest.iter().map(AsRef::as_ref));
@@ -140,11 +147,21 @@ pub fn import_all<P: AsRef<Path>>(place: &Place, sources: &[P]) -> Import {
 }
 
 /// Importing `bytes` from a pipe.
-pub fn import_pipe(place: &Place, bytes: impl Into<Vec<u8>>) -> Import {
-    Import { stdin: Some(bytes.into()), ..import(place, "-") }
+pub fn import_pipe(place: &Place, bytes: impl Into<Vec<u8>>) -> Run {
+    Run { stdin: Some(bytes.into()), ..import(place, "-") }
 }
 
-impl Import {
+impl Run {
+    pub fn new(command: &str, args: &[&OsStr], db: &Path) -> Self {
+        let mut run = bedload();
+        run.arg(command).args(args).args(["--json", "--progress", "off"]);
+        Self { command: run, stdin: None, source: String::new(), db: db.to_owned(), key: Key::Cid }
+    }
+
+    pub fn arg(self, args: &[&str]) -> Self {
+        self.args(args)
+    }
+
     pub fn args(mut self, args: &[&str]) -> Self {
         self.command.args(args);
         self
@@ -188,7 +205,7 @@ impl Import {
 
     /// Runs `program` below a shell that first does `work`.
     fn below_shell(self, work: &str, program: impl AsRef<OsStr>) -> Self {
-        let mut command = assert_cmd::Command::from_std(hermetic("sh"));
+        let mut command = hermetic("sh");
         command.arg("-c").arg(format!("{work} \"$0\" \"$@\"")).arg(program).args(self.command.get_args());
         Self { command, ..self }
     }
@@ -224,17 +241,24 @@ impl Import {
     }
 
     pub fn db(self, db: PathBuf) -> Self {
-        let mut command = assert_cmd::Command::from_std(hermetic(self.command.get_program()));
+        let mut command = hermetic(self.command.get_program());
         let args = self.command.get_args();
         command.args(args.map(|arg| if arg == self.db { db.as_os_str() } else { arg }));
         Self { command, db, ..self }
     }
 
-    pub fn run(mut self) -> Done {
+    pub fn spawn(mut self) -> Child {
+        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command.spawn().expect("it starts")
+    }
+
+    /// Runs to the end; a run that hangs is killed.
+    pub fn run(self) -> Done {
+        let mut command = assert_cmd::Command::from_std(self.command);
         if let Some(bytes) = self.stdin {
-            self.command.write_stdin(bytes);
+            command.write_stdin(bytes);
         }
-        let output = self.command.output().expect("it runs");
+        let output = command.timeout(PATIENCE).output().expect("it runs");
         let stdout = String::from_utf8(output.stdout).expect("text");
         Done {
             code: output.status.code(),
@@ -246,7 +270,39 @@ impl Import {
         }
     }
 
+    #[track_caller]
+    pub fn succeeds(self) -> Done {
+        let done = self.run();
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        done
+    }
+
+    /// Ends with this exit code, `words` in its error, and a hint. A seed that begins now ingests nothing.
+    #[track_caller]
+    pub fn refused(self, code: i32, words: &str) -> Done {
+        let places =
+            if self.db.as_os_str().is_empty() { vec![] } else { vec![self.db.clone(), partial(&self.db).join("db")] };
+        let absent: Vec<PathBuf> = places.into_iter().filter(|path| path.symlink_metadata().is_err()).collect();
+        let done = self.run();
+        assert_eq!(done.code, Some(code), "{done:?}");
+        assert!(done.text("/error").contains(words), "`{words}` is not in {done:?}");
+        assert!(!done.hint().is_empty());
+        for path in absent {
+            assert!(path.symlink_metadata().is_err(), "{} was made: {done:?}", path.display());
+        }
+        done
+    }
+
+    /// Is refused before a seed writes or fetches anything.
+    #[track_caller]
+    pub fn refused_at_once(self, code: i32, words: &str) -> Done {
+        let done = self.refused(code, words);
+        assert!(!partial(&done.db).exists(), "it began: {done:?}");
+        done
+    }
+
     /// Runs, and expects the database to hold exactly the records of `blocks`.
+    #[track_caller]
     pub fn holds<'a>(self, blocks: impl IntoIterator<Item = &'a Block>) -> Done {
         let key = self.key;
         let done = self.run();

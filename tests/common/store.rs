@@ -223,13 +223,14 @@ impl State {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")?;
             return stall(down);
         }
-        let file = self.file.lock().clone().map(|(bytes, etag)| (etag, bytes));
         let is_head = request.method == "HEAD";
         let mut act = Act::Serve;
-        if !(is_head || is_object && file.is_some()) {
+        if !(is_head || is_object && self.file.lock().is_some()) {
             let nth = note(&self.requests, request);
             act = self.act.lock().as_ref().map_or(Act::Serve, |act| act(request, nth));
         }
+        // The action may have replaced the file.
+        let file = self.file.lock().clone().map(|(bytes, etag)| (etag, bytes));
         let query = |field: &str| {
             let mut pairs = request.path.split(['?', '&']).skip(1).filter_map(|pair| pair.split_once('='));
             pairs.find(|(name, _)| *name == field).map(|(_, value)| value.to_owned())

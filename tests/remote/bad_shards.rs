@@ -89,9 +89,9 @@ fn parts_of_one_snapshot_make_a_bundle() {
     let text = std::fs::read(set(&to).join("0.json")).expect("a part");
     published_shards(&place, &older().file, 2, [1], &[]);
     join(&to).refused(4, "1 of 2 parts are missing: 0");
-    let done = join(&to).arg(&["--set", &first]).succeeds();
+    let done = join(&to).args(&["--set", &first]).succeeds();
     assert_eq!(done.number("/records"), small().records);
-    join(&to).arg(&["--set", "nonsense"]).refused(2, "--set is not a set of parts");
+    join(&to).args(&["--set", "nonsense"]).refused(2, "--set is not a set of parts");
     // A part cannot be seeded, also not under the names of a bundle.
     let mut part: Value = serde_json::from_slice(&text).expect("JSON");
     let fields = part.as_object_mut().expect("an object");
@@ -111,7 +111,7 @@ fn unshardable_imports_are_refused() {
         (&db, &["--preset", "memtable"], "memtable"),
         (&there, &["--into-existing"], "--shard is for a database of its own"),
     ] {
-        shard(&small().file, "0/2", db).arg(args).refused(2, words);
+        shard(&small().file, "0/2", db).args(args).refused(2, words);
     }
     shard(&log().file, "0/2", &db).refused(2, "a block log has no shards");
     shard(&plain().file, "2/2", &db).refused(2, "counted from 0, so the last one is 1/2");

@@ -13,6 +13,7 @@ use crate::common::crash::{Snapshot, list, plain, small};
 use crate::common::database::flip;
 use crate::common::run::{Place, bedload};
 use crate::common::store::{Act, Store};
+use crate::runs;
 
 fn record(db: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("a record")).expect("JSON")
@@ -21,7 +22,7 @@ fn record(db: &Path) -> Value {
 #[test]
 fn seeded_database_equals_the_import() {
     let (place, to, y) = bundled(plain());
-    let report = seed(&to, &y).holds(plain());
+    let report = seed(&to, &y).seeds(plain());
     assert_eq!(report.text("/digest"), plain().digest);
     // The report is measured a little later.
     let mut seeded = record(&y);
@@ -46,7 +47,7 @@ fn seeded_database_equals_the_import() {
     // From a web server: three names that never change, and the files. The report samples the network.
     let store = Store::of(&to);
     std::fs::remove_dir_all(&y).expect("a database");
-    let seeded = seed(store.url(""), &y).holds(plain());
+    let seeded = seed(store.url(""), &y).seeds(plain());
     let samples = seeded.json["samples"].as_array().expect("samples");
     let received = samples.iter().filter_map(|sample| sample["network"]["received_bytes"].as_u64()).max();
     let total: u64 = files(&to).iter().map(|file| file.metadata().expect("there").len()).sum();
@@ -54,7 +55,7 @@ fn seeded_database_equals_the_import() {
     assert_eq!(BTreeSet::from_iter(store.take_names("GET")).len(), store.objects().len());
     // From one that does not tell how long its files are.
     store.now(|_, _| Act::UnknownLength);
-    seed(store.url(""), &place.path("z")).holds(plain());
+    seed(store.url(""), &place.path("z")).seeds(plain());
     // A database is replaced only on request, and files that others can write are copied.
     let open = &files(&to)[0];
     std::fs::set_permissions(open, PermissionsExt::from_mode(0o666)).expect("ours");
@@ -62,7 +63,7 @@ fn seeded_database_equals_the_import() {
     let db = imported(&old, small());
     seed(&to, &db).refused(4, "already exists");
     holds(&db, small());
-    seed(&to, &db).arg(&["--replace"]).holds(plain());
+    seed(&to, &db).args(&["--replace"]).seeds(plain());
     let inode = |file: &PathBuf| file.metadata().expect("there").ino();
     let inodes: Vec<u64> = list(&db).iter().map(inode).collect();
     let linked = files(&to).iter().filter(|file| inodes.contains(&inode(file))).count();
@@ -90,7 +91,7 @@ fn import_publishes_the_bundle_of_its_database() {
     assert_eq!(links(&beside), Some(1));
     // With a database, with other threads and memory: nothing is written, and the database is whole.
     let db = place.path("kept");
-    let again = import_to(plain(), &to, Some(&db), &work).arg(&["--memory", "64MiB"]).succeeds();
+    let again = import_to(plain(), &to, Some(&db), &work).args(&["--memory", "64MiB"]).succeeds();
     assert_eq!((again.text("/bundle/id"), again.number("/bundle/uploaded_files")), (&*latest(&to), 0));
     // A bundle of the database is the same one.
     assert_eq!(bundle(&db, &to).succeeds().text("/id"), latest(&to));
@@ -99,7 +100,7 @@ fn import_publishes_the_bundle_of_its_database() {
     let store = Store::new();
     let sent = import_to(plain(), "s3://bucket/mainnet", None, &work).at(&store.endpoint()).succeeds();
     assert_eq!(sent.number("/bundle/uploaded_files"), done.number("/bundle/files"));
-    seed(&to, &place.path("y")).holds(plain());
+    seed(&to, &place.path("y")).seeds(plain());
 }
 
 #[test]
@@ -119,10 +120,10 @@ fn unusable_bundle_directory_is_refused_early() {
     assert_eq!(std::fs::read(&file).expect("there"), b"of a user");
     // Nor is the replacement of no database, or a bundle of what memtables have written.
     let to = place.path("to");
-    let replaces = import_to(plain(), &to, None, &work).arg(&["--replace"]).run();
+    let replaces = import_to(plain(), &to, None, &work).args(&["--replace"]).run();
     assert_eq!(replaces.code, Some(2), "{replaces:?}");
     assert!(replaces.stderr.contains("--db"), "{}", replaces.stderr);
-    let memtable = import_to(plain(), &to, Some(&db), &work).arg(&["--preset", "memtable"]).run();
+    let memtable = import_to(plain(), &to, Some(&db), &work).args(&["--preset", "memtable"]).run();
     assert_eq!(memtable.code, Some(2), "{memtable:?}");
     assert!(!to.join("latest").exists() && !db.exists());
 }
@@ -151,7 +152,7 @@ fn bundle_writes_no_file_twice() {
     let other = Place::new();
     bundle(&imported(&other, small()), &to).succeeds();
     assert_eq!(names_only_what_is_there(&to), 2);
-    seed(&to, &place.path("y")).arg(&["--bundle", first.text("/id")]).holds(plain());
+    seed(&to, &place.path("y")).args(&["--bundle", first.text("/id")]).seeds(plain());
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn damaged_bundle_files_are_written_anew() {
         }
         assert_ne!(latest(&to), older);
     }
-    seed(&to, &y).holds(plain());
+    seed(&to, &y).seeds(plain());
 }
 
 /// Another user may have put links or pipes under the names of a bundle.
@@ -245,7 +246,7 @@ fn store_receives_the_pointer_last() {
     let second = publish().succeeds();
     assert_eq!(second.number("/uploaded_files"), 0);
     assert!(!store.take_names("PUT").iter().any(|name| name.contains("/files/")));
-    let seeded = seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).holds(plain());
+    let seeded = seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).seeds(plain());
     assert!(!format!("{}{}", seeded.json, seeded.stderr).contains("a-hidden-secret"));
 }
 
@@ -270,7 +271,7 @@ fn failed_parts_of_uploads_are_retried() {
             assert_eq!(blake3::hash(&bytes).to_hex().as_str(), sum);
         }
     }
-    seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).holds(&long);
+    seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).seeds(&long);
     // A refused upload ends the command, and no pointer is written.
     let other = Store::new();
     other.now(|request, _| if request.method == "PUT" { Act::Status(403, "") } else { Act::Serve });
@@ -292,10 +293,7 @@ fn seed_falls_back_to_another_mirror() {
         let name = objects.keys().rfind(|name| name.starts_with("files/")).expect("a file").clone();
         objects.get_mut(&name).expect("there")[77] ^= 4;
     });
-    let mut command = bedload();
-    command.args(["seed", "--from-url", &one.url(""), "--from-url", &two.url(""), "--db"]).arg(&y);
-    let done = command.output().expect("it runs");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    runs(bedload().args(["seed", "--from-url", &one.url(""), "--from-url", &two.url(""), "--db"]).arg(&y));
     holds(&y, plain());
     for store in [one, two] {
         assert!(store.was_asked_for_files(), "it had nothing to do");
@@ -306,16 +304,16 @@ fn seed_falls_back_to_another_mirror() {
 fn seed_applies_node_options() {
     let (place, to, y) = bundled(small());
     let seeded =
-        seed(&to, &y).arg(&["--preset", "ingest-compat", "--set", "node.db.max_background_jobs=7"]).holds(small());
+        seed(&to, &y).args(&["--preset", "ingest-compat", "--set", "node.db.max_background_jobs=7"]).seeds(small());
     assert_eq!(seeded.text("/preset"), "ingest-compat");
     let options = |db: &Path| {
         let newest = list(db).into_iter().filter(|path| path.display().to_string().contains("OPTIONS-")).max();
         newest.expect("options").to_str().expect("text").to_owned()
     };
     let z = place.path("z");
-    seed(&to, &z).arg(&["--options-file", &options(&y)]).holds(small());
+    seed(&to, &z).args(&["--options-file", &options(&y)]).seeds(small());
     for db in [&y, &z] {
         assert!(std::fs::read_to_string(options(db)).expect("text").contains("max_background_jobs=7"));
     }
-    seed(&to, &place.path("w")).arg(&["--preset", "memtable"]).refused(2, "writes through memtables");
+    seed(&to, &place.path("w")).args(&["--preset", "memtable"]).refused(2, "writes through memtables");
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::common::crash::{forest, log, small};
 use crate::common::run::{Place, bedload};
 use crate::common::store::{Act, Store};
-use crate::sha256;
+use crate::{sha256, with};
 
 fn bench(url: &str, place: &Place) -> Command {
     let mut command = bedload();
@@ -22,11 +22,6 @@ fn work_dir(place: &Place) -> PathBuf {
     let dir = place.path("dir");
     std::fs::create_dir_all(&dir).expect("a folder");
     dir
-}
-
-fn with(mut command: Command, args: &[&str]) -> Command {
-    command.args(args);
-    command
 }
 
 /// Ends as `code` says; what it has written to both streams.

@@ -46,10 +46,10 @@ fn description_is_compared_with_the_files() {
         assert!(refused.text("/error").contains(&name), "{refused:?} does not name {name}");
         // The fetched files are valid under the original description.
         std::fs::write(to.join("latest"), &id).expect("written");
-        seed(&to, &y).arg(&["--restart"]).holds(plain());
+        seed(&to, &y).args(&["--restart"]).seeds(plain());
     }
     // An update finds each of the files in the database.
-    assert_eq!(seed(&to, &y).arg(&["--update"]).succeeds().text("/digest"), plain().digest);
+    assert_eq!(seed(&to, &y).args(&["--update"]).succeeds().text("/digest"), plain().digest);
 }
 
 type Write = fn(&mut rust_rocksdb::SstFileWriter<'_>, &[u8], &[u8]) -> Result<(), rust_rocksdb::Error>;
@@ -89,7 +89,7 @@ fn files_with_other_content_are_refused() {
     for declared in [15_999, 16_001] {
         set(&to, "/record/payload_bytes", json!(declared));
         let words = format!("payload_bytes says {declared} bytes, the values of default have 16000");
-        seed(&to, &y).arg(&["--restart"]).refused(3, &words);
+        seed(&to, &y).args(&["--restart"]).refused(3, &words);
         std::fs::write(to.join("latest"), &id).expect("written");
     }
     let longer = || replace_second_file(&to, &db, |writer, key, value| writer.put(key, [value, b"!"].concat()));
@@ -102,7 +102,7 @@ fn files_with_other_content_are_refused() {
     ];
     for (put, words) in cases {
         let sum = put();
-        let mut refused = seed(&to, &y).arg(&["--restart"]).refused(3, words);
+        let mut refused = seed(&to, &y).args(&["--restart"]).refused(3, words);
         if words.starts_with("RocksDB") {
             // A second run reports the same error.
             refused = seed(&to, &y).refused(3, words);
@@ -198,7 +198,7 @@ fn contradictory_description_is_refused() {
             ("a part of another bundle", "/record", object("/record", json!({"part": part}))),
         ],
     );
-    seed(&to, &y).holds(plain());
+    seed(&to, &y).seeds(plain());
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn reformatted_description_or_pointer_is_refused() {
         seed(&from, &y).refused(3, "exceeds the limit of 256 bytes");
     }
     std::fs::write(to.join("latest"), &id).expect("written");
-    seed(&to, &y).holds(small());
+    seed(&to, &y).seeds(small());
 }
 
 #[test]
@@ -289,8 +289,7 @@ fn special_files_in_a_bundle_are_refused() {
 fn bundle_is_independent_of_threads_and_memory() {
     let record = |args: &[&str]| {
         let place = Place::new();
-        let done = import(&place, &plain().file).args(args).run();
-        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        let done = import(&place, &plain().file).args(args).succeeds();
         let to = place.path("to");
         bundle(&done.db, &to).succeeds();
         described(&to)["record"].clone()

@@ -16,7 +16,7 @@ pub fn published_log(place: &Place, index: &[&str]) -> (Done, PathBuf) {
 
 /// A seed of these column families alone.
 fn seed_part(to: &Path, y: &Path, families: &[&str]) -> Run {
-    families.iter().fold(seed(to, y), |run, name| run.arg(&["--column-family", name]))
+    families.iter().fold(seed(to, y), |run, name| run.args(&["--column-family", name]))
 }
 
 #[test]

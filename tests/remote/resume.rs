@@ -3,31 +3,31 @@
 use crate::common::car::{gzip, zstd};
 use crate::common::crash::{Snapshot, forest, log, plain};
 use crate::common::model::{Key, Model};
-use crate::common::run::{Done, Import, Place, import};
+use crate::common::run::{Done, Place, Run, import};
 use crate::common::store::{Request, Store};
 use crate::{durable, sha256};
 
 /// Bytes that a resumed import may request again: the probe and data read ahead of the durable point.
 pub const SLACK: u64 = 2 << 20;
 
-pub fn spilling(place: &Place, url: &str) -> Import {
+pub fn spilling(place: &Place, url: &str) -> Run {
     import(place, url).spilling().args(&["--connections", "2"])
 }
 
 /// An import of a block log.
-pub fn of_log(place: &Place, url: &str) -> Import {
+pub fn of_log(place: &Place, url: &str) -> Run {
     import(place, url).args(&["--memory", "16MiB", "--threads", "2"]).env("BEDLOAD_DURABLE_BYTES", "1000000")
 }
 
 /// Imports of a CAR and of a log: points at which they are killed within the source and after its end.
-type Kind = (&'static Snapshot, fn(&Place, &str) -> Import, &'static str, &'static str);
+type Kind = (&'static Snapshot, fn(&Place, &str) -> Run, &'static str, &'static str);
 
 fn kinds() -> [Kind; 2] {
     [(plain(), spilling, "read:3", "read-done"), (log(), of_log, "range:2", "renamed")]
 }
 
 #[track_caller]
-fn imports(run: Import, snapshot: &Snapshot) -> Done {
+fn imports(run: Run, snapshot: &Snapshot) -> Done {
     let done = run.run();
     done.succeeded();
     assert_eq!(done.text("/digest"), snapshot.digest);
@@ -38,7 +38,7 @@ fn imports(run: Import, snapshot: &Snapshot) -> Done {
 }
 
 /// An import that is killed at `point` requests no more than what was missing.
-fn resumes(snapshot: &Snapshot, point: &str, args: impl Fn(Import) -> Import) {
+fn resumes(snapshot: &Snapshot, point: &str, args: impl Fn(Run) -> Run) {
     let (place, server) = (Place::new(), Store::serving(snapshot));
     let run = || args(import(&place, server.url(snapshot.name)).env("BEDLOAD_DURABLE_BYTES", "1000000"));
     run().dies_at(point);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::car::Block;
 use crate::common::crash::{Snapshot, forest, older, plain, small};
-use crate::common::run::{Done, Import, Place, import_all};
+use crate::common::run::{Done, Place, Run, import_all};
 use crate::common::store::{Act, Store};
 use crate::resume::SLACK;
 use crate::{durable, sha256};
@@ -18,7 +18,7 @@ fn all<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Block> {
     snapshots.iter().flat_map(|snapshot| &snapshot.blocks).collect()
 }
 
-fn spilling(place: &Place, sources: &[String]) -> Import {
+fn spilling(place: &Place, sources: &[String]) -> Run {
     import_all(place, sources).spilling().args(&["--connections", "2"])
 }
 
@@ -151,8 +151,7 @@ fn concurrent_probes_report_the_first_fault() {
             Act::Serve
         });
         let sources: Vec<String> = (0..40).map(|number| server.url(&format!("{number}.car"))).collect();
-        let done = import_all(&Place::new(), &sources).args(args).args(&["--dry-run"]).run();
-        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        import_all(&Place::new(), &sources).args(args).args(&["--dry-run"]).succeeds();
         assert!(server.requests().len() >= 40);
         server.most_connections()
     };

@@ -9,6 +9,7 @@ use crate::common::bundle::*;
 use crate::common::crash::{plain, small};
 use crate::common::run::Place;
 use crate::common::store::Store;
+use crate::{needs, runs};
 
 /// A key pair: the files of both keys, and the public one as text.
 struct Keys {
@@ -30,7 +31,7 @@ fn keys(place: &Place, name: &str) -> Keys {
 
 impl Keys {
     fn sign(&self, run: Run) -> Run {
-        run.arg(&["--sign", text(&self.secret)])
+        run.args(&["--sign", text(&self.secret)])
     }
 }
 
@@ -52,7 +53,7 @@ fn seed_accepts_only_a_trusted_signature() {
     for from in [to.display().to_string(), store.url("")] {
         for trust in [&[own.text.as_str()][..], &[text(&own.public)], &[&other.text, &own.text], &[]] {
             let args: Vec<&str> = trust.iter().flat_map(|key| ["--trust", key]).collect();
-            seed(&from, &y).arg(&args).holds(small());
+            seed(&from, &y).args(&args).seeds(small());
             std::fs::remove_dir_all(&y).expect("a database");
         }
     }
@@ -60,7 +61,8 @@ fn seed_accepts_only_a_trusted_signature() {
     let refused = |words: &str, trust: &str| {
         let store = Store::of(&to);
         for from in [to.display().to_string(), store.url("")] {
-            let ended = seed(&from, &y).arg(&["--trust", trust]).refused_at_once(3, "bundle.json.minisig is not valid");
+            let ended =
+                seed(&from, &y).args(&["--trust", trust]).refused_at_once(3, "bundle.json.minisig is not valid");
             assert!(ended.text("/error").contains(words), "{ended:?}");
         }
         assert!(!store.was_asked_for_files());
@@ -85,7 +87,7 @@ fn seed_accepts_only_a_trusted_signature() {
     std::fs::copy(signature(&others), &path).expect("copied");
     refused("not by a trusted key", &own.text);
     std::fs::write(&path, vec![b'x'; 100 << 10]).expect("written");
-    seed(&to, &y).arg(&["--trust", &own.text]).refused_at_once(3, "the limit");
+    seed(&to, &y).args(&["--trust", &own.text]).refused_at_once(3, "the limit");
     std::fs::write(&path, b"\xff\xfe").expect("written");
     refused("not of minisign's format", &own.text);
     std::fs::remove_file(&path).expect("there");
@@ -109,9 +111,9 @@ fn signature_is_written_once_before_the_pointer() {
     assert!(!publish(&own).contains(&"bundle.json.minisig".to_owned()), "a valid signature was written again");
     assert!(publish(&other).contains(&"bundle.json.minisig".to_owned()));
     let y = place.path("y");
-    let trusting = |key: &str| seed("s3://bucket/main", &y).at(&store.endpoint()).arg(&["--trust", key]);
+    let trusting = |key: &str| seed("s3://bucket/main", &y).at(&store.endpoint()).args(&["--trust", key]);
     trusting(&own.text).refused(3, "not by a trusted key");
-    trusting(&other.text).holds(small());
+    trusting(&other.text).seeds(small());
     // A run killed earlier has published no pointer to an unsigned bundle.
     let to = place.path("to");
     for point in ["bundle-described", "bundle-signed"] {
@@ -140,7 +142,7 @@ fn signed_bundle_reuses_no_unsigned_files() {
     let (work, y) = (place.dir("work"), place.path("y"));
     let unsigned = |to: &Path| import_to(plain(), to, None, &work);
     let seeds = |to: &Path, key: &Keys| {
-        seed(to, &y).arg(&["--trust", &key.text]).holds(plain());
+        seed(to, &y).args(&["--trust", &key.text]).seeds(plain());
         std::fs::remove_dir_all(&y).expect("a database");
     };
     // Nor does it take over what an unsigned run has named that was killed.
@@ -171,7 +173,7 @@ fn password_is_read_from_environment_or_file() {
     let pair = KeyPair::generate_encrypted_keypair(Some("a word".into())).expect("random bytes");
     let secret = place.file("own.key", pair.sk.to_box(None).expect("a key").into_string().as_bytes());
     let key = pair.pk.to_base64();
-    let publish = || bundle(&db, &to).arg(&["--sign", text(&secret)]);
+    let publish = || bundle(&db, &to).args(&["--sign", text(&secret)]);
     publish().refused(2, "needs its password");
     publish().env("BEDLOAD_SIGN_PASSWORD", "another word").refused(2, "cannot be decrypted");
     assert!(!to.exists());
@@ -180,7 +182,7 @@ fn password_is_read_from_environment_or_file() {
     let file = place.file("password", b"a word\n");
     let done = publish().env("BEDLOAD_SIGN_PASSWORD_FILE", text(&file)).succeeds();
     assert!(!format!("{}{}", done.json, done.stderr).contains("a word"));
-    seed(&to, &place.path("y")).arg(&["--trust", &key]).succeeds();
+    seed(&to, &place.path("y")).args(&["--trust", &key]).succeeds();
 }
 
 #[test]
@@ -189,13 +191,13 @@ fn unusable_key_is_refused_before_reading() {
     let own = keys(&place, "own");
     let nothing = place.file("nothing", b"no key\nat all\n");
     for wrong in [&nothing, &own.public, &place.path("missing")] {
-        bundle(&place.path("none"), place.path("to")).arg(&["--sign", text(wrong)]).refused(2, "");
+        bundle(&place.path("none"), place.path("to")).args(&["--sign", text(wrong)]).refused(2, "");
     }
     for wrong in ["RWQ", text(&nothing), text(&own.secret), "/dev/null"] {
-        seed(place.path("none"), &place.path("y")).arg(&["--trust", wrong]).refused(2, "minisign public key");
+        seed(place.path("none"), &place.path("y")).args(&["--trust", wrong]).refused(2, "minisign public key");
     }
     // A shard is not signed.
-    let ended = own.sign(shard(&small().file, "0/2", &place.path("x")).arg(&["--bundle", "to"])).run();
+    let ended = own.sign(shard(&small().file, "0/2", &place.path("x")).args(&["--bundle", "to"])).run();
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.stderr.contains("--shard") && ended.stderr.contains("--sign"), "{}", ended.stderr);
 }
@@ -203,25 +205,22 @@ fn unusable_key_is_refused_before_reading() {
 #[test]
 fn minisign_and_bedload_verify_each_other() {
     let place = Place::new();
-    if !crate::needs(Command::new("minisign").arg("-v").output().is_ok(), "minisign") {
+    if !needs(Command::new("minisign").arg("-v").output().is_ok(), "minisign") {
         return;
     }
     let (db, to) = (imported(&place, small()), place.path("to"));
     let (secret, public) = (place.path("real.key"), place.path("real.pub"));
-    let runs = |args: &[&str]| {
-        let output = Command::new("minisign").args(args).output().expect("it runs");
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    runs(&["-G", "-W", "-p", text(&public), "-s", text(&secret)]);
-    let publish = || bundle(&db, &to).arg(&["--sign", text(&secret)]).succeeds();
+    let minisign = |args: &[&str]| runs(Command::new("minisign").args(args));
+    minisign(&["-G", "-W", "-p", text(&public), "-s", text(&secret)]);
+    let publish = || bundle(&db, &to).args(&["--sign", text(&secret)]).succeeds();
     publish();
     let described = to.join(latest(&to)).join("bundle.json");
-    runs(&["-V", "-p", text(&public), "-m", text(&described)]);
-    let trusting = |y: &str| seed(&to, &place.path(y)).arg(&["--trust", text(&public)]);
-    trusting("y").holds(small());
+    minisign(&["-V", "-p", text(&public), "-m", text(&described)]);
+    let trusting = |y: &str| seed(&to, &place.path(y)).args(&["--trust", text(&public)]);
+    trusting("y").seeds(small());
     std::fs::remove_file(signature(&to)).expect("there");
     trusting("z").refused(3, "there is none");
-    runs(&["-S", "-s", text(&secret), "-m", text(&described)]);
+    minisign(&["-S", "-s", text(&secret), "-m", text(&described)]);
     trusting("z").succeeds();
     // A signature by minisign is kept.
     let before = std::fs::read(signature(&to)).expect("a signature");

@@ -1,7 +1,7 @@
 //! Object stores: S3 through a server that speaks its protocol.
 
 use crate::common::crash::plain;
-use crate::common::run::{Import, Place, import, program};
+use crate::common::run::{Place, Run, import, program};
 use crate::common::store::{Act, Request, Store};
 
 #[test]
@@ -73,13 +73,12 @@ fn s3_signs_requests_and_retries() {
         run().run().refused(code, None, words);
     }
     server.now(|_, nth| if nth % 4 == 3 { Act::Cut(10_000) } else { Act::Serve });
-    let done = run().run();
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    run().succeeds();
     let signed = server.requests().last().and_then(|request| request.headers.get("authorization").cloned());
     assert!(signed.is_some_and(|it| it.contains("Credential=own-key/") && it.contains("/eu-north-1/s3/")));
 }
 
-fn with_keys(import: Import) -> Import {
+fn with_keys(import: Run) -> Run {
     let amazon = import.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
     let azure = amazon.env("AZURE_STORAGE_ACCOUNT_NAME", "a").env("AZURE_STORAGE_ACCOUNT_KEY", "YWJj");
     azure.env("BEDLOAD_NETWORK_PATIENCE_MS", "10")
