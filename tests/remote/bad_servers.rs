@@ -132,8 +132,7 @@ fn restarted_stream_is_compared() {
         }
         if nth == 1 { Act::Cut(3_000_000) } else { Act::Whole }
     });
-    let done = impatient(import(&place, server.url("a.car"))).run();
-    done.refused(4, None, "other bytes at its beginning");
+    impatient(import(&place, server.url("a.car"))).run().refused(4, None, "other bytes at its beginning");
 }
 
 /// A server that sent one byte every five seconds held an import for ever.
@@ -145,8 +144,7 @@ fn trickling_server_ends_the_import() {
         let first = serve.clone();
         server.now(move |_, nth| if nth >= good { Act::Trickle } else { first.clone() });
         let run = import(&place, server.url("a.car")).env("BEDLOAD_NETWORK_PATIENCE_MS", "1500");
-        let done = run.env("BEDLOAD_NETWORK_STALL_MS", "1000").run();
-        done.refused(1, None, words);
+        run.env("BEDLOAD_NETWORK_STALL_MS", "1000").run().refused(1, None, words);
         server.now(move |_, _| serve.clone());
         import(&place, server.url("a.car")).holds(&plain().blocks);
     }

@@ -150,54 +150,51 @@ fn contradictory_description_is_refused() {
     let sum = "are not the sum of blocks written and duplicates";
     let foreign = "not of an import into a new database";
     let part = json!({"bundle": "0", "files": 1, "of_files": 2, "of_digest": "0".repeat(32)});
-    each_is_refused(
-        &to,
-        &y,
-        &[
-            ("its schema is `bedload-bundle-2`", "/schema", json!("bedload-bundle-2")),
-            ("a different schema", "/schema", json!("else")),
-            ("unknown field", "", object("", json!({"more": 1}))),
-            ("oldest_rocksdb", "/oldest_rocksdb", json!("99.0")),
-            ("oldest_rocksdb", "/oldest_rocksdb", json!("old")),
-            ("oldest_rocksdb", "/oldest_rocksdb", json!("07.8")),
-            ("invalid type", "/files", json!({})),
-            ("is in it twice", "/files", with(&|files| files.insert(1, first.clone()))),
-            ("has an unknown column family", "/files", with(&|files| files.push(of_other.clone()))),
-            (wrote, "/files", with(&|files| drop(files.pop()))),
-            (order, "/files", with(&|files| files.swap(0, 1))),
-            ("not named for its BLAKE3", "/files/0/name", json!("../../x.sst")),
-            ("not named for its BLAKE3", "/files/0/blake3", json!("0")),
-            ("0 bytes", "/files/0/bytes", json!(0)),
-            ("bytes and", "/files/0/bytes", json!(u64::MAX)),
-            ("invalid value", "/files/0/bytes", json!(-1)),
-            ("has an invalid key", "/files/0/first", json!("0g")),
-            ("which default cannot have", "/files/0/last", json!("00")),
-            (order, "/files/0/last", lowest.clone()),
-            (order, "/files/1/first", lowest),
-            (wrote, "/files/0/records", json!(1)),
-            ("too many records", "/files/1/records", json!(u64::MAX)),
-            (wrote, "/files/0/digest", json!("0".repeat(32))),
-            (wrote, "/files/0/column_family", json!("other")),
-            (sum, "/record/blocks/written", json!(5)),
-            (sum, "/record/blocks/read", json!(1)),
-            (sum, "/record/blocks/duplicate", json!(u64::MAX)),
-            (wrote, "/record/column_family", json!("other")),
-            ("does not have the schema", "/record/schema", json!("bedload-import-99")),
-            (foreign, "/record/into_existing", json!(true)),
-            (foreign, "/record/loader", json!("memtable")),
-            (foreign, "/record/loader", json!("another")),
-            ("unknown variant", "/record/key", json!("another layout")),
-            ("which default cannot have", "/record/key", json!("multihash")),
-            ("a key layout", "/record/key", json!("number")),
-            ("hash functions", "/record/key", json!("digest")),
-            (
-                "which default cannot have",
-                "/record",
-                object("/record", json!({"key": "digest", "hash_functions": [0xb220]})),
-            ),
-            ("a part of another bundle", "/record", object("/record", json!({"part": part}))),
-        ],
-    );
+    let cases = [
+        ("its schema is `bedload-bundle-2`", "/schema", json!("bedload-bundle-2")),
+        ("a different schema", "/schema", json!("else")),
+        ("unknown field", "", object("", json!({"more": 1}))),
+        ("oldest_rocksdb", "/oldest_rocksdb", json!("99.0")),
+        ("oldest_rocksdb", "/oldest_rocksdb", json!("old")),
+        ("oldest_rocksdb", "/oldest_rocksdb", json!("07.8")),
+        ("invalid type", "/files", json!({})),
+        ("is in it twice", "/files", with(&|files| files.insert(1, first.clone()))),
+        ("has an unknown column family", "/files", with(&|files| files.push(of_other.clone()))),
+        (wrote, "/files", with(&|files| drop(files.pop()))),
+        (order, "/files", with(&|files| files.swap(0, 1))),
+        ("not named for its BLAKE3", "/files/0/name", json!("../../x.sst")),
+        ("not named for its BLAKE3", "/files/0/blake3", json!("0")),
+        ("0 bytes", "/files/0/bytes", json!(0)),
+        ("bytes and", "/files/0/bytes", json!(u64::MAX)),
+        ("invalid value", "/files/0/bytes", json!(-1)),
+        ("has an invalid key", "/files/0/first", json!("0g")),
+        ("which default cannot have", "/files/0/last", json!("00")),
+        (order, "/files/0/last", lowest.clone()),
+        (order, "/files/1/first", lowest),
+        (wrote, "/files/0/records", json!(1)),
+        ("too many records", "/files/1/records", json!(u64::MAX)),
+        (wrote, "/files/0/digest", json!("0".repeat(32))),
+        (wrote, "/files/0/column_family", json!("other")),
+        (sum, "/record/blocks/written", json!(5)),
+        (sum, "/record/blocks/read", json!(1)),
+        (sum, "/record/blocks/duplicate", json!(u64::MAX)),
+        (wrote, "/record/column_family", json!("other")),
+        ("does not have the schema", "/record/schema", json!("bedload-import-99")),
+        (foreign, "/record/into_existing", json!(true)),
+        (foreign, "/record/loader", json!("memtable")),
+        (foreign, "/record/loader", json!("another")),
+        ("unknown variant", "/record/key", json!("another layout")),
+        ("which default cannot have", "/record/key", json!("multihash")),
+        ("a key layout", "/record/key", json!("number")),
+        ("hash functions", "/record/key", json!("digest")),
+        (
+            "which default cannot have",
+            "/record",
+            object("/record", json!({"key": "digest", "hash_functions": [0xb220]})),
+        ),
+        ("a part of another bundle", "/record", object("/record", json!({"part": part}))),
+    ];
+    each_is_refused(&to, &y, &cases);
     seed(&to, &y).seeds(plain());
 }
 
@@ -210,19 +207,16 @@ fn contradictory_log_record_is_refused() {
         log[end]["number"] = json!(log[end]["number"].as_u64().expect("a number") + 1);
     }
     let counts = "do not match its log";
-    each_is_refused(
-        &to,
-        &place.path("y"),
-        &[
-            ("names other column families", "/record/log/families/1/name", json!("more")),
-            ("of an unknown chain", "/record/log/family", json!("other")),
-            ("which block_ids cannot have", "/record/log/family", json!("antelope")),
-            (counts, "/record/log/first/number", json!(2)),
-            (counts, "/record/log/transactions", json!(1)),
-            ("does not match its files", "/record/log", log),
-            ("a key layout", "/record/key", json!("cid")),
-        ],
-    );
+    let cases = [
+        ("names other column families", "/record/log/families/1/name", json!("more")),
+        ("of an unknown chain", "/record/log/family", json!("other")),
+        ("which block_ids cannot have", "/record/log/family", json!("antelope")),
+        (counts, "/record/log/first/number", json!(2)),
+        (counts, "/record/log/transactions", json!(1)),
+        ("does not match its files", "/record/log", log),
+        ("a key layout", "/record/key", json!("cid")),
+    ];
+    each_is_refused(&to, &place.path("y"), &cases);
 }
 
 #[test]

@@ -8,8 +8,7 @@ use crate::common::run::{Done, Place, import, program};
 
 /// Publishes an import of a block log. Returns the import and the place of the bundle.
 pub fn published_log(place: &Place, index: &[&str]) -> (Done, PathBuf) {
-    let (done, to) = (import(place, &log().file).args(&SMALL_FILES).args(index).run(), place.path("bundles"));
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let (done, to) = (import(place, &log().file).args(&SMALL_FILES).args(index).succeeds(), place.path("bundles"));
     bundle(&done.db, &to).succeeds();
     (done, to)
 }

@@ -90,8 +90,7 @@ fn only_named_certificates_are_trusted() {
     let other = Place::new();
     let done = import(&other, &elsewhere).env("SSL_CERT_FILE", &certificate).run();
     done.refused(3, None, "the server's certificate is not trusted");
-    let done = import(&other, nginx.url("a.car").replace("https", "http")).run();
-    done.refused(3, None, "400");
+    import(&other, nginx.url("a.car").replace("https", "http")).run().refused(3, None, "400");
 }
 
 #[test]
