@@ -45,8 +45,7 @@ impl Run {
 
 /// An import of `snapshot`, in some files.
 pub fn imported(place: &Place, snapshot: &Snapshot) -> PathBuf {
-    let done = import(place, &snapshot.file).args(&SMALL_FILES).succeeds();
-    done.db
+    import(place, &snapshot.file).args(&SMALL_FILES).succeeds().db
 }
 
 /// An import of `snapshot` that is published in a directory.

@@ -81,9 +81,7 @@ pub fn sweep_old_folders() {
 
 /// The folder of an import's unfinished work.
 pub fn partial(db: &Path) -> PathBuf {
-    let mut name = db.file_name().expect("a name").to_owned();
-    name.push(".partial");
-    db.with_file_name(name)
+    db.with_added_extension("partial")
 }
 
 /// A place of its own for one test.
@@ -129,6 +127,7 @@ pub struct Run {
     key: Key,
 }
 
+/// The name that most tests use.
 pub type Import = Run;
 
 /// Importing `source` into `place/db`.
@@ -280,9 +279,8 @@ impl Run {
     /// Ends with this exit code, `words` in its error, and a hint. A seed that begins now ingests nothing.
     #[track_caller]
     pub fn refused(self, code: i32, words: &str) -> Done {
-        let places =
-            if self.db.as_os_str().is_empty() { vec![] } else { vec![self.db.clone(), partial(&self.db).join("db")] };
-        let absent: Vec<PathBuf> = places.into_iter().filter(|path| path.symlink_metadata().is_err()).collect();
+        let mut absent = vec![self.db.clone(), partial(&self.db).join("db")];
+        absent.retain(|path| !self.db.as_os_str().is_empty() && path.symlink_metadata().is_err());
         let done = self.run();
         assert_eq!(done.code, Some(code), "{done:?}");
         assert!(done.text("/error").contains(words), "`{words}` is not in {done:?}");
