@@ -193,7 +193,7 @@ mod tests {
                 file_system: file_system.clone(),
                 disk: disk.clone(),
                 machine: machine.clone(),
-                hash: Rate::default(),
+                hash: HashRate::default(),
                 forecast: forecast.clone(),
                 warnings: Vec::new(),
                 seconds: 0.0,

@@ -3,132 +3,49 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::crash::{Ended, Snapshot, ended};
+use super::crash::Snapshot;
 use super::model::{Key, Model, records};
-pub use super::run::partial;
-use super::run::{Place, bedload, import};
+use super::run::{Done, Place, import, json, program};
+pub use super::run::{Run, partial};
 
 /// Arguments that make many files of a small snapshot.
 pub const SMALL_FILES: [&str; 4] = ["--set", "load.ingest.sst_size=1M", "--threads", "2"];
 
-/// A run of a command that makes or takes bundles, with a report in JSON.
-pub struct Run {
-    command: std::process::Command,
-    /// The database of a seed.
-    db: Option<PathBuf>,
-}
-
-impl Run {
-    fn new(command: &str, args: &[&OsStr]) -> Self {
-        let mut run = bedload();
-        run.arg(command).args(args).args(["--json", "--progress", "off"]);
-        Self { command: run, db: None }
-    }
-
-    pub fn arg(mut self, args: &[&str]) -> Self {
-        self.command.args(args);
-        self
-    }
-
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.command.env(name, value);
-        self
-    }
-
-    /// Credentials and the address of a store.
-    pub fn at(self, endpoint: &str) -> Self {
-        let run = self.arg(&["--endpoint", endpoint]).env("AWS_ACCESS_KEY_ID", "a-key");
-        run.env("AWS_SECRET_ACCESS_KEY", "a-hidden-secret")
-    }
-
-    pub fn spawn(mut self) -> std::process::Child {
-        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        self.command.spawn().expect("it starts")
-    }
-
-    #[track_caller]
-    pub fn run(self) -> Ended {
-        ended(self.spawn())
-    }
-
-    #[track_caller]
-    pub fn succeeds(self) -> Ended {
-        let ended = self.run();
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        ended
-    }
-
-    /// The seeded database holds exactly the blocks of `snapshot`.
-    #[track_caller]
-    pub fn holds(self, snapshot: &Snapshot) -> Ended {
-        let db = self.db.clone().expect("a seed");
-        let ended = self.succeeds();
-        holds(&db, snapshot);
-        ended
-    }
-
-    /// Dies at a named point.
-    #[track_caller]
-    pub fn dies_at(self, point: &str) {
-        let ended = self.env("BEDLOAD_ABORT_AT", point).run();
-        assert_eq!(ended.code, Some(137), "{point}: {}", ended.stderr);
-    }
-
-    /// Ends with this exit code, `words` in its error, and a hint. A seed that begins now ingests nothing.
-    #[track_caller]
-    pub fn refused(self, code: i32, words: &str) -> Ended {
-        let places = self.db.iter().flat_map(|db| [db.clone(), partial(db).join("db")]);
-        let absent: Vec<PathBuf> = places.filter(|path| path.symlink_metadata().is_err()).collect();
-        let ended = self.run();
-        assert_eq!(ended.code, Some(code), "{ended:?}");
-        assert!(ended.text("/error").contains(words), "`{words}` is not in {ended:?}");
-        assert!(!ended.text("/hint").is_empty());
-        for path in absent {
-            assert!(path.symlink_metadata().is_err(), "{} was made: {ended:?}", path.display());
-        }
-        ended
-    }
-
-    /// Is refused before a seed writes or fetches anything.
-    #[track_caller]
-    pub fn refused_at_once(self, code: i32, words: &str) -> Ended {
-        let db = self.db.clone().expect("a seed");
-        let ended = self.refused(code, words);
-        assert!(!partial(&db).exists(), "it began: {ended:?}");
-        ended
-    }
-}
-
-/// Publishing `db`.
 pub fn bundle(db: &Path, to: impl AsRef<OsStr>) -> Run {
-    Run::new("bundle", &[db.as_ref(), "--to".as_ref(), to.as_ref()]).arg(&["--threads", "2"])
+    let args = [db.as_ref(), "--to".as_ref(), to.as_ref()];
+    Run::new("bundle", &args, "".as_ref()).args(&["--threads", "2"])
 }
 
-/// Seeding `db`.
 pub fn seed(from: impl AsRef<OsStr>, db: &Path) -> Run {
-    let run = Run::new("seed", &[from.as_ref(), "--db".as_ref(), db.as_ref()]).arg(&["--threads", "2"]);
-    Run { db: Some(db.to_owned()), ..run }
+    Run::new("seed", &[from.as_ref(), "--db".as_ref(), db.as_ref()], db).args(&["--threads", "2"])
 }
 
 /// Importing one shard of `source` into `db`, in some files.
 pub fn shard(source: impl AsRef<OsStr>, shard: &str, db: &Path) -> Run {
-    Run::new("import", &[source.as_ref(), "--db".as_ref(), db.as_ref()]).arg(&["--shard", shard]).arg(&SMALL_FILES)
+    let args = [source.as_ref(), "--db".as_ref(), db.as_ref(), "--shard".as_ref(), shard.as_ref()];
+    Run::new("import", &args, "".as_ref()).args(&SMALL_FILES)
 }
 
-/// Joining the parts in `place`.
 pub fn join(place: impl AsRef<OsStr>) -> Run {
-    Run::new("bundle", &["--join".as_ref(), place.as_ref()])
+    Run::new("bundle", &["--join".as_ref(), place.as_ref()], "".as_ref())
+}
+
+impl Run {
+    /// The seeded database holds exactly the blocks of `snapshot`.
+    #[track_caller]
+    pub fn seeds(self, snapshot: &Snapshot) -> Done {
+        let done = self.succeeds();
+        holds(&done.db, snapshot);
+        done
+    }
 }
 
 /// An import of `snapshot`, in some files.
 pub fn imported(place: &Place, snapshot: &Snapshot) -> PathBuf {
-    let done = import(place, &snapshot.file).args(&SMALL_FILES).run();
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    done.db
+    import(place, &snapshot.file).args(&SMALL_FILES).succeeds().db
 }
 
 /// An import of `snapshot` that is published in a directory.
@@ -145,12 +62,10 @@ pub fn bundled(snapshot: &Snapshot) -> (Place, PathBuf, PathBuf) {
     (place, to, y)
 }
 
-/// The id of the newest bundle of a directory.
 pub fn latest(to: &Path) -> String {
     std::fs::read_to_string(to.join("latest")).expect("a pointer").trim_end().to_owned()
 }
 
-/// The description of the newest bundle of a directory.
 pub fn described(to: &Path) -> Value {
     let text = std::fs::read(to.join(latest(to)).join("bundle.json")).expect("a description");
     serde_json::from_slice(&text).expect("JSON")
@@ -175,7 +90,6 @@ pub fn put_file(to: &Path, number: usize, bytes: &[u8]) -> String {
     sum
 }
 
-/// Makes a named pipe.
 pub fn make_pipe(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
 }
@@ -198,7 +112,6 @@ pub fn content(to: &Path) -> Value {
     described
 }
 
-/// Paths of the files of the newest bundle.
 pub fn files(to: &Path) -> Vec<PathBuf> {
     let described = described(to);
     let names = described["files"].as_array().expect("files").iter();
@@ -239,16 +152,13 @@ pub fn holds(db: &Path, snapshot: &Snapshot) {
 
 #[track_caller]
 pub fn is_valid(db: &Path) {
-    let output = bedload().arg("verify").arg(db).arg("--json").output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = json(program().arg("verify").arg(db), 0);
     assert_eq!(report["recorded"]["confirmed"], true, "{report}");
 }
 
 /// An import of `snapshot` that publishes while it builds; where `db` is none, no database stays.
 pub fn import_to(snapshot: &Snapshot, to: impl AsRef<OsStr>, db: Option<&Path>, work: &Path) -> Run {
-    let args = [snapshot.file.as_ref(), "--bundle".as_ref(), to.as_ref(), "--work-dir".as_ref(), work.as_ref()];
-    let mut run = Run::new("import", &args).arg(&SMALL_FILES);
-    run.command.args(db.into_iter().flat_map(|db| [OsStr::new("--db"), db.as_ref()]));
-    run
+    let mut args = vec![snapshot.file.as_ref(), "--bundle".as_ref(), to.as_ref(), "--work-dir".as_ref(), work.as_ref()];
+    args.extend(db.into_iter().flat_map(|db| [OsStr::new("--db"), db.as_ref()]));
+    Run::new("import", &args, "".as_ref()).args(&SMALL_FILES)
 }

@@ -11,7 +11,6 @@ pub const BLAKE2B_256: u64 = 0xb220;
 /// A block: its CID's bytes and its data.
 pub type Block = (Vec<u8>, Vec<u8>);
 
-/// An unsigned LEB128 number.
 pub fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value >= 0x80 {
@@ -110,18 +109,15 @@ pub fn header_cbor(roots: &[Vec<u8>], version: u64) -> Vec<u8> {
     cbor
 }
 
-/// The header of a CARv1.
 pub fn header(roots: &[Vec<u8>]) -> Vec<u8> {
     let cbor = header_cbor(roots, 1);
     [varint(cbor.len() as u64), cbor].concat()
 }
 
-/// One section.
 pub fn section((cid, data): &Block) -> Vec<u8> {
     [&varint((cid.len() + data.len()) as u64)[..], cid, data].concat()
 }
 
-/// A CARv1.
 pub fn car(roots: &[Vec<u8>], blocks: &[Block]) -> Vec<u8> {
     let mut bytes = header(roots);
     for block in blocks {
@@ -135,7 +131,6 @@ pub fn rooted(blocks: &[Block]) -> Vec<u8> {
     car(&blocks.iter().take(1).map(|(cid, _)| cid.clone()).collect::<Vec<_>>(), blocks)
 }
 
-/// The first bytes of every CARv2.
 pub const PRAGMA: &[u8] = b"\x0a\xa1\x67version\x02";
 
 /// Bytes of pragma and fixed header.
@@ -189,7 +184,6 @@ pub fn lz4(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("into memory")
 }
 
-/// Decompresses any supported compression.
 pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
     use std::io::Read;
     let mut reader: Box<dyn Read> = match bytes {
@@ -219,7 +213,6 @@ pub fn sections(car: &[u8]) -> Vec<Block> {
     found
 }
 
-/// One block of `data` for each hash function.
 pub fn every_hash(data: &[u8]) -> Vec<Block> {
     use sha2::Sha512;
     use sha3::{Keccak256, Sha3_224, Sha3_256, Sha3_384, Sha3_512};

@@ -21,23 +21,18 @@ pub fn generate(dir: &Path, size: &str) -> PathBuf {
     car
 }
 
-/// Imports a snapshot into `dir/db`.
 pub fn import(dir: &Path, snapshot: &Path, more: &[&str]) -> PathBuf {
     let db = dir.join("db");
     bedload().arg("import").arg(snapshot).arg("--db").arg(&db).args(more).arg("--quiet").assert().success();
     db
 }
 
-/// Runs a command with `--json`, expects its exit code, and takes its document.
+/// Runs a command on a database with `--json`, expects its exit code, and takes its document.
+#[track_caller]
 pub fn json(command: &[&str], db: &Path, more: &[&str], code: i32) -> Value {
-    let output = bedload().args(command).arg("--db").arg(db).args(more).arg("--json").output().expect("run");
-    let stdout = String::from_utf8(output.stdout).expect("text");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{command:?} {more:?}\n{stdout}\n{stderr}");
-    serde_json::from_str(&stdout).expect("one JSON document")
+    super::run::json(bedload().args(command).arg("--db").arg(db).args(more), code)
 }
 
-/// The SST files of a database.
 pub fn ssts(db: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(db).expect("list").map(|entry| entry.expect("entry").path());
     let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|it| it == "sst")).collect();
@@ -69,13 +64,9 @@ pub fn some_keys(db: &Path, count: usize) -> Vec<Vec<u8>> {
     keys.iter().step_by((keys.len() / count).max(1)).take(count).cloned().collect()
 }
 
-/// The report of `inspect` on a snapshot.
 #[track_caller]
 pub fn inspect(car: &Path, more: &[&str], code: i32) -> Value {
-    let output = bedload().arg("inspect").arg(car).args(more).arg("--json").output().expect("run");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{more:?}\n{stderr}");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let report = super::run::json(bedload().arg("inspect").arg(car).args(more), code);
     assert_eq!(report["schema"], "bedload-inspect-3");
     assert_eq!(report["valid"], code == 0);
     report

@@ -28,7 +28,6 @@ impl Disk {
         self.remount("size=200m");
     }
 
-    /// Its path, as an argument.
     pub fn arg(&self) -> &str {
         self.0.to_str().expect("text")
     }

@@ -19,7 +19,6 @@ pub fn export(db: &Path, to: &Path, more: &[&str], code: i32) -> Value {
     report
 }
 
-/// The digest of what an import of `snapshot` makes.
 pub fn digest(snapshot: &Path, more: &[&str]) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), snapshot, more);
@@ -28,7 +27,6 @@ pub fn digest(snapshot: &Path, more: &[&str]) -> String {
     record["digest"].as_str().expect("a digest").to_owned()
 }
 
-/// The decompressed content of a file.
 pub fn unpack(path: &Path) -> Vec<u8> {
     unpacked(&std::fs::read(path).expect("read"))
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// A snapshot and what is known about it.
 #[derive(Debug, Clone)]
 pub struct Fixture {
     /// The folder that has all files of its kind.
@@ -17,7 +16,6 @@ pub struct Fixture {
     pub expected: Value,
 }
 
-/// The folder of the snapshots that are made here.
 pub fn own() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
@@ -54,7 +52,6 @@ fn listed(dir: &Path, list: &Path) -> Vec<Fixture> {
 }
 
 impl Fixture {
-    /// Its path below the folder.
     pub fn name(&self) -> &str {
         self.expected["file"].as_str().expect("a file")
     }
@@ -63,7 +60,6 @@ impl Fixture {
         self.expected[field].as_u64().unwrap_or_else(|| panic!("no {field} of {}", self.name()))
     }
 
-    /// Options that an import of it needs.
     pub fn options(&self) -> &'static [&'static str] {
         if self.number("null_padding") == 0 { &[] } else { &["--null-padding", "eof"] }
     }
@@ -72,7 +68,6 @@ impl Fixture {
         std::fs::read(&self.path).expect("a file")
     }
 
-    /// Another file of the same folder.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }

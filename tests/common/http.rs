@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A request.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub method: String,

@@ -10,7 +10,6 @@ use sha2::{Digest, Sha224, Sha256};
 use super::car::{noise, varint};
 use super::model::Model;
 
-/// A block of a chain.
 #[derive(Debug, Clone)]
 pub struct LogBlock {
     pub number: u32,
@@ -66,7 +65,6 @@ fn custom(data: &[u8]) -> Vec<u8> {
     [&noise(data.len() as u64, 10)[..], &operation, &varint(data.len() as u64), data, &[0, 0]].concat()
 }
 
-/// The genesis state of the Antelope chains.
 pub fn genesis() -> Vec<u8> {
     [&[1; 8][..], &[0], &[2; 33], &[3; 68]].concat()
 }
@@ -119,14 +117,12 @@ pub fn antelope(version: u32, first: u32, last: u32, seed: u64) -> Vec<LogBlock>
     })
 }
 
-/// The compression of a Hive block in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packed {
     Raw,
     Zstd,
 }
 
-/// A log of Steem or Hive.
 pub fn log(blocks: &[LogBlock], packed: impl Fn(u32) -> Packed) -> Vec<u8> {
     let mut log = Vec::new();
     for block in blocks {
@@ -145,7 +141,6 @@ pub fn log(blocks: &[LogBlock], packed: impl Fn(u32) -> Packed) -> Vec<u8> {
     log
 }
 
-/// A log of raw blocks.
 pub fn raw(blocks: &[LogBlock]) -> Vec<u8> {
     log(blocks, |_| Packed::Raw)
 }
@@ -185,7 +180,6 @@ pub fn artifacts(log: &[u8], blocks: &[LogBlock], minor: u8) -> Vec<u8> {
     bytes
 }
 
-/// An Antelope log.
 pub fn antelope_log(version: u32, blocks: &[LogBlock]) -> Vec<u8> {
     let first = blocks[0].number;
     let genesis = genesis();
@@ -213,7 +207,6 @@ pub fn antelope_log(version: u32, blocks: &[LogBlock]) -> Vec<u8> {
     log
 }
 
-/// The expected records of a database of these blocks.
 pub fn model(blocks: &[LogBlock]) -> Model {
     let records: BTreeMap<Vec<u8>, Vec<u8>> =
         blocks.iter().map(|block| (block.number.to_be_bytes().to_vec(), block.bytes.clone())).collect();

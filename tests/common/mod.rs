@@ -20,7 +20,6 @@ pub mod log_export;
 pub mod model;
 pub mod presets;
 pub mod run;
-pub mod server;
 mod skipped;
 pub mod store;
 pub mod terminal;

@@ -22,7 +22,6 @@ impl Key {
         }
     }
 
-    /// The key of a CID.
     pub fn of(self, cid: &[u8]) -> Vec<u8> {
         let after_varint = |bytes: &[u8]| bytes.iter().position(|byte| byte & 0x80 == 0).expect("a whole number") + 1;
         let multihash = match cid {

@@ -20,7 +20,6 @@ fn presets() -> Vec<String> {
     names
 }
 
-/// Runs `work` for each preset, several at a time.
 pub fn for_each_preset(work: impl Fn(&str) + Sync) {
     let names = Mutex::new(presets());
     std::thread::scope(|scope| {

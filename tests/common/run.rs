@@ -3,16 +3,19 @@
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::car::Block;
 use super::model::{Key, Model, records};
 
-/// The program.
 pub const BEDLOAD: &str = env!("CARGO_BIN_EXE_bedload");
+
+/// Time after which a run counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The program, with an environment of its own.
 pub fn bedload() -> Command {
@@ -22,6 +25,15 @@ pub fn bedload() -> Command {
 /// [`bedload`] as a command of `assert_cmd`.
 pub fn program() -> assert_cmd::Command {
     assert_cmd::Command::from_std(bedload())
+}
+
+/// Runs a command with `--json`, expects its exit code, and takes its document.
+#[track_caller]
+pub fn json(command: &mut assert_cmd::Command, code: i32) -> Value {
+    let output = command.arg("--json").output().expect("it runs");
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert_eq!(output.status.code(), Some(code), "{command:?}\n{stdout}\n{stderr}");
+    serde_json::from_str(&stdout).expect("one JSON document")
 }
 
 /// A command that sees nothing of the user: no configuration, no cache, no variable that bedload reads.
@@ -69,9 +81,7 @@ pub fn sweep_old_folders() {
 
 /// The folder of an import's unfinished work.
 pub fn partial(db: &Path) -> PathBuf {
-    let mut name = db.file_name().expect("a name").to_owned();
-    name.push(".partial");
-    db.with_file_name(name)
+    db.with_added_extension("partial")
 }
 
 /// A place of its own for one test.
@@ -94,6 +104,12 @@ impl Place {
         self.0.path().join(name)
     }
 
+    pub fn dir(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir(&path).expect("a folder");
+        path
+    }
+
     pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, bytes).expect("room for a file");
@@ -101,25 +117,28 @@ impl Place {
     }
 }
 
-/// An import about to run.
-pub struct Import {
-    command: assert_cmd::Command,
+/// A command about to run, quietly, with a report in JSON.
+pub struct Run {
+    command: Command,
     stdin: Option<Vec<u8>>,
     source: String,
+    /// The database that it makes; empty if it makes none.
     db: PathBuf,
     key: Key,
 }
 
-/// Importing `source` into `place/db`, quietly, with a report in JSON.
-pub fn import(place: &Place, source: impl AsRef<Path>) -> Import {
-    let mut command = program();
-    let db = place.path("db");
-    command.arg("import").arg(source.as_ref()).arg("--db").arg(&db).args(["--json", "--progress", "off"]);
-    Import { command, stdin: None, source: source.as_ref().display().to_string(), db, key: Key::Cid }
+/// The name that most tests use.
+pub type Import = Run;
+
+/// Importing `source` into `place/db`.
+pub fn import(place: &Place, source: impl AsRef<Path>) -> Run {
+    let (db, source) = (place.path("db"), source.as_ref());
+    let run = Run::new("import", &[source.as_ref(), "--db".as_ref(), db.as_ref()], &db);
+    Run { source: source.display().to_string(), ..run }
 }
 
 /// Importing several sources, in this order.
-pub fn import_all<P: AsRef<Path>>(place: &Place, sources: &[P]) -> Import {
+pub fn import_all<P: AsRef<Path>>(place: &Place, sources: &[P]) -> Run {
     let (first, rest) = sources.split_first().expect("a source");
     let mut run = import(place, first);
     run.command.args(rest.iter().map(AsRef::as_ref));
@@ -127,11 +146,21 @@ pub fn import_all<P: AsRef<Path>>(place: &Place, sources: &[P]) -> Import {
 }
 
 /// Importing `bytes` from a pipe.
-pub fn import_pipe(place: &Place, bytes: impl Into<Vec<u8>>) -> Import {
-    Import { stdin: Some(bytes.into()), ..import(place, "-") }
+pub fn import_pipe(place: &Place, bytes: impl Into<Vec<u8>>) -> Run {
+    Run { stdin: Some(bytes.into()), ..import(place, "-") }
 }
 
-impl Import {
+impl Run {
+    pub fn new(command: &str, args: &[&OsStr], db: &Path) -> Self {
+        let mut run = bedload();
+        run.arg(command).args(args).args(["--json", "--progress", "off"]);
+        Self { command: run, stdin: None, source: String::new(), db: db.to_owned(), key: Key::Cid }
+    }
+
+    pub fn arg(self, args: &[&str]) -> Self {
+        self.args(args)
+    }
+
     pub fn args(mut self, args: &[&str]) -> Self {
         self.command.args(args);
         self
@@ -175,7 +204,7 @@ impl Import {
 
     /// Runs `program` below a shell that first does `work`.
     fn below_shell(self, work: &str, program: impl AsRef<OsStr>) -> Self {
-        let mut command = assert_cmd::Command::from_std(hermetic("sh"));
+        let mut command = hermetic("sh");
         command.arg("-c").arg(format!("{work} \"$0\" \"$@\"")).arg(program).args(self.command.get_args());
         Self { command, ..self }
     }
@@ -191,18 +220,15 @@ impl Import {
         self.below_shell(&format!("ulimit -n {files} && exec"), BEDLOAD)
     }
 
-    /// Errors name this source.
     pub fn at_fault(self, source: &Path) -> Self {
         Self { source: source.display().to_string(), ..self }
     }
 
-    /// Runs in this folder.
     pub fn within_folder(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
         self
     }
 
-    /// Brings `bytes` on standard input.
     pub fn stdin(self, bytes: &[u8]) -> Self {
         Self { stdin: Some(bytes.to_vec()), ..self }
     }
@@ -213,19 +239,25 @@ impl Import {
         self.below_shell(switch, program)
     }
 
-    /// Names another place for the database.
     pub fn db(self, db: PathBuf) -> Self {
-        let mut command = assert_cmd::Command::from_std(hermetic(self.command.get_program()));
+        let mut command = hermetic(self.command.get_program());
         let args = self.command.get_args();
         command.args(args.map(|arg| if arg == self.db { db.as_os_str() } else { arg }));
         Self { command, db, ..self }
     }
 
-    pub fn run(mut self) -> Done {
+    pub fn spawn(mut self) -> Child {
+        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command.spawn().expect("it starts")
+    }
+
+    /// Runs to the end; a run that hangs is killed.
+    pub fn run(self) -> Done {
+        let mut command = assert_cmd::Command::from_std(self.command);
         if let Some(bytes) = self.stdin {
-            self.command.write_stdin(bytes);
+            command.write_stdin(bytes);
         }
-        let output = self.command.output().expect("it runs");
+        let output = command.timeout(PATIENCE).output().expect("it runs");
         let stdout = String::from_utf8(output.stdout).expect("text");
         Done {
             code: output.status.code(),
@@ -237,7 +269,38 @@ impl Import {
         }
     }
 
+    #[track_caller]
+    pub fn succeeds(self) -> Done {
+        let done = self.run();
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        done
+    }
+
+    /// Ends with this exit code, `words` in its error, and a hint. A seed that begins now ingests nothing.
+    #[track_caller]
+    pub fn refused(self, code: i32, words: &str) -> Done {
+        let mut absent = vec![self.db.clone(), partial(&self.db).join("db")];
+        absent.retain(|path| !self.db.as_os_str().is_empty() && path.symlink_metadata().is_err());
+        let done = self.run();
+        assert_eq!(done.code, Some(code), "{done:?}");
+        assert!(done.text("/error").contains(words), "`{words}` is not in {done:?}");
+        assert!(!done.hint().is_empty());
+        for path in absent {
+            assert!(path.symlink_metadata().is_err(), "{} was made: {done:?}", path.display());
+        }
+        done
+    }
+
+    /// Is refused before a seed writes or fetches anything.
+    #[track_caller]
+    pub fn refused_at_once(self, code: i32, words: &str) -> Done {
+        let done = self.refused(code, words);
+        assert!(!partial(&done.db).exists(), "it began: {done:?}");
+        done
+    }
+
     /// Runs, and expects the database to hold exactly the records of `blocks`.
+    #[track_caller]
     pub fn holds<'a>(self, blocks: impl IntoIterator<Item = &'a Block>) -> Done {
         let key = self.key;
         let done = self.run();
@@ -246,7 +309,6 @@ impl Import {
     }
 }
 
-/// An import that has run.
 #[derive(Debug)]
 pub struct Done {
     pub code: Option<i32>,
@@ -276,7 +338,6 @@ impl Done {
         roots.iter().map(parse).collect()
     }
 
-    /// The import ended well.
     #[track_caller]
     pub fn succeeded(&self) {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
@@ -346,7 +407,6 @@ impl Done {
         }
     }
 
-    /// The hint of a refusal.
     pub fn hint(&self) -> &str {
         self.text("/hint")
     }

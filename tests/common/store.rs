@@ -1,46 +1,70 @@
-//! An object store with S3's interface in memory, which is also a web server with many files.
+//! A web server with files in memory that speaks S3's interface. It keeps to HTTP or misbehaves as a test wants.
 
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::http::{Http, Request, respond};
+pub use super::http::Request;
+use super::http::{Http, respond, stall};
 
-/// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
-    /// The correct answer.
-    Right,
-    /// A status.
-    Status(u16),
+pub enum Act {
+    /// The range that is asked for, or all of it.
+    Serve,
+    /// Everything, whatever is asked for.
+    Whole,
+    /// Everything, and no length.
+    WithoutLength,
+    Status(u16, &'static str),
+    /// So many bytes of what is asked for, and then the connection ends.
+    Cut(usize),
+    /// So many bytes, and then nothing until the server goes.
+    Stall(usize),
+    /// Another range than the one that is asked for.
+    WrongRange,
+    /// The range, with another length of the whole.
+    OtherLength,
+    /// The range, without the length of the whole.
+    UnknownLength,
+    /// Bytes without an end, for a range.
+    Endless,
+    /// The range, so many bytes a second.
+    Slow(usize),
+    /// One byte every 50 ms.
+    Trickle,
+    Redirect(String),
     /// Other bytes than those that are there, under the same tag.
     Other,
     /// The bytes and the tag of another file.
     Replaced,
-    /// The correct answer without the length of the whole.
-    Endless,
 }
 
-type Acts = Box<dyn Fn(&str, &str) -> Answer + Send + Sync>;
+type Acts = Box<dyn Fn(&Request, usize) -> Act + Send + Sync>;
 
+#[derive(Default)]
 struct State {
+    /// The file under every name that no object has, and its tag.
+    file: Mutex<Option<(Vec<u8>, String)>>,
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
     /// Parts of uploads that are not complete.
     parts: Mutex<BTreeMap<String, BTreeMap<usize, Vec<u8>>>>,
-    act: Mutex<Acts>,
-    /// Method and name of each request.
-    requests: Mutex<Vec<(String, String)>>,
+    /// Chooses the action for each request by its number among those for the file.
+    act: Mutex<Option<Acts>>,
+    beside: Mutex<Option<Act>>,
+    sums: Mutex<String>,
+    log: Mutex<Vec<Request>>,
+    requests: Mutex<Vec<Request>>,
     served: AtomicU64,
-    /// Number of uploads in parts, which gives each a name of its own.
-    uploads: AtomicU64,
+    connections: AtomicUsize,
+    most: AtomicUsize,
 }
 
-/// A store of its own for a test.
 pub struct Store {
     http: Http,
     state: Arc<State>,
@@ -48,17 +72,22 @@ pub struct Store {
 
 impl Store {
     pub fn new() -> Self {
-        let state = Arc::new(State {
-            objects: Mutex::default(),
-            parts: Mutex::default(),
-            act: Mutex::new(Box::new(|_, _| Answer::Right)),
-            requests: Mutex::default(),
-            served: AtomicU64::new(0),
-            uploads: AtomicU64::new(0),
-        });
+        let state = Arc::<State>::default();
         let shared = Arc::clone(&state);
-        let http = Http::start(move |request, stream, _| shared.answer(request, stream));
+        let http = Http::start(move |request, stream, down| {
+            shared.most.fetch_max(shared.connections.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            let answered = shared.answer(request, stream, down);
+            shared.connections.fetch_sub(1, Ordering::Relaxed);
+            answered
+        });
         Self { http, state }
+    }
+
+    /// Serves `file` under every name that no object has.
+    pub fn serving(file: impl Into<Vec<u8>>) -> Self {
+        let store = Self::new();
+        store.replace(file, "\"one\"");
+        store
     }
 
     /// The files below a directory, under their names from there.
@@ -79,9 +108,46 @@ impl Store {
         }
     }
 
-    /// Sets the answers to later requests, by method and name.
-    pub fn now(&self, act: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) {
-        *self.state.act.lock() = Box::new(act);
+    pub fn with(self, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        self.edit(|objects| drop(objects.insert(name.into(), bytes.into())));
+        self
+    }
+
+    /// Sets the action for requests for the file, counted from 0, or for the objects if there is no file.
+    pub fn acts(self, act: impl Fn(&Request, usize) -> Act + Send + Sync + 'static) -> Self {
+        self.now(act);
+        self
+    }
+
+    /// Changes the action; the count continues.
+    pub fn now(&self, act: impl Fn(&Request, usize) -> Act + Send + Sync + 'static) {
+        *self.state.act.lock() = Some(Box::new(act));
+    }
+
+    /// Sets the action for requests for the file's checksum: a status, or a stall.
+    pub fn beside(self, act: Act) -> Self {
+        *self.state.beside.lock() = Some(act);
+        self
+    }
+
+    /// Redirects `latest` to `name`; no other newer file can be read.
+    pub fn points_to(&self, name: &str) {
+        let to = self.url(name);
+        self.now(move |request, _| match request.path.as_str() {
+            "/latest" => Act::Redirect(to.clone()),
+            path if path.starts_with("/newer") => Act::Status(500, ""),
+            _ => Act::Serve,
+        });
+    }
+
+    pub fn replace(&self, bytes: impl Into<Vec<u8>>, etag: &str) {
+        *self.state.file.lock() = Some((bytes.into(), etag.into()));
+    }
+
+    /// Sets the checksum headers of the file, as S3 sends them.
+    pub fn says(&self, sums: &[(&str, String)]) {
+        *self.state.sums.lock() =
+            sums.iter().map(|(name, value)| format!("x-amz-checksum-{name}: {value}\r\n")).collect();
     }
 
     pub fn url(&self, name: &str) -> String {
@@ -92,6 +158,10 @@ impl Store {
         format!("http://{}", self.http.address)
     }
 
+    pub fn address(&self) -> &str {
+        &self.http.address
+    }
+
     pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
         self.state.objects.lock().clone()
     }
@@ -100,31 +170,77 @@ impl Store {
         edit(&mut self.state.objects.lock());
     }
 
-    /// Method and name of each request since the last call.
-    pub fn requests(&self) -> Vec<(String, String)> {
-        std::mem::take(&mut *self.state.requests.lock())
+    /// Requests for the file until now.
+    pub fn requests(&self) -> Vec<Request> {
+        self.state.requests.lock().clone()
     }
 
-    /// Bytes of objects that were sent since the last call.
+    /// Requests for no more than headers until now.
+    pub fn heads(&self) -> Vec<Request> {
+        self.state.log.lock().iter().filter(|request| request.method == "HEAD").cloned().collect()
+    }
+
+    /// Names in the requests with this method since the last call.
+    pub fn take_names(&self, method: &str) -> Vec<String> {
+        let log = std::mem::take(&mut *self.state.log.lock());
+        log.iter().filter(|request| request.method == method).map(|request| request.name().to_owned()).collect()
+    }
+
+    /// True if a file of a bundle was asked for since the last call.
+    pub fn was_asked_for_files(&self) -> bool {
+        self.take_names("GET").iter().any(|name| name.starts_with("files/"))
+    }
+
+    /// Bytes of files that were sent since the last call.
     pub fn served(&self) -> u64 {
         self.state.served.swap(0, Ordering::Relaxed)
     }
+
+    pub fn most_connections(&self) -> usize {
+        self.state.most.load(Ordering::Relaxed)
+    }
+}
+
+/// Adds a request to a list. Returns its number.
+fn note(list: &Mutex<Vec<Request>>, request: &Request) -> usize {
+    let mut list = list.lock();
+    list.push(request.clone());
+    list.len() - 1
 }
 
 impl State {
-    fn answer(&self, request: &Request, stream: &mut TcpStream) -> Result<()> {
+    fn answer(&self, request: &Request, stream: &mut TcpStream, down: &AtomicBool) -> Result<()> {
         let name = request.name().to_owned();
-        self.requests.lock().push((request.method.clone(), name.clone()));
-        let act = (*self.act.lock())(&request.method, &name);
-        if let Answer::Status(status) = act {
-            return respond(stream, &format!("{status} Said So"), "", b"");
+        let number = note(&self.log, request);
+        let object = self.objects.lock().get(&name).cloned();
+        let object = object.map(|bytes| (format!("\"{:x}\"", twox_hash::XxHash3_64::oneshot(&bytes)), bytes));
+        let (is_object, is_sum) = (object.is_some(), name.ends_with(".sha256sum") || name.ends_with(".sha256"));
+        if !is_object && (is_sum || name.is_empty()) {
+            let beside = self.beside.lock().clone().unwrap_or(Act::Status(404, ""));
+            if let Act::Status(code, headers) = beside {
+                return respond(stream, &format!("{code} Said So"), headers, b"");
+            }
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")?;
+            return stall(down);
         }
+        let is_head = request.method == "HEAD";
+        let mut act = Act::Serve;
+        if !(is_head || is_object && self.file.lock().is_some()) {
+            let nth = note(&self.requests, request);
+            act = self.act.lock().as_ref().map_or(Act::Serve, |act| act(request, nth));
+        }
+        // The action may have replaced the file.
+        let file = self.file.lock().clone().map(|(bytes, etag)| (etag, bytes));
         let query = |field: &str| {
             let mut pairs = request.path.split(['?', '&']).skip(1).filter_map(|pair| pair.split_once('='));
             pairs.find(|(name, _)| *name == field).map(|(_, value)| value.to_owned())
         };
         match (request.method.as_str(), query("uploadId")) {
-            ("GET" | "HEAD", _) => self.send(request, stream, &act),
+            ("GET" | "HEAD", _) => match object.or(file) {
+                Some((etag, bytes)) => self.send(request, stream, down, act, etag, bytes),
+                None => respond(stream, "404 Not Found", "", b""),
+            },
+            _ if let Act::Status(code, headers) = act => respond(stream, &format!("{code} Said So"), headers, b""),
             ("PUT", None) => {
                 self.objects.lock().insert(name, request.body.clone());
                 respond(stream, "200 OK", "ETag: \"one\"\r\n", b"")
@@ -135,8 +251,7 @@ impl State {
                 respond(stream, "200 OK", &format!("ETag: \"{part}\"\r\n"), b"")
             }
             ("POST", None) => {
-                let id = self.uploads.fetch_add(1, Ordering::Relaxed);
-                let fields = format!("<Bucket>b</Bucket><Key>k</Key><UploadId>{id}</UploadId>");
+                let fields = format!("<Bucket>b</Bucket><Key>k</Key><UploadId>{number}</UploadId>");
                 let body = format!("<InitiateMultipartUploadResult>{fields}</InitiateMultipartUploadResult>");
                 respond(stream, "200 OK", "", body.as_bytes())
             }
@@ -153,38 +268,95 @@ impl State {
         }
     }
 
-    fn send(&self, request: &Request, stream: &mut TcpStream, act: &Answer) -> Result<()> {
-        let Some(mut bytes) = self.objects.lock().get(request.name()).cloned() else {
-            return respond(stream, "404 Not Found", "", b"");
-        };
-        let mut tag = format!("\"{:x}\"", twox_hash::XxHash3_64::oneshot(&bytes));
-        if let (Answer::Other | Answer::Replaced, Some(byte)) = (act, bytes.last_mut()) {
+    fn send(
+        &self,
+        request: &Request,
+        stream: &mut TcpStream,
+        down: &AtomicBool,
+        act: Act,
+        mut etag: String,
+        mut file: Vec<u8>,
+    ) -> Result<()> {
+        if let (Act::Other | Act::Replaced, Some(byte)) = (&act, file.last_mut()) {
             *byte ^= 1;
         }
-        if *act == Answer::Replaced {
-            tag = "\"replaced\"".into();
+        if act == Act::Replaced {
+            etag = "\"replaced\"".into();
         }
-        let tags = format!("ETag: {tag}\r\nLast-Modified: Sun, 22 Nov 2026 10:00:00 GMT\r\n");
-        if request.headers.get("if-match").is_some_and(|wanted| *wanted != tag) {
-            return respond(stream, "412 Precondition Failed", &tags, b"");
-        }
-        let whole = bytes.len();
-        let (status, body) = match request.range().map(|(first, last)| (first, last.min(whole.saturating_sub(1)))) {
-            Some((first, last)) if first <= last => {
-                let said = if *act == Answer::Endless { "*".to_owned() } else { whole.to_string() };
-                (format!("206 Partial Content\r\nContent-Range: bytes {first}-{last}/{said}"), &bytes[first..=last])
-            }
-            Some(_) => {
-                let headers = format!("Content-Range: bytes */{whole}\r\n{tags}");
-                return respond(stream, "416 Range Not Satisfiable", &headers, b"");
-            }
-            None => ("200 OK".to_owned(), &bytes[..]),
-        };
+        let whole = file.len();
+        let tag = format!("ETag: {etag}\r\nLast-Modified: Sun, 22 Nov 2026 10:00:00 GMT\r\n");
         if request.method == "HEAD" {
-            let end = format!("Content-Length: {}\r\n{tags}Connection: close\r\n\r\n", body.len());
-            return write!(stream, "HTTP/1.1 {status}\r\n{end}");
+            let asks = request.headers.get("x-amz-checksum-mode").is_some_and(|mode| mode == "ENABLED");
+            let sums = if asks { self.sums.lock().clone() } else { String::new() };
+            let lines = format!("Content-Length: {whole}\r\n{tag}{sums}Connection: close");
+            return write!(stream, "HTTP/1.1 200 OK\r\n{lines}\r\n\r\n");
         }
-        self.served.fetch_add(body.len() as u64, Ordering::Relaxed);
-        respond(stream, &status, &tags, body)
+        match &act {
+            Act::Status(code, headers) => {
+                return respond(stream, &format!("{code} Said So"), &format!("{headers}{tag}"), b"");
+            }
+            Act::Redirect(to) => return respond(stream, "307 Temporary Redirect", &format!("Location: {to}\r\n"), b""),
+            Act::Whole | Act::WithoutLength => {
+                let len = if act == Act::Whole { format!("Content-Length: {whole}\r\n") } else { String::new() };
+                write!(stream, "HTTP/1.1 200 OK\r\n{len}{tag}Connection: close\r\n\r\n")?;
+                return self.count(stream, &file);
+            }
+            _ => {}
+        }
+        if request.headers.get("if-match").is_some_and(|wanted| *wanted != etag) {
+            return respond(stream, "412 Precondition Failed", &tag, b"");
+        }
+        let range = request.range();
+        let (first, last) = range.unwrap_or((0, usize::MAX));
+        let last = last.min(whole.saturating_sub(1));
+        if first >= whole && range.is_some() {
+            let headers = format!("Content-Range: bytes */{whole}\r\n{tag}");
+            return respond(stream, "416 Range Not Satisfiable", &headers, b"");
+        }
+        let body = file.get(first..=last).unwrap_or_default();
+        let shift = usize::from(act == Act::WrongRange);
+        let said = match act {
+            Act::UnknownLength => "*".into(),
+            _ => (whole + usize::from(act == Act::OtherLength)).to_string(),
+        };
+        let len = if act == Act::Endless { usize::MAX >> 8 } else { body.len() };
+        let status = match range {
+            Some(_) => {
+                format!("206 Partial Content\r\nContent-Range: bytes {}-{}/{said}", first + shift, last + shift)
+            }
+            None => "200 OK".into(),
+        };
+        write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {len}\r\n{tag}Connection: close\r\n\r\n")?;
+        let mut slowly = |len: usize| {
+            body.chunks(len.max(1)).try_for_each(|piece| {
+                std::thread::sleep(Duration::from_millis(50));
+                self.count(stream, piece)
+            })
+        };
+        match act {
+            Act::Slow(rate) => slowly(rate / 20),
+            Act::Trickle => slowly(1),
+            Act::Cut(some) => self.count(stream, &body[..some.min(body.len())]),
+            Act::Stall(some) => {
+                self.count(stream, &body[..some.min(body.len())])?;
+                stall(down)
+            }
+            Act::Endless => {
+                self.count(stream, body)?;
+                loop {
+                    stream.write_all(&[7; 4096])?;
+                }
+            }
+            _ => self.count(stream, body),
+        }
+    }
+
+    /// Sends bytes of a file, and counts them.
+    fn count(&self, stream: &mut TcpStream, bytes: &[u8]) -> Result<()> {
+        for piece in bytes.chunks(64 << 10) {
+            stream.write_all(piece)?;
+            self.served.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }

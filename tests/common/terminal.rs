@@ -9,7 +9,6 @@ use super::run::hermetic;
 
 pub const ROWS: usize = 24;
 
-/// The output of a program in a terminal, its exit code, and the final screen.
 pub struct Session {
     pub raw: String,
     pub code: Option<i32>,
@@ -147,7 +146,6 @@ impl Screen {
     }
 }
 
-/// A path in a shell's words.
 pub fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
 }

@@ -8,7 +8,7 @@ use crate::common::bundle::*;
 use crate::common::crash::{Chance, plain, rounds, small};
 use crate::common::database::{flip, open, ssts};
 use crate::common::run::{Place, import};
-use crate::common::store::{Answer, Store};
+use crate::common::store::{Act, Store};
 
 #[test]
 fn changed_bytes_of_a_description_are_refused() {
@@ -31,7 +31,7 @@ fn changed_bytes_of_a_description_are_refused() {
             std::fs::write(&path, bytes).expect("written");
         }
     }
-    seed(&to, &y).holds(small());
+    seed(&to, &y).seeds(small());
 }
 
 fn cut(path: &Path) {
@@ -77,7 +77,7 @@ fn seed_refuses_only_the_damaged_file() {
             });
             if number == 0 {
                 let store = Store::of(&to);
-                assert_eq!(seed(place(&store), &y).holds(plain()).json["resumed"], true);
+                assert_eq!(seed(place(&store), &y).seeds(plain()).json["resumed"], true);
                 let total: usize = sound.iter().map(Vec::len).sum();
                 assert!(!remote || (store.served() as usize) < total, "all of it came again");
                 std::fs::remove_dir_all(&y).expect("a database");
@@ -91,17 +91,17 @@ fn file_changed_during_fetch_is_refused() {
     let (_place, to, y) = bundled(plain());
     let store = Store::of(&to);
     let last = store.objects().keys().rfind(|name| name.starts_with("files/")).expect("a file").clone();
-    for (answer, words) in [(Answer::Other, "its BLAKE3 is"), (Answer::Replaced, "")] {
+    for (act, words) in [(Act::Other, "its BLAKE3 is"), (Act::Replaced, "")] {
         let (name, asked) = (last.clone(), AtomicUsize::new(0));
-        store.now(move |_, asked_for| {
-            let is_it = asked_for == name && asked.fetch_add(1, Ordering::Relaxed) > 0;
-            if is_it { answer.clone() } else { Answer::Right }
+        store.now(move |request, _| {
+            let is_it = request.name() == name && asked.fetch_add(1, Ordering::Relaxed) > 0;
+            if is_it { act.clone() } else { Act::Serve }
         });
         seed(store.url(""), &y).refused(3, words);
         std::fs::remove_dir_all(partial(&y)).expect("what was right");
     }
-    store.now(|_, _| Answer::Right);
-    seed(store.url(""), &y).holds(plain());
+    store.now(|_, _| Act::Serve);
+    seed(store.url(""), &y).seeds(plain());
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn seed_reports_a_missing_bundle() {
     }
     place.file("latest", b"../../etc/passwd\n");
     seed(place.path(""), &y).refused(3, "names no bundle");
-    seed(place.path(""), &y).arg(&["--bundle", &"0".repeat(64)]).refused(3, "it does not exist");
+    seed(place.path(""), &y).args(&["--bundle", &"0".repeat(64)]).refused(3, "it does not exist");
 }
 
 #[test]
@@ -122,8 +122,7 @@ fn modified_database_is_not_published() {
     let to = place.path("bundles");
     let with = |code: i32, words: &str, args: &[&str], spoil: &dyn Fn(&Path)| {
         let place = Place::new();
-        let done = import(&place, &plain().file).args(args).run();
-        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        let done = import(&place, &plain().file).args(args).succeeds();
         spoil(&done.db);
         bundle(&done.db, &to).refused(code, words);
         assert!(!to.join("latest").exists() && !to.join("files").exists(), "{words}");

@@ -6,17 +6,23 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::common::crash::plain;
-use crate::common::run::{Import, Place, import};
-use crate::common::server::{Act, Server};
+use crate::common::run::{Place, Run, import};
+use crate::common::store::{Act, Store};
 
 /// Short enough for a test.
-fn impatient(import: Import) -> Import {
+fn impatient(import: Run) -> Run {
     import.env("BEDLOAD_NETWORK_STALL_MS", "300").env("BEDLOAD_NETWORK_PATIENCE_MS", "1500")
+}
+
+/// A server of [`plain`] that fails so at some requests.
+fn failing(act: &Act, at: fn(usize) -> bool) -> Store {
+    let act = act.clone();
+    Store::serving(plain()).acts(move |_, nth| if at(nth) { act.clone() } else { Act::Serve })
 }
 
 #[test]
 fn transient_failures_are_retried() {
-    let acts = [
+    for act in [
         Act::Cut(1000),
         Act::Cut(0),
         Act::Stall(5000),
@@ -26,13 +32,9 @@ fn transient_failures_are_retried() {
         Act::Status(503, "Retry-After: 1\r\n"),
         Act::WrongRange,
         Act::Endless,
-    ];
-    for act in acts {
-        let bad = act.clone();
-        let acts = move |_: &_, nth| if nth % 5 == 2 { bad.clone() } else { Act::Serve };
-        let (place, server) = (Place::new(), Server::new(plain()).acts(acts));
-        let done = impatient(import(&place, server.url("a.car"))).run();
-        assert_eq!(done.code, Some(0), "{act:?}: {}", done.stderr);
+    ] {
+        let server = failing(&act, |nth| nth % 5 == 2);
+        let done = impatient(import(&Place::new(), server.url("a.car"))).succeeds();
         assert_eq!(done.text("/digest"), plain().digest, "{act:?}");
     }
 }
@@ -47,9 +49,7 @@ fn persistent_failure_keeps_unfinished_work() {
         (Act::WrongRange, "where"),
         (Act::Whole, "sends the whole file now"),
     ] {
-        let bad = act.clone();
-        let acts = move |_: &_, nth| if nth > 3 { bad.clone() } else { Act::Serve };
-        let (place, server) = (Place::new(), Server::new(plain()).acts(acts));
+        let (place, server) = (Place::new(), failing(&act, |nth| nth > 3));
         let done = impatient(import(&place, server.url("a.car"))).run();
         done.refused(1, None, words);
         assert!(done.hint().contains("an import resumes where it stopped"), "{act:?}: {}", done.hint());
@@ -61,12 +61,12 @@ fn persistent_failure_keeps_unfinished_work() {
 #[test]
 fn failing_probe_names_the_url() {
     let place = Place::new();
-    let address = Server::new(Vec::new()).url("a.car");
+    let address = Store::serving(Vec::new()).url("a.car");
     impatient(import(&place, &address)).run().refused(1, None, "read http://127.0.0.1");
     for (status, code, words) in
         [(404, 3, "there is no such file"), (403, 3, "denies"), (418, 3, "418"), (500, 1, "500")]
     {
-        let server = Server::new(plain()).acts(move |_, _| Act::Status(status, ""));
+        let server = Store::serving(plain()).acts(move |_, _| Act::Status(status, ""));
         impatient(import(&place, server.url("a.car"))).run().refused(code, None, words);
     }
 }
@@ -80,7 +80,7 @@ fn file_changed_during_import_is_refused() {
         (Act::Status(412, "ETag: \"two\"\r\n"), changed),
         (Act::Status(412, ""), "is another file, for which the server only answers 412 Precondition Failed"),
     ] {
-        let server = Server::new(plain()).acts(move |_, nth| if nth > 2 { act.clone() } else { Act::Serve });
+        let server = failing(&act, |nth| nth > 2);
         let done = import(&Place::new(), server.url("a.car")).run();
         done.refused(4, None, words);
         assert!(words != changed || done.stderr.contains("ETag \"one\""), "{}", done.stderr);
@@ -88,8 +88,8 @@ fn file_changed_during_import_is_refused() {
 }
 
 #[test]
-fn endless_redirects_are_refused() {
-    let (place, server) = (Place::new(), Server::new(plain()));
+fn redirects_are_followed_within_limits() {
+    let (place, server) = (Place::new(), Store::serving(plain()));
     server.points_to("dated.car");
     let done = import(&place, server.url("latest")).holds(&plain().blocks);
     let to_latest = server.requests().iter().filter(|request| request.path == "/latest").count();
@@ -97,31 +97,26 @@ fn endless_redirects_are_refused() {
     assert_eq!(done.text("/sources/0/remote/url"), server.url("dated.car"));
     assert_eq!(done.text("/source/path"), server.url("latest"));
 
-    let server = Server::new(plain());
+    let place = Place::new();
     let to = server.url("again");
     server.now(move |_, _| Act::Redirect(to.clone()));
-    let place = Place::new();
     import(&place, server.url("a.car")).run().refused(3, None, "redirects without an end");
-}
-
-#[test]
-fn redirects_to_other_schemes_are_refused() {
     for scheme in ["ftp", "s3", "gopher"] {
-        let place = Place::new();
-        let server = Server::new(plain());
-        server.now(move |_, _| Act::Redirect(format!("{scheme}://user:hidden@127.0.0.1/a.car")));
-        let done = import(&place, server.url("a.car")).run();
-        done.refused(3, None, &format!("it redirects to a URL of {scheme}, which is not followed"));
-        assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
-        assert_eq!(server.requests().len(), 1, "no other try");
-        let done = import(&place, "s3://bucket/a.car").at(&server.endpoint()).run();
-        done.refused(3, None, &format!("it redirects to a URL of {scheme}, which is not followed"));
+        let to = format!("{scheme}://user:hidden@127.0.0.1/a.car");
+        let server = Store::serving(plain()).acts(move |_, _| Act::Redirect(to.clone()));
+        let web = import(&place, server.url("a.car"));
+        for (number, run) in [web, import(&place, "s3://bucket/a.car").at(&server.endpoint())].into_iter().enumerate() {
+            let done = run.run();
+            done.refused(3, None, &format!("it redirects to a URL of {scheme}, which is not followed"));
+            assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
+            assert_eq!(server.requests().len(), number + 1, "no other try");
+        }
     }
 }
 
 #[test]
 fn restarted_stream_is_compared() {
-    let (place, server) = (Place::new(), Server::new(plain()));
+    let (place, server) = (Place::new(), Store::serving(plain()));
     // The probe, a stream that breaks, and one that does not.
     server.now(|_, nth| if nth == 1 { Act::Cut(3_000_000) } else { Act::Whole });
     impatient(import(&place, server.url("a.car"))).holds(&plain().blocks);
@@ -129,7 +124,7 @@ fn restarted_stream_is_compared() {
     let place = Place::new();
     let mut other = plain().bytes.clone();
     other[1_000_000] ^= 1;
-    let server = Arc::new(Server::new(plain()));
+    let server = Arc::new(Store::serving(plain()));
     let weak = Arc::downgrade(&server);
     server.now(move |_, nth| {
         if let Some(server) = weak.upgrade().filter(|_| nth == 2) {
@@ -137,8 +132,7 @@ fn restarted_stream_is_compared() {
         }
         if nth == 1 { Act::Cut(3_000_000) } else { Act::Whole }
     });
-    let done = impatient(import(&place, server.url("a.car"))).run();
-    done.refused(4, None, "other bytes at its beginning");
+    impatient(import(&place, server.url("a.car"))).run().refused(4, None, "other bytes at its beginning");
 }
 
 /// A server that sent one byte every five seconds held an import for ever.
@@ -146,12 +140,11 @@ fn restarted_stream_is_compared() {
 fn trickling_server_ends_the_import() {
     let words = "the connection stalled: less than 1 KiB/s for 4 s";
     for (good, serve) in [(0, Act::Serve), (3, Act::Serve), (1, Act::Whole)] {
-        let (place, server) = (Place::new(), Server::new(plain()));
+        let (place, server) = (Place::new(), Store::serving(plain()));
         let first = serve.clone();
         server.now(move |_, nth| if nth >= good { Act::Trickle } else { first.clone() });
         let run = import(&place, server.url("a.car")).env("BEDLOAD_NETWORK_PATIENCE_MS", "1500");
-        let done = run.env("BEDLOAD_NETWORK_STALL_MS", "1000").run();
-        done.refused(1, None, words);
+        run.env("BEDLOAD_NETWORK_STALL_MS", "1000").run().refused(1, None, words);
         server.now(move |_, _| serve.clone());
         import(&place, server.url("a.car")).holds(&plain().blocks);
     }
@@ -160,7 +153,7 @@ fn trickling_server_ends_the_import() {
 /// Each 503 halved the connections, and the import stayed at one.
 #[test]
 fn refused_request_delays_only_its_connection() {
-    let (place, server) = (Place::new(), Server::new(plain()));
+    let (place, server) = (Place::new(), Store::serving(plain()));
     let times = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&times);
     server.now(move |_, nth| {

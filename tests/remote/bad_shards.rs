@@ -19,8 +19,7 @@ fn set(to: &Path) -> PathBuf {
 #[test]
 fn join_names_missing_parts() {
     let place = Place::new();
-    let to = place.path("bundles");
-    std::fs::create_dir(&to).expect("a folder");
+    let to = place.dir("bundles");
     join(&to).refused(4, "has no parts");
     published_shards(&place, &small().file, 16, (0..16).filter(|number| ![3, 7, 15].contains(number)), &[]);
     let refused = join(&to).refused(4, "3 of 16 parts are missing: 3, 7, 15");
@@ -48,7 +47,7 @@ fn join_refuses_parts_with_other_options() {
 }
 
 #[test]
-fn join_refuses_a_damaged_part() {
+fn join_refuses_damaged_parts_and_files() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
     let part = set(&to).join("1.json");
@@ -67,19 +66,14 @@ fn join_refuses_a_damaged_part() {
     join(&to).refused(3, "or has the wrong name");
     assert!(!to.join("latest").exists());
     std::fs::write(&part, &bytes).expect("written");
+    let pointer = std::fs::read(to.join("parts/latest")).expect("a pointer");
     for text in ["", "nonsense", "../../etc-of-2", &"0".repeat(300)] {
         std::fs::write(to.join("parts/latest"), text).expect("written");
         join(&to).refused(3, "latest");
     }
-}
-
-#[test]
-fn join_refuses_missing_or_truncated_files() {
-    let place = Place::new();
-    let to = published_shards(&place, &small().file, 2, 0..2, &[]);
+    std::fs::write(to.join("parts/latest"), pointer).expect("written");
     let file = list(&to.join("files")).remove(0);
-    let bytes = std::fs::read(&file).expect("bytes");
-    std::fs::write(&file, &bytes[1..]).expect("written");
+    std::fs::write(&file, &std::fs::read(&file).expect("bytes")[1..]).expect("written");
     join(&to).refused(3, "the bundle declares");
     std::fs::remove_file(&file).expect("gone");
     join(&to).refused(3, "a part names it, but it does not exist");
@@ -87,24 +81,18 @@ fn join_refuses_missing_or_truncated_files() {
 }
 
 #[test]
-fn join_uses_parts_of_one_snapshot() {
+fn parts_of_one_snapshot_make_a_bundle() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 2, 0..2, &[]);
+    seed(&to, &place.path("y")).refused(3, "the place has no bundle");
     let first = set(&to).file_name().expect("a name").to_string_lossy().into_owned();
+    let text = std::fs::read(set(&to).join("0.json")).expect("a part");
     published_shards(&place, &older().file, 2, [1], &[]);
     join(&to).refused(4, "1 of 2 parts are missing: 0");
-    let done = join(&to).arg(&["--set", &first]).succeeds();
+    let done = join(&to).args(&["--set", &first]).succeeds();
     assert_eq!(done.number("/records"), small().records);
-    join(&to).arg(&["--set", "nonsense"]).refused(2, "--set is not a set of parts");
-}
-
-#[test]
-fn part_cannot_be_seeded() {
-    let place = Place::new();
-    let to = published_shards(&place, &small().file, 2, [0], &[]);
-    seed(&to, &place.path("y")).refused(3, "the place has no bundle");
-    // Also not under the names of a bundle.
-    let text = std::fs::read(set(&to).join("0.json")).expect("a part");
+    join(&to).args(&["--set", "nonsense"]).refused(2, "--set is not a set of parts");
+    // A part cannot be seeded, also not under the names of a bundle.
     let mut part: Value = serde_json::from_slice(&text).expect("JSON");
     let fields = part.as_object_mut().expect("an object");
     fields.remove("checksum");
@@ -115,17 +103,15 @@ fn part_cannot_be_seeded() {
 
 #[test]
 fn unshardable_imports_are_refused() {
-    let place = Place::new();
-    let db = place.path("db");
-    let other = Place::new();
-    let there = imported(&other, small());
+    let (place, other) = (Place::new(), Place::new());
+    let (db, there) = (place.path("db"), imported(&other, small()));
     for (db, args, words) in [
         (&db, &["--links", "check"][..], "need all blocks"),
         (&db, &["--links", "require"], "need all blocks"),
         (&db, &["--preset", "memtable"], "memtable"),
         (&there, &["--into-existing"], "--shard is for a database of its own"),
     ] {
-        shard(&small().file, "0/2", db).arg(args).refused(2, words);
+        shard(&small().file, "0/2", db).args(args).refused(2, words);
     }
     shard(&log().file, "0/2", &db).refused(2, "a block log has no shards");
     shard(&plain().file, "2/2", &db).refused(2, "counted from 0, so the last one is 1/2");

@@ -12,8 +12,8 @@ use crate::common::car::{Block, block, noise, rooted};
 use crate::common::crash::{Snapshot, list, plain, small};
 use crate::common::database::flip;
 use crate::common::run::{Place, bedload};
-use crate::common::store::{Answer, Store};
-use crate::partial_bundles::published_log;
+use crate::common::store::{Act, Store};
+use crate::runs;
 
 fn record(db: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("a record")).expect("JSON")
@@ -22,7 +22,7 @@ fn record(db: &Path) -> Value {
 #[test]
 fn seeded_database_equals_the_import() {
     let (place, to, y) = bundled(plain());
-    let report = seed(&to, &y).holds(plain());
+    let report = seed(&to, &y).seeds(plain());
     assert_eq!(report.text("/digest"), plain().digest);
     // The report is measured a little later.
     let mut seeded = record(&y);
@@ -32,21 +32,51 @@ fn seeded_database_equals_the_import() {
         fields.insert(measured.into(), report.json[measured].clone());
     }
     assert_eq!(report.json, seeded);
-    let imported = record(&place.path("db"));
+    let made = record(&place.path("db"));
     for field in ["digest", "blocks", "key", "column_family", "payload_bytes", "preset", "options", "levels", "head"] {
-        assert_eq!(report.json[field], imported[field], "{field}");
+        assert_eq!(report.json[field], made[field], "{field}");
     }
-    // Publishing the seeded database gives the same bundle.
+    // Publishing the seeded database gives the same bundle, without names of this machine.
     let again = bundle(&y, &to).succeeds();
     assert_eq!((again.text("/id"), again.number("/uploaded_files")), (&*latest(&to), 0));
+    let text = std::fs::read_to_string(to.join(latest(&to)).join("bundle.json")).expect("text");
+    for secret in [plain().file.parent().expect("a folder"), &place.path("")] {
+        assert!(!text.contains(secret.to_str().expect("text").trim_end_matches('/')), "{} is in it", secret.display());
+    }
+    assert!(text.contains("plain.car"));
+    // From a web server: three names that never change, and the files. The report samples the network.
+    let store = Store::of(&to);
+    std::fs::remove_dir_all(&y).expect("a database");
+    let seeded = seed(store.url(""), &y).seeds(plain());
+    let samples = seeded.json["samples"].as_array().expect("samples");
+    let received = samples.iter().filter_map(|sample| sample["network"]["received_bytes"].as_u64()).max();
+    let total: u64 = files(&to).iter().map(|file| file.metadata().expect("there").len()).sum();
+    assert!(received.is_some_and(|received| received >= total), "{received:?} of {total} bytes");
+    assert_eq!(BTreeSet::from_iter(store.take_names("GET")).len(), store.objects().len());
+    // From one that does not tell how long its files are.
+    store.now(|_, _| Act::UnknownLength);
+    seed(store.url(""), &place.path("z")).seeds(plain());
+    // A database is replaced only on request, and files that others can write are copied.
+    let open = &files(&to)[0];
+    std::fs::set_permissions(open, PermissionsExt::from_mode(0o666)).expect("ours");
+    let old = Place::new();
+    let db = imported(&old, small());
+    seed(&to, &db).refused(4, "already exists");
+    holds(&db, small());
+    seed(&to, &db).args(&["--replace"]).seeds(plain());
+    let inode = |file: &PathBuf| file.metadata().expect("there").ino();
+    let inodes: Vec<u64> = list(&db).iter().map(inode).collect();
+    let linked = files(&to).iter().filter(|file| inodes.contains(&inode(file))).count();
+    // On a file system that shares blocks, no file is hard-linked.
+    assert!(linked == 0 || linked == files(&to).len() - 1, "{linked}");
+    assert!(!inodes.contains(&inode(open)));
 }
 
 #[test]
 fn import_publishes_the_bundle_of_its_database() {
     let place = Place::new();
     let whole = content(&published(&place, plain()));
-    let (to, work) = (place.path("to"), place.path("work"));
-    std::fs::create_dir(&work).expect("a folder");
+    let (to, work) = (place.path("to"), place.dir("work"));
     let done = import_to(plain(), &to, None, &work).succeeds();
     assert_eq!((done.text("/bundle/id"), done.text("/db")), (&*latest(&to), ""));
     assert_eq!(content(&to), whole);
@@ -61,7 +91,7 @@ fn import_publishes_the_bundle_of_its_database() {
     assert_eq!(links(&beside), Some(1));
     // With a database, with other threads and memory: nothing is written, and the database is whole.
     let db = place.path("kept");
-    let again = import_to(plain(), &to, Some(&db), &work).arg(&["--memory", "64MiB"]).succeeds();
+    let again = import_to(plain(), &to, Some(&db), &work).args(&["--memory", "64MiB"]).succeeds();
     assert_eq!((again.text("/bundle/id"), again.number("/bundle/uploaded_files")), (&*latest(&to), 0));
     // A bundle of the database is the same one.
     assert_eq!(bundle(&db, &to).succeeds().text("/id"), latest(&to));
@@ -70,14 +100,13 @@ fn import_publishes_the_bundle_of_its_database() {
     let store = Store::new();
     let sent = import_to(plain(), "s3://bucket/mainnet", None, &work).at(&store.endpoint()).succeeds();
     assert_eq!(sent.number("/bundle/uploaded_files"), done.number("/bundle/files"));
-    seed(&to, &place.path("y")).holds(plain());
+    seed(&to, &place.path("y")).seeds(plain());
 }
 
 #[test]
 fn unusable_bundle_directory_is_refused_early() {
     let place = Place::new();
-    let (work, db, file) = (place.path("work"), place.path("x"), place.file("file", b"of a user"));
-    std::fs::create_dir(&work).expect("a folder");
+    let (work, db, file) = (place.dir("work"), place.path("x"), place.file("file", b"of a user"));
     for (to, words) in
         [(&db, "is within the database"), (&db.join("a/b"), "is within the database"), (&file, "is not a directory")]
     {
@@ -91,10 +120,10 @@ fn unusable_bundle_directory_is_refused_early() {
     assert_eq!(std::fs::read(&file).expect("there"), b"of a user");
     // Nor is the replacement of no database, or a bundle of what memtables have written.
     let to = place.path("to");
-    let replaces = import_to(plain(), &to, None, &work).arg(&["--replace"]).run();
+    let replaces = import_to(plain(), &to, None, &work).args(&["--replace"]).run();
     assert_eq!(replaces.code, Some(2), "{replaces:?}");
     assert!(replaces.stderr.contains("--db"), "{}", replaces.stderr);
-    let memtable = import_to(plain(), &to, Some(&db), &work).arg(&["--preset", "memtable"]).run();
+    let memtable = import_to(plain(), &to, Some(&db), &work).args(&["--preset", "memtable"]).run();
     assert_eq!(memtable.code, Some(2), "{memtable:?}");
     assert!(!to.join("latest").exists() && !db.exists());
 }
@@ -123,25 +152,13 @@ fn bundle_writes_no_file_twice() {
     let other = Place::new();
     bundle(&imported(&other, small()), &to).succeeds();
     assert_eq!(names_only_what_is_there(&to), 2);
-    seed(&to, &place.path("y")).arg(&["--bundle", first.text("/id")]).holds(plain());
-}
-
-#[test]
-fn bundle_contains_no_local_paths() {
-    let (place, to, _) = bundled(plain());
-    let text = std::fs::read_to_string(to.join(latest(&to)).join("bundle.json")).expect("text");
-    let own = plain().file.parent().expect("a folder").display().to_string();
-    for secret in [own, place.path("").display().to_string()] {
-        assert!(!text.contains(secret.trim_end_matches('/')), "{secret} is in it");
-    }
-    assert!(text.contains("plain.car"));
+    seed(&to, &place.path("y")).args(&["--bundle", first.text("/id")]).seeds(plain());
 }
 
 #[test]
 fn damaged_bundle_files_are_written_anew() {
     let (place, to, y) = bundled(plain());
-    let (db, work, other) = (place.path("db"), place.path("work"), Place::new());
-    std::fs::create_dir(&work).expect("a folder");
+    let (db, work, other) = (place.path("db"), place.dir("work"), Place::new());
     let again = imported(&other, plain());
     let damage = || {
         let all = files(&to);
@@ -174,7 +191,7 @@ fn damaged_bundle_files_are_written_anew() {
         }
         assert_ne!(latest(&to), older);
     }
-    seed(&to, &y).holds(plain());
+    seed(&to, &y).seeds(plain());
 }
 
 /// Another user may have put links or pipes under the names of a bundle.
@@ -182,8 +199,7 @@ fn damaged_bundle_files_are_written_anew() {
 fn bundle_writes_through_no_link_or_pipe() {
     let (place, to, _) = bundled(small());
     let db = place.path("db");
-    let (victim, folder) = (place.file("victim", b"of a user"), place.path("folder"));
-    std::fs::create_dir(&folder).expect("a folder");
+    let (victim, folder) = (place.file("victim", b"of a user"), place.dir("folder"));
     let aside = place.path("aside");
     let refused = |name: &Path, target: Option<&Path>| {
         std::fs::rename(name, &aside).expect("moved");
@@ -214,28 +230,12 @@ fn bundle_writes_through_no_link_or_pipe() {
 }
 
 #[test]
-fn seed_reads_from_a_web_server() {
-    let (_place, to, y) = bundled(plain());
-    let store = Store::of(&to);
-    let seeded = seed(store.url(""), &y).holds(plain());
-    // The report samples the network as for a snapshot.
-    let samples = seeded.json["samples"].as_array().expect("samples");
-    let received = samples.iter().filter_map(|sample| sample["network"]["received_bytes"].as_u64()).max();
-    let total: u64 = files(&to).iter().map(|file| file.metadata().expect("there").len()).sum();
-    assert!(received.is_some_and(|received| received >= total), "{received:?} of {total} bytes");
-    // Three names that never change, and the files.
-    let asked: BTreeSet<String> = store.requests().into_iter().map(|(_, name)| name).collect();
-    assert_eq!(asked.len(), store.objects().len());
-}
-
-#[test]
 fn store_receives_the_pointer_last() {
     let (place, store) = (Place::new(), Store::new());
     let db = imported(&place, plain());
     let publish = || bundle(&db, "s3://bucket/main").at(&store.endpoint());
     let first = publish().succeeds();
-    let written: Vec<String> =
-        store.requests().into_iter().filter(|(method, _)| method == "PUT").map(|(_, name)| name).collect();
+    let written = store.take_names("PUT");
     let count = first.number("/files") as usize;
     assert_eq!(written.len(), count + 2);
     assert!(written[..count].iter().all(|name| name.starts_with("bucket/main/files/")), "{written:?}");
@@ -245,8 +245,8 @@ fn store_receives_the_pointer_last() {
     );
     let second = publish().succeeds();
     assert_eq!(second.number("/uploaded_files"), 0);
-    assert!(!store.requests().iter().any(|(method, name)| method == "PUT" && name.contains("/files/")));
-    let seeded = seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).holds(plain());
+    assert!(!store.take_names("PUT").iter().any(|name| name.contains("/files/")));
+    let seeded = seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).seeds(plain());
     assert!(!format!("{}{}", seeded.json, seeded.stderr).contains("a-hidden-secret"));
 }
 
@@ -257,24 +257,24 @@ fn failed_parts_of_uploads_are_retried() {
     let long = Snapshot::of_blocks("long.car", rooted(&blocks), &blocks);
     let db = imported(&place, &long);
     let failures = AtomicUsize::new(0);
-    store.now(move |method, name| {
-        let is_wanted = method == "PUT" && name.contains("/files/");
+    store.now(move |request, _| {
+        let is_wanted = request.method == "PUT" && request.path.contains("/files/");
         match is_wanted && failures.fetch_add(1, Ordering::Relaxed) % 5 == 1 {
-            true => Answer::Status(503),
-            false => Answer::Right,
+            true => Act::Status(503, ""),
+            false => Act::Serve,
         }
     });
     bundle(&db, "s3://bucket/main").at(&store.endpoint()).succeeds();
-    assert!(store.requests().iter().any(|(method, _)| method == "POST"), "no file came in parts");
+    assert!(!store.take_names("POST").is_empty(), "no file came in parts");
     for (name, bytes) in store.objects() {
         if let Some(sum) = name.strip_prefix("bucket/main/files/").and_then(|name| name.strip_suffix(".sst")) {
             assert_eq!(blake3::hash(&bytes).to_hex().as_str(), sum);
         }
     }
-    seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).holds(&long);
+    seed("s3://bucket/main", &place.path("y")).at(&store.endpoint()).seeds(&long);
     // A refused upload ends the command, and no pointer is written.
     let other = Store::new();
-    other.now(|method, _| if method == "PUT" { Answer::Status(403) } else { Answer::Right });
+    other.now(|request, _| if request.method == "PUT" { Act::Status(403, "") } else { Act::Serve });
     bundle(&db, "s3://bucket/main").at(&other.endpoint()).refused(3, "denies");
     assert!(other.objects().is_empty());
 }
@@ -293,24 +293,10 @@ fn seed_falls_back_to_another_mirror() {
         let name = objects.keys().rfind(|name| name.starts_with("files/")).expect("a file").clone();
         objects.get_mut(&name).expect("there")[77] ^= 4;
     });
-    let mut command = bedload();
-    command.args(["seed", "--from-url", &one.url(""), "--from-url", &two.url(""), "--db"]).arg(&y);
-    let done = command.output().expect("it runs");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    runs(bedload().args(["seed", "--from-url", &one.url(""), "--from-url", &two.url(""), "--db"]).arg(&y));
     holds(&y, plain());
     for store in [one, two] {
-        assert!(store.requests().iter().any(|(_, name)| name.starts_with("files/")), "it had nothing to do");
-    }
-}
-
-#[test]
-fn block_log_with_indexes_is_seeded() {
-    for index in [&["--indexes", "ids,transactions"][..], &["--indexes", "none"], &[]] {
-        let place = Place::new();
-        let (done, to) = published_log(&place, index);
-        let seeded = seed(&to, &place.path("y")).succeeds();
-        assert_eq!(seeded.json["log"]["families"], done.json["log"]["families"], "{index:?}");
-        is_valid(&place.path("y"));
+        assert!(store.was_asked_for_files(), "it had nothing to do");
     }
 }
 
@@ -318,40 +304,16 @@ fn block_log_with_indexes_is_seeded() {
 fn seed_applies_node_options() {
     let (place, to, y) = bundled(small());
     let seeded =
-        seed(&to, &y).arg(&["--preset", "ingest-compat", "--set", "node.db.max_background_jobs=7"]).holds(small());
+        seed(&to, &y).args(&["--preset", "ingest-compat", "--set", "node.db.max_background_jobs=7"]).seeds(small());
     assert_eq!(seeded.text("/preset"), "ingest-compat");
     let options = |db: &Path| {
         let newest = list(db).into_iter().filter(|path| path.display().to_string().contains("OPTIONS-")).max();
         newest.expect("options").to_str().expect("text").to_owned()
     };
     let z = place.path("z");
-    seed(&to, &z).arg(&["--options-file", &options(&y)]).holds(small());
+    seed(&to, &z).args(&["--options-file", &options(&y)]).seeds(small());
     for db in [&y, &z] {
         assert!(std::fs::read_to_string(options(db)).expect("text").contains("max_background_jobs=7"));
     }
-    seed(&to, &place.path("w")).arg(&["--preset", "memtable"]).refused(2, "writes through memtables");
-}
-
-#[test]
-fn seed_replaces_a_database_only_on_request() {
-    let (_place, to, _) = bundled(plain());
-    let old = Place::new();
-    let db = imported(&old, small());
-    seed(&to, &db).refused(4, "already exists");
-    holds(&db, small());
-    seed(&to, &db).arg(&["--replace"]).holds(plain());
-}
-
-#[test]
-fn seed_copies_files_that_others_can_write() {
-    let (_place, to, y) = bundled(plain());
-    let open = &files(&to)[0];
-    std::fs::set_permissions(open, PermissionsExt::from_mode(0o666)).expect("ours");
-    seed(&to, &y).holds(plain());
-    let inode = |file: &PathBuf| file.metadata().expect("there").ino();
-    let inodes: Vec<u64> = list(&y).iter().map(inode).collect();
-    let linked = files(&to).iter().filter(|file| inodes.contains(&inode(file))).count();
-    // On a file system that shares blocks, no file is hard-linked.
-    assert!(linked == 0 || linked == files(&to).len() - 1, "{linked}");
-    assert!(!inodes.contains(&inode(open)));
+    seed(&to, &place.path("w")).args(&["--preset", "memtable"]).refused(2, "writes through memtables");
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::common::crash::{forest, log, small};
 use crate::common::run::{Place, bedload};
-use crate::common::server::{Act, Server};
-use crate::sha256;
+use crate::common::store::{Act, Store};
+use crate::{sha256, with};
 
 fn bench(url: &str, place: &Place) -> Command {
     let mut command = bedload();
@@ -28,9 +28,10 @@ fn work_dir(place: &Place) -> PathBuf {
 #[track_caller]
 fn ends(mut command: Command, code: i32) -> (String, String) {
     let output = command.output().expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
-    (text(&output.stdout), text(&output.stderr))
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    (stdout, stderr)
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -64,15 +65,11 @@ fn is_fetching(child: &mut Child, place: &Place) {
 #[test]
 fn bench_fetches_once_and_hides_secrets() {
     for snapshot in [forest(), log()] {
-        let (place, server) = (Place::new(), Server::new(snapshot));
+        let (place, server) = (Place::new(), Store::serving(snapshot));
         let server = server.with(&format!("{}.sha256sum", snapshot.name), sha256(&snapshot.bytes));
         let address = server.address();
         let url = format!("http://user:hidden@{address}/{}?hidden-too", snapshot.name);
-        let run = |runs: &str| {
-            let mut command = bench(&url, &place);
-            command.args(["--runs", runs]);
-            command
-        };
+        let run = |runs: &str| with(bench(&url, &place), &["--runs", runs]);
         let (said, noted) = ends(run("2"), 0);
         let (served, len) = (server.served(), snapshot.bytes.len() as u64);
         // Bytes sent to an abandoned connection count, although nobody reads them. Fetching twice would exceed this.
@@ -116,34 +113,23 @@ fn refuses(source: &str, place: &Place, code: i32, words: &str) {
 }
 
 #[test]
-fn wrong_checksum_stops_a_comparison() {
-    let (place, server) = (Place::new(), Server::new(small()));
-    let server = server.with("small.car.sha256sum", sha256(&forest().bytes));
-    let words = format!("its SHA-256 is {}, and should be", sha256(&small().bytes));
-    refuses(&server.url("small.car"), &place, 3, &words);
-    assert!(names(&place.path("out")).contains(&"bench.json".to_owned()), "another run may go on there");
-}
-
-#[test]
-fn unusable_url_is_refused_before_benchmarking() {
-    let (place, server) = (Place::new(), Server::new(small()).acts(|_, _| Act::WithoutLength));
+fn unusable_source_stops_a_comparison() {
+    let (place, server) = (Place::new(), Store::serving(small()).acts(|_, _| Act::WithoutLength));
     refuses(&server.url("a.car"), &place, 2, "does not say how large it is");
-    let server = Server::new(b"<html>no snapshot</html>".to_vec());
+    let server = Store::serving(b"<html>no snapshot</html>".to_vec());
     refuses(&server.url("a.car"), &place, 3, "");
     server.now(|_, _| Act::Status(404, ""));
     refuses(&server.url("a.car"), &place, 3, "there is no such file on the server");
     assert!(!place.path("out").exists(), "made for nothing");
-    let mut options = bench(small().file.to_str().expect("text"), &place);
-    options.args(["--connections", "2"]);
+    let options = with(bench(small().file.to_str().expect("text"), &place), &["--connections", "2"]);
     let (_, said) = ends(options, 2);
     assert!(said.contains("--connections and --endpoint have no effect"), "{said}");
-}
-
-#[test]
-fn snapshot_changed_during_fetch_is_refused() {
-    let server = Server::new(forest());
+    let server = Store::serving(small()).with("small.car.sha256sum", sha256(&forest().bytes));
+    let words = format!("its SHA-256 is {}, and should be", sha256(&small().bytes));
+    refuses(&server.url("small.car"), &place, 3, &words);
+    assert!(names(&place.path("out")).contains(&"bench.json".to_owned()), "another run may go on there");
     // After the bytes that the probe reads.
-    server.now(|request, _| match request.range() {
+    let server = Store::serving(forest()).acts(|request, _| match request.range() {
         Some((first, _)) if (1 << 20..3 << 20).contains(&first) => Act::Status(412, "ETag: \"two\"\r\n"),
         _ => Act::Serve,
     });
@@ -153,12 +139,11 @@ fn snapshot_changed_during_fetch_is_refused() {
 
 #[test]
 fn interrupted_fetch_leaves_no_files() {
-    let (place, server) = (Place::new(), Server::new(forest()).acts(|_, _| Act::Slow(1 << 20)));
+    let (place, server) = (Place::new(), Store::serving(forest()).acts(|_, _| Act::Slow(1 << 20)));
     let url = server.url("a.car.zst");
     let start = || {
-        let mut command = bench(&url, &place);
-        command.args(["--runs", "1", "--connections", "1"]).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("it starts");
+        let mut command = with(bench(&url, &place), &["--runs", "1", "--connections", "1"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         is_fetching(&mut child, &place);
         child
     };
@@ -172,18 +157,16 @@ fn interrupted_fetch_leaves_no_files() {
     child.wait().expect("it ends");
     assert_eq!(names(&work_dir(&place)).len(), 1, "what was fetched lies there");
     server.now(|_, _| Act::Serve);
-    let mut again = bench(&url, &place);
-    again.args(["--runs", "1"]);
-    ends(again, 0);
+    ends(with(bench(&url, &place), &["--runs", "1"]), 0);
     nothing_is_left(&place);
 }
 
 #[test]
 fn tune_fetches_the_snapshot_once() {
-    let (place, server) = (Place::new(), Server::new(small()));
-    let mut tune = bench(&server.url("a.car"), &place);
-    tune.args(["--tune", "--json", "--budget", "2s", "--write"]).arg(place.path("mine.toml"));
-    let (report, said) = ends(tune, 0);
+    let (place, server) = (Place::new(), Store::serving(small()));
+    let written = place.path("mine.toml");
+    let args = ["--tune", "--json", "--budget", "2s", "--write", written.to_str().expect("text")];
+    let (report, said) = ends(with(bench(&server.url("a.car"), &place), &args), 0);
     let report: Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["snapshot"]["path"].as_str(), Some(&*server.url("a.car")), "{said}");
     let (served, len) = (server.served(), small().bytes.len() as u64);

@@ -7,16 +7,11 @@ use std::time::{Duration, Instant};
 use crate::common::bundle::*;
 use crate::common::crash::{plain, rounds};
 use crate::common::run::{BEDLOAD, Place, hermetic};
-use crate::needs;
 use crate::servers::{Running, debian, free_port, python, succeeds};
+use crate::{needs, runs, with};
 
 /// Time in which a daemon must be ready, or an array must end.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-fn with(mut command: Command, args: &[&str]) -> Command {
-    command.args(args);
-    command
-}
 
 fn has_schemas() -> bool {
     succeeds(python("fleet").args(["-c", "import botocore.validate, kubernetes_validate"]))
@@ -51,8 +46,7 @@ impl Slurm {
         // munged takes a key that only its user may read.
         let key = place.file("key", &crate::common::car::noise(u64::from(std::process::id()), 128));
         std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
-        let host = hermetic("hostname").arg("-s").output().expect("a name").stdout;
-        let host = String::from_utf8_lossy(&host).trim().to_owned();
+        let host = runs(hermetic("hostname").arg("-s"));
         // No accounting, no cgroups; four tasks at once, whatever the machine has.
         let conf = format!(
             "ClusterName=bedload\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmdUser=root\n\
@@ -126,8 +120,7 @@ fn slurm_array_makes_a_bundle() {
         return;
     }
     let slurm = Slurm::start();
-    let (to, scratch) = (slurm.place.path("bundles"), slurm.place.path("scratch"));
-    std::fs::create_dir(&scratch).expect("a folder");
+    let (to, scratch) = (slurm.place.path("bundles"), slurm.place.dir("scratch"));
     let environment = [("SNAPSHOT", plain().file.as_path()), ("BUNDLES", to.as_path()), ("SCRATCH", scratch.as_path())];
     let file = example("slurm.sbatch");
     let file = file.to_str().expect("text");
@@ -140,7 +133,7 @@ fn slurm_array_makes_a_bundle() {
             .concat();
     slurm.sbatch(&environment, &joining);
     assert_eq!(scratch.read_dir().expect("a folder").count(), 0, "shards are left over");
-    seed(&to, &slurm.place.path("y")).holds(plain());
+    seed(&to, &slurm.place.path("y")).seeds(plain());
     // A shard that is lost is run again alone, under the number that it had.
     let set = std::fs::read_to_string(to.join("parts/latest")).expect("a pointer");
     let part = to.join("parts").join(set.trim_end()).join("5.json");
@@ -158,14 +151,12 @@ fn gnu_parallel_makes_a_bundle() {
         return;
     }
     let place = Place::new();
-    let (to, scratch) = (place.path("bundles"), place.path("scratch"));
-    std::fs::create_dir(&scratch).expect("a folder");
+    let (to, scratch) = (place.path("bundles"), place.dir("scratch"));
     let mut command = hermetic(example("parallel.sh"));
     command.env("SNAPSHOT", &plain().file).env("BUNDLES", &to).env("SCRATCH", &scratch);
-    let output = command.env("PATH", path(&scratch)).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    runs(command.env("PATH", path(&scratch)));
     assert_eq!(scratch.read_dir().expect("a folder").count(), 0, "shards are left over");
-    seed(&to, &place.path("y")).holds(plain());
+    seed(&to, &place.path("y")).seeds(plain());
 }
 
 #[test]

@@ -13,7 +13,6 @@ mod bundles;
 mod comparisons;
 mod contradictory_bundles;
 mod fleet;
-mod logs;
 mod partial_bundles;
 mod real_nginx;
 mod real_s3;
@@ -27,6 +26,19 @@ mod source_checksums;
 mod store_checksums;
 mod stores;
 mod urls;
+
+fn with(mut command: std::process::Command, args: &[&str]) -> std::process::Command {
+    command.args(args);
+    command
+}
+
+/// Runs a command, expects that it succeeds, and takes its output.
+#[track_caller]
+fn runs(command: &mut std::process::Command) -> String {
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
 
 /// Skips the test unless `is_there`.
 fn needs(is_there: bool, what: &str) -> bool {

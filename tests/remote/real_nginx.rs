@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::common::bundle::{bundled, files, seed};
 use crate::common::crash::{ended, plain};
-use crate::common::run::{Import, Place, import, own_folder, program};
-use crate::needs;
+use crate::common::run::{Place, Run, import, own_folder, program};
 use crate::servers::{Nginx, debian, start_import, succeeds};
+use crate::{needs, runs};
 
 const SLOW: &str = "limit_rate 1m;";
 
@@ -68,8 +68,7 @@ fn certificate(place: &Place) -> (String, String) {
     openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
     openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
     openssl.args(["-days", "2", "-subj", "/CN=a test", "-addext", "subjectAltName=IP:127.0.0.1"]);
-    let output = openssl.args(["-out", &certificate, "-keyout", &key]).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    runs(openssl.args(["-out", &certificate, "-keyout", &key]));
     (certificate, key)
 }
 
@@ -91,8 +90,7 @@ fn only_named_certificates_are_trusted() {
     let other = Place::new();
     let done = import(&other, &elsewhere).env("SSL_CERT_FILE", &certificate).run();
     done.refused(3, None, "the server's certificate is not trusted");
-    let done = import(&other, nginx.url("a.car").replace("https", "http")).run();
-    done.refused(3, None, "400");
+    import(&other, nginx.url("a.car").replace("https", "http")).run().refused(3, None, "400");
 }
 
 #[test]
@@ -134,7 +132,7 @@ fn google_and_azure_imports_resume() {
             .env("AZURE_STORAGE_ACCOUNT_NAME", "anybody")
             .env("AZURE_SKIP_SIGNATURE", "true")
     };
-    for store in [&google as &dyn Fn(&Place) -> Import, &azure] {
+    for store in [&google as &dyn Fn(&Place) -> Run, &azure] {
         let place = Place::new();
         let run = || store(&place).spilling().args(&["--connections", "2"]);
         run().dies_at("read:4");
@@ -155,8 +153,7 @@ fn many_connections_stay_within_the_budget() {
     for mib in [16, 64] {
         let place = Place::new();
         let memory = format!("{mib}MiB");
-        let done = import(&place, nginx.url("a.car")).args(&["--connections", "64", "--memory", &memory]).run();
-        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        let done = import(&place, nginx.url("a.car")).args(&["--connections", "64", "--memory", &memory]).succeeds();
         let peak = done.number("/peak_rss_bytes");
         assert!(peak <= (mib + 64) << 20, "{} MiB with a budget of {mib} MiB", peak >> 20);
         assert!(peak > 8 << 20, "something else was measured");
@@ -173,7 +170,7 @@ fn killed_seed_fetches_only_missing_files() {
     let sizes: Vec<u64> = files(&to).iter().map(|file| file.metadata().expect("a file").len()).collect();
     let total: u64 = sizes.iter().sum();
     seed(&from, &y).dies_at("fetched:2");
-    assert_eq!(seed(&from, &y).holds(plain()).json["resumed"], true);
+    assert_eq!(seed(&from, &y).seeds(plain()).json["resumed"], true);
     nginx.settle();
     let (sent, least) = (nginx.sent(), sizes.iter().min().expect("a file"));
     assert!(sent < 2 * total - least, "{sent} bytes were sent of {total}: what was fetched came again");

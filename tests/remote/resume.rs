@@ -1,29 +1,53 @@
-//! Killed imports from URLs: the same command requests only the missing bytes.
+//! Killed imports from URLs: the same command requests only the missing bytes, unless the file has changed.
 
 use crate::common::car::{gzip, zstd};
-use crate::common::crash::{Snapshot, forest, plain};
-use crate::common::run::{Import, Place, import};
-use crate::common::server::{Request, Server};
+use crate::common::crash::{Snapshot, forest, log, plain};
+use crate::common::model::{Key, Model};
+use crate::common::run::{Done, Place, Run, import};
+use crate::common::store::{Request, Store};
 use crate::{durable, sha256};
 
 /// Bytes that a resumed import may request again: the probe and data read ahead of the durable point.
-const SLACK: u64 = 2 << 20;
+pub const SLACK: u64 = 2 << 20;
 
-fn spilling(place: &Place, url: &str) -> Import {
+pub fn spilling(place: &Place, url: &str) -> Run {
     import(place, url).spilling().args(&["--connections", "2"])
 }
 
+/// An import of a block log.
+pub fn of_log(place: &Place, url: &str) -> Run {
+    import(place, url).args(&["--memory", "16MiB", "--threads", "2"]).env("BEDLOAD_DURABLE_BYTES", "1000000")
+}
+
+/// Imports of a CAR and of a log: points at which they are killed within the source and after its end.
+type Kind = (&'static Snapshot, fn(&Place, &str) -> Run, &'static str, &'static str);
+
+fn kinds() -> [Kind; 2] {
+    [(plain(), spilling, "read:3", "read-done"), (log(), of_log, "range:2", "renamed")]
+}
+
+#[track_caller]
+fn imports(run: Run, snapshot: &Snapshot) -> Done {
+    let done = run.run();
+    done.succeeded();
+    assert_eq!(done.text("/digest"), snapshot.digest);
+    if !snapshot.blocks.is_empty() {
+        done.holds(&Model::new(&snapshot.blocks, Key::Cid));
+    }
+    done
+}
+
 /// An import that is killed at `point` requests no more than what was missing.
-fn resumes(snapshot: &Snapshot, point: &str, args: impl Fn(Import) -> Import) {
-    let (place, server) = (Place::new(), Server::new(snapshot));
+fn resumes(snapshot: &Snapshot, point: &str, args: impl Fn(Run) -> Run) {
+    let (place, server) = (Place::new(), Store::serving(snapshot));
     let run = || args(import(&place, server.url(snapshot.name)).env("BEDLOAD_DURABLE_BYTES", "1000000"));
     run().dies_at(point);
     let (_, at) = durable(&place);
     server.served();
-    let done = run().holds(&snapshot.blocks);
+    let done = imports(run(), snapshot);
     let (served, missing) = (server.served(), snapshot.bytes.len() as u64 - at);
     assert!(served < missing + SLACK, "{served} bytes were served, {missing} were missing");
-    assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
+    assert_eq!(done.json["resumed"], true);
     // The first durable points of an import are before what is read ahead.
     if point == "read:5" {
         assert!(at > 2_000_000, "durable at {at}");
@@ -39,53 +63,65 @@ fn killed_import_resumes_at_its_durable_offset() {
         for checksum in [&[][..], &["--checksum", &given]] {
             resumes(snapshot, "read:5", |run| run.spilling().args(&["--connections", "2"]).args(checksum));
         }
+        // In memory.
+        resumes(snapshot, "read:3", |run| run);
         let wrong = format!("sha256:{}", "0".repeat(64));
-        let (place, server) = (Place::new(), Server::new(snapshot));
+        let (place, server) = (Place::new(), Store::serving(snapshot));
         let run = || spilling(&place, &server.url(snapshot.name)).args(&["--checksum", &wrong]);
         run().dies_at("read:3");
         run().run().refused(3, None, &format!("its SHA-256 is {sum}"));
     }
-}
-
-#[test]
-fn in_memory_import_resumes() {
-    for snapshot in [plain(), forest()] {
-        resumes(snapshot, "read:3", |run| run);
-    }
     // A source that cannot be resumed stays in memory.
-    let (place, server) = (Place::new(), Server::new(gzip(&plain().bytes)));
-    let done = import(&place, server.url("a.car.gz")).holds(&plain().blocks);
+    let (place, server) = (Place::new(), Store::serving(gzip(&plain().bytes)));
+    let done = imports(import(&place, server.url("a.car.gz")), plain());
     assert_eq!(done.json.pointer("/plan/sort/spill"), Some(&false.into()));
-}
-
-#[test]
-fn single_frame_is_read_again() {
-    let (place, server) = (Place::new(), Server::new(zstd(&plain().bytes)));
-    let url = server.url("a.car.zst");
-    spilling(&place, &url).dies_at("read:3");
-    spilling(&place, &url).holds(&plain().blocks);
+    // A single frame is read again.
+    let (place, server) = (Place::new(), Store::serving(zstd(&plain().bytes)));
+    let run = || spilling(&place, &server.url("a.car.zst"));
+    run().dies_at("read:3");
+    imports(run(), plain());
+    let (place, server) = (Place::new(), Store::serving(plain()));
+    let run = || import(&place, server.url("a.car")).through_memtables();
+    run().dies_at("batch:3");
+    imports(run(), plain());
 }
 
 #[test]
 fn resume_reads_the_same_redirect_target() {
-    let server = Server::new(plain());
-    server.points_to("dated.car");
-    let place = Place::new();
-    spilling(&place, &server.url("latest")).dies_at("read:3");
-    server.points_to("newer.car");
-    spilling(&place, &server.url("latest")).holds(&plain().blocks);
+    for (snapshot, run, point, _) in kinds() {
+        let (place, server) = (Place::new(), Store::serving(snapshot));
+        server.points_to("dated");
+        run(&place, &server.url("latest")).dies_at(point);
+        server.points_to("newer");
+        let done = imports(run(&place, &server.url("latest")), snapshot);
+        assert_eq!(done.text("/sources/0/remote/url"), server.url("dated"));
+        assert_eq!(done.json["resumed"], true);
+    }
 }
 
 #[test]
 fn resume_refuses_a_changed_file() {
-    let (place, server) = (Place::new(), Server::new(plain()));
-    let url = server.url("a.car");
-    spilling(&place, &url).dies_at("read:3");
-    server.replace(plain(), "\"two\"");
-    let done = spilling(&place, &url).run();
-    done.refused(4, None, "ETag \"one\"");
-    assert!(done.stderr.contains("ETag \"two\""), "{}", done.stderr);
-    spilling(&place, &url).args(&["--restart"]).holds(&plain().blocks);
+    for (snapshot, run, point, finished) in kinds() {
+        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let url = server.url("a.file");
+        run(&place, &url).dies_at(point);
+        server.replace(snapshot, "\"two\"");
+        let done = run(&place, &url).run();
+        done.refused(4, None, "the source was");
+        for words in [&*url, "ETag \"one\"", "ETag \"two\""] {
+            assert!(done.stderr.contains(words), "{words}: {}", done.stderr);
+        }
+        let done = imports(run(&place, &url).args(&["--restart"]), snapshot);
+        assert_eq!(done.text("/sources/0/remote/etag"), "\"two\"");
+        // Another file under the name is not taken for a source that was read, nor is a snapshot of another format.
+        for (killed, bytes) in [(finished, snapshot), (point, forest())] {
+            let place = Place::new();
+            run(&place, &url).dies_at(killed);
+            server.replace(bytes, "\"three\"");
+            assert_eq!(run(&place, &url).run().code, Some(4), "{killed}");
+            server.replace(snapshot, "\"two\"");
+        }
+    }
 }
 
 /// The journal stores long or non-ASCII tags as hashes.
@@ -93,7 +129,7 @@ fn resume_refuses_a_changed_file() {
 fn hashed_etag_is_compared() {
     for tags in [["1", "2"].map(|tag| tag.repeat(600)), ["\u{e9}", "\u{e8}"].map(str::to_owned)] {
         let [first, second] = tags.map(|tag| format!("\"{tag}\""));
-        let (place, server) = (Place::new(), Server::new(Vec::new()));
+        let (place, server) = (Place::new(), Store::new());
         server.replace(plain(), &first);
         let url = server.url("a.car");
         spilling(&place, &url).dies_at("read:3");
@@ -101,7 +137,7 @@ fn hashed_etag_is_compared() {
         spilling(&place, &url).run().refused(4, None, "ETag BLAKE3 ");
         server.replace(plain(), &first);
         let asked = server.requests().len();
-        spilling(&place, &url).holds(&plain().blocks);
+        imports(spilling(&place, &url), plain());
         let has_tag = |request: &Request| request.headers.contains_key("if-match");
         assert!(!server.requests()[asked..].iter().any(has_tag), "it is not the server's");
     }
@@ -109,19 +145,13 @@ fn hashed_etag_is_compared() {
 
 #[test]
 fn resume_skips_a_finished_source() {
-    let (place, server) = (Place::new(), Server::new(plain()));
-    let url = server.url("a.car");
-    spilling(&place, &url).dies_at("read-done");
-    server.served();
-    let done = spilling(&place, &url).holds(&plain().blocks);
-    assert!(server.served() < 1 << 20, "only its beginning is asked for");
-    assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
-}
-
-#[test]
-fn killed_memtable_import_finishes() {
-    let (place, server) = (Place::new(), Server::new(plain()));
-    let url = server.url("a.car");
-    import(&place, &url).through_memtables().dies_at("batch:3");
-    import(&place, &url).through_memtables().holds(&plain().blocks);
+    for (snapshot, run, _, finished) in kinds() {
+        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let url = server.url("a.file");
+        run(&place, &url).dies_at(finished);
+        server.served();
+        let done = imports(run(&place, &url), snapshot);
+        assert!(server.served() < 1 << 20, "only its beginning is asked for");
+        assert!(finished == "renamed" || done.json["resumed"] == true);
+    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::run::{Place, bedload, hermetic};
+use crate::common::run::{Place, hermetic, import};
 
 /// Time in which a server must start, or notice a closed connection.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -210,10 +210,7 @@ impl Nginx {
 
 /// Starts an import of a file of `nginx`.
 pub fn start_import(nginx: &Nginx, name: &str, connections: &str) -> Child {
-    let mut command = bedload();
-    command.args(["import", &nginx.url(name), "--connections", connections, "--json", "--progress", "off", "--db"]);
-    command.arg(nginx.place.path("db")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("it starts")
+    import(&nginx.place, nginx.url(name)).args(&["--connections", connections]).spawn()
 }
 
 /// moto's S3 server, with a bucket `bucket`.

@@ -14,7 +14,7 @@ use crate::common::store::Store;
 /// The database of one shard.
 fn imported_shard(place: &Place, source: &Path, shard: &str, args: &[&str]) -> PathBuf {
     let db = place.path(&format!("shard-{}", shard.replace('/', "-of-")));
-    crate::common::bundle::shard(source, shard, &db).arg(args).succeeds();
+    crate::common::bundle::shard(source, shard, &db).args(args).succeeds();
     db
 }
 
@@ -100,23 +100,18 @@ fn sixteen_shards_equal_one_import() {
 
 #[test]
 fn shards_of_any_source_equal_one_import() {
-    for snapshot in [mixed(), forest(), several()] {
-        joined(&Place::new(), snapshot, Key::Cid, 5, &[]);
-    }
-    for key in [Key::Multihash, Key::Digest] {
-        joined(&Place::new(), hashed(), key, 7, &[]);
-    }
-}
-
-#[test]
-fn shards_of_any_number_equal_one_import() {
-    for (of, args) in [
-        (1, &["--memory", "64M"][..]),
-        (2, &["--memory", "16M", "--plan", "spill"]),
-        (3, &["--memory", "16M", "--plan", "source"]),
-        (40, &["--memory", "16M", "--plan", "memory"]),
+    for (snapshot, key, of, args) in [
+        (mixed(), Key::Cid, 5, &[][..]),
+        (forest(), Key::Cid, 5, &[]),
+        (several(), Key::Cid, 5, &[]),
+        (hashed(), Key::Multihash, 7, &[]),
+        (hashed(), Key::Digest, 7, &[]),
+        (plain(), Key::Cid, 1, &["--memory", "64M"]),
+        (plain(), Key::Cid, 2, &["--memory", "16M", "--plan", "spill"]),
+        (plain(), Key::Cid, 3, &["--memory", "16M", "--plan", "source"]),
+        (plain(), Key::Cid, 40, &["--memory", "16M", "--plan", "memory"]),
     ] {
-        joined(&Place::new(), plain(), Key::Cid, of, args);
+        joined(&Place::new(), snapshot, key, of, args);
     }
 }
 
@@ -162,17 +157,17 @@ fn killed_shard_resumes_only_as_itself() {
         let args = &[&["--memory", "16M"], args].concat();
         let place = Place::new();
         let db = place.path("db");
-        let whole = shard(&plain().file, "1/4", &place.path("whole")).arg(args).succeeds();
-        shard(&plain().file, "1/4", &db).arg(args).dies_at(point);
+        let whole = shard(&plain().file, "1/4", &place.path("whole")).args(args).succeeds();
+        shard(&plain().file, "1/4", &db).args(args).dies_at(point);
         if point != "complete" {
-            let refused = shard(&plain().file, "2/4", &db).arg(args).refused(4, "shard was 1/4, is 2/4");
+            let refused = shard(&plain().file, "2/4", &db).args(args).refused(4, "shard was 1/4, is 2/4");
             assert!(refused.text("/error").contains("unfinished import of something else"), "{refused:?}");
         }
         // A copy of the source is compared with what was read of it.
         let copy = place.file("plain.car", &plain().bytes);
         let modified = plain().file.metadata().and_then(|there| there.modified()).expect("a time");
         std::fs::File::options().append(true).open(&copy).and_then(|file| file.set_modified(modified)).expect("a time");
-        let done = shard(&copy, "1/4", &db).arg(args).succeeds();
+        let done = shard(&copy, "1/4", &db).args(args).succeeds();
         assert_eq!(done.text("/digest"), whole.text("/digest"), "{args:?} {point}");
         assert_eq!(done.number("/shard/classes/0/blocks"), plain().read, "{args:?} {point}");
         is_valid(&db);
@@ -194,25 +189,12 @@ fn join_counts_roots_missing_from_all_shards() {
     assert_eq!(record["missing_roots"], whole.json["missing_roots"]);
     assert_eq!(record["first_missing_roots"], whole.json["first_missing_roots"]);
     // A shard checks only its own roots.
-    let some = shard(&file, "3/8", &place.path("some")).arg(&["--links", "roots"]).refused(3, "roots");
+    let some = shard(&file, "3/8", &place.path("some")).args(&["--links", "roots"]).refused(3, "roots");
     assert!(!some.text("/error").contains("40 of"), "{some:?}");
 }
 
 #[test]
-fn repeated_shard_changes_nothing() {
-    let place = Place::new();
-    let to = joined(&place, small(), Key::Cid, 4, &[]);
-    let before = (latest(&to), content(&to));
-    published_shards(&place, &small().file, 4, [2], &["--memory", "40M"]);
-    join(&to).succeeds();
-    assert!(content(&to) == before.1 && latest(&to) == before.0, "another bundle");
-    // The bundle is there, so its files are used.
-    let db = imported_shard(&place, &small().file, "2/4", &[]);
-    assert_eq!(bundle(&db, &to).succeeds().number("/uploaded_files"), 0);
-}
-
-#[test]
-fn killed_join_names_no_missing_file() {
+fn killed_or_repeated_shard_spoils_no_bundle() {
     let place = Place::new();
     let to = published_shards(&place, &small().file, 3, 0..2, &[]);
     let db = imported_shard(&place, &small().file, "2/3", &[]);
@@ -226,15 +208,20 @@ fn killed_join_names_no_missing_file() {
     assert_eq!(names_only_what_is_there(&to), 1);
     join(&to).succeeds();
     assert_eq!(names_only_what_is_there(&to), 1);
-    seed(&to, &place.path("y")).holds(small());
+    seed(&to, &place.path("y")).seeds(small());
+    // A shard that is published again changes nothing. The bundle is there, so its files are used.
+    let before = (latest(&to), content(&to));
+    let again = imported_shard(&place, &small().file, "1/3", &["--memory", "40M"]);
+    assert_eq!(bundle(&again, &to).succeeds().number("/uploaded_files"), 0);
+    join(&to).succeeds();
+    assert!((latest(&to), content(&to)) == before, "another bundle");
 }
 
 #[test]
 fn shard_is_published_during_its_import() {
     let place = Place::new();
-    let (to, work) = (place.path("bundles"), place.path("work"));
-    std::fs::create_dir(&work).expect("a folder");
-    let import = |number: u32| import_to(plain(), &to, None, &work).arg(&["--shard", &format!("{number}/4")]);
+    let (to, work) = (place.path("bundles"), place.dir("work"));
+    let import = |number: u32| import_to(plain(), &to, None, &work).args(&["--shard", &format!("{number}/4")]);
     for number in 0..4 {
         for point in ["bundle-file", "bundle-files", "part"] {
             import(number).dies_at(point);
@@ -248,7 +235,7 @@ fn shard_is_published_during_its_import() {
     join(&to).succeeds();
     let (_alone, alone, _) = bundled(plain());
     assert!(content(&to)["files"] == content(&alone)["files"], "other files than those of one import");
-    seed(&to, &place.path("y")).holds(plain());
+    seed(&to, &place.path("y")).seeds(plain());
 }
 
 #[test]
@@ -264,7 +251,7 @@ fn shards_join_through_an_object_store() {
         bundle(&db, to).at(&endpoint).succeeds();
     }
     let done = join(to).at(&endpoint).succeeds();
-    let seeded = seed(to, &place.path("y")).at(&endpoint).holds(small());
+    let seeded = seed(to, &place.path("y")).at(&endpoint).seeds(small());
     assert_eq!((seeded.text("/digest"), done.number("/records")), (&*small().digest, small().records));
 }
 

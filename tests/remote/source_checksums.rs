@@ -1,27 +1,58 @@
 //! SHA-256 of sources: given, or published beside a URL.
 
-use crate::common::crash::{forest, plain};
-use crate::common::run::{Place, import};
-use crate::common::server::{Act, Server};
+use crate::common::crash::{forest, log, plain};
+use crate::common::run::{Done, Place, import};
+use crate::common::store::{Act, Store};
+use crate::resume::of_log;
+use crate::several_sources::file;
 use crate::sha256;
+
+fn given(bytes: &[u8]) -> String {
+    format!("sha256:{}", sha256(bytes))
+}
+
+/// The sum of the only source was compared, and comes from there.
+#[track_caller]
+fn compared(done: &Done, bytes: &[u8], from: &str) {
+    done.succeeded();
+    let checksum = &done.json["sources"][0]["checksum"];
+    assert_eq!((&checksum["sum"], &checksum["from"]), (&sha256(bytes).into(), &from.into()));
+    assert_eq!(checksum["compared"], true);
+    let _ = std::fs::remove_dir_all(&done.db);
+}
 
 #[test]
 fn given_checksum_is_compared() {
     for snapshot in [plain(), forest()] {
-        let (place, server) = (Place::new(), Server::new(snapshot));
-        let right = format!("sha256:{}", sha256(&snapshot.bytes));
-        let wrong = format!("sha256:{}", sha256(b"something else"));
-        let sources = [server.url(snapshot.name), snapshot.file.to_str().expect("text").to_owned()];
-        for source in sources {
+        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let (right, wrong) = (given(&snapshot.bytes), given(b"something else"));
+        for source in [server.url(snapshot.name), file(snapshot)] {
             let done = import(&place, &source).args(&["--checksum", &wrong]).run();
             done.refused(3, None, &format!("its SHA-256 is {}", &right[7..]));
             assert!(done.stderr.contains(&wrong[7..]), "both sides: {}", done.stderr);
             let done = import(&place, &source).args(&["--checksum", &right]).holds(&snapshot.blocks);
-            assert_eq!(done.text("/sources/0/checksum/sum"), &right[7..]);
-            assert_eq!(done.text("/sources/0/checksum/from"), "the command line");
-            assert_eq!(done.json.pointer("/sources/0/checksum/compared"), Some(&true.into()));
-            std::fs::remove_dir_all(&done.db).expect("removed");
+            compared(&done, &snapshot.bytes, "the command line");
         }
+    }
+}
+
+#[test]
+fn log_checksum_is_compared() {
+    let name = "block_log.sha256sum";
+    let (place, server) = (Place::new(), Store::serving(log()).with(name, sha256(&log().bytes)));
+    let url = server.url("block_log");
+    of_log(&place, &url).dies_at("range:2");
+    compared(&of_log(&place, &url).run(), &log().bytes, &server.url(name));
+    let server = server.with(name, sha256(&plain().bytes));
+    of_log(&place, &url).run().refused(3, None, "its SHA-256 is");
+    // Of a part of it there is no sum to compare.
+    let done = of_log(&place, &url).args(&["--to", "100"]).run();
+    done.succeeded();
+    assert_eq!(done.json.pointer("/sources/0/checksum"), None);
+    std::fs::remove_dir_all(&done.db).expect("removed");
+    for source in [server.url("block_log"), file(log())] {
+        let done = of_log(&place, &source).args(&["--to", "100", "--checksum", &given(&log().bytes)]).run();
+        done.refused(2, None, "--checksum is of all bytes, and with --to the log is not read to its end");
     }
 }
 
@@ -29,57 +60,57 @@ fn given_checksum_is_compared() {
 fn published_checksum_is_compared() {
     for name in ["a.car.sha256sum", "a.car.sha256"] {
         let line = format!("{}  a.car\n", sha256(&plain().bytes));
-        let (place, server) = (Place::new(), Server::new(plain()).with(name, line));
+        let (place, server) = (Place::new(), Store::serving(plain()).with(name, line));
         let done = import(&place, server.url("a.car")).holds(&plain().blocks);
-        assert_eq!(done.text("/sources/0/checksum/from"), server.url(name));
+        compared(&done, &plain().bytes, &server.url(name));
         let wrong = format!("{} *a.car\n", sha256(b"something else"));
-        let (place, server) = (Place::new(), Server::new(plain()).with(name, wrong));
+        server.edit(|objects| drop(objects.insert(name.into(), wrong.into())));
         import(&place, server.url("a.car")).run().refused(3, None, &server.url(name));
-    }
-    // That of another file, and a page that says in words that there is none.
-    for text in [format!("{}  b.car\n", sha256(b"b")), "<html>not here</html>".into()] {
-        let (place, server) = (Place::new(), Server::new(plain()).with("a.car.sha256sum", text));
-        let done = import(&place, server.url("a.car")).holds(&plain().blocks);
-        assert_eq!(done.json.pointer("/sources/0/checksum"), None);
     }
 }
 
 #[test]
 fn checksum_is_read_from_file_or_url() {
     let line = format!("{}  somewhere/a.car\n", sha256(&plain().bytes));
-    let (place, server) = (Place::new(), Server::new(plain()).with("sums", line.clone()));
-    let file = place.file("sums", line.as_bytes());
-    for from in [file.to_str().expect("text").to_owned(), server.url("sums")] {
-        let done = import(&place, server.url("a.car")).args(&["--checksum", &format!("sha256:{from}")]).run();
-        done.succeeded();
-        assert_eq!(done.text("/sources/0/checksum/from"), from);
-        std::fs::remove_dir_all(&done.db).expect("removed");
+    let (place, server) = (Place::new(), Store::serving(plain()).with("sums", line.clone()));
+    let sums = place.file("sums", line.as_bytes()).display().to_string();
+    let run = |checksum: &str| import(&place, server.url("a.car")).args(&["--checksum", checksum]).run();
+    for from in [&sums, &server.url("sums")] {
+        compared(&run(&format!("sha256:{from}")), &plain().bytes, from);
     }
-    for (digits, words) in [("abcd", "`abcd` has 4 hex digits, and a SHA-256 has 64"), (&"a".repeat(65), "has 65 hex")]
-    {
-        let done = import(&place, server.url("a.car")).args(&["--checksum", &format!("sha256:{digits}")]).run();
-        done.refused(2, None, words);
-    }
-    for (wrong, words) in [("md5:ab", "begins with sha256:"), (file.to_str().expect("text"), "begins with sha256:")] {
-        import(&place, server.url("a.car")).args(&["--checksum", wrong]).run().refused(2, None, words);
+    for (wrong, words) in [
+        ("sha256:abcd", "`abcd` has 4 hex digits, and a SHA-256 has 64"),
+        (&format!("sha256:{}", "a".repeat(65)), "has 65 hex"),
+        ("md5:ab", "begins with sha256:"),
+        (&sums, "begins with sha256:"),
+    ] {
+        run(wrong).refused(2, None, words);
     }
 }
 
 #[test]
 fn unusable_published_checksum_is_reported() {
-    let warnings = |stderr: &str| stderr.lines().filter(|line| line.starts_with("warning: ")).count();
+    let imports = |server: &Store, name: &str, warnings: usize| {
+        let place = Place::new();
+        let done = import(&place, server.url(name)).env("BEDLOAD_NETWORK_STALL_MS", "2000").holds(&plain().blocks);
+        let warned = done.stderr.lines().filter(|line| line.starts_with("warning: ")).count();
+        assert_eq!(warned, warnings, "{}", done.stderr);
+        done
+    };
     let page = b"<html>not here</html>".to_vec();
+    let other = format!("{}  b.car\n", sha256(b"b")).into_bytes();
     for (bytes, words) in [
-        (page.clone(), "it is a web page"),
-        (vec![b'a'; 2 << 20], "it is too large for a sum"),
-        (format!("{}  b.car\n", sha256(b"b")).into_bytes(), "it has no SHA-256 of a.car"),
+        (&page, "it is a web page"),
+        (&vec![b'a'; 2 << 20], "it is too large for a sum"),
+        (&other, "it has no SHA-256 of a.car"),
     ] {
-        let (place, server) = (Place::new(), Server::new(plain()).with("a.car.sha256", bytes));
-        let done = import(&place, server.url("a.car")).holds(&plain().blocks);
-        assert_eq!(done.json.pointer("/sources/0/checksum"), None);
-        let expected = format!("warning: {} is not compared: {words}", server.url("a.car.sha256"));
-        assert!(done.stderr.contains(&expected), "{}", done.stderr);
-        assert_eq!(warnings(&done.stderr), 1, "{}", done.stderr);
+        for name in ["a.car.sha256", "a.car.sha256sum"] {
+            let server = Store::serving(plain()).with(name, bytes.clone());
+            let done = imports(&server, "a.car", 1);
+            assert_eq!(done.json.pointer("/sources/0/checksum"), None);
+            let expected = format!("warning: {} is not compared: {words}", server.url(name));
+            assert!(done.stderr.contains(&expected), "{}", done.stderr);
+        }
     }
     for (act, words) in [
         (Act::Status(503, ""), Some("the server answers 503")),
@@ -89,22 +120,16 @@ fn unusable_published_checksum_is_reported() {
         (Act::Status(404, ""), None),
         (Act::Status(410, ""), None),
     ] {
-        let server = Server::new(plain()).beside(act.clone());
-        let place = Place::new();
-        let run = import(&place, server.url("a.car")).env("BEDLOAD_NETWORK_STALL_MS", "2000");
-        let done = run.holds(&plain().blocks);
-        assert_eq!(warnings(&done.stderr), usize::from(words.is_some()), "{act:?}: {}", done.stderr);
+        let server = Store::serving(plain()).beside(act.clone());
+        let done = imports(&server, "a.car", usize::from(words.is_some()));
         assert!(words.is_none_or(|words| done.stderr.contains(words)), "{act:?}: {}", done.stderr);
         // A signature is of one file: that it is not of another says nothing.
         if matches!(act, Act::Status(403, _)) {
-            let done = import(&Place::new(), server.url("a.car?signature=x")).holds(&plain().blocks);
-            assert_eq!(warnings(&done.stderr), 0, "{}", done.stderr);
+            imports(&server, "a.car?signature=x", 0);
         }
     }
     // One that is right makes up for one that is not.
     let line = format!("{}  a.car\n", sha256(&plain().bytes));
-    let server = Server::new(plain()).with("a.car.sha256sum", page).with("a.car.sha256", line);
-    let done = import(&Place::new(), server.url("a.car")).run();
-    assert_eq!((done.code, warnings(&done.stderr)), (Some(0), 0), "{}", done.stderr);
-    assert_eq!(done.text("/sources/0/checksum/from"), server.url("a.car.sha256"));
+    let server = Store::serving(plain()).with("a.car.sha256sum", page).with("a.car.sha256", line);
+    compared(&imports(&server, "a.car", 0), &plain().bytes, &server.url("a.car.sha256"));
 }

@@ -4,9 +4,10 @@ use crc_fast::CrcAlgorithm::{self, Crc32Iscsi, Crc32IsoHdlc, Crc64Nvme};
 use data_encoding::{BASE64, HEXLOWER};
 use sha2::{Digest, Sha256};
 
-use crate::common::crash::{Snapshot, forest, plain, small};
-use crate::common::run::{Import, Place, import, import_all};
-use crate::common::server::Server;
+use crate::common::crash::{forest, plain, small};
+use crate::common::run::{Done, Place, import, import_all};
+use crate::common::store::Store;
+use crate::several_sources::file;
 
 const URL: &str = "s3://bucket/dir/a.car";
 
@@ -25,65 +26,65 @@ fn sums(bytes: &[u8]) -> [(&'static str, &'static str, Vec<u8>); 4] {
     ]
 }
 
-fn spilling(place: &Place, server: &Server) -> Import {
-    import(place, URL).at(&server.endpoint()).spilling().args(&["--connections", "2"])
-}
-
-/// A store that says that this is the sum of the whole object.
-fn store(snapshot: &Snapshot, name: &str, sum: &[u8]) -> Server {
-    let server = Server::new(snapshot);
-    says(&server, name, sum);
-    server
-}
-
-fn says(server: &Server, name: &str, sum: &[u8]) {
+/// The store says that this is the sum of the whole object.
+fn says(server: &Store, name: &str, sum: &[u8]) {
     server.says(&[(name, BASE64.encode(sum)), ("type", "FULL_OBJECT".into())]);
+}
+
+/// Imports the object with these options, and takes the row of its checksum.
+#[track_caller]
+fn checksum(server: &Store, args: &[&str]) -> serde_json::Value {
+    let place = Place::new();
+    let done = import(&place, URL).at(&server.endpoint()).args(args).holds(&plain().blocks);
+    done.json["sources"][0].get("checksum").cloned().unwrap_or_default()
+}
+
+#[track_caller]
+fn refused(done: &Done, people: &str, sum: &[u8]) {
+    done.refused(3, None, &format!("its {people} is {}", HEXLOWER.encode(sum)));
 }
 
 #[test]
 fn store_checksum_is_compared() {
-    for (name, people, sum) in sums(&plain().bytes) {
-        let (place, server) = (Place::new(), store(plain(), name, &sum));
-        let done = import(&place, URL).at(&server.endpoint()).holds(&plain().blocks);
-        assert_eq!(done.text("/sources/0/checksum/function"), name);
-        assert_eq!(done.text("/sources/0/checksum/sum"), HEXLOWER.encode(&sum));
-        assert_eq!(done.text("/sources/0/checksum/from"), format!("the metadata of {URL}"));
-        assert_eq!(done.json.pointer("/sources/0/checksum/compared"), Some(&true.into()));
+    let server = Store::serving(plain());
+    for (number, (name, people, sum)) in sums(&plain().bytes).into_iter().enumerate() {
+        says(&server, name, &sum);
+        let hex = HEXLOWER.encode(&sum);
+        let expected = [name, &hex, &format!("the metadata of {URL}")];
+        let found = checksum(&server, &[]);
+        assert_eq!(["function", "sum", "from"].map(|field| found[field].as_str().expect("text")), expected);
+        assert_eq!(found["compared"], true);
 
-        let (_, _, other) = sums(b"something else").into_iter().find(|(other, ..)| *other == name).expect("the same");
-        let (place, server) = (Place::new(), store(plain(), name, &other));
+        let other = &sums(b"something else")[number].2;
+        says(&server, name, other);
+        let place = Place::new();
         let done = import(&place, URL).at(&server.endpoint()).run();
-        done.refused(3, None, &format!("its {people} is {}", HEXLOWER.encode(&sum)));
-        let expected = format!("should be {} by the metadata of {URL}", HEXLOWER.encode(&other));
+        refused(&done, people, &sum);
+        let expected = format!("should be {} by the metadata of {URL}", HEXLOWER.encode(other));
         assert!(done.stderr.contains(&expected), "both sides: {}", done.stderr);
-        assert!(!done.db.exists(), "no database");
     }
 }
 
 #[test]
 fn part_checksums_are_not_compared() {
     let crc = BASE64.encode(b"four");
-    let answers: [&[(&str, String)]; 6] = [
-        &[("crc32c", crc.clone()), ("type", "COMPOSITE".into())],
-        &[("crc32c", format!("{crc}-3"))],
-        &[("crc64nvme", crc.clone())],
-        &[("crc32c", "not base64".into())],
-        &[("sha1", BASE64.encode(&[7; 20]))],
-        &[],
+    let answers: [(&str, &[(&str, String)]); 7] = [
+        ("\"one\"", &[("crc32c", crc.clone()), ("type", "COMPOSITE".into())]),
+        ("\"one\"", &[("crc32c", format!("{crc}-3"))]),
+        ("\"one\"", &[("crc64nvme", crc.clone())]),
+        ("\"one\"", &[("crc32c", "not base64".into())]),
+        ("\"one\"", &[("sha1", BASE64.encode(&[7; 20]))]),
+        ("\"one\"", &[]),
+        // A server that does not say that it is of parts; the tag of the object shows that it has some.
+        ("\"one-2\"", &[("crc32c", crc.clone())]),
     ];
-    for answer in answers {
-        let (place, server) = (Place::new(), Server::new(plain()));
+    for (etag, answer) in answers {
+        let server = Store::new();
+        server.replace(plain(), etag);
         server.says(answer);
-        let done = import(&place, URL).at(&server.endpoint()).holds(&plain().blocks);
+        assert_eq!(checksum(&server, &[]), serde_json::Value::Null, "{answer:?}");
         assert_eq!(server.heads().len(), 1, "it was asked");
-        assert_eq!(done.json.pointer("/sources/0/checksum"), None, "{answer:?}");
     }
-    // A server that does not say that it is of parts; the tag of the object shows that it has some.
-    let (place, server) = (Place::new(), Server::new(plain()));
-    server.replace(plain(), "\"one-2\"");
-    server.says(&[("crc32c", crc)]);
-    let done = import(&place, URL).at(&server.endpoint()).holds(&plain().blocks);
-    assert_eq!(done.json.pointer("/sources/0/checksum"), None);
 }
 
 #[test]
@@ -91,67 +92,63 @@ fn strongest_checksum_is_compared() {
     let [sha, ..] = sums(&plain().bytes);
     let wrong = [("crc32", BASE64.encode(b"four")), ("crc64nvme", BASE64.encode(b"eight---"))];
     let right = [("crc32c", BASE64.encode(b"four")), ("sha256", BASE64.encode(&sha.2))];
-    let (place, server) = (Place::new(), Server::new(plain()));
+    let (place, server) = (Place::new(), Store::serving(plain()));
     server.says(&wrong);
     import(&place, URL).at(&server.endpoint()).run().refused(3, None, "its CRC-64/NVME is");
     // A SHA-256 is stronger. A published checksum overrides it, and one given by the caller overrides both.
     server.says(&[wrong.clone(), right].concat());
-    let done = import(&place, URL).at(&server.endpoint()).holds(&plain().blocks);
-    assert_eq!(done.text("/sources/0/checksum/function"), "sha256");
-    let (place, line) = (Place::new(), format!("{}  a.car\n", HEXLOWER.encode(&sha.2)));
-    let server = Server::new(plain()).with("bucket/dir/a.car.sha256sum", line);
+    assert_eq!(checksum(&server, &[])["function"], "sha256");
     server.says(&wrong);
-    let done = import(&place, URL).at(&server.endpoint()).holds(&plain().blocks);
-    assert_eq!(done.text("/sources/0/checksum/from"), format!("{URL}.sha256sum"));
-    let (place, server) = (Place::new(), Server::new(plain()));
-    server.says(&wrong);
+    let asked = server.heads().len();
     let given = format!("sha256:{}", HEXLOWER.encode(&sha.2));
-    let done = import(&place, URL).at(&server.endpoint()).args(&["--checksum", &given]).holds(&plain().blocks);
-    assert_eq!(done.text("/sources/0/checksum/from"), "the command line");
-    assert!(server.heads().is_empty(), "nobody asks for what is not used");
+    assert_eq!(checksum(&server, &["--checksum", &given])["from"], "the command line");
+    assert_eq!(server.heads().len(), asked, "nobody asks for what is not used");
+    let line = format!("{}  a.car\n", HEXLOWER.encode(&sha.2));
+    let server = server.with("bucket/dir/a.car.sha256sum", line);
+    assert_eq!(checksum(&server, &[])["from"], format!("{URL}.sha256sum"));
 }
 
 #[test]
 fn store_checksum_survives_a_resume() {
-    for (snapshot, function) in [(plain(), 1), (forest(), 2)] {
-        let (name, people, sum) = sums(&snapshot.bytes)[function].clone();
-        let (place, server) = (Place::new(), store(snapshot, name, &sum));
-        spilling(&place, &server).dies_at("read:5");
-        server.served();
-        let done = spilling(&place, &server).holds(&snapshot.blocks);
-        let served = server.served();
-        assert!(served < snapshot.bytes.len() as u64 - 1_000_000, "{served} bytes were served again");
-        assert_eq!(done.text("/sources/0/checksum/sum"), HEXLOWER.encode(&sum));
-
-        let wrong = vec![7; sum.len()];
-        let (place, server) = (Place::new(), store(snapshot, name, &wrong));
-        spilling(&place, &server).dies_at("read:5");
-        let done = spilling(&place, &server).run();
-        done.refused(3, None, &format!("its {people} is {}", HEXLOWER.encode(&sum)));
+    // The sum that the store has, the one that it has when the import resumes, and the right one.
+    for (snapshot, before, after) in [(plain(), 1, 1), (forest(), 2, 2), (plain(), 2, 0)] {
+        let sums = sums(&snapshot.bytes);
+        let (name, people, sum) = &sums[after];
+        for is_right in [true, false] {
+            let (place, server) = (Place::new(), Store::serving(snapshot));
+            let run = || import(&place, URL).at(&server.endpoint()).spilling().args(&["--connections", "2"]);
+            let wrong = vec![7; sum.len()];
+            says(&server, sums[before].0, if is_right { &sums[before].2 } else { &wrong });
+            run().dies_at("read:5");
+            server.served();
+            if !is_right {
+                says(&server, name, &wrong);
+                refused(&run().run(), people, sum);
+                continue;
+            }
+            says(&server, name, sum);
+            let done = run().holds(&snapshot.blocks);
+            let served = server.served();
+            // With another function all bytes are hashed again.
+            assert!(before != after || served < snapshot.bytes.len() as u64 - 1_000_000, "{served} bytes came again");
+            let found = [done.text("/sources/0/checksum/function"), done.text("/sources/0/checksum/sum")];
+            assert_eq!(found, [*name, &HEXLOWER.encode(sum)]);
+            assert_eq!(done.json["resumed"], true);
+        }
     }
-}
-
-#[test]
-fn changed_checksum_function_hashes_all_again() {
-    let [sha, _, crc, _] = sums(&plain().bytes);
-    let (place, server) = (Place::new(), store(plain(), crc.0, &crc.2));
-    spilling(&place, &server).dies_at("read:5");
-    says(&server, sha.0, &sha.2);
-    let done = spilling(&place, &server).holds(&plain().blocks);
-    assert_eq!(done.text("/sources/0/checksum/function"), "sha256");
-    assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
 }
 
 #[test]
 fn checksum_request_is_signed_unless_public() {
-    let (place, server) = (Place::new(), Server::new(plain()));
-    import(&place, URL).at(&server.endpoint()).holds(&plain().blocks);
+    let server = Store::serving(plain());
+    checksum(&server, &[]);
     let head = &server.heads()[0];
     for words in ["/bucket/dir/a.car?", "X-Amz-Signature=", "SignedHeaders=host%3Bx-amz-checksum-mode", "a-key"] {
         assert!(head.path.contains(words), "{}", head.path);
     }
+    let (place, server) = (Place::new(), Store::serving(plain()));
     let [_, crc, ..] = sums(&plain().bytes);
-    let (place, server) = (Place::new(), store(plain(), crc.0, &crc.2));
+    says(&server, crc.0, &crc.2);
     let public = import(&place, URL).env("AWS_SKIP_SIGNATURE", "true").args(&["--endpoint", &server.endpoint()]);
     let done = public.holds(&plain().blocks);
     assert_eq!(done.text("/sources/0/checksum/function"), "crc64nvme");
@@ -161,17 +158,16 @@ fn checksum_request_is_signed_unless_public() {
 
 #[test]
 fn each_source_has_its_store_checksum() {
-    let file = |snapshot: &Snapshot| snapshot.file.to_str().expect("text").to_owned();
     let [_, crc, ..] = sums(&plain().bytes);
-    let (place, server) = (Place::new(), store(plain(), crc.0, &crc.2));
-    let sources = [file(small()), URL.to_owned()];
-    let done = import_all(&place, &sources).at(&server.endpoint()).run();
+    let (place, server) = (Place::new(), Store::serving(plain()));
+    let run = || import_all(&place, &[file(small()), URL.to_owned()]).at(&server.endpoint()).run();
+    says(&server, crc.0, b"8 bytes!");
+    let done = run();
+    assert_eq!(done.code, Some(3), "{}", done.stderr);
+    assert!(done.stderr.contains(&format!("read {URL}: its CRC-64/NVME is")), "{}", done.stderr);
+    says(&server, crc.0, &crc.2);
+    let done = run();
     done.succeeded();
     assert_eq!(done.text("/sources/1/checksum/sum"), HEXLOWER.encode(&crc.2));
     assert_eq!(done.json.pointer("/sources/0/checksum"), None);
-    says(&server, crc.0, b"8 bytes!");
-    let place = Place::new();
-    let done = import_all(&place, &sources).at(&server.endpoint()).run();
-    assert_eq!(done.code, Some(3), "{}", done.stderr);
-    assert!(done.stderr.contains(&format!("read {URL}: its CRC-64/NVME is")), "{}", done.stderr);
 }

@@ -1,31 +1,15 @@
 //! Object stores: S3 through a server that speaks its protocol.
 
 use crate::common::crash::plain;
-use crate::common::run::{Import, Place, import, program};
-use crate::common::server::{Act, Request, Server};
+use crate::common::run::{Place, Run, import, program};
+use crate::common::store::{Act, Request, Store};
 
-#[test]
-fn s3_requests_are_signed_ranges() {
-    let (place, server) = (Place::new(), Server::new(plain()));
-    let done = import(&place, "s3://bucket/dir/a.car").at(&server.endpoint()).holds(&plain().blocks);
-    assert_eq!(done.text("/source/path"), "s3://bucket/dir/a.car");
-    let requests = server.requests();
-    assert!(requests.len() > 4);
-    for request in &requests {
-        assert_eq!(request.path, "/bucket/dir/a.car");
-        let signed = request.headers.get("authorization").map(String::as_str).unwrap_or_default();
-        assert!(signed.starts_with("AWS4-HMAC-SHA256 Credential=a-key/"), "{signed}");
-        assert!(request.range().is_some());
-    }
-    assert!(!format!("{}{}", done.json, done.stderr).contains("a-hidden-secret"));
-}
-
-/// The session token and the customer key went to every host that a store redirected to.
+/// The session token and the customer key went to every host that a store redirected to, which includes another port.
 #[test]
 fn credentials_stay_with_their_origin() {
-    let other = Server::new(plain());
+    let other = Store::serving(plain());
     let to = other.url("a.car");
-    let store = Server::new(Vec::new()).acts(move |_, _| Act::Redirect(to.clone()));
+    let store = Store::serving(Vec::new()).acts(move |_, _| Act::Redirect(to.clone()));
     let key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
     let web = format!("http://me:hidden@{}/a.car", store.address());
     let runs = [
@@ -43,6 +27,7 @@ fn credentials_stay_with_their_origin() {
             .fold(with_keys(import(&place, url)), |run, (name, value)| run.env(&format!("AWS_{name}"), value));
         let run = if url == web { run } else { run.args(&["--endpoint", &store.endpoint()]) };
         run.holds(&plain().blocks);
+        assert!(other.heads().iter().all(|request| !request.headers.contains_key("authorization")));
         for secret in secrets.iter().chain(&["authorization"]) {
             let has = |request: &Request| request.headers.contains_key(*secret);
             assert!(store.requests()[asked..].iter().all(has), "{url}: {secret}");
@@ -57,14 +42,14 @@ fn credentials_stay_with_their_origin() {
 }
 
 #[test]
-fn s3_signs_requests_and_retries() {
-    let (place, server) = (Place::new(), Server::new(plain()));
+fn s3_signs_ranges_and_retries() {
+    let (place, server) = (Place::new(), Store::serving(plain()));
     let run = || {
-        import(&place, "s3://bucket/a.car")
+        import(&place, "s3://bucket/dir/a.car")
             .env("AWS_ACCESS_KEY_ID", "own-key")
-            .env("AWS_SECRET_ACCESS_KEY", "hidden")
+            .env("AWS_SECRET_ACCESS_KEY", "a-hidden-secret")
             .env("AWS_REGION", "eu-north-1")
-            .env("AWS_ENDPOINT_URL", &format!("http://{}", server.address()))
+            .env("AWS_ENDPOINT_URL", &server.endpoint())
             .env("BEDLOAD_NETWORK_PATIENCE_MS", "100")
     };
     for (status, code, words) in [(404, 3, "no such file"), (403, 3, "denies"), (503, 1, "503")] {
@@ -72,20 +57,28 @@ fn s3_signs_requests_and_retries() {
         run().run().refused(code, None, words);
     }
     server.now(|_, nth| if nth % 4 == 3 { Act::Cut(10_000) } else { Act::Serve });
-    let done = run().run();
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let signed = server.requests().last().and_then(|request| request.headers.get("authorization").cloned());
-    assert!(signed.is_some_and(|it| it.contains("Credential=own-key/") && it.contains("/eu-north-1/s3/")));
+    let asked = server.requests().len();
+    let done = run().holds(&plain().blocks);
+    assert_eq!(done.text("/source/path"), "s3://bucket/dir/a.car");
+    let requests = &server.requests()[asked..];
+    assert!(requests.len() > 4);
+    for request in requests {
+        assert_eq!(request.path, "/bucket/dir/a.car");
+        let signed = request.headers.get("authorization").map(String::as_str).unwrap_or_default();
+        assert!(signed.starts_with("AWS4-HMAC-SHA256 Credential=own-key/"), "{signed}");
+        assert!(signed.contains("/eu-north-1/s3/") && request.range().is_some(), "{request:?}");
+    }
+    assert!(!format!("{}{}", done.json, done.stderr).contains("a-hidden-secret"));
 }
 
-fn with_keys(import: Import) -> Import {
+fn with_keys(import: Run) -> Run {
     let amazon = import.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
     let azure = amazon.env("AZURE_STORAGE_ACCOUNT_NAME", "a").env("AZURE_STORAGE_ACCOUNT_KEY", "YWJj");
     azure.env("BEDLOAD_NETWORK_PATIENCE_MS", "10")
 }
 
 #[test]
-fn invalid_store_settings_are_named() {
+fn invalid_settings_and_urls_are_named() {
     let place = Place::new();
     for url in ["s3://bucket/a.car", "az://bucket/a.car"] {
         for endpoint in ["localhost:9000", "minio", "http://", "http://h:99999", "file:///tmp", " ", ""] {
@@ -104,6 +97,9 @@ fn invalid_store_settings_are_named() {
         let done = with_keys(import(&place, url)).env(variable, value).run();
         done.refused(2, None, &format!("the variable {variable} is not the address of a server: `{value}`"));
     }
+    for url in ["s3://bucket", "s3://bucket/", "gs://bucket", "az://bucket"] {
+        with_keys(import(&place, url)).run().refused(2, None, &format!("{url} names no file: it ends with the bucket"));
+    }
     for variable in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
         let done = with_keys(import(&place, "s3://bucket/a.car")).env(variable, "a b").run();
         done.refused(2, None, &format!("the variable {variable} is not a region: `a b`"));
@@ -113,7 +109,7 @@ fn invalid_store_settings_are_named() {
     assert!(!done.stderr.contains("hidden"), "{}", done.stderr);
 
     // The option overrides variables. An empty variable counts as unset.
-    let server = Server::new(plain());
+    let server = Store::serving(plain());
     let endpoint = format!("http://{}/", server.address());
     for (variable, value) in [("AWS_ENDPOINT_URL_S3", "minio"), ("AWS_ENDPOINT_URL", ""), ("AWS_REGION", "")] {
         let done =
@@ -126,13 +122,5 @@ fn invalid_store_settings_are_named() {
         let mut run = program();
         run.args(command).args(["s3://bucket/a.car", "--endpoint", "minio"]).current_dir(place.path(""));
         run.assert().code(2);
-    }
-}
-
-#[test]
-fn bucket_without_an_object_is_refused() {
-    let place = Place::new();
-    for url in ["s3://bucket", "s3://bucket/", "gs://bucket", "az://bucket"] {
-        with_keys(import(&place, url)).run().refused(2, None, &format!("{url} names no file: it ends with the bucket"));
     }
 }
