@@ -120,12 +120,13 @@ impl RangeDone {
         self.blocks.files.iter().chain(&self.ids.files)
     }
 
-    /// Appends the range `next`, if it follows without a gap; otherwise returns it.
-    pub fn join(&mut self, next: Self) -> Option<Self> {
-        let follows = self.part == next.part && self.end == next.start && self.last.id == next.before;
-        if !follows {
-            return Some(next);
-        }
+    /// True if the range `next` follows without a gap.
+    pub fn is_followed_by(&self, next: &Self) -> bool {
+        self.part == next.part && self.end == next.start && self.last.id == next.before
+    }
+
+    /// Appends the range that follows.
+    pub fn join(mut self, next: Self) -> Self {
         self.end = next.end;
         self.last = next.last;
         self.blocks.add(&next.blocks);
@@ -136,7 +137,7 @@ impl RangeDone {
         self.transactions.merge(next.transactions);
         self.unknown_operations += next.unknown_operations;
         self.extents = next.extents;
-        None
+        self
     }
 }
 

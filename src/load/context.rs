@@ -94,10 +94,13 @@ pub(super) struct Completeness {
 }
 
 /// Adds to each source the number of its duplicates, which `repeats` lists by source.
-pub(super) fn with_repeats(sources: Vec<SourceRead>, repeats: &[(u32, u64)]) -> Vec<(SourceRead, u64)> {
+pub(super) fn with_repeats(
+    sources: Vec<SourceRead>,
+    repeats: impl IntoIterator<Item = (u32, u64)>,
+) -> Vec<(SourceRead, u64)> {
     let mut all: Vec<_> = sources.into_iter().map(|source| (source, 0)).collect();
     for (source, count) in repeats {
-        if let Some((_, repeats)) = all.get_mut(*source as usize) {
+        if let Some((_, repeats)) = all.get_mut(source as usize) {
             *repeats += count;
         }
     }

@@ -447,7 +447,7 @@ fn uploading<T>(job: &Job<'_>, publish: Option<&dyn Publish>, work: impl FnOnce(
 fn load(job: &Job<'_>, source: Source, identity: &Identity) -> Result<Loaded> {
     let loaded = match (source, job.plan.sort(), job.plan.memtable()) {
         (Source::BlockLog(log), _, None) => block_log::load::load(job, &log),
-        (Source::BlockLog(log), _, Some(_)) => block_log::memtable::load(job, &log),
+        (Source::BlockLog(log), _, Some(_)) => block_log::load::load_memtable(job, &log),
         (Source::Car(car), Some(sort), _) => car::load::load(job, sort, car.chunks),
         (Source::Car(car), None, _) => car::memtable::load(job, car.chunks),
     };

@@ -1,35 +1,9 @@
 //! Requirements of an import on its log.
 
-use std::path::Path;
-
 use crate::error::{Error, Result};
 use crate::load::built::RangeDone;
 use crate::load::options::ImportOptions;
 use crate::source::block_log::{Log, LogBody, LogProblem};
-
-/// Checks that the log has all requested blocks: its first block, and its last one where that is known. A log
-/// `may_begin_later` than with block 1.
-pub(super) fn check_bounds(
-    name: &Path,
-    options: &ImportOptions,
-    first: u32,
-    last: Option<u32>,
-    may_begin_later: bool,
-) -> Result<()> {
-    let bad = |problem: LogProblem| Err(Error::bad_input(name, None, problem));
-    let (from, to) = (options.log.from, options.log.to);
-    if from.is_none() && first != 1 && !may_begin_later {
-        return bad(LogProblem::First { found: first });
-    }
-    let checkpoints = options.log.checkpoints.iter().map(|(number, _)| *number);
-    for wanted in from.into_iter().chain(to).chain(checkpoints) {
-        // Of a pipe the end is not known yet.
-        if wanted < first || last.is_some_and(|last| wanted > last) {
-            return bad(LogProblem::OutOfRange { wanted, first, last });
-        }
-    }
-    Ok(())
-}
 
 /// Checks that each range follows the one before it.
 pub(super) fn check_joins(input: &Log, options: &ImportOptions, ranges: &[RangeDone]) -> Result<()> {

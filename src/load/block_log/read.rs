@@ -9,7 +9,7 @@ use crate::blocks::chain::Id;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
-use crate::load::block_log::bounds::{check_bounds, check_head, check_joins};
+use crate::load::block_log::bounds::{check_head, check_joins};
 use crate::load::block_log::build::RangeBuilder;
 use crate::load::block_log::transactions::{Transactions, checks_roots};
 use crate::load::built::{FamilyDone, RangeDone, Tally};
@@ -149,7 +149,7 @@ impl<'a> LogReader<'a> {
     fn read_files(&self, files: &LogFiles) -> Result<()> {
         let job = self.job;
         let Some((first, last)) = files.ends() else { return Ok(()) };
-        check_bounds(self.name(), job.options, first.number, Some(last.number), self.input.may_begin_later())?;
+        self.check_bounds(first.number, Some(last.number))?;
         let done: Vec<Range> = job.resumed.ranges.iter().map(RangeDone::range).collect();
         if job.resumed.is_touched() {
             self.compare(files, &done)?;
@@ -160,10 +160,9 @@ impl<'a> LogReader<'a> {
         if job.resumed.is_whole_log() && !ranges.is_empty() {
             return Err(another_source(job.options, None));
         }
-        let total: u64 = ranges.iter().chain(&done).map(|range| range.end - range.start).sum();
-        job.progress.begin(Phase::Read, Some(total));
-        job.progress
-            .expect_blocks(ranges.iter().chain(&done).map(|range| u64::from(range.last - range.first) + 1).sum());
+        let all = || ranges.iter().chain(&done);
+        job.progress.begin(Phase::Read, Some(all().map(|range| range.end - range.start).sum()));
+        job.progress.expect_blocks(all().map(|range| u64::from(range.last - range.first) + 1).sum());
         for (range, counted) in done.iter().zip(&job.resumed.ranges) {
             job.progress.take_up(range.end - range.start, counted.blocks.tally.written.records);
         }
@@ -201,16 +200,28 @@ impl<'a> LogReader<'a> {
             self.check_bounds(first, Some(last))?;
         }
         let repeated = self.repeated.lock();
-        let is_same =
-            |range: &RangeDone| repeated.get(&range.first.number).is_some_and(|tally| *tally == range.blocks.tally);
+        let is_same = |range: &RangeDone| repeated.get(&range.first.number) == Some(&range.blocks.tally);
         if !self.job.options.stop.is_cancelled() && !self.job.resumed.ranges.iter().all(is_same) {
             return Err(another_source(self.job.options, None));
         }
         Ok(())
     }
 
+    /// Checks that the log has all requested blocks: its first block, and its last one where that is known.
     fn check_bounds(&self, first: u32, last: Option<u32>) -> Result<()> {
-        check_bounds(self.name(), self.job.options, first, last, self.input.may_begin_later())
+        let log = &self.job.options.log;
+        let bad = |problem: LogProblem| Err(Error::bad_input(self.name(), None, problem));
+        if log.from.is_none() && first != 1 && !self.input.may_begin_later() {
+            return bad(LogProblem::First { found: first });
+        }
+        let checkpoints = log.checkpoints.iter().map(|(number, _)| *number);
+        for wanted in log.from.into_iter().chain(log.to).chain(checkpoints) {
+            // Of a pipe the end is not known yet.
+            if wanted < first || last.is_some_and(|last| wanted > last) {
+                return bad(LogProblem::OutOfRange { wanted, first, last });
+            }
+        }
+        Ok(())
     }
 
     /// The file, or the source if that is several files or a pipe.
@@ -231,13 +242,11 @@ impl<'a> LogReader<'a> {
             return Ok(None);
         }
         // A batch is inside a finished range, or outside of all of them.
-        let edges = self
-            .job
-            .resumed
-            .ranges
-            .iter()
-            .map(|range| if range.first.number > next { range.first.number - 1 } else { range.last.number });
-        let until = edges.filter(|&edge| edge >= next).chain([to]).min();
+        let edge = |range: &RangeDone| match range.first.number {
+            first if first > next => first - 1,
+            _ => range.last.number,
+        };
+        let until = self.job.resumed.ranges.iter().map(edge).filter(|&edge| edge >= next).chain([to]).min();
         let is_first = forward.first.is_none();
         let target = if is_first { WINDOW } else { usize::try_from(self.range_bytes).unwrap_or(usize::MAX) };
         let taken = forward.next(batch, target, until, &|consumed| self.job.progress.reach(consumed))?;
@@ -287,13 +296,21 @@ impl<'a> LogReader<'a> {
         self.job.options.stop.is_cancelled() || turn.is_after_fault()
     }
 
-    fn builder(&self, next: u32, before: Option<Id>, worker: &WorkerState) -> Result<RangeBuilder<'_>> {
+    /// A builder of a range or batch. Blocks of one that is `known` from an earlier run are only counted.
+    fn builder(
+        &self,
+        (next, before): (u32, Option<Id>),
+        worker: &WorkerState,
+        known: Option<&RangeDone>,
+    ) -> Result<RangeBuilder<'_>> {
         let unpacker = Unpacker::new(&self.input.dictionaries);
         let sink = |family: &str| self.sinks.sink(family, Borders::default(), worker.gathered.as_ref());
         let sinks = [sink(DEFAULT)?, sink(BLOCK_IDS)?];
         let finder = self.transactions.as_ref().map(Transactions::finder);
         let chain = Chain::new(self.input.framing, &self.expectations, unpacker, next, before);
-        Ok(RangeBuilder::new(chain, sinks, finder))
+        let mut builder = RangeBuilder::new(chain, sinks, finder);
+        known.inspect(|_| builder.only_count());
+        Ok(builder)
     }
 
     /// Reads a range and builds it. One that is `known` from an earlier run must have the same tally, and is not built.
@@ -309,10 +326,7 @@ impl<'a> LogReader<'a> {
         let mut reader = RangeReader::new(files, range, WINDOW).ok_or_else(no_part)?;
         let part = reader.part();
         let bad = |offset: u64, problem| part.bad(offset, problem);
-        let mut builder = self.builder(range.first, range.before, worker)?;
-        if known.is_some() {
-            builder.only_count();
-        }
+        let mut builder = self.builder((range.first, range.before), worker, known)?;
         let batch = &mut worker.batch;
         let (mut start, mut end) = (range.start, range.start);
         let (from, to) = self.bounds();
@@ -364,21 +378,14 @@ impl<'a> LogReader<'a> {
         if last < from {
             return Ok(());
         }
-        let known = self
-            .job
-            .resumed
-            .ranges
-            .iter()
-            .find(|range| (range.first.number..=range.last.number).contains(&first.max(from)));
+        let has_it = |range: &&RangeDone| (range.first.number..=range.last.number).contains(&first.max(from));
+        let known = self.job.resumed.ranges.iter().find(has_it);
         if known.is_none() && self.job.resumed.is_whole_log() {
             return Err(another_source(self.job.options, None));
         }
         let bad = |offset: u64, problem| Error::bad_input(self.job.options.source(), offset, problem);
-        let mut builder = self.builder(first, None, worker)?;
+        let mut builder = self.builder((first, None), worker, known)?;
         let batch = &mut worker.batch;
-        if known.is_some() {
-            builder.only_count();
-        }
         let (start, mut end) = (batch.at, batch.at);
         for at in 0..batch.spans.len() {
             if at > 0 && at % STEP == 0 {

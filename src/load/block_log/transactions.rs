@@ -11,6 +11,8 @@
 //! when it is deferred and when it is executed. The records of a range that an interrupted run had begun are written a second
 //! time, and equal records count once.
 
+use std::collections::BTreeMap;
+
 use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::chain::{self, Header, SteemBatch, TransactionOptions};
@@ -103,15 +105,15 @@ impl<'a> Transactions<'a> {
         let index = match job.plan.log().and_then(|log| log.transactions.as_ref()) {
             None => None,
             Some(plan) => {
-                let mut extents: Vec<(u32, Extent)> = Vec::new();
+                let mut longest: BTreeMap<u32, Extent> = BTreeMap::new();
                 for (partition, extent) in job.resumed.ranges.iter().flat_map(|range| &range.extents) {
-                    match extents.iter_mut().find(|(known, _)| known == partition) {
-                        Some((_, known)) if known.bytes < extent.bytes => *known = *extent,
-                        Some(_) => {}
-                        None => extents.push((*partition, *extent)),
+                    let known = longest.entry(*partition).or_insert(*extent);
+                    if known.bytes < extent.bytes {
+                        *known = *extent;
                     }
                 }
-                extents.retain(|(partition, _)| !job.resumed.is_built(*partition));
+                longest.retain(|partition, _| !job.resumed.is_built(*partition));
+                let extents: Vec<_> = longest.into_iter().collect();
                 let spill = Spill::new(job.target.spill.clone(), 1 << plan.bits).resume(&extents, &[])?;
                 Some(Index { plan, spill, record: input.family(false).id_len() + PLACE, appending: RwLock::new(()) })
             }

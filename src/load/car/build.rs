@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
+use crate::hash::fingerprint::fingerprint;
 use crate::load::built::{FamilyDone, Tally};
 use crate::load::car::blocks::conflict;
 use crate::load::car::read::ReadBlocks;
@@ -65,27 +66,21 @@ pub(super) fn build(job: &Job<'_>, sort: &SortPlan, sst: &SstOptions, blocks: &R
     let workers = std::thread::scope(|scope| {
         // Deleting a file waits for the disk: no worker does, unless the disk falls behind.
         let (built_ones, unneeded) = crossbeam_channel::bounded::<Range<u32>>(plan.threads);
-        let deleting = match stored {
-            StoredBlocks::Spilled(spill) => {
-                let delete = move || unneeded.iter().flatten().try_for_each(|partition| spill.delete(partition));
-                Some(parallel::start(scope, move || delete().inspect_err(stop))?)
-            }
-            StoredBlocks::Memory { .. } => {
-                drop(unneeded);
-                None
-            }
+        let delete = move || match stored {
+            StoredBlocks::Spilled(spill) => unneeded.iter().flatten().try_for_each(|partition| spill.delete(partition)),
+            StoredBlocks::Memory { .. } => Ok(()),
         };
+        let deleting = parallel::start(scope, move || delete().inspect_err(stop))?;
         let threads = plan.threads + usize::from(waits);
         let workers = parallel::for_each(threads, groups.len(), make, |(built, spare), item| {
             built.add(&builder.build_within_limit(&groups[item], stored, spare).inspect_err(stop)?);
-            // The blocks are in synced files now. Sending fails if nothing is deleted, or if deleting failed, which ends this.
+            // The blocks are in synced files now. Sending fails if there is nothing to delete, or if deleting failed.
             let _ = built_ones.send(groups[item].partitions.clone());
             Ok(())
         });
         drop(built_ones);
-        let deleted = deleting.map_or(Ok(Ok(())), |deleting| deleting.join());
         // The workers that it stopped return an interruption: its own error is the reason.
-        deleted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        deleting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         workers
     })?;
     let mut built = resumed.built.clone();
@@ -283,21 +278,9 @@ struct Output<'a> {
     pending: (u64, u64),
     /// Duplicates by source.
     repeats: BTreeMap<u32, u64>,
-    /// The last record of a merge, whose bytes are gone: its key, the fingerprint of its value, and its first source.
-    last: Option<(Vec<u8>, Fingerprint, u32)>,
-}
-
-/// Distinguishes two values without keeping them: blocks may have hundreds of MiB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Fingerprint {
-    len: usize,
-    hash: u128,
-}
-
-impl Fingerprint {
-    fn of(value: &[u8]) -> Self {
-        Self { len: value.len(), hash: twox_hash::XxHash3_128::oneshot(value) }
-    }
+    /// The last record of a merge, whose bytes are gone because blocks may have hundreds of MiB: its key, the length and the
+    /// fingerprint of its value, and its first source.
+    last: Option<(Vec<u8>, (usize, u128), u32)>,
 }
 
 impl<'a> Output<'a> {
@@ -361,19 +344,17 @@ impl<'a> Output<'a> {
 
     /// Appends a record of a merge. Its memory is freed before the next record.
     fn merged(&mut self, record: Record<'_>, source: u32) -> Result<()> {
-        let value = Fingerprint::of(record.value());
-        if let Some((key, before, first)) = &self.last
-            && key == record.key()
-        {
-            let (same, mut first) = (*before == value, *first);
-            self.duplicate(record, same, &mut first, source)?;
-            if let Some((_, _, known)) = &mut self.last {
-                *known = first;
+        let value = (record.value().len(), fingerprint(record.value()));
+        self.last = match self.last.take() {
+            Some((key, before, mut first)) if key == record.key() => {
+                self.duplicate(record, before == value, &mut first, source)?;
+                Some((key, before, first))
             }
-            return Ok(());
-        }
-        self.put(record)?;
-        self.last = Some((record.key().to_vec(), value, source));
+            _ => {
+                self.put(record)?;
+                Some((record.key().to_vec(), value, source))
+            }
+        };
         Ok(())
     }
 

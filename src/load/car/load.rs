@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::load::built::FamilyDone;
 use crate::load::car::build::build;
-use crate::load::car::f3;
+use crate::load::car::completeness::report_f3;
 use crate::load::car::ingest_into_existing::ingest_into_existing;
 use crate::load::car::read::{read, resume_read};
 use crate::load::car::stored_blocks::StoredBlocks;
@@ -25,7 +25,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         None => read(job, sort, chunks)?,
     };
     let checkpoint = blocks.checkpoint;
-    let f3 = f3::report(job, &blocks.sources)?;
+    let f3 = report_f3(job, &blocks.sources)?;
     progress.begin(Phase::Build, Some(checkpoint.payload));
     let done = resumed.built.tally.verified().records;
     if done > 0 {
@@ -44,7 +44,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     }
     job.check_sources()?;
     let bytes = built.files.iter().map(|file| file.bytes).sum();
-    let sources = with_repeats(blocks.sources, &built.repeats);
+    let sources = with_repeats(blocks.sources, built.repeats.iter().copied());
     let (levels, existing) = into_database(job, built)?;
     Ok(Loaded {
         blocks: checkpoint.blocks,

@@ -4,7 +4,6 @@ mod blocks;
 mod build;
 pub(super) mod completeness;
 mod counts;
-mod f3;
 mod fingerprints;
 mod ingest_into_existing;
 pub(super) mod load;
