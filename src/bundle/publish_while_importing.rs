@@ -39,7 +39,7 @@ pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Resu
         written: Default::default(),
         start: Instant::now(),
     };
-    load::import_and_publish(import, &uploader, observer)
+    load::import_and_publish(import, Some(&uploader), observer)
 }
 
 impl Publish for Uploader<'_> {

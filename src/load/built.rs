@@ -1,5 +1,7 @@
 //! Finished files, the records in them, and the ranges of a log that they have.
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 
 use crate::hash::content_digest::{Content, ContentDigest};
@@ -147,6 +149,11 @@ impl FamilyDone {
         let Content { records, digest } = self.tally.written;
         let Content { records: duplicates, digest: duplicate_digest } = self.tally.duplicates;
         FamilyReport { name: name.to_owned(), records, duplicates, digest, duplicate_digest, levels }
+    }
+
+    /// The paths of the files in `dir`.
+    pub fn paths(&self, dir: &Path) -> Vec<PathBuf> {
+        self.files.iter().map(|file| dir.join(&file.name)).collect()
     }
 
     pub fn add(&mut self, other: &Self) {

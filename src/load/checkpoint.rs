@@ -71,23 +71,17 @@ impl CheckpointClock {
     }
 }
 
-/// Makes checkpoints durable until the sender is dropped. After a failure, which goes to `fail`, checkpoints are dropped: no
-/// thread may wait for a full disk.
+/// Makes checkpoints durable until the sender is dropped. A failure goes to `fail`.
 pub(in crate::load) fn keep(
     checkpoints: &Receiver<PartitionCheckpoint>,
     spill: &Spill,
     journal: &Journal,
     fail: impl Fn(Error),
 ) {
-    let mut works = true;
-    for checkpoint in checkpoints {
-        if !works {
-            continue;
-        }
-        if let Err(error) = make_durable(checkpoint, spill, journal) {
-            fail(error);
-            works = false;
-        }
+    if let Err(error) = checkpoints.iter().try_for_each(|checkpoint| make_durable(checkpoint, spill, journal)) {
+        fail(error);
+        // No thread may wait for a full disk.
+        checkpoints.iter().for_each(drop);
     }
 }
 

@@ -7,10 +7,13 @@ use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
 use crate::hash::content_digest::ContentDigest;
 use crate::load::built::FamilyDone;
+use crate::load::disk_space;
 use crate::load::existing::Existing;
+use crate::load::identity::Identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::links::LinkList;
 use crate::load::options::ImportOptions;
+use crate::load::planner::Planned;
 use crate::load::sources::Sources;
 use crate::load::target::Target;
 use crate::load::uploads::Uploads;
@@ -47,6 +50,26 @@ pub(super) struct Job<'a> {
     pub uploads: Option<&'a Uploads<'a>>,
     /// The keys and links, if these are to be compared.
     pub links: Option<&'a LinkList>,
+}
+
+/// The decisions before an import writes anything.
+pub(super) struct Prepared {
+    pub sources: Arc<Sources>,
+    pub preset: Resolved,
+    pub planned: Planned,
+    pub identity: Identity,
+    /// True if all sources are files that need no decompression.
+    pub plain: bool,
+    /// True if the source is a bundle: if one file is bad, the others stay.
+    pub is_seed: bool,
+}
+
+impl Prepared {
+    /// Adds to an error of a full disk how much is missing.
+    pub fn explain(&self, error: Error, target: &Target) -> Error {
+        let space = || disk_space::of(&self.planned.plan, self.plain, self.planned.least_bytes, target);
+        disk_space::explain(error, space)
+    }
 }
 
 /// The result of a loader.

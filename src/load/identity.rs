@@ -1,6 +1,6 @@
 //! The identity of an import. Only an import with the same identity may resume it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::AsFd;
@@ -186,24 +186,17 @@ impl Identity {
         let of_one_preset = self.preset == journal.preset;
         let flat = |identity: &Self| {
             let options = identity.settings.iter().filter(|_| of_one_preset);
-            let mut flat: Vec<_> = options.map(|(option, value)| (option.clone(), value.clone())).collect();
+            let mut flat: BTreeMap<_, _> = options.map(|(option, value)| (option.clone(), value.clone())).collect();
             flatten("", &value(identity), &mut flat);
             flat
         };
         let (here, there) = (flat(self), flat(journal));
-        let mut found: Vec<_> = self.source.difference(&journal.source).into_iter().collect();
-        for (name, mine) in &here {
-            let other = there.iter().find(|(known, _)| known == name).map_or("nothing", |(_, value)| value);
-            if other != mine {
-                found.push((name.clone(), other.to_owned(), mine.clone()));
-            }
-        }
-        for (name, other) in there {
-            if !here.iter().any(|(known, _)| *known == name) {
-                found.push((name, other, "nothing".into()));
-            }
-        }
-        found
+        let names: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+        let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "nothing".into());
+        let differ = names.into_iter().map(|name| (name, there.get(name), here.get(name)));
+        let differ = differ.filter(|(_, there, here)| there != here);
+        let differ = differ.map(|(name, there, here)| (name.clone(), shown(there), shown(here)));
+        self.source.difference(&journal.source).into_iter().chain(differ).collect()
     }
 }
 
@@ -270,19 +263,21 @@ pub(super) fn is_spill(path: &Path) -> bool {
     is_id && path.symlink_metadata().is_ok_and(|there| there.is_dir())
 }
 
-fn flatten(prefix: &str, value: &serde_json::Value, into: &mut Vec<(String, String)>) {
-    match value {
+fn flatten(prefix: &str, value: &serde_json::Value, into: &mut BTreeMap<String, String>) {
+    let text = match value {
         serde_json::Value::Object(fields) => {
             for (name, value) in fields {
                 let name = name.replace('_', " ");
                 let name = if prefix.is_empty() { name } else { format!("{prefix} {name}") };
                 flatten(&name, value, into);
             }
+            return;
         }
-        serde_json::Value::Null => {}
-        serde_json::Value::String(text) => into.push((prefix.to_owned(), text.clone())),
-        other => into.push((prefix.to_owned(), other.to_string())),
-    }
+        serde_json::Value::Null => return,
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    into.insert(prefix.to_owned(), text);
 }
 
 /// Identifies standard input, if it is one of the sources and a file.

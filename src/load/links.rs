@@ -9,6 +9,7 @@
 //! In the sorted list a block precedes its links. The runs have no names and end with the process, so a resumed import reads the
 //! source again for its links (`load/car/resume_source`).
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -142,21 +143,19 @@ impl MissingLinks {
 fn for_each_link(codec: u64, block: &[u8], follow: &mut dyn FnMut(&[u8], CidSpan)) -> u64 {
     let mut malformed = 0;
     let mut inside: Vec<(u64, Vec<u8>)> = Vec::new();
-    let mut each = |cid: &[u8], inside: &mut Vec<(u64, Vec<u8>)>, malformed: &mut u64| match span_of(cid) {
-        None => *malformed += 1,
-        Some(span) if span.hash == IDENTITY => {
-            inside.push((span.codec, cid.get(span.digest as usize..).unwrap_or_default().to_vec()));
-        }
-        Some(span) => follow(cid, span),
-    };
-    let found = links(codec, block, &mut |cid| {
-        each(cid, &mut inside, &mut malformed);
-        while let Some((codec, block)) = inside.pop() {
-            let found = links(codec, &block, &mut |cid| each(cid, &mut inside, &mut malformed));
-            malformed += u64::from(found.is_err());
-        }
-    });
-    malformed + u64::from(found.is_err())
+    let mut next = Some((codec, Cow::Borrowed(block)));
+    while let Some((codec, block)) = next {
+        let found = links(codec, &block, &mut |cid| match span_of(cid) {
+            None => malformed += 1,
+            Some(span) if span.hash == IDENTITY => {
+                inside.push((span.codec, cid.get(span.digest as usize..).unwrap_or_default().to_vec()));
+            }
+            Some(span) => follow(cid, span),
+        });
+        malformed += u64::from(found.is_err());
+        next = inside.pop().map(|(codec, block)| (codec, Cow::Owned(block)));
+    }
+    malformed
 }
 
 /// The entry of a block's key.

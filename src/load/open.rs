@@ -236,5 +236,5 @@ fn known(name: &Path, opened: &Opened, remote: Option<&Remote>) -> Result<KnownS
         }
     };
     let remote = remote.map(|remote| Box::new(RemoteOrigin::of(remote)));
-    Ok(KnownSource { name: name.to_string_lossy().into_owned(), files, remote, facts })
+    Ok(KnownSource { files, remote, facts, ..KnownSource::named(name) })
 }

@@ -2,7 +2,6 @@
 //! finds the files and verifies them.
 
 use std::fmt::Display;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
@@ -13,9 +12,9 @@ use crate::load::built::{FamilyDone, SstFile, Tally};
 use crate::load::car::completeness;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::commit::{publish, report_of_seed};
-use crate::load::context::Job;
+use crate::load::context::{Job, Prepared};
 use crate::load::identity::Identity;
-use crate::load::import::{Import, Outcome, Prepared, with_hint};
+use crate::load::import::{Import, with_hint};
 use crate::load::ingest::ingest;
 use crate::load::journal::{Entry, Journal};
 use crate::load::options::ImportOptions;
@@ -87,10 +86,7 @@ pub(crate) fn seed(
 ) -> Result<ImportReport> {
     let progress = Progress::new(observer);
     let import = Import { options, progress: &progress };
-    match progress.sampled(|| run(&import, seed, fetch)).map_err(|error| with_hint(error, options))? {
-        Outcome::Imported(report) => Ok(*report),
-        Outcome::Planned(_) => Err(Error::interrupted()),
-    }
+    progress.sampled(|| run(&import, seed, fetch)).map_err(|error| with_hint(error, options))
 }
 
 /// The id of the bundle of an unfinished seed of `options.db`.
@@ -99,20 +95,22 @@ pub(crate) fn bundle_of_unfinished(options: &ImportOptions) -> Result<Option<Str
     Ok(known.identity.as_ref().and_then(Identity::bundle).cloned())
 }
 
-fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<Outcome> {
+fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportReport> {
     let (target, finished) = import.begin()?;
     if !finished {
         fetch.check_replaced()?;
     }
     let prepared = prepare(import, seed)?;
-    let lock = match import.lock_or_finish(&target, finished, &prepared, |_| Ok(()))? {
-        ControlFlow::Continue(lock) => lock,
-        ControlFlow::Break(report) => return Ok(Outcome::Imported(report)),
-    };
-    import.locked(target, lock, &prepared, |job| {
-        fetch.check_replaced()?;
-        load(job, seed, fetch)
-    })
+    import.locked(
+        (target, finished),
+        &prepared,
+        (),
+        |_, ()| Ok(()),
+        |job, ()| {
+            fetch.check_replaced()?;
+            load(job, seed, fetch)
+        },
+    )
 }
 
 /// The preset of the import, if this program has it; it can be of another version, or of the importer's own.
@@ -149,12 +147,9 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
         memory: options.memory_budget(),
         threads: planner::threads(options, &preset),
         sst_bytes: preset.sst_size(),
-        chunk_bytes: 0,
         expected_bytes: Some(seed.files.iter().map(|file| file.bytes).sum()),
-        space: Vec::new(),
-        links_bytes: 0,
-        open_files: 0,
-        method: Method::BlockLogSst { log: LogPlan { range_bytes: 0, families, transactions: None } },
+        method: Method::BlockLogSst { log: LogPlan { families, ..LogPlan::default() } },
+        ..Plan::published(true)
     };
     let source = SourceIdentity { bundle: Some(seed.id.to_owned()), ..SourceIdentity::default() };
     let mut identity = Identity::of(options, &preset, &plan, source)?;

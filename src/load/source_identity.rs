@@ -148,6 +148,11 @@ impl SourceIdentity {
 }
 
 impl KnownSource {
+    /// A source of which only the name is known.
+    pub fn named(name: &Path) -> Self {
+        Self { name: name.to_string_lossy().into_owned(), ..Self::default() }
+    }
+
     /// True if both have the same content, whatever their names and inodes are.
     fn is_same(&self, other: &Self) -> bool {
         let is_same_remote = match (&self.remote, &other.remote) {

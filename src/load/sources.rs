@@ -37,27 +37,21 @@ const UNPACKED: u64 = 3;
 const PROBES: usize = 16;
 
 /// The sources in the caller's order; directories are replaced by the CARs in them.
+#[derive(Default)]
 pub(super) struct Sources {
     names: Arc<[PathBuf]>,
     /// The properties of all. Several are probed before the first is opened; a single one is opened at once.
     known: OnceLock<Arc<[KnownSource]>>,
     /// The address where an earlier run found a single source.
     pinned: Option<String>,
-    traffic: Mutex<Traffic>,
+    traffic: Mutex<SourceTraffic>,
     /// Places that should have a checksum of a source and have none.
     unusable: Mutex<BTreeSet<String>>,
 }
 
-/// The properties of a URL.
-struct RemoteProbe {
-    origin: RemoteOrigin,
-    look: Option<Look>,
-    info: RemoteInfo,
-}
-
 /// The traffic of the network.
 #[derive(Default)]
-struct Traffic {
+struct SourceTraffic {
     /// The source that is open now.
     now: Option<(usize, Arc<Remote>)>,
     /// The traffic of each other source on the network.
@@ -78,19 +72,18 @@ impl Sources {
             });
         }
         let pinned = |number: usize, name: &Path| journal.and_then(|journal| journal.address_of(number, name));
-        let mut traffic = Traffic::default();
+        let mut traffic = SourceTraffic::default();
         let (known, pinned) = match &*names {
             [name] => (OnceLock::new(), pinned(0, name)),
             names => (OnceLock::from(Arc::from(probe_all(names, options, pinned, &mut traffic)?)), None),
         };
-        let (traffic, unusable) = (Mutex::new(traffic), Mutex::default());
-        Ok(Arc::new(Self { names: names.into(), known, pinned, traffic, unusable }))
+        let traffic = Mutex::new(traffic);
+        Ok(Arc::new(Self { names: names.into(), known, pinned, traffic, ..Self::default() }))
     }
 
     /// No sources; messages use `name`.
     pub fn none(name: &Path) -> Arc<Self> {
-        let (known, pinned, traffic, unusable) = Default::default();
-        Arc::new(Self { names: [name.to_owned()].into(), known, pinned, traffic, unusable })
+        Arc::new(Self { names: [name.to_owned()].into(), ..Self::default() })
     }
 
     /// Sets the properties of a single source, which has been opened.
@@ -192,7 +185,8 @@ impl Sources {
     fn watch(&self, next: Option<(usize, Arc<Remote>)>) {
         let mut traffic = self.traffic.lock();
         if let Some((number, remote)) = std::mem::replace(&mut traffic.now, next) {
-            traffic.add(number, &remote);
+            let all = merge_traffic(traffic.before.get(&number), &remote);
+            traffic.before.insert(number, all);
         }
     }
 
@@ -309,7 +303,7 @@ fn probe_all(
     names: &[PathBuf],
     options: &ImportOptions,
     pinned: impl Fn(usize, &Path) -> Option<String> + Sync,
-    traffic: &mut Traffic,
+    traffic: &mut SourceTraffic,
 ) -> Result<Vec<KnownSource>> {
     if options.checksum.is_some() {
         return Err(Error::Usage {
@@ -337,7 +331,6 @@ fn probe_all(
         if options.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
-        let one = KnownSource { name: name.to_string_lossy().into_owned(), ..KnownSource::default() };
         if is_remote(name) {
             if !urls.insert(name) {
                 return Err(Error::Usage {
@@ -345,12 +338,11 @@ fn probe_all(
                     hint: "name each once; import one of two that differ later, with --into-existing".into(),
                 });
             }
-            let Some(RemoteProbe { origin, look, info }) = seen.remove(&number) else {
+            let Some((source, info)) = seen.remove(&number) else {
                 return Err(fault.unwrap_or_else(Error::interrupted));
             };
             traffic.before.insert(number, info);
-            let facts = look.map_or_else(SourceFacts::default, |look| facts(&look, false));
-            known.push(KnownSource { remote: Some(Box::new(origin)), facts, ..one });
+            known.push(source);
             continue;
         }
         if options.format == Format::Auto && is_set(name) {
@@ -367,13 +359,13 @@ fn probe_all(
             if name.as_os_str() != STDIN {
                 only_once(name, &name.metadata().map_err(Error::io("look at", name))?)?;
             }
-            known.push(one);
+            known.push(KnownSource::named(name));
             continue;
         };
         check_is_no_log(name, &mut look, options)?;
         only_once(name, &file.metadata().map_err(Error::io("look at", name))?)?;
-        let files = vec![SourceFile::of(name, &file)?];
-        known.push(KnownSource { files, facts: facts(&look, look.compression == Compression::None), ..one });
+        let (files, is_plain) = (vec![SourceFile::of(name, &file)?], look.compression == Compression::None);
+        known.push(KnownSource { files, facts: facts(&look, is_plain), ..KnownSource::named(name) });
     }
     Ok(known)
 }
@@ -387,7 +379,7 @@ fn probe_urls(
     names: &[PathBuf],
     options: &ImportOptions,
     pinned: impl Fn(usize, &Path) -> Option<String> + Sync,
-) -> (HashMap<usize, RemoteProbe>, Option<Error>) {
+) -> (HashMap<usize, (KnownSource, RemoteInfo)>, Option<Error>) {
     let urls: Vec<(usize, &PathBuf)> = names.iter().enumerate().filter(|(_, name)| is_remote(name)).collect();
     let seen = Mutex::new(HashMap::new());
     let look = |_: &mut (), item: usize| {
@@ -401,8 +393,10 @@ fn probe_urls(
         if let Some(look) = &mut look {
             check_is_no_log(name, look, options)?;
         }
-        let found = RemoteProbe { origin: RemoteOrigin::of(&remote), look, info: merge_traffic(None, &remote) };
-        seen.lock().insert(number, found);
+        let origin = Some(Box::new(RemoteOrigin::of(&remote)));
+        let facts = look.map_or_else(SourceFacts::default, |look| facts(&look, false));
+        let source = KnownSource { remote: origin, facts, ..KnownSource::named(name) };
+        seen.lock().insert(number, (source, merge_traffic(None, &remote)));
         Ok(())
     };
     let at_once = options.network.connections.map_or(PROBES, |connections| PROBES.min(connections.into()));
@@ -418,14 +412,6 @@ fn check_is_no_log(name: &Path, look: &mut Look, options: &ImportOptions) -> Res
         return Err(no_log(name));
     }
     Ok(())
-}
-
-impl Traffic {
-    /// Adds the traffic of a closed source.
-    fn add(&mut self, number: usize, remote: &Remote) {
-        let all = merge_traffic(self.before.get(&number), remote);
-        self.before.insert(number, all);
-    }
 }
 
 /// Adds the traffic of a source to that of `before`.

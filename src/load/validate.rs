@@ -60,7 +60,7 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     if let (Some(from), Some(to)) = (log.from, log.to)
         && from > to
     {
-        return usage("--from is behind --to", "give them the other way round");
+        return usage("--from is after --to", "give them the other way round");
     }
     if log.to.is_some() && options.checksum.is_some() {
         return usage(
@@ -69,8 +69,8 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
         );
     }
     let selected = log.from.unwrap_or(0)..=log.to.unwrap_or(u32::MAX);
-    let pinned = log.checkpoints.iter().chain(&log.expect_head).find(|(number, _)| !selected.contains(number));
-    if let Some((number, _)) = pinned {
+    let mut pinned = log.checkpoints.iter().chain(&log.expect_head);
+    if let Some((number, _)) = pinned.find(|(number, _)| !selected.contains(number)) {
         return Err(Error::Usage {
             reason: format!("block {number} is expected to have an id, and is outside of --from and --to"),
             hint: "leave it out, or import a longer range".into(),
@@ -106,34 +106,26 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
             "leave one of --f3 and --concatenated out, or import the CARs as files of their own",
         );
     }
-    if options.shard.is_some() {
-        check_shard(options, loader)?;
-    }
-    match loader {
-        Loader::Memtable if options.plan != PlanChoice::Auto => refused(
-            "--plan has no effect with the memtable loader: RocksDB sorts",
-            "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
-        ),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses options that have no effect on a shard, or would need the others.
-fn check_shard(options: &ImportOptions, loader: Loader) -> Result<()> {
-    let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
-    if options.links.are_followed() {
+    let is_shard = options.shard.is_some();
+    if is_shard && options.links.are_followed() {
         return refused(
             "--links check and --links require need all blocks, and a shard has only some",
             "leave --links out, and follow the links in a seeded database: `bedload walk`",
         );
     }
-    if options.into_existing {
+    if is_shard && options.into_existing {
         return refused("--shard is for a database of its own", "leave --into-existing out");
     }
-    if loader == Loader::Memtable {
+    if is_shard && loader == Loader::Memtable {
         return refused(
             "--shard has no effect with the memtable loader: no bundle takes what it writes",
             "choose a preset of the ingest loader, e.g. --preset ingest",
+        );
+    }
+    if loader == Loader::Memtable && options.plan != PlanChoice::Auto {
+        return refused(
+            "--plan has no effect with the memtable loader: RocksDB sorts",
+            "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
         );
     }
     Ok(())

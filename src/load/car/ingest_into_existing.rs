@@ -1,7 +1,5 @@
 //! Adding finished files to an existing database: they are compared with its records, ingested above them, and compacted.
 
-use std::path::PathBuf;
-
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
@@ -43,7 +41,7 @@ pub(super) fn ingest_into_existing(
     };
     if before < built.tally.written.records {
         failpoint::reach("ingesting");
-        store.ingest(&job.options.column_family, paths(job, built), &settings)?;
+        store.ingest(&job.options.column_family, built.paths(&job.target.sst), &settings)?;
         failpoint::reach("ingest");
     }
     job.journal.append(&Entry::Ingested)?;
@@ -68,7 +66,7 @@ fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result
     target.remove_dir(scratch)?;
     let store = Store::create(scratch, &ColumnFamilies::of_car(job).loading(), None)?;
     let settings = IngestSettings { move_files: false, link_files: true, ..job.preset.ingest() };
-    store.ingest(family, paths(job, built), &settings).map_err(|error| job.damaged(error))?;
+    store.ingest(family, built.paths(&target.sst), &settings).map_err(|error| job.damaged(error))?;
     drop(store);
     let reader = Reader::open(scratch, &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
     let files = reader.files()?;
@@ -84,10 +82,6 @@ fn compare(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result
     drop(reader);
     target.remove_dir(scratch)?;
     Ok(parts.iter().map(|part| part.existing).sum())
-}
-
-fn paths(job: &Job<'_>, built: &FamilyDone) -> Vec<PathBuf> {
-    built.files.iter().map(|file| job.target.sst.join(&file.name)).collect()
 }
 
 /// Records of finished files that are to be looked up.

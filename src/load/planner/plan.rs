@@ -2,12 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::external_sort::MAX_RUNS;
-use crate::load::file_limits;
 use crate::load::journal::ResumedState;
 use crate::load::open::OpenSource;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::planner::choose::{LEAST_PIECE, PIECES_SHARE, choose, for_log};
-use crate::load::planner::memory::MIN_MEMORY;
+use crate::load::planner::limits::{self, MIN_MEMORY};
 use crate::load::planner::memtable::for_memtable;
 use crate::os::mmap::MAX_MAPS;
 use crate::os::resources;
@@ -120,19 +119,19 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     let loading = own.unwrap_or_else(|| preset.loading());
     let mut warnings = Vec::new();
     match preset.loader {
-        Loader::Ingest => plan.open_files = file_limits::of_ingest(&plan, &loading)?,
+        Loader::Ingest => plan.open_files = limits::ingest_files(&plan, &loading)?,
         Loader::Memtable => warnings = for_memtable(&mut plan, options, preset, &loading)?,
     }
     plan.links_bytes = links_bytes;
     if links_bytes > 0 {
         plan.open_files += MAX_RUNS as u64;
     }
-    file_limits::check(plan.open_files, max_files, options)?;
+    limits::check_files(plan.open_files, max_files, options)?;
     let least_bytes = if is_uncompressed(&loading) { least_bytes(options, opened.largest) } else { 0 };
     Ok(Planned { plan, loading, least_bytes, warnings })
 }
 
-/// The plan of a resumed import. The journal has the partitions, and the memory of this run decides the number of threads. It
+/// The plan of a resumed import; imports through memtables never resume. The journal has the partitions, and the memory of this run decides the number of threads. It
 /// is an error if the partitions need more memory or open files than this run may use.
 pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resumed: &ResumedState) -> Result<Plan> {
     let mut plan = planned.plan.clone();
@@ -142,7 +141,7 @@ pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resume
             sort.partitions.bits = router.bits();
             router.partitions()
         }
-        (Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. }, _, Some(first)) => {
+        (Method::BlockLogSst { log }, _, Some(first)) => {
             let Some(transactions) = &mut log.transactions else { return Ok(plan) };
             transactions.bits = first.partition_bits();
             1u32.checked_shl(transactions.bits).unwrap_or(u32::MAX)
@@ -165,17 +164,15 @@ pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resume
         });
     }
     plan.threads = plan.threads.min(usize::try_from(plan.memory / each).unwrap_or(usize::MAX));
-    if let Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. } = &mut plan.method
+    if let Method::BlockLogSst { log } = &mut plan.method
         && let Some(transactions) = &mut log.transactions
     {
         let piece = plan.memory / PIECES_SHARE / (plan.threads as u64 * u64::from(partitions));
         transactions.piece_bytes = transactions.piece_bytes.min(piece).max(LEAST_PIECE);
     }
-    if plan.memtable().is_none() {
-        let runs = if plan.links_bytes > 0 { MAX_RUNS as u64 } else { 0 };
-        plan.open_files = file_limits::of_ingest(&plan, &planned.loading)? + runs;
-        file_limits::check(plan.open_files, resources::open_files().0.unwrap_or(UNLIMITED_FILES), options)?;
-    }
+    let runs = if plan.links_bytes > 0 { MAX_RUNS as u64 } else { 0 };
+    plan.open_files = limits::ingest_files(&plan, &planned.loading)? + runs;
+    limits::check_files(plan.open_files, resources::open_files().0.unwrap_or(UNLIMITED_FILES), options)?;
     Ok(plan)
 }
 

@@ -60,7 +60,7 @@ impl<'a> LogExport<'a> {
             return wrong(reason, "name blocks between these, or leave --from and --to out");
         }
         if first > last {
-            return wrong("--from is behind --to".into(), "give them the other way round");
+            return wrong("--from is after --to".into(), "give them the other way round");
         }
         let (family, version) = record.chain();
         let (mut framing, mut head) = (Framing::Graphene, Vec::new());
