@@ -290,11 +290,8 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     // The target may have changed since the import began.
     target.check()?;
     if !old.is_in_place()? {
-        return Err(Error::State {
-            path: target.db.clone(),
-            reason: "is another database than when the import began".into(),
-            hint: "look at what it is; the same command goes on and replaces it".into(),
-        });
+        let hint = "look at what it is; the same command goes on and replaces it";
+        return Err(Error::state(&target.db, "is another database than when the import began", hint));
     }
     old.check_not_open_here()?;
     journal.append(&Entry::Exchanging { record: checksum(record) })?;

@@ -90,9 +90,7 @@ fn compact_levels(
             if options.stop.is_cancelled() { Ok(()) } else { store.compact(name, &preset.compaction()) }
         })
     });
-    if options.stop.is_cancelled() {
-        return Err(Error::interrupted());
-    }
+    options.check_cancelled()?;
     outcome?;
     store.close();
     Ok(())

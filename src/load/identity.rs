@@ -243,11 +243,8 @@ fn portable(path: &Path) -> PathBuf {
 /// The error for a source that is not the one of the unfinished import. `name` is given if there are several.
 pub(super) fn another_source(options: &ImportOptions, name: Option<&Path>) -> Error {
     let name = name.map(|name| format!(" {}", name.display())).unwrap_or_default();
-    Error::State {
-        path: options.db.clone(),
-        reason: format!("the source{name} is not the one that the unfinished import has read"),
-        hint: "give the same source again, or throw the unfinished import away with --restart".into(),
-    }
+    let hint = "give the same source again, or throw the unfinished import away with --restart";
+    Error::state(&options.db, format!("the source{name} is not the one that the unfinished import has read"), hint)
 }
 
 /// True if a source is a file, which can be identified without reading all of it.

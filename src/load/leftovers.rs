@@ -34,13 +34,12 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
         }
         Err(_) if paths.iter().any(|path| is_partial(path)) => {}
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Err(Error::Usage {
-                reason: format!(
-                    "{} is no directory, and no name of a database that an import has begun",
-                    dir.display()
-                ),
-                hint: "name the directory that databases are made in, or the --db of an import".into(),
-            });
+            let reason =
+                format!("{} is no directory, and no name of a database that an import has begun", dir.display());
+            return Err(Error::usage(
+                reason,
+                "name the directory that databases are made in, or the --db of an import",
+            ));
         }
         Err(error) => return Err(Error::io("list", dir)(error)),
     }

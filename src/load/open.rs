@@ -72,10 +72,7 @@ impl OpenSource {
         let is_single = sources.names().len() == 1;
         let (opened, remote, sum) = match set {
             Some(_) if options.checksum.is_some() => {
-                return Err(Error::Usage {
-                    reason: "--checksum is of one file, and the source is several".into(),
-                    hint: "leave it out".into(),
-                });
+                return Err(Error::usage("--checksum is of one file, and the source is several", "leave it out"));
             }
             Some(log) => (Opened::Log(Box::new(log)), None, None),
             None => {

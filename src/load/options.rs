@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use derive_setters::Setters;
 
 use crate::blocks::chain::Id;
+use crate::error::{Error, Result};
 use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;
@@ -283,6 +284,11 @@ impl ImportOptions {
         let mut options = self.clone();
         options.sources.iter_mut().for_each(|source| take_secrets(source, &mut options.network));
         options
+    }
+
+    /// Fails if the caller has cancelled the import.
+    pub(crate) fn check_cancelled(&self) -> Result<()> {
+        if self.stop.is_cancelled() { Err(Error::interrupted()) } else { Ok(()) }
     }
 
     /// The memory that the import may use, in bytes: as requested, or half of the machine's.

@@ -82,11 +82,9 @@ fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<
     }
     let all: Vec<String> =
         differences.iter().map(|(name, there, here)| format!("{name} was {there}, is {here}")).collect();
-    Err(Error::State {
-        path: target.partial.clone(),
-        reason: format!("holds an unfinished import of something else: {}", all.join("; ")),
-        hint: "give the same source and options again to resume, or discard it with --restart".into(),
-    })
+    let reason = format!("holds an unfinished import of something else: {}", all.join("; "));
+    let hint = "give the same source and options again to resume, or discard it with --restart";
+    Err(Error::state(&target.partial, reason, hint))
 }
 
 /// Cleans up after an earlier run that had given the database its name and died. Returns its report if it was this import
@@ -111,31 +109,25 @@ pub(super) fn finish_earlier(
     let report = ImportReport::load(&target.db)?;
     target.remove_leftovers()?;
     if !has_it {
-        return Err(Error::State {
-            path: target.db.clone(),
-            reason: "the source is not the one that the finished import has read".into(),
-            hint: "choose another --db, or add this source too with --into-existing".into(),
-        });
+        let hint = "choose another --db, or add this source too with --into-existing";
+        return Err(Error::state(&target.db, "the source is not the one that the finished import has read", hint));
     }
     Ok(report.filter(|_| same))
 }
 
 /// The error for a database that was complete and has been damaged since.
 fn does_not_open(target: &Target) -> Error {
-    Error::State {
-        path: target.db.clone(),
-        reason: "does not open any more: it was damaged after the import was complete".into(),
-        hint: match target.into_existing {
-            true => format!(
-                "to go back to what it was before, put the files of {} in place of its own",
-                target.checkpoint.display()
-            ),
-            false if target.swap.exists() => format!(
-                "look at the disk; the database that it replaced is whole in {}: move it away first, then remove the rest \
+    let hint = match target.into_existing {
+        true => format!(
+            "to go back to what it was before, put the files of {} in place of its own",
+            target.checkpoint.display()
+        ),
+        false if target.swap.exists() => format!(
+            "look at the disk; the database that it replaced is whole in {}: move it away first, then remove the rest \
                  and import again",
-                target.swap.display()
-            ),
-            false => format!("look at the disk; then remove it and {}, and import again", target.partial.display()),
-        },
-    }
+            target.swap.display()
+        ),
+        false => format!("look at the disk; then remove it and {}, and import again", target.partial.display()),
+    };
+    Error::state(&target.db, "does not open any more: it was damaged after the import was complete", hint)
 }

@@ -123,12 +123,10 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     let options = import.options;
     let preset = import.preset(default_preset(seed.record))?;
     if preset.loader != Loader::Ingest {
-        return Err(Error::Usage {
-            reason: format!("the preset `{}` writes through memtables, and a seed ingests files", preset.preset),
-            hint:
-                "give --preset one of those that ingest (`bedload presets list`); --options-file takes a node's options"
-                    .into(),
-        });
+        let reason = format!("the preset `{}` writes through memtables, and a seed ingests files", preset.preset);
+        let hint =
+            "give --preset one of those that ingest (`bedload presets list`); --options-file takes a node's options";
+        return Err(Error::usage(reason, hint));
     }
     import.warn(preset.notes.clone());
     if options.preset.is_none() && preset.preset != seed.record.preset {
@@ -351,9 +349,7 @@ fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()
     let one = |(): &mut (), item: usize| -> Result<()> {
         let found = missing.get(item).and_then(|&number| Some((number, seed.files.get(number)?)));
         let (number, file) = found.ok_or_else(|| Error::broken_invariant("a file of the bundle does not exist"))?;
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        options.check_cancelled()?;
         let path = target.sst.join(&file.name);
         fetch.fetch(number, &path, &|bytes| progress.add(bytes, 0))?;
         sync_dir(&target.sst)?;

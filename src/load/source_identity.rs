@@ -229,32 +229,20 @@ impl Inode {
 
 /// The error for a source that changed after its blocks were verified.
 pub(super) fn changed(source: &Path, what: &str) -> Error {
-    Error::State {
-        path: source.to_owned(),
-        reason: format!("it changed while it was being read: {what}"),
-        hint: "start over with --restart when no process writes to it any more".into(),
-    }
+    let hint = "start over with --restart when no process writes to it any more";
+    Error::state(source, format!("it changed while it was being read: {what}"), hint)
 }
 
 /// The error for a URL whose file has changed since the import began.
 pub(super) fn changed_on_server(source: &Path, was: &RemotePin, is: &RemotePin) -> Error {
-    Error::State {
-        path: source.to_owned(),
-        reason: format!(
-            "it changed on the server since the import began: it was {}, is {}",
-            was.describe(),
-            is.describe()
-        ),
-        hint: "the same command with --restart imports what is there now".into(),
-    }
+    let reason =
+        format!("it changed on the server since the import began: it was {}, is {}", was.describe(), is.describe());
+    Error::state(source, reason, "the same command with --restart imports what is there now")
 }
 
 fn vanished(path: &Path) -> Error {
-    Error::State {
-        path: path.to_owned(),
-        reason: "it vanished while it was being read".into(),
-        hint: "put the same file back and run the same command again: it resumes".into(),
-    }
+    let hint = "put the same file back and run the same command again: it resumes";
+    Error::state(path, "it vanished while it was being read", hint)
 }
 
 /// A digest for comparisons: XXH3-64 as hex.

@@ -63,13 +63,11 @@ impl Sources {
     pub fn find(options: &ImportOptions, journal: Option<&Identity>) -> Result<Arc<Self>> {
         let names = expand(options)?;
         if names.is_empty() {
-            return Err(Error::Usage { reason: "no snapshot is named".into(), hint: "name one or more".into() });
+            return Err(Error::usage("no snapshot is named", "name one or more"));
         }
         if names.len() > MAX_SOURCES {
-            return Err(Error::Usage {
-                reason: format!("{} sources are more than one import takes", names.len()),
-                hint: "import them in parts, the later ones with --into-existing".into(),
-            });
+            let hint = "import them in parts, the later ones with --into-existing";
+            return Err(Error::usage(format!("{} sources are more than one import takes", names.len()), hint));
         }
         let pinned = |number: usize, name: &Path| journal.and_then(|journal| journal.address_of(number, name));
         let mut traffic = SourceTraffic::default();
@@ -282,10 +280,8 @@ pub(crate) fn snapshots_in(dir: &Path, format: Format) -> Result<Vec<PathBuf>> {
 /// The error for a directory that holds snapshots of both formats.
 fn both_formats(dir: &Path, car: &Path, log: &Path) -> Error {
     let name = |path: &Path| path.strip_prefix(dir).unwrap_or(path).display().to_string();
-    Error::Usage {
-        reason: format!("{} holds both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)),
-        hint: "name the files that are meant, or import one kind with --format car or --format block-log".into(),
-    }
+    let hint = "name the files that are meant, or import one kind with --format car or --format block-log";
+    Error::usage(format!("{} holds both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)), hint)
 }
 
 /// True if a directory holds snapshots: CARs or a block log.
@@ -306,10 +302,8 @@ fn probe_all(
     traffic: &mut SourceTraffic,
 ) -> Result<Vec<KnownSource>> {
     if options.checksum.is_some() {
-        return Err(Error::Usage {
-            reason: format!("--checksum is of one source, and these are {}", names.len()),
-            hint: "leave it out: what is published beside a URL is compared in any case".into(),
-        });
+        let hint = "leave it out: what is published beside a URL is compared in any case";
+        return Err(Error::usage(format!("--checksum is of one source, and these are {}", names.len()), hint));
     }
     if options.format == Format::BlockLog {
         return Err(no_log(names.first().map_or(Path::new(""), PathBuf::as_path)));
@@ -318,25 +312,23 @@ fn probe_all(
     let mut files: HashMap<(u64, u64), &PathBuf> = HashMap::new();
     // Two names of a pipe would wait for each other's bytes.
     let mut only_once = |name, metadata: &Metadata| match files.insert((metadata.dev(), metadata.ino()), name) {
-        Some(other) => Err(Error::Usage {
-            reason: format!("one file is named twice: {} and {}", other.display(), name.display()),
-            hint: "name each once".into(),
-        }),
+        Some(other) => Err(Error::usage(
+            format!("one file is named twice: {} and {}", other.display(), name.display()),
+            "name each once",
+        )),
         None => Ok(()),
     };
     let mut urls = HashSet::new();
     let mut pipes = 0;
     let mut known = Vec::with_capacity(names.len());
     for (number, name) in names.iter().enumerate() {
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        options.check_cancelled()?;
         if is_remote(name) {
             if !urls.insert(name) {
-                return Err(Error::Usage {
-                    reason: format!("{} is named twice, or two URLs differ in what is not shown alone", name.display()),
-                    hint: "name each once; import one of two that differ later, with --into-existing".into(),
-                });
+                let reason =
+                    format!("{} is named twice, or two URLs differ in what is not shown alone", name.display());
+                let hint = "name each once; import one of two that differ later, with --into-existing";
+                return Err(Error::usage(reason, hint));
             }
             let Some((source, info)) = seen.remove(&number) else {
                 return Err(fault.unwrap_or_else(Error::interrupted));
@@ -350,10 +342,7 @@ fn probe_all(
         }
         pipes += usize::from(name.as_os_str() == STDIN);
         if pipes > 1 {
-            return Err(Error::Usage {
-                reason: "`-`, standard input, is named twice".into(),
-                hint: "name it once".into(),
-            });
+            return Err(Error::usage("`-`, standard input, is named twice", "name it once"));
         }
         let Some((mut look, file)) = input::look(name)? else {
             if name.as_os_str() != STDIN {
@@ -384,9 +373,7 @@ fn probe_urls(
     let seen = Mutex::new(HashMap::new());
     let look = |_: &mut (), item: usize| {
         let &(number, name) = urls.get(item).ok_or_else(|| no_source(item))?;
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        options.check_cancelled()?;
         let network = options.network.clone();
         let how = InputOptions { network, pinned: pinned(number, name), ..InputOptions::new(1, 0) };
         let (mut look, remote) = input::look_at_remote(name, &how)?;
@@ -431,8 +418,6 @@ fn merge_traffic(before: Option<&RemoteInfo>, remote: &Remote) -> RemoteInfo {
 }
 
 fn no_log(name: &Path) -> Error {
-    Error::Usage {
-        reason: format!("{} is a block log, which is imported alone", name.display()),
-        hint: "several sources may only be CARs; for the parts of a log name their directory".into(),
-    }
+    let hint = "several sources may only be CARs; for the parts of a log name their directory";
+    Error::usage(format!("{} is a block log, which is imported alone", name.display()), hint)
 }

@@ -11,18 +11,16 @@ pub(in crate::load) fn check_final_compaction(options: &ImportOptions, preset: &
     if preset.loader == Loader::Memtable || options.into_existing || preset.final_compaction() {
         return Ok(());
     }
-    Err(Error::Usage {
-        reason: format!(
-            "`load.compaction.final` = `false` has no effect: preset `{}` compacts nothing, its files arrive at the last level",
-            preset.preset
-        ),
-        hint: "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable".into(),
-    })
+    let reason = format!(
+        "`load.compaction.final` = `false` has no effect: preset `{}` compacts nothing, its files arrive at the last level",
+        preset.preset
+    );
+    Err(Error::usage(reason, "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable"))
 }
 
 /// Refuses options that have no effect on a block log, or are impossible with one.
 pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
-    let usage = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    let usage = |reason: &str, hint: &str| Err(Error::usage(reason, hint));
     let log = &options.log;
     if options.into_existing {
         return usage("a block log is not added to a database that is there", "import it into a new one");
@@ -71,10 +69,8 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     let selected = log.from.unwrap_or(0)..=log.to.unwrap_or(u32::MAX);
     let mut pinned = log.checkpoints.iter().chain(&log.expect_head);
     if let Some((number, _)) = pinned.find(|(number, _)| !selected.contains(number)) {
-        return Err(Error::Usage {
-            reason: format!("block {number} is expected to have an id, and is outside of --from and --to"),
-            hint: "leave it out, or import a longer range".into(),
-        });
+        let reason = format!("block {number} is expected to have an id, and is outside of --from and --to");
+        return Err(Error::usage(reason, "leave it out, or import a longer range"));
     }
     Ok(())
 }
@@ -84,21 +80,17 @@ pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Resu
     if options.log == LogOptions::default() {
         return Ok(());
     }
-    Err(Error::Usage {
-        reason: "the source is a CAR, and options for block logs are given".into(),
-        hint: "leave them out, or say --format block-log if it is one".into(),
-    })
+    let hint = "leave them out, or say --format block-log if it is one";
+    Err(Error::usage("the source is a CAR, and options for block logs are given", hint))
 }
 
 /// Refuses options that have no effect on a CAR with this loader.
 pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
     if options.column_family.is_empty() {
-        return Err(Error::Usage {
-            reason: "a column family has a name".into(),
-            hint: "leave --column-family out for RocksDB's own, `default`".into(),
-        });
+        let hint = "leave --column-family out for RocksDB's own, `default`";
+        return Err(Error::usage("a column family has a name", hint));
     }
-    let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    let refused = |reason: &str, hint: &str| Err(Error::usage(reason, hint));
     // Each CAR in the file has metadata of its own.
     if options.concatenated && options.f3 != F3Data::Store {
         return refused(
@@ -136,9 +128,6 @@ pub(super) fn check_published(loader: Loader) -> Result<()> {
     if loader == Loader::Ingest {
         return Ok(());
     }
-    Err(Error::Usage {
-        reason: "--bundle has no effect with the memtable loader: no database ingests the files that RocksDB makes"
-            .into(),
-        hint: "give --preset one of those that ingest (`bedload presets list`)".into(),
-    })
+    let reason = "--bundle has no effect with the memtable loader: no database ingests the files that RocksDB makes";
+    Err(Error::usage(reason, "give --preset one of those that ingest (`bedload presets list`)"))
 }

@@ -109,9 +109,7 @@ impl<'a> LogReader<'a> {
                 consumed = forward.lock().consumed();
             }
         }
-        if job.options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        job.options.check_cancelled()?;
         Ok(consumed)
     }
 

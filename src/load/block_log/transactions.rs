@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::chain::{self, Header, SteemBatch, TransactionOptions};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::lanes;
 use crate::load::block_log::block_error::BlockError;
@@ -182,9 +182,7 @@ impl<'a> Transactions<'a> {
         let memory = usize::try_from(index.plan.sort_bytes).unwrap_or(usize::MAX);
         let mut before = Content::default();
         for partition in partitions.clone() {
-            if job.options.stop.is_cancelled() {
-                return Err(Error::interrupted());
-            }
+            job.options.check_cancelled()?;
             let extent = index.spill.extent(partition);
             let again = match index.record {
                 SHORT => index.put_sorted::<{ SHORT / 4 }>(partition, memory, &mut sink)?,

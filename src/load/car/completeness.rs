@@ -199,9 +199,7 @@ fn names(job: &Job<'_>, reader: &Reader, missing: &MissingLinks, most: usize) ->
     while let Some((_, value)) = scan.item()
         && found.len() < most
     {
-        if job.options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        job.options.check_cancelled()?;
         missing.name_links(job.options.key, value, most, &mut found);
         job.progress.add(value.len() as u64, 1);
         scan.next();

@@ -120,9 +120,7 @@ impl Load<'_> {
             pull.run(0..plan.threads, read);
         });
         let mut chunks = pull.finish()?;
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        options.check_cancelled()?;
         sinks.flush()?;
         let warning = chunks.warning().map(|message| Event::Warning { message });
         warning.iter().for_each(|warning| progress.report(warning));

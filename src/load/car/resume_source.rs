@@ -112,9 +112,7 @@ fn read_again(chunks: &mut Chunks, offset: Option<u64>, job: &Job<'_>) -> Result
         }
         chunk.bytes.check()?;
         links.map_or(Ok(()), |links| links.add(&mut gathered))?;
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        options.check_cancelled()?;
         spare = chunk.bytes.release();
     }
     Ok(found)

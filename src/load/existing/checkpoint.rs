@@ -130,18 +130,14 @@ impl Existing<'_> {
     /// The error if it is not known which program changed the database last.
     fn unknown(&self, why: &str) -> Error {
         let Target { db, partial, checkpoint, .. } = self.target;
-        Error::State {
-            path: partial.clone(),
-            reason: format!(
-                "nothing tells whether this import or another program changed {} last: {why}",
-                db.display()
-            ),
-            hint: format!(
-                "--restart starts over and keeps the database as it is now; to go back to what it was before the import, \
+        let reason =
+            format!("nothing tells whether this import or another program changed {} last: {why}", db.display());
+        let hint = format!(
+            "--restart starts over and keeps the database as it is now; to go back to what it was before the import, \
                  put the files of {} in place of its own first",
-                checkpoint.display()
-            ),
-        }
+            checkpoint.display()
+        );
+        Error::state(partial, reason, hint)
     }
 
     /// Makes a checkpoint of the database, unless an earlier run has.
@@ -187,11 +183,8 @@ impl Existing<'_> {
         let elsewhere = options.db.iter().find(|line| line.name == "wal_dir").map(|line| Path::new(&line.value));
         let elsewhere = elsewhere.filter(|dir| !dir.as_os_str().is_empty() && dir.exists() && !is_same(dir, db));
         elsewhere.map_or(Ok(()), |dir| {
-            Err(Error::State {
-                path: db.clone(),
-                reason: format!("keeps its WAL in another directory, {}", dir.display()),
-                hint: "let the node open it once with the WAL in the database, or import into a new database".into(),
-            })
+            let hint = "let the node open it once with the WAL in the database, or import into a new database";
+            Err(Error::state(db, format!("keeps its WAL in another directory, {}", dir.display()), hint))
         })
     }
 

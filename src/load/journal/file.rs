@@ -67,14 +67,14 @@ impl Journal {
             version: u32,
         }
         match checked(&Self::first_line(partial)).and_then(|json| serde_json::from_slice(json).ok()) {
-            Some(Start { entry, version }) if entry == "start" && version != VERSION => Err(Error::State {
-                path: partial.to_owned(),
-                reason: format!(
+            Some(Start { entry, version }) if entry == "start" && version != VERSION => Err(Error::state(
+                partial,
+                format!(
                     "another version of bedload began the unfinished import: its journal has the form {version}, this \
                      program reads the form {VERSION}"
                 ),
-                hint: "finish it with the program that began it, or throw it away with --restart".into(),
-            }),
+                "finish it with the program that began it, or throw it away with --restart",
+            )),
             _ => Ok(()),
         }
     }

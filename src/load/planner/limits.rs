@@ -37,18 +37,13 @@ pub(in crate::load) fn check_memory(options: &ImportOptions) -> Result<()> {
     if let Some(limit) = resources::address_space()
         && limit < needed
     {
-        return Err(Error::State {
-            path: options.db.clone(),
-            reason: format!(
-                "needs at least {} of address space, and this process may have {}",
-                human(needed),
-                human(limit)
-            ),
-            hint: format!(
-                "raise the limit (ulimit -v {}, which counts what threads reserve), or lower --memory",
-                (needed + reserved(options.threads.unwrap_or_else(parallel::cores) as u64)) >> 10
-            ),
-        });
+        let reason =
+            format!("needs at least {} of address space, and this process may have {}", human(needed), human(limit));
+        let hint = format!(
+            "raise the limit (ulimit -v {}, which counts what threads reserve), or lower --memory",
+            (needed + reserved(options.threads.unwrap_or_else(parallel::cores) as u64)) >> 10
+        );
+        return Err(Error::state(&options.db, reason, hint));
     }
     if memory >= MIN_MEMORY {
         return Ok(());
@@ -115,12 +110,10 @@ pub(super) fn check_files(needed: u64, limit: u64, options: &ImportOptions) -> R
     if needed <= limit {
         return Ok(());
     }
-    Err(Error::State {
-        path: options.db.clone(),
-        reason: format!("needs {needed} open files at once, and this process may have {limit}"),
-        hint: format!(
-            "raise the limit (ulimit -n {needed}; ulimit -Hn shows how far), or let there be fewer files: larger SSTs or write buffers, a smaller \
+    let reason = format!("needs {needed} open files at once, and this process may have {limit}");
+    let hint = format!(
+        "raise the limit (ulimit -n {needed}; ulimit -Hn shows how far), or let there be fewer files: larger SSTs or write buffers, a smaller \
              max_open_files"
-        ),
-    })
+    );
+    Err(Error::state(&options.db, reason, hint))
 }

@@ -84,7 +84,7 @@ pub(in crate::load) fn for_memtable(
         if options.memory.is_some() {
             let hint =
                 "give more --memory, or --set load.cf.write_buffer_size or load.cf.max_write_buffer_number lower";
-            return Err(Error::Usage { reason, hint: hint.into() });
+            return Err(Error::usage(reason, hint));
         }
         warnings.push(reason);
     }

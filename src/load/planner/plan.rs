@@ -65,13 +65,11 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     let own = if !is_mapped && is_exact { own - own / 4 } else { own };
     let identities = if count > 1 { count.saturating_mul(IDENTITY) } else { 0 };
     if identities > budget {
-        return Err(Error::Usage {
-            reason: format!("{count} sources do not fit a memory budget of {}", human(budget)),
-            hint: format!(
-                "give --memory {} or more, or import them in parts, the later ones with --into-existing",
-                human(identities.next_multiple_of(1 << 20)).replace(".0 ", "")
-            ),
-        });
+        let hint = format!(
+            "give --memory {} or more, or import them in parts, the later ones with --into-existing",
+            human(identities.next_multiple_of(1 << 20)).replace(".0 ", "")
+        );
+        return Err(Error::usage(format!("{count} sources do not fit a memory budget of {}", human(budget)), hint));
     }
     // The memory for blocks is never less than the least budget.
     let own = own.saturating_sub(identities).max(own.min(MIN_MEMORY));
@@ -102,11 +100,8 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
                 PlanChoice::Memory | PlanChoice::Spill => false,
             };
         if options.plan == PlanChoice::Source && !plain {
-            return Err(Error::Usage {
-                reason: "--plan source needs a plain file: blocks of this source cannot be read again at their places"
-                    .into(),
-                hint: "leave it out".into(),
-            });
+            let reason = "--plan source needs a plain file: blocks of this source cannot be read again at their places";
+            return Err(Error::usage(reason, "leave it out"));
         }
     }
     if let Some(log) = log {
@@ -151,17 +146,15 @@ pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resume
     let each = (u64::from(partitions) + IN_FLIGHT as u64) * LEAST_PIECE * PIECES_SHARE;
     if each > plan.memory {
         let needed = options.memory_budget() as f64 * each as f64 / plan.memory.max(1) as f64;
-        return Err(Error::State {
-            path: options.db.clone(),
-            reason: format!(
-                "the unfinished import has {partitions} partitions, which need more memory than {}",
-                human(options.memory_budget())
-            ),
-            hint: format!(
-                "run it again with --memory {}MiB or more, or start over with --restart",
-                (needed / MIB as f64).ceil()
-            ),
-        });
+        let reason = format!(
+            "the unfinished import has {partitions} partitions, which need more memory than {}",
+            human(options.memory_budget())
+        );
+        let hint = format!(
+            "run it again with --memory {}MiB or more, or start over with --restart",
+            (needed / MIB as f64).ceil()
+        );
+        return Err(Error::state(&options.db, reason, hint));
     }
     plan.threads = plan.threads.min(usize::try_from(plan.memory / each).unwrap_or(usize::MAX));
     if let Method::BlockLogSst { log } = &mut plan.method

@@ -58,7 +58,7 @@ pub(in crate::load) struct Target {
 impl Target {
     /// Works out the paths; creates nothing.
     pub fn new(options: &ImportOptions) -> Result<Self> {
-        let refuse = |reason: String, hint: &str| Err(Error::Usage { reason, hint: hint.into() });
+        let refuse = |reason: String, hint: &str| Err(Error::usage(reason, hint));
         let shown = options.db.display();
         let Some(name) = options.db.file_name() else {
             let hint = "give --db the path of a directory that does not exist yet";

@@ -33,11 +33,8 @@ impl Target {
             // An import creates its lock first and removes it last.
             let own = [self.partial.join(LOCK), Journal::path(&self.partial)];
             if !is_empty_dir(&self.partial) && !own.iter().any(|path| path.symlink_metadata().is_ok()) {
-                return Err(Error::State {
-                    path: self.partial.clone(),
-                    reason: "holds files that are not of an import".into(),
-                    hint: "choose another --db, or move away what is there".into(),
-                });
+                let hint = "choose another --db, or move away what is there";
+                return Err(Error::state(&self.partial, "holds files that are not of an import", hint));
             }
             if let Some(lock) = Lock::take(&self.partial, &self.db, self.restart)? {
                 return self.first_mount().map_or(Ok(lock), |mount| Err(private::is_mounted(&mount)));
@@ -90,11 +87,9 @@ impl Target {
     pub fn has_only_the_database(&self) -> Result<()> {
         let mut names = self.staging.read_dir().into_iter().flatten().flatten().map(|entry| entry.file_name());
         names.find(|name| !name.to_str().is_some_and(is_ours)).map_or(Ok(()), |name| {
-            Err(Error::State {
-                path: self.staging.join(name),
-                reason: "is not of an import, and stands where its database is made".into(),
-                hint: "move it away and run the same command again, or choose another --db".into(),
-            })
+            let reason = "is not of an import, and stands where its database is made";
+            let hint = "move it away and run the same command again, or choose another --db";
+            Err(Error::state(self.staging.join(name), reason, hint))
         })
     }
 
