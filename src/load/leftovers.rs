@@ -34,8 +34,8 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
         }
         Err(_) if paths.iter().any(|path| is_partial(path)) => {}
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            let reason =
-                format!("{} is no directory, and no name of a database that an import has begun", dir.display());
+            let dir = dir.display();
+            let reason = format!("{dir} is not a directory, and not the name of a database that an import has begun");
             return Err(Error::usage(
                 reason,
                 "name the directory that databases are made in, or the --db of an import",

@@ -312,10 +312,10 @@ fn probe_all(
     let mut files: HashMap<(u64, u64), &PathBuf> = HashMap::new();
     // Two names of a pipe would wait for each other's bytes.
     let mut only_once = |name, metadata: &Metadata| match files.insert((metadata.dev(), metadata.ino()), name) {
-        Some(other) => Err(Error::usage(
-            format!("one file is named twice: {} and {}", other.display(), name.display()),
-            "name each once",
-        )),
+        Some(other) => {
+            let reason = format!("one file is named twice: {} and {}", other.display(), name.display());
+            Err(Error::usage(reason, "name each once"))
+        }
         None => Ok(()),
     };
     let mut urls = HashSet::new();

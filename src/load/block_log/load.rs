@@ -5,7 +5,7 @@ use crate::failpoint;
 use crate::load::block_log::read::{LogDone, LogReader};
 use crate::load::built::{FamilyDone, RangeDone};
 use crate::load::column_families::ColumnFamilies;
-use crate::load::compact::{Compacted, check_content, compact, memtable_report, watched};
+use crate::load::compact::{check_content, compact, memtable_report, watched};
 use crate::load::context::{Job, Loaded};
 use crate::load::ingest::ingest;
 use crate::load::journal::{Checkpoint, Entry, SourceDelta};
@@ -57,34 +57,24 @@ pub(in crate::load) fn load_memtable(job: &Job<'_>, input: &Log) -> Result<Loade
     job.journal.append(&Entry::Held { checkpoint, padding: 0, delta })?;
     failpoint::reach("read-done");
     let compacted = compact(job, store, &families, &meter)?;
-    let payload = done.ranges.iter().map(|range| range.payload).sum();
-    let reports = check_families(job, &compacted, done.families(&families), payload)?;
-    let (memtable, rocksdb_written) = memtable_report(&meter, batches, compacted.level0_files);
-    let loaded = report(job, input, &done, reports);
-    Ok(Loaded { memtable: Some(memtable), rocksdb_written: Some(rocksdb_written), ..loaded })
-}
-
-/// Counts and digests the records in each family, and compares them with those that were written.
-fn check_families(
-    job: &Job<'_>,
-    compacted: &Compacted,
-    built: Vec<(&str, FamilyDone)>,
-    payload: u64,
-) -> Result<Vec<FamilyReport>> {
-    let Compacted { reader, files, .. } = compacted;
+    let built = done.families(&families);
     let value = |name: &str| match name {
         BLOCK_IDS => NUMBER as u64,
         TRANSACTIONS => PLACE as u64,
         _ => 0,
     };
+    let payload: u64 = done.ranges.iter().map(|range| range.payload).sum();
     let found_by: u64 = built.iter().map(|(name, done)| done.tally.written.records * value(name)).sum();
     job.progress.begin(Phase::Check, Some(payload + found_by));
     let check = |(name, done): (&str, FamilyDone)| {
-        let (found, _) = job.scan(reader, files, name).content()?;
+        let (found, _) = job.scan(&compacted.reader, &compacted.files, name).content()?;
         check_content(job, found, done.tally.written)?;
         Ok(done.report(name, compacted.levels(name)))
     };
-    built.into_iter().map(check).collect()
+    let reports = built.into_iter().map(check).collect::<Result<_>>()?;
+    let (memtable, rocksdb_written) = memtable_report(&meter, batches, compacted.level0_files);
+    let loaded = report(job, input, &done, reports);
+    Ok(Loaded { memtable: Some(memtable), rocksdb_written: Some(rocksdb_written), ..loaded })
 }
 
 fn report(job: &Job<'_>, input: &Log, done: &LogDone, families: Vec<FamilyReport>) -> Loaded {

@@ -9,7 +9,6 @@ use crate::blocks::chain::Id;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
-use crate::load::block_log::bounds::{check_head, check_joins};
 use crate::load::block_log::build::RangeBuilder;
 use crate::load::block_log::transactions::{Transactions, checks_roots};
 use crate::load::built::{FamilyDone, RangeDone, Tally};
@@ -123,8 +122,8 @@ impl<'a> LogReader<'a> {
         if ranges.is_empty() {
             return Err(Error::bad_input(self.name(), None, LogProblem::Empty));
         }
-        check_joins(input, job.options, &ranges)?;
-        check_head(job.options, &ranges)?;
+        self.check_joins(&ranges)?;
+        self.check_head(&ranges)?;
         failpoint::reach("ranges");
         let found: Content = ranges.iter().map(|range| range.transactions).sum();
         let transactions = match &self.transactions {
@@ -294,20 +293,18 @@ impl<'a> LogReader<'a> {
         self.job.options.stop.is_cancelled() || turn.is_after_fault()
     }
 
-    /// A builder of a range or batch. Blocks of one that is `known` from an earlier run are only counted.
-    fn builder(
-        &self,
-        (next, before): (u32, Option<Id>),
-        worker: &WorkerState,
-        known: Option<&RangeDone>,
-    ) -> Result<RangeBuilder<'_>> {
+    /// A builder of a range or batch from the block `start` on, which names the block before it. Blocks that are known from an
+    /// earlier run are only counted.
+    fn builder(&self, start: (u32, Option<Id>), worker: &WorkerState, is_known: bool) -> Result<RangeBuilder<'_>> {
         let unpacker = Unpacker::new(&self.input.dictionaries);
         let sink = |family: &str| self.sinks.sink(family, Borders::default(), worker.gathered.as_ref());
         let sinks = [sink(DEFAULT)?, sink(BLOCK_IDS)?];
         let finder = self.transactions.as_ref().map(Transactions::finder);
-        let chain = Chain::new(self.input.framing, &self.expectations, unpacker, next, before);
+        let chain = Chain::new(self.input.framing, &self.expectations, unpacker, start.0, start.1);
         let mut builder = RangeBuilder::new(chain, sinks, finder);
-        known.inspect(|_| builder.only_count());
+        if is_known {
+            builder.only_count();
+        }
         Ok(builder)
     }
 
@@ -324,7 +321,7 @@ impl<'a> LogReader<'a> {
         let mut reader = RangeReader::new(files, range, WINDOW).ok_or_else(no_part)?;
         let part = reader.part();
         let bad = |offset: u64, problem| part.bad(offset, problem);
-        let mut builder = self.builder((range.first, range.before), worker, known)?;
+        let mut builder = self.builder((range.first, range.before), worker, known.is_some())?;
         let batch = &mut worker.batch;
         let (mut start, mut end) = (range.start, range.start);
         let (from, to) = self.bounds();
@@ -382,7 +379,7 @@ impl<'a> LogReader<'a> {
             return Err(another_source(self.job.options, None));
         }
         let bad = |offset: u64, problem| Error::bad_input(self.job.options.source(), offset, problem);
-        let mut builder = self.builder((first, None), worker, known)?;
+        let mut builder = self.builder((first, None), worker, known.is_some())?;
         let batch = &mut worker.batch;
         let (start, mut end) = (batch.at, batch.at);
         for at in 0..batch.spans.len() {
@@ -426,5 +423,46 @@ impl<'a> LogReader<'a> {
         }
         self.done.lock().push(done);
         Ok(())
+    }
+
+    /// Checks that each range follows the one before it.
+    fn check_joins(&self, ranges: &[RangeDone]) -> Result<()> {
+        let options = self.job.options;
+        for (one, next) in ranges.iter().zip(ranges.iter().skip(1)) {
+            let bad = |problem: LogProblem| {
+                let path = match &self.input.body {
+                    LogBody::Files(files) => files.parts.get(next.part).map(|part| part.path.clone()),
+                    LogBody::Stream(_) => None,
+                };
+                let path = path.unwrap_or_else(|| options.source().to_owned());
+                Err(Error::bad_input(&path, next.start, problem))
+            };
+            let (expected, found) = (one.last.number.checked_add(1), next.first.number);
+            if expected != Some(found) {
+                return bad(LogProblem::Number { expected: expected.unwrap_or(u32::MAX), found });
+            }
+            if next.before != one.last.id
+                && options.verify
+                && let (Ok(previous), Ok(before)) = (next.before.parse(), one.last.id.parse())
+            {
+                return bad(LogProblem::Link { number: found, previous, before });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the last block is the one that is expected, if one is.
+    fn check_head(&self, ranges: &[RangeDone]) -> Result<()> {
+        let options = self.job.options;
+        let last = ranges.last().map(|range| &range.last);
+        let (Some((expected, id)), Some(last)) = (options.log.expect_head, last) else { return Ok(()) };
+        // The id was written by this program, here or into a journal that it checked.
+        let found = last.id.parse().unwrap_or(id);
+        let problem = match last.number == expected {
+            true if last.id == id.to_string() => return Ok(()),
+            true => LogProblem::Checkpoint { number: expected, expected: id, found },
+            false => LogProblem::Head { expected, found: last.number, id: found },
+        };
+        Err(Error::bad_input(options.source(), None, problem))
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn build(job: &Job<'_>, sort: &SortPlan, sst: &SstOptions, blocks: &R
         let deleting = parallel::start(scope, move || delete().inspect_err(stop))?;
         let threads = plan.threads + usize::from(waits);
         let workers = parallel::for_each(threads, groups.len(), make, |(built, spare), item| {
-            built.add(&builder.build_within_limit(&groups[item], stored, spare).inspect_err(stop)?);
+            built.add(&builder.build(&groups[item], stored, spare).inspect_err(stop)?);
             // The blocks are in synced files now. Sending fails if there is nothing to delete, or if deleting failed.
             let _ = built_ones.send(groups[item].partitions.clone());
             Ok(())
@@ -115,24 +115,6 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Builds the SSTs of a group. `spare` is memory to read the next partition into. If a partition has a large section, no
-    /// more workers build at the same time than have room for it.
-    fn build_within_limit(
-        &self,
-        group: &PartitionGroup,
-        stored: &StoredBlocks,
-        spare: &mut Option<Buffer>,
-    ) -> Result<FamilyDone> {
-        let Some(limit) = &self.limit else { return self.build(group, stored, spare) };
-        let needs = |partition| self.needs(stored, partition);
-        let bytes = group.partitions.clone().map(needs).max().unwrap_or_default();
-        let _share = (bytes > 0).then(|| limit.take(bytes));
-        // Memory that is kept for the next partition is not part of a share.
-        let built = self.build(group, stored, spare);
-        *spare = None;
-        built
-    }
-
     fn largest(&self, partition: u32) -> u64 {
         self.largest.get(partition as usize).copied().unwrap_or_default()
     }
@@ -163,8 +145,13 @@ impl Builder<'_> {
         WORKER_FIXED + copies + if whole <= in_memory { whole } else { outside + largest }
     }
 
+    /// Builds the SSTs of a group. `spare` is memory to read the next partition into. If a partition has a large section, no
+    /// more workers build at the same time than have room for it.
     fn build(&self, group: &PartitionGroup, stored: &StoredBlocks, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
         let PartitionGroup { partitions, borders } = group;
+        let needed =
+            || partitions.clone().map(|partition| self.needs(stored, partition)).max().filter(|&bytes| bytes > 0);
+        let _share = self.limit.as_ref().and_then(|limit| needed().map(|bytes| limit.take(bytes)));
         let mut output = Output::new(self, borders.clone());
         for partition in partitions.clone() {
             self.check_cancelled()?;
@@ -186,6 +173,10 @@ impl Builder<'_> {
                 }
                 StoredBlocks::Spilled(spill) => self.spilled(spill, partition, &mut output, spare)?,
             }
+        }
+        if self.limit.is_some() {
+            // Memory that is kept for the next partition is not part of a share.
+            *spare = None;
         }
         let built = output.finish()?;
         self.job.note_built(partitions, &self.job.options.column_family, &built)?;

@@ -122,8 +122,7 @@ impl Load<'_> {
         let mut chunks = pull.finish()?;
         options.check_cancelled()?;
         sinks.flush()?;
-        let warning = chunks.warning().map(|message| Event::Warning { message });
-        warning.iter().for_each(|warning| progress.report(warning));
+        chunks.warning().into_iter().for_each(|message| progress.report(&Event::Warning { message }));
         let (content, payload) = self.counts.total();
         // By this a run after the last step compares the source.
         let checkpoint = Checkpoint::at(&chunks, content, payload, ClassCounts::default());

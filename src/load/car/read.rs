@@ -187,8 +187,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     let verified = spill.content().and(workers.iter().map(|worker| worker.blocks.content()).sum());
     let checkpoint = shared.checkpoint(&chunks, verified);
     let tail = chunks.tail();
-    let warning = chunks.warning().map(|message| Event::Warning { message });
-    warning.iter().for_each(|warning| job.progress.report(warning));
+    chunks.warning().into_iter().for_each(|message| job.progress.report(&Event::Warning { message }));
     if options.stop.is_cancelled() {
         if spilled {
             let read = shared.with_extents(checkpoint, &mut chunks, &mut noted);
