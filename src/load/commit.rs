@@ -29,19 +29,6 @@ use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
 use crate::source::car::sources::SourceRead;
 
-/// Writes the record of the import, makes the database durable and gives it its name. Returns the report.
-pub(super) fn commit(
-    job: &Job<'_>,
-    source: SourceInfo,
-    size: Option<u64>,
-    loaded: Loaded,
-    complete: Completeness,
-) -> Result<ImportReport> {
-    let bytes = size.unwrap_or(loaded.consumed);
-    let source = SourceInfo { bytes, null_padding: loaded.tail.padding, ..source };
-    publish(job, || report(job, source, loaded, complete))
-}
-
 /// Rewrites the options, writes the record that `report` makes, makes the database durable and gives it its name.
 pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportReport>) -> Result<ImportReport> {
     let Job { target, progress, .. } = *job;
@@ -71,7 +58,12 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
 }
 
 /// The report of a loaded source, without measurements.
-fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completeness) -> Result<ImportReport> {
+pub(super) fn report(
+    job: &Job<'_>,
+    source: SourceInfo,
+    loaded: Loaded,
+    complete: Completeness,
+) -> Result<ImportReport> {
     let Job { options, preset, plan, target, .. } = *job;
     let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
     let mut plan = plan.clone();

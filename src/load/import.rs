@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::commit::{commit, of_all};
+use crate::load::commit::{of_all, publish, report};
 use crate::load::context::{Job, Loaded, Prepared};
 use crate::load::existing::{Existing, check_layout, with_layout};
 use crate::load::identity::{self, Identity};
@@ -51,13 +51,13 @@ pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcom
 /// As [`import`], and publishes files while others are built, if there is a place for them.
 pub(crate) fn import_and_publish(
     options: &ImportOptions,
-    publish: Option<&dyn Publish>,
+    place: Option<&dyn Publish>,
     observer: &dyn Observer,
 ) -> Result<Outcome> {
     let progress = Progress::new(observer);
     let import = || {
         let options = &with_layout(options.without_secrets())?;
-        Import { options, progress: &progress }.run(publish)
+        Import { options, progress: &progress }.run(place)
     };
     progress.sampled(import).map_err(|error| with_hint(error, options))
 }
@@ -115,7 +115,7 @@ impl Import<'_> {
         Ok((target, finished))
     }
 
-    fn run(&self, publish: Option<&dyn Publish>) -> Result<Outcome> {
+    fn run(&self, place: Option<&dyn Publish>) -> Result<Outcome> {
         let options = self.options;
         let (target, finished) = self.begin()?;
         let is_remote = options.sources.iter().any(|source| is_remote(source));
@@ -123,7 +123,7 @@ impl Import<'_> {
         let known = if is_remote && !options.restart { Journal::peek(&target.partial).identity } else { None };
         let sources = Sources::find(options, known.as_ref())?;
         let (opened, preset) = self.open(&sources)?;
-        if publish.is_some() {
+        if place.is_some() {
             validate::check_published(preset.loader)?;
         }
         self.warn(sources.take_unusable());
@@ -145,7 +145,7 @@ impl Import<'_> {
         let prepared = Prepared { sources, preset, planned, identity, plain, is_seed: false };
         let check_whole = |job: &Job<'_>, source: &mut Source| self.check_whole(job, source);
         let report = self.locked((target, finished), &prepared, source, check_whole, |job, source| {
-            uploading(job, publish, |job| {
+            uploading(job, place, |job| {
                 self.progress.begin(Phase::Read, size);
                 if is_remote {
                     let sources = Arc::clone(job.sources);
@@ -163,7 +163,9 @@ impl Import<'_> {
                 let info = of_all(info, &loaded.sources);
                 let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
                 let complete = car::completeness::check(job, &roots, loaded.routed.as_ref().map(|(router, _)| router))?;
-                commit(job, info, size, loaded, complete)
+                let bytes = size.unwrap_or(loaded.consumed);
+                let info = SourceInfo { bytes, null_padding: loaded.tail.padding, ..info };
+                publish(job, || report(job, info, loaded, complete))
             })
         })?;
         Ok(Outcome::Imported(Box::new(report)))

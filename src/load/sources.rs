@@ -256,11 +256,10 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for path in &options.sources {
         let is_dir = path.as_os_str() != STDIN && !is_remote(path) && path.is_dir();
-        if !is_dir || options.format == Format::BlockLog {
-            names.push(path.clone());
-            continue;
+        match is_dir && options.format != Format::BlockLog {
+            true => names.extend(snapshots_in(path, options.format)?),
+            false => names.push(path.clone()),
         }
-        names.extend(snapshots_in(path, options.format)?);
     }
     Ok(names)
 }

@@ -48,12 +48,12 @@ pub(super) struct Uploads<'a> {
     /// The directory of the files.
     dir: &'a Path,
     journal: &'a Journal,
-    state: Mutex<State>,
+    state: Mutex<UploadQueue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct UploadQueue {
     queue: VecDeque<SstFile>,
     /// Files that are being published.
     active: usize,
@@ -79,7 +79,7 @@ pub(super) fn with<T>(
             done.push(file.clone());
         }
     }
-    let state = Mutex::new(State { done, ..State::default() });
+    let state = Mutex::new(UploadQueue { done, ..UploadQueue::default() });
     let uploads = Uploads { publish, place, dir, journal, state, changed: Condvar::new() };
     std::thread::scope(|scope| {
         let workers =

@@ -10,7 +10,6 @@
 //!
 //! With the memtable loader the records go into batches instead of files.
 
-mod block_error;
 mod build;
 pub(super) mod load;
 mod read;

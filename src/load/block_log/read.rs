@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::load::block_log::build::RangeBuilder;
-use crate::load::block_log::transactions::{Transactions, checks_roots};
+use crate::load::block_log::transactions::{TransactionLoader, checks_roots};
 use crate::load::built::{FamilyDone, RangeDone, Tally};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
@@ -37,7 +37,7 @@ pub(super) struct LogReader<'a> {
     job: &'a Job<'a>,
     input: &'a Log,
     sinks: &'a Sinks<'a>,
-    transactions: Option<Transactions<'a>>,
+    transactions: Option<TransactionLoader<'a>>,
     expectations: Expectations,
     range_bytes: u64,
     done: Mutex<Vec<RangeDone>>,
@@ -115,7 +115,7 @@ impl<'a> LogReader<'a> {
     /// Reads the log, and builds the ranges that are not built.
     pub fn run(mut self) -> Result<LogDone> {
         let (job, input) = (self.job, self.input);
-        self.transactions = Transactions::new(job, input)?;
+        self.transactions = TransactionLoader::new(job, input)?;
         let consumed = self.read()?;
         let mut ranges = std::mem::take(&mut *self.done.lock());
         ranges.sort_by_key(|range| range.first.number);
@@ -299,7 +299,7 @@ impl<'a> LogReader<'a> {
         let unpacker = Unpacker::new(&self.input.dictionaries);
         let sink = |family: &str| self.sinks.sink(family, Borders::default(), worker.gathered.as_ref());
         let sinks = [sink(DEFAULT)?, sink(BLOCK_IDS)?];
-        let finder = self.transactions.as_ref().map(Transactions::finder);
+        let finder = self.transactions.as_ref().map(TransactionLoader::finder);
         let chain = Chain::new(self.input.framing, &self.expectations, unpacker, start.0, start.1);
         let mut builder = RangeBuilder::new(chain, sinks, finder);
         if is_known {
@@ -337,9 +337,8 @@ impl<'a> LogReader<'a> {
             let indexed = reader.indexed(builder.chain.next, batch.spans.len());
             for at in 0..batch.spans.len() {
                 let Some(&span) = batch.spans.get(at) else { break };
-                let (offset, word) = (batch.offset(span), batch.word(span));
-                let number = builder.chain.next;
-                let header = builder.take(batch, at, from).map_err(|error| error.at(offset, bad))?;
+                let (offset, word, number) = (batch.offset(span), batch.word(span), builder.chain.next);
+                let header = builder.take(batch, at, from, &bad)?;
                 part.check_index(indexed.get(at), word, &header);
                 end = offset + (span.end + 8 - span.start) as u64;
                 if number < from {
@@ -349,7 +348,7 @@ impl<'a> LogReader<'a> {
                     break;
                 }
             }
-            builder.flush().map_err(|error| error.at(end, bad))?;
+            builder.flush(&bad)?;
             if known.is_none() {
                 self.job.progress.advance(batch.len(), batch.spans.len() as u64);
             }
@@ -391,10 +390,10 @@ impl<'a> LogReader<'a> {
             }
             let Some(&span) = batch.spans.get(at) else { break };
             let offset = batch.offset(span);
-            builder.take(batch, at, from).map_err(|error| error.at(offset, bad))?;
+            builder.take(batch, at, from, &bad)?;
             end = offset + (span.end + 8 - span.start) as u64;
         }
-        builder.flush().map_err(|error| error.at(end, bad))?;
+        builder.flush(&bad)?;
         let counted = batch.spans.len().saturating_sub(1) / STEP * STEP;
         self.job.progress.advance(0, (batch.spans.len() - counted) as u64);
         match known {

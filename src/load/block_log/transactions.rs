@@ -1,4 +1,4 @@
-//! Transactions: the check of their merkle roots, and the family that finds them by their ids.
+//! TransactionLoader: the check of their merkle roots, and the family that finds them by their ids.
 //!
 //! Ids of transactions are hashes, so their first bits spread the records evenly over partitions. Each partition is a file
 //! that is sorted alone:
@@ -16,10 +16,9 @@ use std::collections::BTreeMap;
 use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::chain::{self, Header, SteemBatch, TransactionOptions};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::lanes;
-use crate::load::block_log::block_error::BlockError;
 use crate::load::built::FamilyDone;
 use crate::load::context::Job;
 use crate::load::options::ImportOptions;
@@ -39,15 +38,18 @@ use crate::source::block_log::{Log, LogProblem, Lookup};
 const SHORT: usize = 20 + PLACE;
 const LONG: usize = 32 + PLACE;
 
+/// Makes the error for a problem of the block that begins at this byte of the log.
+pub(super) type ErrorAt<'a> = &'a dyn Fn(u64, LogProblem) -> Error;
+
 /// The state that all threads share.
-pub(super) struct Transactions<'a> {
+pub(super) struct TransactionLoader<'a> {
     job: &'a Job<'a>,
     /// The index; `None` if transactions are only checked.
-    index: Option<Index<'a>>,
+    index: Option<TransactionIndex<'a>>,
     lookup: Lookup,
 }
 
-struct Index<'a> {
+struct TransactionIndex<'a> {
     plan: &'a PartitionPlan,
     spill: Spill,
     record: usize,
@@ -57,16 +59,16 @@ struct Index<'a> {
 
 /// One thread's part, for one range.
 pub(super) struct Finder<'a> {
-    all: &'a Transactions<'a>,
+    all: &'a TransactionLoader<'a>,
     /// Blocks that are not checked yet; `None` if one at a time is as fast.
-    batch: Option<SteemBatch<Known>>,
+    batch: Option<SteemBatch<BatchedBlock>>,
     pieces: Option<PartitionBuffers>,
     found: Content,
     unknown_operations: u64,
 }
 
 /// A block in a batch.
-struct Known {
+struct BatchedBlock {
     packed: bool,
     /// Its first byte in the log.
     offset: u64,
@@ -95,7 +97,7 @@ pub(super) fn lookup(asked: &ImportOptions, input: &Log) -> Lookup {
     Lookup { options, family: input.family(false), version: input.version() }
 }
 
-impl<'a> Transactions<'a> {
+impl<'a> TransactionLoader<'a> {
     /// The work that the options request; `None` when transactions are neither indexed nor checked.
     pub fn new(job: &'a Job<'a>, input: &Log) -> Result<Option<Self>> {
         let log = &job.options.log;
@@ -115,7 +117,12 @@ impl<'a> Transactions<'a> {
                 longest.retain(|partition, _| !job.resumed.is_built(*partition));
                 let extents: Vec<_> = longest.into_iter().collect();
                 let spill = Spill::new(job.target.spill.clone(), 1 << plan.bits).resume(&extents, &[])?;
-                Some(Index { plan, spill, record: input.family(false).id_len() + PLACE, appending: RwLock::new(()) })
+                Some(TransactionIndex {
+                    plan,
+                    spill,
+                    record: input.family(false).id_len() + PLACE,
+                    appending: RwLock::new(()),
+                })
             }
         };
         Ok(Some(Self { job, index, lookup: lookup(job.options, input) }))
@@ -171,7 +178,7 @@ impl<'a> Transactions<'a> {
 
     fn build_group(
         &self,
-        index: &Index<'_>,
+        index: &TransactionIndex<'_>,
         group: &PartitionGroup,
         sinks: &Sinks<'_>,
         gathered: Option<&SharedBatch>,
@@ -205,7 +212,7 @@ impl<'a> Transactions<'a> {
     }
 }
 
-impl Index<'_> {
+impl TransactionIndex<'_> {
     /// The number that decides a record's partition, and that it is sorted by first.
     fn prefix(record: &[u8]) -> u64 {
         record.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix))
@@ -252,36 +259,36 @@ impl Index<'_> {
 impl Finder<'_> {
     /// Checks and notes the transactions of one block that begins at `offset`, or defers that to the next
     /// [`flush`](Self::flush).
-    pub fn take(&mut self, block: &[u8], header: &Header, packed: bool, offset: u64) -> Result<(), BlockError> {
+    pub fn take(&mut self, block: &[u8], header: &Header, packed: bool, offset: u64, bad: ErrorAt<'_>) -> Result<()> {
         let lookup = &self.all.lookup;
-        let known = Known { packed, offset };
+        let known = BatchedBlock { packed, offset };
         if let Some(batch) = &mut self.batch
             && lookup.add_to(batch, block, header, packed, known)
         {
-            return if batch.is_full() { self.flush() } else { Ok(()) };
+            return if batch.is_full() { self.flush(bad) } else { Ok(()) };
         }
-        self.flush()?;
+        self.flush(bad)?;
         let found = lookup.of_block(block, header, packed);
-        self.note(header, &found.map_err(|problem| LogProblem::Block { number: header.number, problem })?)
+        let problem = |problem| bad(offset, LogProblem::Block { number: header.number, problem });
+        self.note(header, &found.map_err(problem)?)
     }
 
     /// Checks and notes deferred transactions. The caller does so before it reports a fault of a later block.
-    pub fn flush(&mut self) -> Result<(), BlockError> {
+    pub fn flush(&mut self, bad: ErrorAt<'_>) -> Result<()> {
         let lookup = &self.all.lookup;
         let Some(mut batch) = self.batch.take() else { return Ok(()) };
-        batch.check(&lookup.options, |Known { packed, offset }, header, block, found| {
+        batch.check(&lookup.options, |BatchedBlock { packed, offset }, header, block, found| {
             // The batch reports no reason, and does not know the other layout.
             let found = found.map_or_else(|| lookup.of_block(block, header, *packed), Ok);
-            let problem = |problem| LogProblem::Block { number: header.number, problem };
-            let found = found.map_err(|error| BlockError::Earlier(*offset, problem(error)))?;
-            self.note(header, &found)
+            let problem = |problem| bad(*offset, LogProblem::Block { number: header.number, problem });
+            self.note(header, &found.map_err(problem)?)
         })?;
         self.batch = Some(batch);
         Ok(())
     }
 
     /// Notes the transactions of a block.
-    fn note(&mut self, header: &Header, found: &chain::Transactions) -> Result<(), BlockError> {
+    fn note(&mut self, header: &Header, found: &chain::Transactions) -> Result<()> {
         let all = self.all;
         self.unknown_operations += found.unknown_operations;
         let (Some(index), Some(pieces)) = (&all.index, &mut self.pieces) else { return Ok(()) };

@@ -152,7 +152,7 @@ impl Builder<'_> {
         let needed =
             || partitions.clone().map(|partition| self.needs(stored, partition)).max().filter(|&bytes| bytes > 0);
         let _share = self.limit.as_ref().and_then(|limit| needed().map(|bytes| limit.take(bytes)));
-        let mut output = Output::new(self, borders.clone());
+        let mut output = GroupOutput::new(self, borders.clone());
         for partition in partitions.clone() {
             self.check_cancelled()?;
             match stored {
@@ -200,7 +200,7 @@ impl Builder<'_> {
         &self,
         spill: &Spill,
         partition: u32,
-        output: &mut Output<'_>,
+        output: &mut GroupOutput<'_>,
         spare: &mut Option<Buffer>,
     ) -> Result<()> {
         let router = self.router;
@@ -258,7 +258,7 @@ fn sections(bytes: &[u8]) -> impl Iterator<Item = Section> + '_ {
 }
 
 /// The SST files of one job, and what goes into them.
-struct Output<'a> {
+struct GroupOutput<'a> {
     builder: &'a Builder<'a>,
     writer: RotatingSstWriter<'a>,
     /// Tally of the finished partitions.
@@ -274,7 +274,7 @@ struct Output<'a> {
     last: Option<(Vec<u8>, (usize, u128), u32)>,
 }
 
-impl<'a> Output<'a> {
+impl<'a> GroupOutput<'a> {
     fn new(builder: &'a Builder<'a>, borders: Borders) -> Self {
         Self {
             builder,

@@ -1,7 +1,6 @@
 //! A CAR through SST files: read and sort, build, ingest.
 
 use crate::error::{Error, Result};
-use crate::load::built::FamilyDone;
 use crate::load::car::build::build;
 use crate::load::car::completeness::report_f3;
 use crate::load::car::ingest_into_existing::ingest_into_existing;
@@ -12,7 +11,7 @@ use crate::load::context::{Job, Loaded, with_repeats};
 use crate::load::ingest::ingest;
 use crate::progress::Phase;
 use crate::report::SortPlan;
-use crate::rocks::{Level, SstOptions};
+use crate::rocks::SstOptions;
 use crate::source::car::chunks::Chunks;
 
 /// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
@@ -45,7 +44,15 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     job.check_sources()?;
     let bytes = built.files.iter().map(|file| file.bytes).sum();
     let sources = with_repeats(blocks.sources, built.repeats.iter().copied());
-    let (levels, existing) = into_database(job, built)?;
+    progress.begin(Phase::Ingest, None);
+    let (levels, existing) = match job.existing {
+        Some(existing) => ingest_into_existing(job, &built, existing)?,
+        None => {
+            let family = (options.column_family.as_str(), built);
+            let reports = ingest(job, &ColumnFamilies::of_car(job), &[family])?;
+            (reports.into_iter().next().map(|report| report.levels).unwrap_or_default(), 0)
+        }
+    };
     Ok(Loaded {
         blocks: checkpoint.blocks,
         payload: checkpoint.payload,
@@ -63,15 +70,4 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         routed: Some((blocks.router, checkpoint.framed)),
         ..Loaded::default()
     })
-}
-
-/// Ingests the files into the new or existing database. Returns its levels, and how many of the records it had before.
-fn into_database(job: &Job<'_>, built: FamilyDone) -> Result<(Vec<Level>, u64)> {
-    job.progress.begin(Phase::Ingest, None);
-    if let Some(existing) = job.existing {
-        return ingest_into_existing(job, &built, existing);
-    }
-    let family = (job.options.column_family.as_str(), built);
-    let reports = ingest(job, &ColumnFamilies::of_car(job), &[family])?;
-    Ok((reports.into_iter().next().map(|report| report.levels).unwrap_or_default(), 0))
 }

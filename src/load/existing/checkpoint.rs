@@ -37,7 +37,7 @@ use crate::rocks::{Meter, Store};
 
 /// The program that changed an existing database last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Writer {
+enum LastWriter {
     /// An earlier run of this import.
     Import,
     /// Another program.
@@ -59,13 +59,13 @@ impl Existing<'_> {
             return Err(Error::work_lacks(partial, checkpoint.display()));
         }
         match self.last_writer(before)? {
-            Writer::Import => {
+            LastWriter::Import => {
                 self.restore_with(journal)?;
                 before.take(Entry::Undone);
                 return Ok(Some(self.describe_restored()));
             }
-            Writer::Unknown(why) => return Err(self.unknown(why)),
-            Writer::Other => {}
+            LastWriter::Unknown(why) => return Err(self.unknown(why)),
+            LastWriter::Other => {}
         }
         journal.append(&Entry::Undone)?;
         before.take(Entry::Undone);
@@ -85,7 +85,7 @@ impl Existing<'_> {
         let Target { db, checkpoint, .. } = self.target;
         if known.complete
             || !checkpoint.exists()
-            || self.last_writer(&known)? != Writer::Import
+            || self.last_writer(&known)? != LastWriter::Import
             || (!is_whole(checkpoint) && opens(db)?)
         {
             return Ok(());
@@ -100,31 +100,31 @@ impl Existing<'_> {
             return Ok(());
         }
         match self.last_writer(&known)? {
-            Writer::Unknown(why) => Err(self.unknown(why)),
-            Writer::Import | Writer::Other => Ok(()),
+            LastWriter::Unknown(why) => Err(self.unknown(why)),
+            LastWriter::Import | LastWriter::Other => Ok(()),
         }
     }
 
     /// The program that changed the database last.
-    fn last_writer(&self, known: &ResumedState) -> Result<Writer> {
+    fn last_writer(&self, known: &ResumedState) -> Result<LastWriter> {
         let Target { db, checkpoint, .. } = self.target;
         let now = DatabaseState::of(db)?;
         // A restore puts CURRENT of the checkpoint in place last.
         let is_kept = DatabaseState::of(checkpoint)
             .is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
         if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) {
-            return Ok(Writer::Import);
+            return Ok(LastWriter::Import);
         }
         if opens(db)? {
             let is_unknown = known.is_damaged && known.opened.is_none() && !is_kept;
-            return Ok(if is_unknown { Writer::Unknown("the journal is damaged") } else { Writer::Other });
+            return Ok(if is_unknown { LastWriter::Unknown("the journal is damaged") } else { LastWriter::Other });
         }
         // A program that opens it begins another MANIFEST, even if CURRENT is damaged later.
         let is_last = match &known.opened {
             Some(opened) => newest_manifest(db)?.as_deref() == Some(opened.manifest.trim()),
             None => is_kept && newest_manifest(checkpoint)? == newest_manifest(db)?,
         };
-        Ok(if is_last { Writer::Import } else { Writer::Unknown("it does not open any more") })
+        Ok(if is_last { LastWriter::Import } else { LastWriter::Unknown("it does not open any more") })
     }
 
     /// The error if it is not known which program changed the database last.

@@ -92,13 +92,9 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     };
     if let Method::CarSst { sort } = &mut plan.method {
         sort.cached = expected.is_some_and(|bytes| stays_cached(bytes, page_cache(budget)));
-        sort.by_reference = sort.spill
-            && plain
-            && match options.plan {
-                PlanChoice::Auto => sort.cached,
-                PlanChoice::Source => true,
-                PlanChoice::Memory | PlanChoice::Spill => false,
-            };
+        let prefers_references =
+            options.plan == PlanChoice::Source || (options.plan == PlanChoice::Auto && sort.cached);
+        sort.by_reference = sort.spill && plain && prefers_references;
         if options.plan == PlanChoice::Source && !plain {
             let reason = "--plan source needs a plain file: blocks of this source cannot be read again at their places";
             return Err(Error::usage(reason, "leave it out"));

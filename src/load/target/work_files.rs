@@ -221,6 +221,6 @@ fn first_in(dir: &Path) -> Option<PathBuf> {
     Some(dir.read_dir().ok()?.next()?.ok()?.path())
 }
 
-pub(super) fn is_empty_dir(path: &Path) -> bool {
+pub(in crate::load) fn is_empty_dir(path: &Path) -> bool {
     path.read_dir().is_ok_and(|mut entries| entries.next().is_none())
 }
