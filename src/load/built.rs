@@ -32,16 +32,13 @@ pub(crate) struct SstFile {
 }
 
 impl SstFile {
-    /// The records in it.
     pub fn content(&self) -> Content {
         Content { records: self.records, digest: self.digest }
     }
 }
 
-/// The records that went into files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::load) struct Tally {
-    /// The records in the files.
     pub written: Content,
     /// Further occurrences of their blocks. Of a CAR only the number is counted.
     pub duplicates: Content,
@@ -103,7 +100,6 @@ pub(in crate::load) struct FamilyDone {
 }
 
 impl RangeDone {
-    /// The range of the log that has its blocks.
     pub fn range(&self) -> Range {
         let Self { part, start, end, first, last, before, .. } = self;
         Range {
@@ -117,7 +113,6 @@ impl RangeDone {
         }
     }
 
-    /// The files of all families.
     pub fn files(&self) -> impl Iterator<Item = &SstFile> {
         self.blocks.files.iter().chain(&self.ids.files)
     }
@@ -127,7 +122,6 @@ impl RangeDone {
         self.part == next.part && self.end == next.start && self.last.id == next.before
     }
 
-    /// Appends the range that follows.
     pub fn join(mut self, next: Self) -> Self {
         self.end = next.end;
         self.last = next.last;
@@ -144,14 +138,12 @@ impl RangeDone {
 }
 
 impl FamilyDone {
-    /// The report of family `name`, which has `levels`.
     pub fn report(&self, name: &str, levels: Vec<Level>) -> FamilyReport {
         let Content { records, digest } = self.tally.written;
         let Content { records: duplicates, digest: duplicate_digest } = self.tally.duplicates;
         FamilyReport { name: name.to_owned(), records, duplicates, digest, duplicate_digest, levels }
     }
 
-    /// The paths of the files in `dir`.
     pub fn paths(&self, dir: &Path) -> Vec<PathBuf> {
         self.files.iter().map(|file| dir.join(&file.name)).collect()
     }

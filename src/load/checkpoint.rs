@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::failpoint;
 use crate::load::journal::{Entry, Journal, PartitionCheckpoint};
 use crate::sort::spill::Spill;
@@ -32,7 +32,6 @@ fn every_bytes(files: Option<u32>) -> u64 {
     failpoint::durable_bytes().unwrap_or_else(|| files.map_or(u64::MAX, rule))
 }
 
-/// When the next checkpoint is due.
 pub(in crate::load) struct CheckpointClock {
     last_offset: u64,
     last_time: Instant,
@@ -78,19 +77,18 @@ pub(in crate::load) fn keep(
     journal: &Journal,
     fail: impl Fn(Error),
 ) {
-    if let Err(error) = checkpoints.iter().try_for_each(|checkpoint| make_durable(checkpoint, spill, journal)) {
+    let make_durable = |checkpoint: PartitionCheckpoint| {
+        spill.sync(&checkpoint.extents)?;
+        failpoint::reach("read-synced");
+        journal.append(&Entry::Read(checkpoint))?;
+        failpoint::reach("read");
+        Ok(())
+    };
+    if let Err(error) = checkpoints.iter().try_for_each(make_durable) {
         fail(error);
         // No thread may wait for a full disk.
         checkpoints.iter().for_each(drop);
     }
-}
-
-fn make_durable(checkpoint: PartitionCheckpoint, spill: &Spill, journal: &Journal) -> Result<()> {
-    spill.sync(&checkpoint.extents)?;
-    failpoint::reach("read-synced");
-    journal.append(&Entry::Read(checkpoint))?;
-    failpoint::reach("read");
-    Ok(())
 }
 
 /// A channel with room for one checkpoint: a reader that is faster than the disk waits here.

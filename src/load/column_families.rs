@@ -16,7 +16,6 @@ const OF_IDS: [(Group, &str, &str); 3] = [
     (Group::Cf, "compression", "kNoCompression"),
 ];
 
-/// The families of an import, and their options.
 pub(in crate::load) struct ColumnFamilies<'a> {
     all: Vec<FamilyOptions<'a>>,
     /// How many of them are loaded. RocksDB requires the others.
@@ -31,7 +30,6 @@ struct FamilyOptions<'a> {
 }
 
 impl<'a> ColumnFamilies<'a> {
-    /// The family of the blocks of a CAR.
     pub fn of_car(job: &Job<'a>) -> Self {
         let own = job.options.column_family.as_str();
         let names = std::iter::once(own).chain((own != DEFAULT).then_some(DEFAULT));
@@ -63,22 +61,18 @@ impl<'a> ColumnFamilies<'a> {
         self.all.iter().take(self.loaded).map(|family| family.name)
     }
 
-    /// True if a family with this name is loaded.
     pub fn has(&self, name: &str) -> bool {
         self.names().any(|known| known == name)
     }
 
-    /// Options while loading.
     pub fn loading(&self) -> Vec<(&str, &OptionMap)> {
         self.all.iter().map(|family| (family.name, &family.loading)).collect()
     }
 
-    /// Options for the final compaction.
     pub fn compacting(&self) -> Vec<(&str, &OptionMap)> {
         self.all.iter().map(|family| (family.name, &family.compacting)).collect()
     }
 
-    /// Options of the finished database.
     pub fn node(&self) -> Vec<(&str, &OptionMap)> {
         self.all.iter().map(|family| (family.name, &family.node)).collect()
     }

@@ -34,8 +34,11 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
     let Job { target, progress, .. } = *job;
     progress.begin(Phase::Commit, None);
     if !target.into_existing && job.preset.oldest_rocksdb().is_old() {
-        let defaults = options::defaults()?;
-        rewrite_options(target.working(), |text| loadable_by_old(text, defaults))?;
+        // Replaces the OPTIONS file atomically. This RocksDB reads both.
+        let (dir, path) = (target.working(), OptionsFile::latest_path(target.working())?);
+        let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
+        let text = loadable_by_old(&String::from_utf8_lossy(&bytes), options::defaults()?);
+        write_synced(dir, &path.file_name().unwrap_or_default().to_string_lossy(), text.as_bytes())?;
         failpoint::reach("options-rewritten");
     }
     let mut report = report()?;
@@ -204,20 +207,10 @@ fn rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
     all.names().iter().zip(&loaded.sources).enumerate().map(row).collect()
 }
 
-/// Seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Replaces the OPTIONS file of the closed database in `dir`, atomically. This RocksDB reads both.
-fn rewrite_options(dir: &Path, rewrite: impl Fn(&str) -> String) -> Result<()> {
-    let path = OptionsFile::latest_path(dir)?;
-    let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    write_synced(dir, &name, rewrite(&String::from_utf8_lossy(&bytes)).as_bytes())
-}
-
-/// Fills in the measurements so far.
 fn measure(progress: &Progress<'_>, report: &mut ImportReport) {
     let mut seconds = Map::new();
     seconds.insert("total".into(), progress.now().seconds.into());
@@ -301,7 +294,6 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     target.remove_leftovers()
 }
 
-/// The directory of a path.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

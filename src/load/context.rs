@@ -27,7 +27,6 @@ use crate::sort::router::{ClassCounts, Router};
 use crate::source::car::chunks::Tail;
 use crate::source::car::sources::SourceRead;
 
-/// A planned import.
 pub(super) struct Job<'a> {
     pub options: &'a ImportOptions,
     pub sources: &'a Arc<Sources>,
@@ -39,12 +38,10 @@ pub(super) struct Job<'a> {
     /// The database that is replaced, locked.
     pub replaced: Option<&'a Existing<'a>>,
     pub journal: &'a Journal,
-    /// The work of earlier runs.
     pub resumed: &'a ResumedState,
     pub progress: &'a Progress<'a>,
     /// The options of the database while it is loaded.
     pub loading: &'a OptionMap,
-    /// True if the source is a bundle.
     pub is_seed: bool,
     /// Publishes files as they are built.
     pub uploads: Option<&'a Uploads<'a>>,
@@ -72,17 +69,14 @@ impl Prepared {
     }
 }
 
-/// The result of a loader.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     /// Blocks read, duplicates included.
     pub blocks: u64,
-    /// Bytes of their values.
     pub payload: u64,
     /// Bytes of the compressed source taken.
     pub consumed: u64,
     pub tail: Tail,
-    /// True if blocks were spilled.
     pub spilled: bool,
     /// Records in the database that came from this source.
     pub records: u64,
@@ -93,11 +87,9 @@ pub(super) struct Loaded {
     pub levels: Vec<Level>,
     /// Bytes of SST files and WAL that were written; `None` if other programs may have written too.
     pub rocksdb_written: Option<u64>,
-    /// Of the memtable loader alone.
     pub memtable: Option<MemtableReport>,
     /// The F3 data that were not stored.
     pub f3: Vec<F3Report>,
-    /// Of a block log alone.
     pub log: Option<LogReport>,
     /// The sources of CARs, and the duplicates of each.
     pub sources: Vec<(SourceRead, u64)>,

@@ -82,7 +82,6 @@ impl SpillPlace {
 }
 
 impl Identity {
-    /// The identity of an import.
     pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, source: SourceIdentity) -> Result<Self> {
         // A value derived from the machine (`cores`, `open_files`) may change with a reboot and does not change the files.
         let settings = preset
@@ -130,12 +129,10 @@ impl Identity {
         self.source.sources.iter().flat_map(|source| &source.files).try_for_each(SourceFile::check_unchanged)
     }
 
-    /// Returns the place of the partitions.
     pub fn spill_place(&self) -> SpillPlace {
         SpillPlace { id: self.id.clone(), work_dir: self.work_dir.clone() }
     }
 
-    /// Bits of the digest that choose a partition.
     pub fn partition_bits(&self) -> u32 {
         self.partition_bits
     }
@@ -157,12 +154,10 @@ impl Identity {
         known.remote.as_ref()?.address.clone()
     }
 
-    /// The id of the bundle, if that is the source.
     pub fn bundle(&self) -> Option<&String> {
         self.source.bundle.as_ref()
     }
 
-    /// The checksum that the source is compared with.
     pub fn sum(&self) -> Option<&String> {
         self.source.sum.as_ref()
     }

@@ -106,7 +106,8 @@ impl Import<'_> {
         if !finished {
             check_target(&target)?;
             if target.into_existing || target.has_old() {
-                Existing::check_is_free(&target)?;
+                // No process may have the database open. The source, which is opened next, may be a pipe that is slow to begin.
+                drop(Existing::lock(&target)?);
             }
         }
         // Before RocksDB starts threads to check the preset's options.

@@ -67,19 +67,15 @@ impl LinkList {
     pub fn gather(&self, cid: &CidSpan, body: &[u8], gathered: &mut Gathered) {
         let (name, value) = body.split_at(cid.len as usize);
         gathered.entries.push(key_hash(name.get(self.layout.key_start(cid)..).unwrap_or_default()));
-        self.gather_links(cid.codec, value, gathered);
+        let Gathered { entries, malformed } = gathered;
+        *malformed += for_each_link(cid.codec, value, &mut |cid, span| {
+            entries.extend(key_of(self.layout, cid, &span).map(|key| key_hash(key) | LINK));
+        });
     }
 
     /// Gathers the key of a block that was in the database before.
     pub fn gather_key(key: &[u8], gathered: &mut Gathered) {
         gathered.entries.push(key_hash(key));
-    }
-
-    fn gather_links(&self, codec: u64, block: &[u8], gathered: &mut Gathered) {
-        let Gathered { entries, malformed } = gathered;
-        *malformed += for_each_link(codec, block, &mut |cid, span| {
-            entries.extend(key_of(self.layout, cid, &span).map(|key| key_hash(key) | LINK));
-        });
     }
 
     /// Adds the gathered entries.

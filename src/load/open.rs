@@ -26,11 +26,9 @@ pub(super) struct OpenSource {
     pub compression: Compression,
     /// Bytes on disk of all sources.
     pub size: Option<u64>,
-    /// Bytes of the largest one.
     pub largest: Option<u64>,
     /// The number of blocks, if all sources have it in an index.
     pub blocks: Option<u64>,
-    /// The guessed bytes of the blocks.
     pub expected: Option<u64>,
     /// The first source, if it is on the network.
     remote: Option<Arc<Remote>>,

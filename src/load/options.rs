@@ -169,7 +169,6 @@ pub enum Links {
 }
 
 impl Links {
-    /// True if links are followed.
     pub(crate) fn are_followed(self) -> bool {
         matches!(self, Self::Check | Self::Require)
     }
@@ -178,14 +177,11 @@ impl Links {
 /// Column families that find the records of a block log by an id.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Indexes {
-    /// Blocks by their ids.
     pub ids: bool,
-    /// Transactions by their ids.
     pub transactions: bool,
 }
 
 impl Indexes {
-    /// No index.
     pub const NONE: Self = Self { ids: false, transactions: false };
 }
 

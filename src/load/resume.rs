@@ -74,7 +74,6 @@ fn create(target: &mut Target, identity: &Identity, resumed: &mut ResumedState) 
     Ok(())
 }
 
-/// Refuses the work of another import.
 fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<()> {
     let differences = identity.differences(known);
     if differences.is_empty() {

@@ -40,7 +40,6 @@ const KEY_TRAILER: u64 = 8;
 
 /// A bundle, from which a database is made.
 pub(crate) struct Seed<'a> {
-    /// The id of the bundle.
     pub id: &'a str,
     /// The report of the import, as far as it is true for the files.
     pub record: &'a ImportReport,
@@ -139,7 +138,8 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     if !seed.record.verified {
         import.warn(["the import has not checked the blocks against their hashes: `bedload verify` does".to_owned()]);
     }
-    let families: Vec<String> = families_of(seed.record).map(str::to_owned).collect();
+    let logs = seed.record.log.iter();
+    let families: Vec<String> = logs.flat_map(|log| &log.families).map(|family| family.name.clone()).collect();
     let part = if seed.record.part.is_some() { families.join(" ") } else { String::new() };
     let plan = Plan {
         memory: options.memory_budget(),
@@ -165,34 +165,31 @@ fn load(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportRepor
     if let Some(network) = fetch.network() {
         progress.watch_network(network);
     }
-    if !job.resumed.ingesting {
-        fetch_missing(job, seed, fetch)?;
-        sync_dir(&target.sst)?;
-        failpoint::reach("all-fetched");
-    }
     let families = match &seed.record.log {
         Some(_) => ColumnFamilies::of_log(job),
         None => ColumnFamilies::of_car(job),
     };
     if !job.resumed.ingesting {
+        fetch_missing(job, seed, fetch)?;
+        sync_dir(&target.sst)?;
+        failpoint::reach("all-fetched");
         progress.begin(Phase::Check, None);
         check_files(job, &families, seed, fetch)?;
         failpoint::reach("all-checked");
     }
     progress.begin(Phase::Ingest, None);
-    let names: Vec<&str> = families.names().collect();
-    let built: Vec<(&str, FamilyDone)> = names.into_iter().map(|name| (name, of_family(seed, name))).collect();
+    let of_family = |name| {
+        let files: Vec<SstFile> = seed.files.iter().filter(|file| file.family == name).cloned().collect();
+        let written = files.iter().map(SstFile::content).sum();
+        (name, FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() })
+    };
+    let built: Vec<(&str, FamilyDone)> = families.names().map(of_family).collect();
     let reports = ingest(job, &families, &built)?;
     let record = match seed.record.part {
         Some(_) => &of_part(job, seed.record)?,
         None => seed.record,
     };
     publish(job, || report_of_seed(job, record, reports))
-}
-
-/// The column families of a block log.
-fn families_of(record: &ImportReport) -> impl Iterator<Item = &str> {
-    record.log.iter().flat_map(|log| log.families.iter().map(|family| family.name.as_str()))
 }
 
 /// The record of a part of a bundle. Payload and missing roots are counted in the database.
@@ -307,13 +304,6 @@ fn fault_of(file: &SstFile, found: &DataFile, is_log: bool) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// All files of a column family.
-fn of_family(seed: &Seed<'_>, name: &str) -> FamilyDone {
-    let files: Vec<SstFile> = seed.files.iter().filter(|file| file.family == name).cloned().collect();
-    let written = files.iter().map(SstFile::content).sum();
-    FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() }
 }
 
 /// Fetches the files that are missing. A file that is here is kept if its inode did not change since it was verified, or its

@@ -29,7 +29,6 @@ pub(super) struct SourceIdentity {
     /// The checksum that a single source is compared with. It does not identify the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<String>,
-    /// The id of the bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
 }
@@ -69,7 +68,6 @@ pub(super) struct RemoteOrigin {
     pub address: Option<String>,
 }
 
-/// A file of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SourceFile {
     #[serde(skip)]
@@ -188,7 +186,6 @@ impl KnownSource {
 }
 
 impl SourceFile {
-    /// Identifies an open file.
     pub fn of(path: &Path, file: &File) -> Result<Self> {
         let metadata = file.metadata().map_err(Error::io("look at", path))?;
         let sample = |at: u64| -> Result<String> {

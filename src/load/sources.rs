@@ -49,7 +49,6 @@ pub(super) struct Sources {
     unusable: Mutex<BTreeSet<String>>,
 }
 
-/// The traffic of the network.
 #[derive(Default)]
 struct SourceTraffic {
     /// The source that is open now.
@@ -89,12 +88,10 @@ impl Sources {
         let _ = self.known.set(known);
     }
 
-    /// The names of all.
     pub fn names(&self) -> &Arc<[PathBuf]> {
         &self.names
     }
 
-    /// The name of the first one.
     pub fn first(&self) -> &Path {
         self.names.first().map_or(Path::new(""), PathBuf::as_path)
     }
@@ -117,12 +114,10 @@ impl Sources {
         self.known().iter().map(|source| of(&source.facts)).collect()
     }
 
-    /// Bytes on disk of all.
     pub fn size(&self) -> Option<u64> {
         self.all(|facts| facts.size).map(|sizes| sizes.iter().sum())
     }
 
-    /// Bytes of the largest one.
     pub fn largest(&self) -> Option<u64> {
         self.all(|facts| facts.size)?.into_iter().max()
     }
@@ -132,7 +127,6 @@ impl Sources {
         self.all(|facts| facts.blocks).map(|blocks| blocks.iter().sum())
     }
 
-    /// True if all are files that need no decompression.
     pub fn are_plain(&self) -> bool {
         self.known().iter().all(|source| source.facts.is_plain)
     }
@@ -142,7 +136,6 @@ impl Sources {
         self.all(|facts| facts.size.filter(|_| facts.compression == Compression::None)).is_some()
     }
 
-    /// The guessed bytes of the blocks.
     pub fn expected(&self) -> Option<u64> {
         let bytes = |facts: &SourceFacts| match facts.compression {
             Compression::None => facts.size,
@@ -151,12 +144,10 @@ impl Sources {
         self.all(bytes).map(|all| all.into_iter().fold(0, u64::saturating_add))
     }
 
-    /// The properties of each.
     pub fn known(&self) -> Arc<[KnownSource]> {
         self.known.get().cloned().unwrap_or_default()
     }
 
-    /// Opens a source.
     pub fn open(&self, number: usize, options: &InputOptions) -> Result<Input> {
         let name = self.names.get(number).ok_or_else(|| no_source(number))?;
         // The threads of the last source end before the next source starts its own.
@@ -188,7 +179,6 @@ impl Sources {
         }
     }
 
-    /// True if any source is on the network.
     pub fn has_remote(&self) -> bool {
         self.names.iter().any(|name| is_remote(name))
     }
@@ -198,7 +188,6 @@ impl Sources {
         std::mem::take(&mut self.unusable.lock())
     }
 
-    /// The traffic of a source on the network.
     pub fn remote_info(&self, number: usize) -> Option<RemoteInfo> {
         let traffic = self.traffic.lock();
         let before = traffic.before.get(&number);
@@ -208,7 +197,6 @@ impl Sources {
         }
     }
 
-    /// The traffic of all sources.
     pub fn network(&self) -> Network {
         let traffic = self.traffic.lock();
         let now = traffic.now.as_ref().map(|(_, remote)| merge_traffic(None, remote));
@@ -293,7 +281,6 @@ pub(crate) fn has_snapshot_name(path: &Path) -> bool {
     has_car_name(path) || has_log_name(path)
 }
 
-/// Probes several sources and closes them.
 fn probe_all(
     names: &[PathBuf],
     options: &ImportOptions,

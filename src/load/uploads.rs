@@ -41,7 +41,6 @@ pub(crate) trait Publish: Sync {
     fn finish(&self, report: &ImportReport, files: &[SstFile], dir: &Path) -> Result<BundleReport>;
 }
 
-/// The uploads of one import.
 pub(super) struct Uploads<'a> {
     publish: &'a dyn Publish,
     place: String,
@@ -138,7 +137,6 @@ impl Uploads<'_> {
         if state.failed.is_some() { Err(Error::interrupted()) } else { Ok(()) }
     }
 
-    /// Publishes the description.
     pub fn finish(&self, report: &ImportReport, dir: &Path) -> Result<BundleReport> {
         self.drain()?;
         let done = std::mem::take(&mut self.state.lock().done);

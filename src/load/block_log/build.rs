@@ -12,10 +12,8 @@ use crate::report::BlockRef;
 use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, Chain, Checked, Packing};
 
-/// The longest record of `block_ids`.
 const ID_RECORD: usize = 32 + NUMBER;
 
-/// A range that is being built.
 pub(super) struct RangeBuilder<'a> {
     pub chain: Chain<'a>,
     blocks: Sink<'a>,
@@ -111,7 +109,6 @@ impl<'a> RangeBuilder<'a> {
         }))
     }
 
-    /// The tally of the blocks.
     pub fn counted(self) -> Result<Tally> {
         Ok(self.blocks.finish()?.tally)
     }

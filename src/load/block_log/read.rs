@@ -32,7 +32,6 @@ pub(super) const WINDOW: usize = 1 << 20;
 /// Blocks of a pipe between two checks for a cancellation or a fault.
 const STEP: usize = 1024;
 
-/// The state that the threads share.
 pub(super) struct LogReader<'a> {
     job: &'a Job<'a>,
     input: &'a Log,
@@ -55,7 +54,6 @@ pub(super) struct LogDone {
 }
 
 impl LogDone {
-    /// The files of each family.
     pub fn families<'a>(&self, families: &ColumnFamilies<'a>) -> Vec<(&'a str, FamilyDone)> {
         let of = |name: &'a str| {
             let mut all = FamilyDone::default();
@@ -70,7 +68,6 @@ impl LogDone {
     }
 }
 
-/// The state of one thread.
 struct WorkerState {
     batch: Batch,
     /// The batch that gathers its records, if they go through memtables.
@@ -257,7 +254,6 @@ impl<'a> LogReader<'a> {
         Ok(Some(last.wrapping_sub(batch.spans.len() as u32).wrapping_add(1)))
     }
 
-    /// The first and last wanted block.
     fn bounds(&self) -> (u32, u32) {
         let log = &self.job.options.log;
         (log.from.unwrap_or(0), log.to.unwrap_or(u32::MAX))

@@ -41,7 +41,6 @@ const LONG: usize = 32 + PLACE;
 /// Makes the error for a problem of the block that begins at this byte of the log.
 pub(super) type ErrorAt<'a> = &'a dyn Fn(u64, LogProblem) -> Error;
 
-/// The state that all threads share.
 pub(super) struct TransactionLoader<'a> {
     job: &'a Job<'a>,
     /// The index; `None` if transactions are only checked.
@@ -67,14 +66,12 @@ pub(super) struct Finder<'a> {
     unknown_operations: u64,
 }
 
-/// A block in a batch.
 struct BatchedBlock {
     packed: bool,
     /// Its first byte in the log.
     offset: u64,
 }
 
-/// The transactions of a range.
 #[derive(Debug, Default)]
 pub(super) struct RangeTransactions {
     pub transactions: Content,
@@ -128,12 +125,10 @@ impl<'a> TransactionLoader<'a> {
         Ok(Some(Self { job, index, lookup: lookup(job.options, input) }))
     }
 
-    /// Bytes of all records.
     pub fn bytes(&self) -> u64 {
         self.index.as_ref().map_or(0, |index| index.spill.extents().iter().map(|(_, extent)| extent.bytes).sum())
     }
 
-    /// Finds the transactions of one range.
     pub fn finder(&self) -> Finder<'_> {
         let pieces = self
             .index
@@ -287,7 +282,6 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Notes the transactions of a block.
     fn note(&mut self, header: &Header, found: &chain::Transactions) -> Result<()> {
         let all = self.all;
         self.unknown_operations += found.unknown_operations;

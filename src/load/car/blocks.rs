@@ -50,12 +50,10 @@ impl<'c> Block<'c> {
         self.section.whole(self.bytes)
     }
 
-    /// Its place in the source.
     pub fn place(&self, chunk: &Chunk) -> u64 {
         chunk.base + self.section.start as u64
     }
 
-    /// Bytes of the value.
     pub fn value_len(&self) -> u64 {
         (self.body().len() - self.section.cid.len as usize) as u64
     }

@@ -75,7 +75,6 @@ pub(in crate::load) fn load(job: &Job<'_>, chunks: Chunks) -> Result<Loaded> {
     })
 }
 
-/// The state that the threads share.
 struct Load<'a> {
     job: &'a Job<'a>,
     fingerprints: Fingerprints,

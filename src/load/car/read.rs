@@ -430,7 +430,7 @@ impl<'a> Worker<'a> {
                 }
                 None => chunk.bytes.len(),
             };
-            let mut more = (bytes + entries + self.blocks.take_unused()) as u64;
+            let mut more = (bytes + entries + std::mem::take(&mut self.blocks.unused)) as u64;
             if bytes as u64 >= LARGE {
                 // One large block is built at a time, beside all blocks in memory.
                 let before = shared.longest.fetch_max(bytes as u64, Ordering::Relaxed);

@@ -128,8 +128,9 @@ pub(super) struct WorkerBlocks {
     copies: Vec<Vec<CopiedBlocks>>,
     /// Pieces are cut from this.
     slab: Slab,
-    /// Bytes that stay free in pieces before the last, since they were taken into account.
-    unused: usize,
+    /// Bytes that stay free in pieces before the last, since they were taken into account. They are part of the budget like the
+    /// blocks; the last piece of each partition has its own share of the plan.
+    pub unused: usize,
     /// The bytes of a piece, if blocks are copied.
     room: Option<usize>,
     number: u32,
@@ -177,18 +178,10 @@ impl WorkerBlocks {
         Ok(())
     }
 
-    /// Takes the bytes that stay free in pieces since the last call. They are part of the budget like the blocks; the last
-    /// piece of each partition has its own share of the plan.
-    pub fn take_unused(&mut self) -> usize {
-        std::mem::take(&mut self.unused)
-    }
-
-    /// Keeps a chunk whose blocks were added and not copied.
     pub fn keep(&mut self, chunk: Chunk) {
         self.chunks.push(HeldChunk { index: chunk.index, source: chunk.source, bytes: chunk.bytes });
     }
 
-    /// The verified records.
     pub fn content(&self) -> Content {
         self.contents.iter().copied().sum()
     }

@@ -38,9 +38,7 @@ use crate::rocks::{Meter, Store};
 /// The program that changed an existing database last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastWriter {
-    /// An earlier run of this import.
     Import,
-    /// Another program.
     Other,
     /// Unknown, with the reason.
     Unknown(&'static str),
@@ -105,7 +103,6 @@ impl Existing<'_> {
         }
     }
 
-    /// The program that changed the database last.
     fn last_writer(&self, known: &ResumedState) -> Result<LastWriter> {
         let Target { db, checkpoint, .. } = self.target;
         let now = DatabaseState::of(db)?;
@@ -215,7 +212,6 @@ impl Existing<'_> {
         Ok(true)
     }
 
-    /// The message about a restored database.
     pub fn describe_restored(&self) -> String {
         format!("{} is again as it was before the import", self.target.db.display())
     }

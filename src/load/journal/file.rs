@@ -28,7 +28,6 @@ use crate::os::private;
 /// Bytes of the longest line: it has two numbers and a digest for each of 65,536 partitions.
 const MAX_LINE: u64 = 64 << 20;
 
-/// An open journal.
 pub(in crate::load) struct Journal {
     /// The error after a failed write: a line after a torn one would be lost without an error.
     file: Mutex<io::Result<File>>,

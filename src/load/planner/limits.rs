@@ -80,7 +80,6 @@ pub(super) fn number(map: &OptionMap, group: Group, name: &str) -> Result<i64> {
     Ok(value.and_then(|value| value.parse().ok()).unwrap_or_default())
 }
 
-/// The files that the ingest loader has open at once.
 pub(super) fn ingest_files(plan: &Plan, loading: &OptionMap) -> Result<u64> {
     let building = plan.threads as u64;
     let partitions = plan.sort().filter(|sort| sort.spill).map_or(0, |sort| 1 << sort.partitions.bits);

@@ -39,14 +39,12 @@ const MIB: u64 = 1 << 20;
 /// Files that may be open if the system names no limit.
 const UNLIMITED_FILES: u64 = 1 << 20;
 
-/// The plan of an import.
 pub(in crate::load) struct Planned {
     pub plan: Plan,
     /// The options of the database while it is loaded.
     pub loading: OptionMap,
     /// The least bytes of the database, as far as its options and the source's size tell.
     pub least_bytes: u64,
-    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 

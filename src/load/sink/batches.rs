@@ -48,7 +48,6 @@ pub(in crate::load) struct BatchChannel {
 /// The batch of one thread, for all column families.
 pub(in crate::load) type SharedBatch = Rc<RefCell<BatchBuilder>>;
 
-/// Puts the records of one column family into the batch of a thread.
 pub(in crate::load) struct BatchWriter<'a> {
     writer: Writer<'a>,
     batch: SharedBatch,
@@ -64,13 +63,11 @@ impl<'a> BatchWriter<'a> {
         self.batch.borrow_mut().put(&self.writer, key, value);
     }
 
-    /// Sends the batch, full or not.
     pub fn send_rest(self) {
         self.batch.borrow_mut().send_rest();
     }
 }
 
-/// The batch that one thread gathers.
 pub(in crate::load) struct BatchBuilder {
     batch: Batch,
     /// Bytes and records at which a batch is written.

@@ -58,7 +58,6 @@ impl Lock {
         Ok(is_there.then(|| Self { file: Some(file), dir: dir.to_owned() }))
     }
 
-    /// Releases the lock.
     pub fn release(self) {
         drop(self);
     }

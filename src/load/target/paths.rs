@@ -27,7 +27,6 @@ use crate::os::private;
 /// The list of a checkpoint's files, each with its checksum, or with its length if it is a link.
 pub(in crate::load) const SUMS: &str = "sums";
 
-/// The paths of one import.
 #[derive(Debug, Clone)]
 pub(in crate::load) struct Target {
     /// The final name.

@@ -62,7 +62,6 @@ impl Target {
         sync_dir(&self.partial)
     }
 
-    /// Releases the lock of the partitions.
     pub fn release_spill(&mut self) {
         self.spill_lock = None;
     }
@@ -141,7 +140,6 @@ impl Target {
         self.remove_dir(&going)
     }
 
-    /// Removes everything that is not the finished database.
     pub fn remove(&self) -> Result<()> {
         self.clear()?;
         private::remove(&self.partial.join(LOCK))?;
@@ -216,7 +214,6 @@ fn first_not_ours(dir: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The first entry of a directory.
 fn first_in(dir: &Path) -> Option<PathBuf> {
     Some(dir.read_dir().ok()?.next()?.ok()?.path())
 }
