@@ -12,7 +12,6 @@ use crate::load::context::{Completeness, Job, Loaded};
 use crate::load::existing::Existing;
 use crate::load::journal::Entry;
 use crate::load::sources::Sources;
-use crate::load::target::Target;
 use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
@@ -46,7 +45,11 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
     let record = sealed(&report, &target.working().join(RECORD_FILE))?;
     write_synced(target.working(), RECORD_FILE, &record)?;
     failpoint::reach("recorded");
-    sync(target)?;
+    if !target.into_existing {
+        target.has_only_the_database()?;
+        remove_leftovers(&target.staging)?;
+    }
+    sync_dir(target.working())?;
     let bundle = job.uploads.map(|uploads| uploads.finish(&report, target.working())).transpose()?;
     job.journal.append(&Entry::Complete)?;
     failpoint::reach("complete");
@@ -167,17 +170,17 @@ pub(super) fn report_of_seed(
 }
 
 /// The report of all sources together. `info` has the first header.
-pub(super) fn of_all(info: SourceInfo, sources: &[(SourceRead, u64)]) -> SourceInfo {
-    let Some(((first, _), others)) = sources.split_first() else { return info };
-    let is_mixed = others.iter().any(|(source, _)| source.compression != first.compression);
+pub(super) fn of_all(info: SourceInfo, sources: &[SourceRead]) -> SourceInfo {
+    let Some((first, others)) = sources.split_first() else { return info };
+    let is_mixed = others.iter().any(|source| source.compression != first.compression);
     // One header may name a root twice.
     let is_one_header = others.is_empty() && first.last_part == 0;
     let mut met = HashSet::new();
-    let all = sources.iter().flat_map(|(source, _)| &source.roots);
+    let all = sources.iter().flat_map(|source| &source.roots);
     let roots = all.filter(|root| is_one_header || met.insert(*root)).map(ToString::to_string).collect();
     SourceInfo {
         compression: if is_mixed { "mixed".into() } else { info.compression },
-        version: sources.iter().map(|(source, _)| source.version).fold(info.version, u64::max),
+        version: sources.iter().map(|source| source.version).fold(info.version, u64::max),
         roots,
         ..info
     }
@@ -192,7 +195,7 @@ fn rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
         let blocks = blocks(loaded.blocks, loaded.duplicates);
         return vec![SourceInfo { blocks, remote: all.remote_info(0), ..whole.clone() }];
     }
-    let row = |(number, (name, (source, duplicate))): (usize, (&PathBuf, &(SourceRead, u64)))| SourceInfo {
+    let row = |(number, (name, source)): (u32, (&PathBuf, &SourceRead))| SourceInfo {
         path: name.display().to_string(),
         format: whole.format.clone(),
         compression: source.compression.clone().into(),
@@ -200,11 +203,11 @@ fn rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
         bytes: source.bytes,
         roots: source.roots.iter().map(ToString::to_string).collect(),
         null_padding: source.padding,
-        blocks: blocks(source.blocks, *duplicate),
-        remote: all.remote_info(number),
+        blocks: blocks(source.blocks, loaded.repeats.get(&number).copied().unwrap_or_default()),
+        remote: all.remote_info(number as usize),
         checksum: whole.checksum.clone().or_else(|| source.sum.as_deref().map(ChecksumInfo::of)),
     };
-    all.names().iter().zip(&loaded.sources).enumerate().map(row).collect()
+    (0..).zip(all.names().iter().zip(&loaded.sources)).map(row).collect()
 }
 
 fn now() -> u64 {
@@ -238,15 +241,6 @@ fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
         Ok(RecordedFile { name, checksum: checksum(&bytes) })
     };
     identity.into_iter().chain([OptionsFile::latest_path(dir)?]).map(record).collect()
-}
-
-/// Makes the finished database durable under its working name.
-fn sync(target: &Target) -> Result<()> {
-    if !target.into_existing {
-        target.has_only_the_database()?;
-        remove_leftovers(&target.staging)?;
-    }
-    sync_dir(target.working())
 }
 
 /// Gives the synced database its name. An existing database has it already.

@@ -1,5 +1,6 @@
 //! The context of a planned import, and the result of loading.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -91,8 +92,9 @@ pub(super) struct Loaded {
     /// The F3 data that were not stored.
     pub f3: Vec<F3Report>,
     pub log: Option<LogReport>,
-    /// The sources of CARs, and the duplicates of each.
-    pub sources: Vec<(SourceRead, u64)>,
+    /// The sources of CARs, and the duplicates by the number of the source.
+    pub sources: Vec<SourceRead>,
+    pub repeats: BTreeMap<u32, u64>,
     /// The router of keys and the counts of the whole source, if blocks were sorted.
     pub routed: Option<(Router, ClassCounts)>,
 }
@@ -106,20 +108,6 @@ pub(super) struct Completeness {
     pub head: Option<Head>,
     /// The network of a shard by its genesis; the head may be in another shard.
     pub network: Option<String>,
-}
-
-/// Adds to each source the number of its duplicates, which `repeats` lists by source.
-pub(super) fn with_repeats(
-    sources: Vec<SourceRead>,
-    repeats: impl IntoIterator<Item = (u32, u64)>,
-) -> Vec<(SourceRead, u64)> {
-    let mut all: Vec<_> = sources.into_iter().map(|source| (source, 0)).collect();
-    for (source, count) in repeats {
-        if let Some((_, repeats)) = all.get_mut(source as usize) {
-            *repeats += count;
-        }
-    }
-    all
 }
 
 impl Job<'_> {

@@ -23,7 +23,7 @@ const SPILL: &str = ".spill";
 /// The source and the options that decide what is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Identity {
-    source: SourceIdentity,
+    pub source: SourceIdentity,
     tool: String,
     preset: String,
     /// The options that the preset sets, with their values.
@@ -47,7 +47,7 @@ pub(super) struct Identity {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     plan: Option<PlanChoice>,
     /// Bits of the digest that choose a partition. The first run derives them from its machine; later runs keep them.
-    partition_bits: u32,
+    pub partition_bits: u32,
     /// A random number that distinguishes imports with the same paths.
     id: String,
     /// The options of a block log; empty for CARs.
@@ -133,10 +133,6 @@ impl Identity {
         SpillPlace { id: self.id.clone(), work_dir: self.work_dir.clone() }
     }
 
-    pub fn partition_bits(&self) -> u32 {
-        self.partition_bits
-    }
-
     /// This identity with the derived and random values of the first run.
     pub fn resuming(&self, first: &Self) -> Self {
         Self { id: first.id.clone(), partition_bits: first.partition_bits, ..self.clone() }
@@ -152,14 +148,6 @@ impl Identity {
     pub fn address_of(&self, number: usize, name: &Path) -> Option<String> {
         let known = self.source.sources.get(number).filter(|source| Path::new(&source.name) == name)?;
         known.remote.as_ref()?.address.clone()
-    }
-
-    pub fn bundle(&self) -> Option<&String> {
-        self.source.bundle.as_ref()
-    }
-
-    pub fn sum(&self) -> Option<&String> {
-        self.source.sum.as_ref()
     }
 
     /// The differences from the import in the journal: name, value there, value here. A copy of the same source is no

@@ -104,7 +104,16 @@ impl Import<'_> {
         let target = Target::new(self.options)?;
         let finished = target.is_finished()?;
         if !finished {
-            check_target(&target)?;
+            if let Err(error) = target.check() {
+                // A complete import may have died before it removed its last file.
+                if target.partial.exists()
+                    && let Ok(lock) = target.lock()
+                {
+                    target.remove_if_unused()?;
+                    lock.release();
+                }
+                return Err(error);
+            }
             if target.into_existing || target.has_old() {
                 // No process may have the database open. The source, which is opened next, may be a pipe that is slow to begin.
                 drop(Existing::lock(&target)?);
@@ -365,19 +374,6 @@ impl Import<'_> {
         std::thread::sleep(SIGNAL);
         if self.options.stop.is_cancelled() { Error::interrupted() } else { error }
     }
-}
-
-/// Checks that an import may write to the target, before it is locked.
-fn check_target(target: &Target) -> Result<()> {
-    let Err(error) = target.check() else { return Ok(()) };
-    // A complete import may have died before it removed its last file.
-    if target.partial.exists()
-        && let Ok(lock) = target.lock()
-    {
-        target.remove_if_unused()?;
-        lock.release();
-    }
-    Err(error)
 }
 
 /// Does `work`, and publishes each file when it is built, if there is a place for files.

@@ -88,16 +88,19 @@ impl OpenSource {
             Opened::Log(log) => log.compression,
             Opened::Other(input) => input.compression,
         };
-        let scale = |number: u64| match options.assumed_bytes.zip(sources.size()) {
+        let sizes = sources.all(|facts| facts.size);
+        let size = sizes.as_ref().map(|sizes| sizes.iter().sum::<u64>());
+        let scale = |number: u64| match options.assumed_bytes.zip(size) {
             Some((assumed, real)) => (number as f64 / real.max(1) as f64 * assumed as f64) as u64,
             None => number,
         };
+        let total = |numbers: Vec<u64>| scale(numbers.into_iter().fold(0, u64::saturating_add));
         Ok(Self {
             compression,
-            size: sources.size().map(scale),
-            largest: sources.largest().map(scale),
-            blocks: sources.blocks().map(scale),
-            expected: sources.expected().map(scale),
+            size: size.map(scale),
+            largest: sizes.and_then(|sizes| sizes.into_iter().max()).map(scale),
+            blocks: sources.all(|facts| facts.blocks).map(total),
+            expected: sources.all(SourceFacts::expected).map(total),
             opened,
             remote,
             sum,

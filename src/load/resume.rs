@@ -67,7 +67,7 @@ pub(super) fn resume(
 fn create(target: &mut Target, identity: &Identity, resumed: &mut ResumedState) -> Result<()> {
     let Some(known) = &resumed.identity else { return Ok(()) };
     resumed.touched = identity.touched_since(known);
-    resumed.compared = known.sum() == identity.sum();
+    resumed.compared = known.source.sum == identity.source.sum;
     let identity = identity.resuming(known);
     target.create(&identity)?;
     resumed.identity = Some(identity);

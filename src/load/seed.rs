@@ -91,7 +91,7 @@ pub(crate) fn seed(
 /// The id of the bundle of an unfinished seed of `options.db`.
 pub(crate) fn bundle_of_unfinished(options: &ImportOptions) -> Result<Option<String>> {
     let known = Journal::peek(&Target::new(options)?.partial);
-    Ok(known.identity.as_ref().and_then(Identity::bundle).cloned())
+    Ok(known.identity.and_then(|known| known.source.bundle))
 }
 
 fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportReport> {
@@ -112,15 +112,11 @@ fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<Import
     )
 }
 
-/// The preset of the import, if this program has it; it can be of another version, or of the importer's own.
-fn default_preset(record: &ImportReport) -> &str {
-    let default = if record.log.is_some() { preset::DEFAULT_OF_LOGS } else { preset::DEFAULT };
-    Preset::builtin_names().find(|name| *name == record.preset).unwrap_or(default)
-}
-
 fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     let options = import.options;
-    let preset = import.preset(default_preset(seed.record))?;
+    // The preset of the import, if this program has it. It can be of another version, or of the importer's own.
+    let default = if seed.record.log.is_some() { preset::DEFAULT_OF_LOGS } else { preset::DEFAULT };
+    let preset = import.preset(Preset::builtin_names().find(|name| *name == seed.record.preset).unwrap_or(default))?;
     if preset.loader != Loader::Ingest {
         let reason = format!("the preset `{}` writes through memtables, and a seed ingests files", preset.preset);
         let hint =

@@ -29,10 +29,6 @@ use crate::source::remote::is_remote;
 /// The most sources of one import: fingerprints have 16 bits for the number of a source.
 const MAX_SOURCES: usize = 1 << 16;
 
-/// The assumed ratio of blocks to the size of a compressed source: state compresses to a third. A wrong guess costs partitions
-/// that are too small, or a merge.
-const UNPACKED: u64 = 3;
-
 /// URLs that are probed at once.
 const PROBES: usize = 16;
 
@@ -110,21 +106,9 @@ impl Sources {
         self.known().iter().map(|source| source.facts.size).collect()
     }
 
-    fn all<T>(&self, of: impl Fn(&SourceFacts) -> Option<T>) -> Option<Vec<T>> {
+    /// A number of each, if all have it.
+    pub fn all(&self, of: impl Fn(&SourceFacts) -> Option<u64>) -> Option<Vec<u64>> {
         self.known().iter().map(|source| of(&source.facts)).collect()
-    }
-
-    pub fn size(&self) -> Option<u64> {
-        self.all(|facts| facts.size).map(|sizes| sizes.iter().sum())
-    }
-
-    pub fn largest(&self) -> Option<u64> {
-        self.all(|facts| facts.size)?.into_iter().max()
-    }
-
-    /// The number of blocks, if all sources have it in an index.
-    pub fn blocks(&self) -> Option<u64> {
-        self.all(|facts| facts.blocks).map(|blocks| blocks.iter().sum())
     }
 
     pub fn are_plain(&self) -> bool {
@@ -134,14 +118,6 @@ impl Sources {
     /// True if all are known to need no decompression.
     pub fn need_no_decompression(&self) -> bool {
         self.all(|facts| facts.size.filter(|_| facts.compression == Compression::None)).is_some()
-    }
-
-    pub fn expected(&self) -> Option<u64> {
-        let bytes = |facts: &SourceFacts| match facts.compression {
-            Compression::None => facts.size,
-            _ => facts.size.map(|size| size.saturating_mul(UNPACKED)),
-        };
-        self.all(bytes).map(|all| all.into_iter().fold(0, u64::saturating_add))
     }
 
     pub fn known(&self) -> Arc<[KnownSource]> {

@@ -295,7 +295,9 @@ impl<'a> GroupOutput<'a> {
         verified: Content,
         changed: impl Fn(Content) -> Error,
     ) -> Result<()> {
-        match self.sorted(arena, entries) {
+        let outcome = self.put_sorted(arena, entries);
+        // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
+        match arena.check().and(outcome) {
             Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) => {
                 // Changed bytes may look like a conflict, or like keys out of order.
                 let (mut found, key) = (Content::default(), self.builder.job.resumed.digest_key.as_ref());
@@ -308,13 +310,6 @@ impl<'a> GroupOutput<'a> {
     }
 
     /// Sorts entries and appends their records.
-    fn sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
-        let outcome = self.put_sorted(arena, entries);
-        // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
-        arena.check()?;
-        outcome
-    }
-
     fn put_sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
         arena.sort(entries);
         // The record before, and its first source if it was repeated.

@@ -15,7 +15,7 @@ use crate::load::car::counts::Counts;
 use crate::load::car::fingerprints::{FingerprintSum, FingerprintWriter, Fingerprints, key_hash};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::compact::{Compacted, check_content, compact, memtable_report, watched};
-use crate::load::context::{Job, Loaded, with_repeats};
+use crate::load::context::{Job, Loaded};
 use crate::load::existing::ExistingRecords;
 use crate::load::journal::{Checkpoint, Entry, SourceDelta};
 use crate::load::sink::batches::{BatchBuilder, BatchChannel};
@@ -70,7 +70,8 @@ pub(in crate::load) fn load(job: &Job<'_>, chunks: Chunks) -> Result<Loaded> {
         rocksdb_written: (!options.into_existing).then_some(rocksdb_written),
         memtable: Some(memtable),
         f3,
-        sources: with_repeats(sources, noted.repeats),
+        sources,
+        repeats: noted.repeats,
         ..Loaded::default()
     })
 }

@@ -5,7 +5,6 @@ mod build;
 pub(super) mod completeness;
 mod counts;
 mod fingerprints;
-mod ingest_into_existing;
 pub(super) mod load;
 pub(super) mod memtable;
 mod partition_setup;

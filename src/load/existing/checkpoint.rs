@@ -35,15 +35,6 @@ use crate::rocks::option_map::OptionMap;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Store};
 
-/// The program that changed an existing database last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LastWriter {
-    Import,
-    Other,
-    /// Unknown, with the reason.
-    Unknown(&'static str),
-}
-
 impl Existing<'_> {
     /// Restores the database after an earlier run, unless another program has opened it since. Returns a warning for the
     /// user.
@@ -56,14 +47,10 @@ impl Existing<'_> {
         if !checkpoint.exists() {
             return Err(Error::work_lacks(partial, checkpoint.display()));
         }
-        match self.last_writer(before)? {
-            LastWriter::Import => {
-                self.restore_with(journal)?;
-                before.take(Entry::Undone);
-                return Ok(Some(self.describe_restored()));
-            }
-            LastWriter::Unknown(why) => return Err(self.unknown(why)),
-            LastWriter::Other => {}
+        if self.is_last_writer(before)? {
+            self.restore_with(journal)?;
+            before.take(Entry::Undone);
+            return Ok(Some(self.describe_restored()));
         }
         journal.append(&Entry::Undone)?;
         before.take(Entry::Undone);
@@ -81,11 +68,15 @@ impl Existing<'_> {
     pub fn restore_before_restart(&self) -> Result<()> {
         let known = Journal::peek(&self.target.partial);
         let Target { db, checkpoint, .. } = self.target;
-        if known.complete
-            || !checkpoint.exists()
-            || self.last_writer(&known)? != LastWriter::Import
-            || (!is_whole(checkpoint) && opens(db)?)
-        {
+        if known.complete || !checkpoint.exists() {
+            return Ok(());
+        }
+        let is_last_writer = match self.is_last_writer(&known) {
+            // The database stays as it is if nothing tells which program changed it.
+            Err(Error::State { .. }) => false,
+            found => found?,
+        };
+        if !is_last_writer || (!is_whole(checkpoint) && opens(db)?) {
             return Ok(());
         }
         self.restore_with(&Journal::open(&self.target.partial)?.0)
@@ -97,31 +88,30 @@ impl Existing<'_> {
         if known.complete || !self.target.checkpoint.exists() {
             return Ok(());
         }
-        match self.last_writer(&known)? {
-            LastWriter::Unknown(why) => Err(self.unknown(why)),
-            LastWriter::Import | LastWriter::Other => Ok(()),
-        }
+        self.is_last_writer(&known).map(drop)
     }
 
-    fn last_writer(&self, known: &ResumedState) -> Result<LastWriter> {
+    /// True if an earlier run of this import changed the database last, false if another program did. It is an error if that is
+    /// not known.
+    fn is_last_writer(&self, known: &ResumedState) -> Result<bool> {
         let Target { db, checkpoint, .. } = self.target;
         let now = DatabaseState::of(db)?;
         // A restore puts CURRENT of the checkpoint in place last.
         let is_kept = DatabaseState::of(checkpoint)
             .is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
         if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) {
-            return Ok(LastWriter::Import);
+            return Ok(true);
         }
         if opens(db)? {
             let is_unknown = known.is_damaged && known.opened.is_none() && !is_kept;
-            return Ok(if is_unknown { LastWriter::Unknown("the journal is damaged") } else { LastWriter::Other });
+            return if is_unknown { Err(self.unknown("the journal is damaged")) } else { Ok(false) };
         }
         // A program that opens it begins another MANIFEST, even if CURRENT is damaged later.
         let is_last = match &known.opened {
             Some(opened) => newest_manifest(db)?.as_deref() == Some(opened.manifest.trim()),
             None => is_kept && newest_manifest(checkpoint)? == newest_manifest(db)?,
         };
-        Ok(if is_last { LastWriter::Import } else { LastWriter::Unknown("it does not open any more") })
+        if is_last { Ok(true) } else { Err(self.unknown("it does not open any more")) }
     }
 
     /// The error if it is not known which program changed the database last.

@@ -132,7 +132,7 @@ pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resume
         }
         (Method::BlockLogSst { log }, _, Some(first)) => {
             let Some(transactions) = &mut log.transactions else { return Ok(plan) };
-            transactions.bits = first.partition_bits();
+            transactions.bits = first.partition_bits;
             1u32.checked_shl(transactions.bits).unwrap_or(u32::MAX)
         }
         _ => return Ok(plan),
