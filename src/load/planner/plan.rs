@@ -120,8 +120,8 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     Ok(Planned { plan, loading, least_bytes, warnings })
 }
 
-/// The plan of a resumed import; imports through memtables never resume. The journal has the partitions, and the memory of this run decides the number of threads. It
-/// is an error if the partitions need more memory or open files than this run may use.
+/// The plan of a new or resumed import. The journal has the partitions, and the memory of this run decides the number of
+/// threads. It is an error if the partitions need more memory or open files than this run may use.
 pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resumed: &ResumedState) -> Result<Plan> {
     let mut plan = planned.plan.clone();
     let partitions = match (&mut plan.method, &resumed.car.router, &resumed.identity) {
@@ -130,7 +130,7 @@ pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resume
             sort.partitions.bits = router.bits();
             router.partitions()
         }
-        (Method::BlockLogSst { log }, _, Some(first)) => {
+        (Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. }, _, Some(first)) => {
             let Some(transactions) = &mut log.transactions else { return Ok(plan) };
             transactions.bits = first.partition_bits;
             1u32.checked_shl(transactions.bits).unwrap_or(u32::MAX)
@@ -151,15 +151,17 @@ pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resume
         return Err(Error::state(&options.db, reason, hint));
     }
     plan.threads = plan.threads.min(usize::try_from(plan.memory / each).unwrap_or(usize::MAX));
-    if let Method::BlockLogSst { log } = &mut plan.method
+    if let Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. } = &mut plan.method
         && let Some(transactions) = &mut log.transactions
     {
         let piece = plan.memory / PIECES_SHARE / (plan.threads as u64 * u64::from(partitions));
         transactions.piece_bytes = transactions.piece_bytes.min(piece).max(LEAST_PIECE);
     }
-    let runs = if plan.links_bytes > 0 { MAX_RUNS as u64 } else { 0 };
-    plan.open_files = limits::ingest_files(&plan, &planned.loading)? + runs;
-    limits::check_files(plan.open_files, resources::open_files().0.unwrap_or(UNLIMITED_FILES), options)?;
+    if plan.memtable().is_none() {
+        let runs = if plan.links_bytes > 0 { MAX_RUNS as u64 } else { 0 };
+        plan.open_files = limits::ingest_files(&plan, &planned.loading)? + runs;
+        limits::check_files(plan.open_files, resources::open_files().0.unwrap_or(UNLIMITED_FILES), options)?;
+    }
     Ok(plan)
 }
 
