@@ -269,7 +269,7 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     // The target may have changed since the import began.
     target.check()?;
     if !old.is_in_place()? {
-        let hint = "look at what it is; the same command goes on and replaces it";
+        let hint = "look at what it is; the same command resumes and replaces it";
         return Err(Error::state(&target.db, "is another database than when the import began", hint));
     }
     old.check_not_open_here()?;

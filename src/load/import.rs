@@ -354,11 +354,10 @@ impl Import<'_> {
         let (is_restored, message) = match existing.restore() {
             Ok(false) => return true,
             Ok(true) => (true, existing.describe_restored()),
-            Err(error) => {
-                let message = "the database could not be brought back to what it was, which the same command, run again, \
-                               does first";
-                (false, format!("{message}: {error}"))
-            }
+            Err(error) => (
+                false,
+                format!("cannot restore the database; run the same command again, which tries again first: {error}"),
+            ),
         };
         self.warn([message]);
         is_restored

@@ -326,7 +326,7 @@ pub(crate) fn no_database(path: &Path) -> Error {
         Ok(there) if there.is_file() && is_snapshot(path) => "is a snapshot, no database".into(),
         Ok(there) if there.is_file() => "is a file, no database".into(),
         Ok(_) if is_unfinished => "is an unfinished import, not a database".into(),
-        Ok(_) => "is no RocksDB database".into(),
+        Ok(_) => "is not a RocksDB database".into(),
         Err(_) if is_absent => "there is no such directory".into(),
         Err(error) => format!("is no database that can be read: {error}"),
     };

@@ -86,7 +86,7 @@ fn bundle_of_a_missing_directory_is_refused() {
     ended.stderr(contains(format!("error: {}: there is no such directory\n", nosuch.display())));
     std::fs::create_dir(&nosuch).expect("created");
     let ended = bedload().arg("bundle").arg(&nosuch).arg("--to").arg(&to).assert().code(4);
-    ended.stderr(contains("is no RocksDB database"));
+    ended.stderr(contains("is not a RocksDB database"));
 }
 
 #[test]

@@ -367,7 +367,7 @@ fn every_reader_refuses_other_paths() {
             (&car, "is a snapshot, no database", takes),
             (&packed, "is a snapshot, no database", takes),
             (&text, "is a file, no database", takes),
-            (&empty, "is no RocksDB database", "name the directory that an import made"),
+            (&empty, "is not a RocksDB database", "name the directory that an import made"),
             (&nothing, "there is no such directory", "name the directory that an import made"),
             (&begun, "there is no such directory", "its import is not finished: run the same `bedload import` command"),
             (&partial, "is an unfinished import, not a database", resumes),

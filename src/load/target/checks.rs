@@ -30,7 +30,7 @@ impl Target {
         }
         if self.exists() && !self.into_existing {
             if !has_current(&self.db)? {
-                return refuse("already exists, and is no RocksDB database".into(), "choose another --db".into());
+                return refuse("already exists, and is not a RocksDB database".into(), "choose another --db".into());
             }
             let hint = "choose another --db, add to it with --into-existing (seed: --update), or let the new one take its \
                         place with --replace";
@@ -49,7 +49,7 @@ impl Target {
             );
         }
         let hint = if self.exists() { "choose another --db" } else { "leave --into-existing out to make a new one" };
-        refuse("is no RocksDB database to import into".into(), hint.into())
+        refuse("is not a RocksDB database to import into".into(), hint.into())
     }
 
     /// Refuses a work directory that is a file, or that is the database or in it.
@@ -93,7 +93,7 @@ impl Target {
         }
         if !has_current(&self.db)? {
             return refused(
-                "is no RocksDB database that could be replaced: it has no CURRENT".into(),
+                "is not a RocksDB database that could be replaced: it has no CURRENT".into(),
                 "choose another --db, or move away what is there",
             );
         }

@@ -61,7 +61,7 @@ impl Target {
         let shown = options.db.display();
         let Some(name) = options.db.file_name() else {
             let hint = "give --db the path of a directory that does not exist yet";
-            return refuse(format!("{shown} is no name for a database"), hint);
+            return refuse(format!("{shown} is not a name for a database"), hint);
         };
         let is_url = options.db.to_string_lossy().contains("://");
         if is_url || name.as_encoded_bytes().ends_with(b".partial") {

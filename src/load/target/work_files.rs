@@ -46,7 +46,7 @@ impl Target {
     pub fn create(&mut self, identity: &Identity) -> Result<()> {
         for dir in [&self.sst, &self.staging, &self.partial.join("spill")] {
             if dir.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
-                return Err(Error::damaged_work(dir, "has something here that is no directory"));
+                return Err(Error::damaged_work(dir, "has something here that is not a directory"));
             }
         }
         private::create_dir(&self.sst)?;
