@@ -216,6 +216,16 @@ impl Error {
         }
     }
 
+    /// A wrong option, with the next step.
+    pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage { reason: reason.into(), hint: hint.into() }
+    }
+
+    /// A state of `path` that forbids the command, with the next step.
+    pub(crate) fn state(path: impl Into<PathBuf>, reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::State { path: path.into(), reason: reason.into(), hint: hint.into() }
+    }
+
     pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
         Self::Usage {
             reason: format!("the memory budget of {} is too small", human(memory)),

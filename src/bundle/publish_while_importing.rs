@@ -31,7 +31,7 @@ pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Resu
     let progress = Progress::new(observer);
     let mut uploader = Uploader::new(&target, signer.as_ref(), &progress, &import.stop);
     uploader.discards = import.discard;
-    load::import_and_publish(import, &uploader, observer)
+    load::import_and_publish(import, Some(&uploader), observer)
 }
 
 impl Publish for Uploader<'_> {

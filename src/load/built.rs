@@ -1,5 +1,7 @@
 //! Finished files, the records in them, and the ranges of a log that they have.
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 
 use crate::hash::content_digest::{Content, ContentDigest};
@@ -30,16 +32,13 @@ pub(crate) struct SstFile {
 }
 
 impl SstFile {
-    /// The records in it.
     pub fn content(&self) -> Content {
         Content { records: self.records, digest: self.digest }
     }
 }
 
-/// The records that went into files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::load) struct Tally {
-    /// The records in the files.
     pub written: Content,
     /// Further occurrences of their blocks. Of a CAR only the number is counted.
     pub duplicates: Content,
@@ -101,7 +100,6 @@ pub(in crate::load) struct FamilyDone {
 }
 
 impl RangeDone {
-    /// The range of the log that has its blocks.
     pub fn range(&self) -> Range {
         let Self { part, start, end, first, last, before, .. } = self;
         Range {
@@ -115,17 +113,16 @@ impl RangeDone {
         }
     }
 
-    /// The files of all families.
     pub fn files(&self) -> impl Iterator<Item = &SstFile> {
         self.blocks.files.iter().chain(&self.ids.files)
     }
 
-    /// Appends the range `next`, if it follows without a gap; otherwise returns it.
-    pub fn join(&mut self, next: Self) -> Option<Self> {
-        let follows = self.part == next.part && self.end == next.start && self.last.id == next.before;
-        if !follows {
-            return Some(next);
-        }
+    /// True if the range `next` follows without a gap.
+    pub fn is_followed_by(&self, next: &Self) -> bool {
+        self.part == next.part && self.end == next.start && self.last.id == next.before
+    }
+
+    pub fn join(mut self, next: Self) -> Self {
         self.end = next.end;
         self.last = next.last;
         self.blocks.add(&next.blocks);
@@ -136,16 +133,19 @@ impl RangeDone {
         self.transactions.merge(next.transactions);
         self.unknown_operations += next.unknown_operations;
         self.extents = next.extents;
-        None
+        self
     }
 }
 
 impl FamilyDone {
-    /// The report of family `name`, which has `levels`.
     pub fn report(&self, name: &str, levels: Vec<Level>) -> FamilyReport {
         let Content { records, digest } = self.tally.written;
         let Content { records: duplicates, digest: duplicate_digest } = self.tally.duplicates;
         FamilyReport { name: name.to_owned(), records, duplicates, digest, duplicate_digest, levels }
+    }
+
+    pub fn paths(&self, dir: &Path) -> Vec<PathBuf> {
+        self.files.iter().map(|file| dir.join(&file.name)).collect()
     }
 
     pub fn add(&mut self, other: &Self) {

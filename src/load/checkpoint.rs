@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::failpoint;
 use crate::load::journal::{Entry, Journal, PartitionCheckpoint};
 use crate::sort::spill::Spill;
@@ -32,7 +32,6 @@ fn every_bytes(files: Option<u32>) -> u64 {
     failpoint::durable_bytes().unwrap_or_else(|| files.map_or(u64::MAX, rule))
 }
 
-/// When the next checkpoint is due.
 pub(in crate::load) struct CheckpointClock {
     last_offset: u64,
     last_time: Instant,
@@ -71,32 +70,25 @@ impl CheckpointClock {
     }
 }
 
-/// Makes checkpoints durable until the sender is dropped. After a failure, which goes to `fail`, checkpoints are dropped: no
-/// thread may wait for a full disk.
+/// Makes checkpoints durable until the sender is dropped. A failure goes to `fail`.
 pub(in crate::load) fn keep(
     checkpoints: &Receiver<PartitionCheckpoint>,
     spill: &Spill,
     journal: &Journal,
     fail: impl Fn(Error),
 ) {
-    let mut works = true;
-    for checkpoint in checkpoints {
-        if !works {
-            continue;
-        }
-        if let Err(error) = make_durable(checkpoint, spill, journal) {
-            fail(error);
-            works = false;
-        }
+    let make_durable = |checkpoint: PartitionCheckpoint| {
+        spill.sync(&checkpoint.extents)?;
+        failpoint::reach("read-synced");
+        journal.append(&Entry::Read(checkpoint))?;
+        failpoint::reach("read");
+        Ok(())
+    };
+    if let Err(error) = checkpoints.iter().try_for_each(make_durable) {
+        fail(error);
+        // No thread may wait for a full disk.
+        checkpoints.iter().for_each(drop);
     }
-}
-
-fn make_durable(checkpoint: PartitionCheckpoint, spill: &Spill, journal: &Journal) -> Result<()> {
-    spill.sync(&checkpoint.extents)?;
-    failpoint::reach("read-synced");
-    journal.append(&Entry::Read(checkpoint))?;
-    failpoint::reach("read");
-    Ok(())
 }
 
 /// A channel with room for one checkpoint: a reader that is faster than the disk waits here.

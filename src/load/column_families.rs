@@ -16,14 +16,13 @@ const OF_IDS: [(Group, &str, &str); 3] = [
     (Group::Cf, "compression", "kNoCompression"),
 ];
 
-/// The families of an import, and their options.
 pub(in crate::load) struct ColumnFamilies<'a> {
-    all: Vec<Family<'a>>,
+    all: Vec<FamilyOptions<'a>>,
     /// How many of them are loaded. RocksDB requires the others.
     loaded: usize,
 }
 
-struct Family<'a> {
+struct FamilyOptions<'a> {
     name: &'a str,
     loading: OptionMap,
     compacting: OptionMap,
@@ -31,11 +30,10 @@ struct Family<'a> {
 }
 
 impl<'a> ColumnFamilies<'a> {
-    /// The family of the blocks of a CAR.
     pub fn of_car(job: &Job<'a>) -> Self {
         let own = job.options.column_family.as_str();
         let names = std::iter::once(own).chain((own != DEFAULT).then_some(DEFAULT));
-        Self { all: names.map(|name| Family::of_blocks(job, name)).collect(), loaded: 1 }
+        Self { all: names.map(|name| FamilyOptions::of_blocks(job, name)).collect(), loaded: 1 }
     }
 
     /// The families of a log: blocks, and the indexes of ids.
@@ -43,15 +41,15 @@ impl<'a> ColumnFamilies<'a> {
         let log = &job.options.log;
         let ids = log.indexes.ids.then_some(BLOCK_IDS);
         let transactions = log.indexes.transactions.then_some(TRANSACTIONS);
-        let found_by = ids.into_iter().chain(transactions).map(|name| Family::of_ids(job, name));
-        let all: Vec<_> = std::iter::once(Family::of_blocks(job, DEFAULT)).chain(found_by).collect();
+        let found_by = ids.into_iter().chain(transactions).map(|name| FamilyOptions::of_ids(job, name));
+        let all: Vec<_> = std::iter::once(FamilyOptions::of_blocks(job, DEFAULT)).chain(found_by).collect();
         Self { loaded: all.len(), all }
     }
 
     /// The families with the options of the memtable loader: a cancelled import does not flush memtables, which can take long.
     /// Their blocks are read again.
     pub fn written_to(mut self) -> Self {
-        for Family { loading, compacting, .. } in &mut self.all {
+        for FamilyOptions { loading, compacting, .. } in &mut self.all {
             loading.set(Group::Db, "avoid_flush_during_shutdown", "true");
             compacting.set(Group::Db, "avoid_flush_during_shutdown", "true");
         }
@@ -63,46 +61,40 @@ impl<'a> ColumnFamilies<'a> {
         self.all.iter().take(self.loaded).map(|family| family.name)
     }
 
-    /// True if a family with this name is loaded.
     pub fn has(&self, name: &str) -> bool {
         self.names().any(|known| known == name)
     }
 
-    /// Options while loading.
     pub fn loading(&self) -> Vec<(&str, &OptionMap)> {
         self.all.iter().map(|family| (family.name, &family.loading)).collect()
     }
 
-    /// Options for the final compaction.
     pub fn compacting(&self) -> Vec<(&str, &OptionMap)> {
         self.all.iter().map(|family| (family.name, &family.compacting)).collect()
     }
 
-    /// Options of the finished database.
     pub fn node(&self) -> Vec<(&str, &OptionMap)> {
         self.all.iter().map(|family| (family.name, &family.node)).collect()
     }
 
     /// The loaded families, each with the options of its files.
     pub fn sst(&self, job: &Job<'_>) -> Result<Vec<(&'a str, SstOptions)>> {
-        let options = |family: &Family<'a>| Ok((family.name, SstOptions::new(&family.loading, &job.target.sst)?));
+        let options =
+            |family: &FamilyOptions<'a>| Ok((family.name, SstOptions::new(&family.loading, &job.target.sst)?));
         self.all.iter().take(self.loaded).map(options).collect()
     }
 }
 
-impl<'a> Family<'a> {
+impl<'a> FamilyOptions<'a> {
     fn of_blocks(job: &Job<'_>, name: &'a str) -> Self {
         Self { name, loading: job.loading.clone(), compacting: job.preset.compacting(), node: job.preset.node() }
     }
 
     fn of_ids(job: &Job<'_>, name: &'a str) -> Self {
         let mut family = Self::of_blocks(job, name);
-        [&mut family.loading, &mut family.compacting, &mut family.node].into_iter().for_each(set_for_ids);
+        for map in [&mut family.loading, &mut family.compacting, &mut family.node] {
+            OF_IDS.iter().for_each(|(group, name, value)| map.set(*group, *name, *value));
+        }
         family
     }
-}
-
-/// Turns options for blocks into those of a family of ids.
-fn set_for_ids(map: &mut OptionMap) {
-    OF_IDS.iter().for_each(|(group, name, value)| map.set(*group, *name, *value));
 }

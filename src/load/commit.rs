@@ -12,7 +12,6 @@ use crate::load::context::{Completeness, Job, Loaded};
 use crate::load::existing::Existing;
 use crate::load::journal::Entry;
 use crate::load::sources::Sources;
-use crate::load::target::Target;
 use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
@@ -29,26 +28,16 @@ use crate::schema::RECORD_FILE;
 use crate::sort::key::KeyLayout;
 use crate::source::car::sources::SourceRead;
 
-/// Writes the record of the import, makes the database durable and gives it its name. Returns the report.
-pub(super) fn commit(
-    job: &Job<'_>,
-    source: SourceInfo,
-    size: Option<u64>,
-    loaded: Loaded,
-    complete: Completeness,
-) -> Result<ImportReport> {
-    let bytes = size.unwrap_or(loaded.consumed);
-    let source = SourceInfo { bytes, null_padding: loaded.tail.padding, ..source };
-    publish(job, || report(job, source, loaded, complete))
-}
-
 /// Rewrites the options, writes the record that `report` makes, makes the database durable and gives it its name.
 pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportReport>) -> Result<ImportReport> {
     let Job { target, progress, .. } = *job;
     progress.begin(Phase::Commit, None);
     if !target.into_existing && job.preset.oldest_rocksdb().is_old() {
-        let defaults = options::defaults()?;
-        rewrite_options(target.working(), |text| loadable_by_old(text, defaults))?;
+        // Replaces the OPTIONS file atomically. This RocksDB reads both.
+        let (dir, path) = (target.working(), OptionsFile::latest_path(target.working())?);
+        let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
+        let text = loadable_by_old(&String::from_utf8_lossy(&bytes), options::defaults()?);
+        write_synced(dir, &path.file_name().unwrap_or_default().to_string_lossy(), text.as_bytes())?;
         failpoint::reach("options-rewritten");
     }
     let mut report = report()?;
@@ -56,7 +45,11 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
     let record = sealed(&report, &target.working().join(RECORD_FILE))?;
     write_synced(target.working(), RECORD_FILE, &record)?;
     failpoint::reach("recorded");
-    sync(target)?;
+    if !target.into_existing {
+        target.has_only_the_database()?;
+        remove_leftovers(&target.staging)?;
+    }
+    sync_dir(target.working())?;
     let bundle = job.uploads.map(|uploads| uploads.finish(&report, target.working())).transpose()?;
     job.journal.append(&Entry::Complete)?;
     failpoint::reach("complete");
@@ -71,7 +64,12 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
 }
 
 /// The report of a loaded source, without measurements.
-fn report(job: &Job<'_>, source: SourceInfo, loaded: Loaded, complete: Completeness) -> Result<ImportReport> {
+pub(super) fn report(
+    job: &Job<'_>,
+    source: SourceInfo,
+    loaded: Loaded,
+    complete: Completeness,
+) -> Result<ImportReport> {
     let Job { options, preset, plan, target, .. } = *job;
     let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
     let mut plan = plan.clone();
@@ -172,17 +170,17 @@ pub(super) fn report_of_seed(
 }
 
 /// The report of all sources together. `info` has the first header.
-pub(super) fn of_all(info: SourceInfo, sources: &[(SourceRead, u64)]) -> SourceInfo {
-    let Some(((first, _), others)) = sources.split_first() else { return info };
-    let is_mixed = others.iter().any(|(source, _)| source.compression != first.compression);
+pub(super) fn of_all(info: SourceInfo, sources: &[SourceRead]) -> SourceInfo {
+    let Some((first, others)) = sources.split_first() else { return info };
+    let is_mixed = others.iter().any(|source| source.compression != first.compression);
     // One header may name a root twice.
     let is_one_header = others.is_empty() && first.last_part == 0;
     let mut met = HashSet::new();
-    let all = sources.iter().flat_map(|(source, _)| &source.roots);
+    let all = sources.iter().flat_map(|source| &source.roots);
     let roots = all.filter(|root| is_one_header || met.insert(*root)).map(ToString::to_string).collect();
     SourceInfo {
         compression: if is_mixed { "mixed".into() } else { info.compression },
-        version: sources.iter().map(|(source, _)| source.version).fold(info.version, u64::max),
+        version: sources.iter().map(|source| source.version).fold(info.version, u64::max),
         roots,
         ..info
     }
@@ -197,7 +195,7 @@ fn rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
         let blocks = blocks(loaded.blocks, loaded.duplicates);
         return vec![SourceInfo { blocks, remote: all.remote_info(0), ..whole.clone() }];
     }
-    let row = |(number, (name, (source, duplicate))): (usize, (&PathBuf, &(SourceRead, u64)))| SourceInfo {
+    let row = |(number, (name, source)): (u32, (&PathBuf, &SourceRead))| SourceInfo {
         path: name.display().to_string(),
         format: whole.format.clone(),
         compression: source.compression.clone().into(),
@@ -205,27 +203,17 @@ fn rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
         bytes: source.bytes,
         roots: source.roots.iter().map(ToString::to_string).collect(),
         null_padding: source.padding,
-        blocks: blocks(source.blocks, *duplicate),
-        remote: all.remote_info(number),
+        blocks: blocks(source.blocks, loaded.repeats.get(&number).copied().unwrap_or_default()),
+        remote: all.remote_info(number as usize),
         checksum: whole.checksum.clone().or_else(|| source.sum.as_deref().map(ChecksumInfo::of)),
     };
-    all.names().iter().zip(&loaded.sources).enumerate().map(row).collect()
+    (0..).zip(all.names().iter().zip(&loaded.sources)).map(row).collect()
 }
 
-/// Seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Replaces the OPTIONS file of the closed database in `dir`, atomically. This RocksDB reads both.
-fn rewrite_options(dir: &Path, rewrite: impl Fn(&str) -> String) -> Result<()> {
-    let path = OptionsFile::latest_path(dir)?;
-    let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    write_synced(dir, &name, rewrite(&String::from_utf8_lossy(&bytes)).as_bytes())
-}
-
-/// Fills in the measurements so far.
 fn measure(progress: &Progress<'_>, report: &mut ImportReport) {
     let mut seconds = Map::new();
     seconds.insert("total".into(), progress.now().seconds.into());
@@ -255,15 +243,6 @@ fn small_files(dir: &Path) -> Result<Vec<RecordedFile>> {
     identity.into_iter().chain([OptionsFile::latest_path(dir)?]).map(record).collect()
 }
 
-/// Makes the finished database durable under its working name.
-fn sync(target: &Target) -> Result<()> {
-    if !target.into_existing {
-        target.has_only_the_database()?;
-        remove_leftovers(&target.staging)?;
-    }
-    sync_dir(target.working())
-}
-
 /// Gives the synced database its name. An existing database has it already.
 fn rename(job: &Job<'_>, record: &[u8]) -> Result<()> {
     let Job { target, options, .. } = *job;
@@ -290,11 +269,8 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     // The target may have changed since the import began.
     target.check()?;
     if !old.is_in_place()? {
-        return Err(Error::State {
-            path: target.db.clone(),
-            reason: "is another database than when the import began".into(),
-            hint: "look at what it is; the same command goes on and replaces it".into(),
-        });
+        let hint = "look at what it is; the same command resumes and replaces it";
+        return Err(Error::state(&target.db, "is another database than when the import began", hint));
     }
     old.check_not_open_here()?;
     journal.append(&Entry::Exchanging { record: checksum(record) })?;
@@ -312,7 +288,6 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     target.remove_leftovers()
 }
 
-/// The directory of a path.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -15,7 +15,6 @@ use crate::report::MemtableReport;
 use crate::rocks::{DataFile, Level, Meter, Reader, ReaderOptions, Store, levels_of};
 use crate::text::size::counted;
 
-/// How often RocksDB's backlog is read.
 const WATCH: Duration = Duration::from_millis(200);
 
 /// A database after the final compaction, open for reading.
@@ -27,7 +26,6 @@ pub(in crate::load) struct Compacted {
 }
 
 impl Compacted {
-    /// The levels of a column family.
     pub fn levels(&self, family: &str) -> Vec<Level> {
         levels_of(self.files.iter().filter(|file| file.family == family).map(|file| (file.level, file.size)))
     }
@@ -90,9 +88,7 @@ fn compact_levels(
             if options.stop.is_cancelled() { Ok(()) } else { store.compact(name, &preset.compaction()) }
         })
     });
-    if options.stop.is_cancelled() {
-        return Err(Error::interrupted());
-    }
+    options.check_cancelled()?;
     outcome?;
     store.close();
     Ok(())

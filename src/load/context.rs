@@ -1,5 +1,6 @@
 //! The context of a planned import, and the result of loading.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,10 +8,13 @@ use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
 use crate::hash::content_digest::ContentDigest;
 use crate::load::built::FamilyDone;
+use crate::load::disk_space;
 use crate::load::existing::Existing;
+use crate::load::identity::Identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::links::LinkList;
 use crate::load::options::ImportOptions;
+use crate::load::planner::Planned;
 use crate::load::sources::Sources;
 use crate::load::target::Target;
 use crate::load::uploads::Uploads;
@@ -24,7 +28,6 @@ use crate::sort::router::{ClassCounts, Router};
 use crate::source::car::chunks::Tail;
 use crate::source::car::sources::SourceRead;
 
-/// A planned import.
 pub(super) struct Job<'a> {
     pub options: &'a ImportOptions,
     pub sources: &'a Arc<Sources>,
@@ -36,12 +39,10 @@ pub(super) struct Job<'a> {
     /// The database that is replaced, locked.
     pub replaced: Option<&'a Existing<'a>>,
     pub journal: &'a Journal,
-    /// The work of earlier runs.
     pub resumed: &'a ResumedState,
     pub progress: &'a Progress<'a>,
     /// The options of the database while it is loaded.
     pub loading: &'a OptionMap,
-    /// True if the source is a bundle.
     pub is_seed: bool,
     /// Publishes files as they are built.
     pub uploads: Option<&'a Uploads<'a>>,
@@ -49,17 +50,34 @@ pub(super) struct Job<'a> {
     pub links: Option<&'a LinkList>,
 }
 
-/// The result of a loader.
+/// The decisions before an import writes anything.
+pub(super) struct Prepared {
+    pub sources: Arc<Sources>,
+    pub preset: Resolved,
+    pub planned: Planned,
+    pub identity: Identity,
+    /// True if all sources are files that need no decompression.
+    pub plain: bool,
+    /// True if the source is a bundle: if one file is bad, the others stay.
+    pub is_seed: bool,
+}
+
+impl Prepared {
+    /// Adds to an error of a full disk how much is missing.
+    pub fn explain(&self, error: Error, target: &Target) -> Error {
+        let space = || disk_space::of(&self.planned.plan, self.plain, self.planned.least_bytes, target);
+        disk_space::explain(error, space)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     /// Blocks read, duplicates included.
     pub blocks: u64,
-    /// Bytes of their values.
     pub payload: u64,
     /// Bytes of the compressed source taken.
     pub consumed: u64,
     pub tail: Tail,
-    /// True if blocks were spilled.
     pub spilled: bool,
     /// Records in the database that came from this source.
     pub records: u64,
@@ -70,14 +88,13 @@ pub(super) struct Loaded {
     pub levels: Vec<Level>,
     /// Bytes of SST files and WAL that were written; `None` if other programs may have written too.
     pub rocksdb_written: Option<u64>,
-    /// Of the memtable loader alone.
     pub memtable: Option<MemtableReport>,
     /// The F3 data that were not stored.
     pub f3: Vec<F3Report>,
-    /// Of a block log alone.
     pub log: Option<LogReport>,
-    /// The sources of CARs, and the duplicates of each.
-    pub sources: Vec<(SourceRead, u64)>,
+    /// The sources of CARs, and the duplicates by the number of the source.
+    pub sources: Vec<SourceRead>,
+    pub repeats: BTreeMap<u32, u64>,
     /// The router of keys and the counts of the whole source, if blocks were sorted.
     pub routed: Option<(Router, ClassCounts)>,
 }
@@ -91,17 +108,6 @@ pub(super) struct Completeness {
     pub head: Option<Head>,
     /// The network of a shard by its genesis; the head may be in another shard.
     pub network: Option<String>,
-}
-
-/// Adds to each source the number of its duplicates, which `repeats` lists by source.
-pub(super) fn with_repeats(sources: Vec<SourceRead>, repeats: &[(u32, u64)]) -> Vec<(SourceRead, u64)> {
-    let mut all: Vec<_> = sources.into_iter().map(|source| (source, 0)).collect();
-    for (source, count) in repeats {
-        if let Some((_, repeats)) = all.get_mut(*source as usize) {
-            *repeats += count;
-        }
-    }
-    all
 }
 
 impl Job<'_> {

@@ -49,25 +49,13 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
         true => format!("{holds} beside the one that is replaced"),
         false => holds.to_owned(),
     };
-    if spills && database.device != partitions.device {
-        return Ok(vec![
-            Space {
-                least_bytes: least.saturating_sub(there),
-                ..needs(database, &beside("database"), with_overhead.map(|bytes| bytes.saturating_sub(there)), 0)
-            },
-            needs(
-                partitions,
-                "partitions",
-                data.map(|bytes| bytes.saturating_sub(spilled + there)),
-                certain.saturating_sub(spilled + there),
-            ),
-        ]);
-    }
+    // Partitions on a file system of their own take no room from the database.
+    let is_apart = spills && database.device != partitions.device;
     let (holds, peak) = match &plan.method {
         Method::CarMemtable { .. } | Method::BlockLogMemtable { .. } => {
             ("database", with_overhead.map(|bytes| bytes * 2))
         }
-        Method::CarSst { sort } if spills => {
+        Method::CarSst { sort } if spills && !is_apart => {
             // Blocks that are being built exist twice: in partitions and in SSTs.
             let in_hand = data.map_or(0, |bytes| {
                 let part = plan.sst_target(bytes).max(bytes >> sort.partitions.bits);
@@ -77,19 +65,21 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
         }
         Method::CarSst { .. } | Method::BlockLogSst { .. } => ("database", with_overhead),
     };
-    let kept = if target.into_existing { size_of(&target.db) } else { 0 };
     // Some entries of 16 bytes for each block, beyond what stays in memory.
     let links =
         data.filter(|_| plan.links_bytes > 0).map_or(0, |bytes| (bytes / LINKS).saturating_sub(plan.links_bytes));
-    let kept = kept + links;
-    let there = there + spilled;
-    let needed = peak.map(|bytes| (bytes + kept).saturating_sub(there));
-    let space = needs(database, &beside(holds), needed, certain.saturating_sub(there));
-    let least_bytes = space.least_bytes.max(least.saturating_sub(there));
-    Ok(vec![Space { least_bytes, ..space }])
+    let kept = if target.into_existing { size_of(&target.db) } else { 0 } + links;
+    let (kept, there_too, certain_here) = if is_apart { (0, there, 0) } else { (kept, there + spilled, certain) };
+    let needed = peak.map(|bytes| (bytes + kept).saturating_sub(there_too));
+    let mut space = needs(database, &beside(holds), needed, certain_here.saturating_sub(there_too));
+    space.least_bytes = space.least_bytes.max(least.saturating_sub(there_too));
+    let apart = is_apart.then(|| {
+        let left = |bytes: u64| bytes.saturating_sub(spilled + there);
+        needs(partitions, "partitions", data.map(left), left(certain))
+    });
+    Ok(std::iter::once(space).chain(apart).collect())
 }
 
-/// Warnings for file systems that may get full.
 pub(in crate::load) fn warnings(space: &[Space]) -> Vec<String> {
     let scarce =
         |space: &&Space| space.certain_bytes <= space.free_bytes && space.needed_bytes > Some(space.free_bytes);

@@ -1,6 +1,6 @@
 //! The identity of an import. Only an import with the same identity may resume it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::AsFd;
@@ -23,7 +23,7 @@ const SPILL: &str = ".spill";
 /// The source and the options that decide what is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Identity {
-    source: SourceIdentity,
+    pub source: SourceIdentity,
     tool: String,
     preset: String,
     /// The options that the preset sets, with their values.
@@ -47,7 +47,7 @@ pub(super) struct Identity {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     plan: Option<PlanChoice>,
     /// Bits of the digest that choose a partition. The first run derives them from its machine; later runs keep them.
-    partition_bits: u32,
+    pub partition_bits: u32,
     /// A random number that distinguishes imports with the same paths.
     id: String,
     /// The options of a block log; empty for CARs.
@@ -82,7 +82,6 @@ impl SpillPlace {
 }
 
 impl Identity {
-    /// The identity of an import.
     pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, source: SourceIdentity) -> Result<Self> {
         // A value derived from the machine (`cores`, `open_files`) may change with a reboot and does not change the files.
         let settings = preset
@@ -130,14 +129,8 @@ impl Identity {
         self.source.sources.iter().flat_map(|source| &source.files).try_for_each(SourceFile::check_unchanged)
     }
 
-    /// Returns the place of the partitions.
     pub fn spill_place(&self) -> SpillPlace {
         SpillPlace { id: self.id.clone(), work_dir: self.work_dir.clone() }
-    }
-
-    /// Bits of the digest that choose a partition.
-    pub fn partition_bits(&self) -> u32 {
-        self.partition_bits
     }
 
     /// This identity with the derived and random values of the first run.
@@ -155,16 +148,6 @@ impl Identity {
     pub fn address_of(&self, number: usize, name: &Path) -> Option<String> {
         let known = self.source.sources.get(number).filter(|source| Path::new(&source.name) == name)?;
         known.remote.as_ref()?.address.clone()
-    }
-
-    /// The id of the bundle, if that is the source.
-    pub fn bundle(&self) -> Option<&String> {
-        self.source.bundle.as_ref()
-    }
-
-    /// The checksum that the source is compared with.
-    pub fn sum(&self) -> Option<&String> {
-        self.source.sum.as_ref()
     }
 
     /// The differences from the import in the journal: name, value there, value here. A copy of the same source is no
@@ -186,24 +169,17 @@ impl Identity {
         let of_one_preset = self.preset == journal.preset;
         let flat = |identity: &Self| {
             let options = identity.settings.iter().filter(|_| of_one_preset);
-            let mut flat: Vec<_> = options.map(|(option, value)| (option.clone(), value.clone())).collect();
+            let mut flat: BTreeMap<_, _> = options.map(|(option, value)| (option.clone(), value.clone())).collect();
             flatten("", &value(identity), &mut flat);
             flat
         };
         let (here, there) = (flat(self), flat(journal));
-        let mut found: Vec<_> = self.source.difference(&journal.source).into_iter().collect();
-        for (name, mine) in &here {
-            let other = there.iter().find(|(known, _)| known == name).map_or("nothing", |(_, value)| value);
-            if other != mine {
-                found.push((name.clone(), other.to_owned(), mine.clone()));
-            }
-        }
-        for (name, other) in there {
-            if !here.iter().any(|(known, _)| *known == name) {
-                found.push((name, other, "nothing".into()));
-            }
-        }
-        found
+        let names: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+        let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "nothing".into());
+        let differ = names.into_iter().map(|name| (name, there.get(name), here.get(name)));
+        let differ = differ.filter(|(_, there, here)| there != here);
+        let differ = differ.map(|(name, there, here)| (name.clone(), shown(there), shown(here)));
+        self.source.difference(&journal.source).into_iter().chain(differ).collect()
     }
 }
 
@@ -250,11 +226,8 @@ fn portable(path: &Path) -> PathBuf {
 /// The error for a source that is not the one of the unfinished import. `name` is given if there are several.
 pub(super) fn another_source(options: &ImportOptions, name: Option<&Path>) -> Error {
     let name = name.map(|name| format!(" {}", name.display())).unwrap_or_default();
-    Error::State {
-        path: options.db.clone(),
-        reason: format!("the source{name} is not the one that the unfinished import has read"),
-        hint: "give the same source again, or throw the unfinished import away with --restart".into(),
-    }
+    let hint = "give the same source again, or throw the unfinished import away with --restart";
+    Error::state(&options.db, format!("the source{name} is not the one that the unfinished import has read"), hint)
 }
 
 /// True if a source is a file, which can be identified without reading all of it.
@@ -270,19 +243,21 @@ pub(super) fn is_spill(path: &Path) -> bool {
     is_id && path.symlink_metadata().is_ok_and(|there| there.is_dir())
 }
 
-fn flatten(prefix: &str, value: &serde_json::Value, into: &mut Vec<(String, String)>) {
-    match value {
+fn flatten(prefix: &str, value: &serde_json::Value, into: &mut BTreeMap<String, String>) {
+    let text = match value {
         serde_json::Value::Object(fields) => {
             for (name, value) in fields {
                 let name = name.replace('_', " ");
                 let name = if prefix.is_empty() { name } else { format!("{prefix} {name}") };
                 flatten(&name, value, into);
             }
+            return;
         }
-        serde_json::Value::Null => {}
-        serde_json::Value::String(text) => into.push((prefix.to_owned(), text.clone())),
-        other => into.push((prefix.to_owned(), other.to_string())),
-    }
+        serde_json::Value::Null => return,
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    into.insert(prefix.to_owned(), text);
 }
 
 /// Identifies standard input, if it is one of the sources and a file.

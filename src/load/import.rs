@@ -1,14 +1,13 @@
 //! An import, step by step: open, plan, lock, resume, load, commit.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::commit::{commit, of_all};
-use crate::load::context::{Job, Loaded};
+use crate::load::commit::{of_all, publish, report};
+use crate::load::context::{Job, Loaded, Prepared};
 use crate::load::existing::{Existing, check_layout, with_layout};
 use crate::load::identity::{self, Identity};
 use crate::load::journal::{Journal, ResumedState};
@@ -18,12 +17,12 @@ use crate::load::options::{F3Data, ImportOptions};
 use crate::load::planner::{self, Planned};
 use crate::load::resume::{finish_earlier, resume};
 use crate::load::sources::Sources;
-use crate::load::target::{Lock, Target};
+use crate::load::target::Target;
 use crate::load::uploads::{self, Publish};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress};
-use crate::report::{DryRun, ImportReport, OptionRow, Plan};
+use crate::report::{DryRun, ImportReport, OptionRow, Plan, SourceInfo};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
 use crate::source::remote::is_remote;
@@ -46,23 +45,19 @@ const SIGNAL: Duration = Duration::from_millis(100);
 /// refuses something; [`Error::Interrupted`]: the caller cancelled it. In every case the final name has only what it had
 /// before.
 pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcome> {
-    run(options, None, observer)
+    import_and_publish(options, None, observer)
 }
 
-/// As [`import`], and publishes files while others are built.
+/// As [`import`], and publishes files while others are built, if there is a place for them.
 pub(crate) fn import_and_publish(
     options: &ImportOptions,
-    publish: &dyn Publish,
+    place: Option<&dyn Publish>,
     observer: &dyn Observer,
 ) -> Result<Outcome> {
-    run(options, Some(publish), observer)
-}
-
-fn run(options: &ImportOptions, publish: Option<&dyn Publish>, observer: &dyn Observer) -> Result<Outcome> {
     let progress = Progress::new(observer);
     let import = || {
         let options = &with_layout(options.without_secrets())?;
-        Import { options, progress: &progress }.run(publish)
+        Import { options, progress: &progress }.run(place)
     };
     progress.sampled(import).map_err(|error| with_hint(error, options))
 }
@@ -102,18 +97,6 @@ pub(super) struct Import<'a> {
     pub progress: &'a Progress<'a>,
 }
 
-/// The decisions before an import writes anything.
-pub(super) struct Prepared {
-    pub sources: Arc<Sources>,
-    pub preset: Resolved,
-    pub planned: Planned,
-    pub identity: Identity,
-    /// True if all sources are files that need no decompression.
-    pub plain: bool,
-    /// True if the source is a bundle: if one file is bad, the others stay.
-    pub is_seed: bool,
-}
-
 impl Import<'_> {
     /// Checks the target and the memory before the source is opened. Returns the target, and true if an import into it was
     /// complete and died before it had cleaned up.
@@ -121,9 +104,19 @@ impl Import<'_> {
         let target = Target::new(self.options)?;
         let finished = target.is_finished()?;
         if !finished {
-            check_target(&target)?;
+            if let Err(error) = target.check() {
+                // A complete import may have died before it removed its last file.
+                if target.partial.exists()
+                    && let Ok(lock) = target.lock()
+                {
+                    target.remove_if_unused()?;
+                    lock.release();
+                }
+                return Err(error);
+            }
             if target.into_existing || target.has_old() {
-                Existing::check_is_free(&target)?;
+                // No process may have the database open. The source, which is opened next, may be a pipe that is slow to begin.
+                drop(Existing::lock(&target)?);
             }
         }
         // Before RocksDB starts threads to check the preset's options.
@@ -132,7 +125,7 @@ impl Import<'_> {
         Ok((target, finished))
     }
 
-    fn run(&self, publish: Option<&dyn Publish>) -> Result<Outcome> {
+    fn run(&self, place: Option<&dyn Publish>) -> Result<Outcome> {
         let options = self.options;
         let (target, finished) = self.begin()?;
         let is_remote = options.sources.iter().any(|source| is_remote(source));
@@ -140,14 +133,14 @@ impl Import<'_> {
         let known = if is_remote && !options.restart { Journal::peek(&target.partial).identity } else { None };
         let sources = Sources::find(options, known.as_ref())?;
         let (opened, preset) = self.open(&sources)?;
-        if publish.is_some() {
+        if place.is_some() {
             validate::check_published(preset.loader)?;
         }
         self.warn(sources.take_unusable());
-        let planned = self.plan(&sources, &opened, &preset, &target, finished)?;
+        let planned = self.plan(&opened, &preset, &target, finished)?;
         let (compression, size, blocks, checksum) = (opened.compression, opened.size, opened.blocks, opened.checksum());
         let plain = sources.are_plain();
-        let mut source = opened.read_header(options, &planned.plan)?;
+        let source = opened.read_header(options, &planned.plan)?;
         if !finished && planned.plan.check_space().is_ok() {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
@@ -158,23 +151,17 @@ impl Import<'_> {
             planned.plan.check_space().or_else(|error| self.explain_lack_of_room(&target, error))?;
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
+        let mut info = SourceInfo { checksum, ..source.info(&sources, compression) };
         let prepared = Prepared { sources, preset, planned, identity, plain, is_seed: false };
-        let lock = match self.lock_or_finish(&target, finished, &prepared, |job| self.check_whole(job, &mut source))? {
-            ControlFlow::Continue(lock) => lock,
-            ControlFlow::Break(report) => return Ok(Outcome::Imported(report)),
-        };
-        let mut info = source.info(&prepared.sources, compression);
-        info.checksum = checksum;
-        self.locked(target, lock, &prepared, |job| {
-            uploading(job, publish, |job| {
+        let check_whole = |job: &Job<'_>, source: &mut Source| self.check_whole(job, source);
+        let report = self.locked((target, finished), &prepared, source, check_whole, |job, source| {
+            uploading(job, place, |job| {
                 self.progress.begin(Phase::Read, size);
                 if is_remote {
                     let sources = Arc::clone(job.sources);
                     self.progress.watch_network(move || sources.network());
                 }
-                if let Some(blocks) = blocks {
-                    self.progress.expect_blocks(blocks);
-                }
+                blocks.into_iter().for_each(|blocks| self.progress.expect_blocks(blocks));
                 let resumed = job.resumed;
                 // A run without a sum may have taken all bytes.
                 let is_taken = resumed.car.read_done.is_some() || (resumed.ingested && resumed.held.is_some());
@@ -186,9 +173,12 @@ impl Import<'_> {
                 let info = of_all(info, &loaded.sources);
                 let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
                 let complete = car::completeness::check(job, &roots, loaded.routed.as_ref().map(|(router, _)| router))?;
-                commit(job, info, size, loaded, complete)
+                let bytes = size.unwrap_or(loaded.consumed);
+                let info = SourceInfo { bytes, null_padding: loaded.tail.padding, ..info };
+                publish(job, || report(job, info, loaded, complete))
             })
-        })
+        })?;
+        Ok(Outcome::Imported(Box::new(report)))
     }
 
     /// Returns the error for a lack of room, unless the file system is read-only or refuses files for another reason.
@@ -230,14 +220,8 @@ impl Import<'_> {
         Ok(resolved)
     }
 
-    fn plan(
-        &self,
-        sources: &Sources,
-        opened: &OpenSource,
-        preset: &Resolved,
-        target: &Target,
-        finished: bool,
-    ) -> Result<Planned> {
+    fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target, finished: bool) -> Result<Planned> {
+        let sources = &opened.sources;
         let mut planned = planner::plan(self.options, preset, opened)?;
         self.warn(std::mem::take(&mut planned.warnings));
         // Skipped F3 data are known only when they are read.
@@ -255,32 +239,6 @@ impl Import<'_> {
         Ok(planned)
     }
 
-    /// Locks the target. If an earlier run was complete and died before it had cleaned up, cleans up, and returns its report
-    /// if it was this import of the same source, which `compare` checks.
-    pub(super) fn lock_or_finish(
-        &self,
-        target: &Target,
-        finished: bool,
-        prepared: &Prepared,
-        compare: impl FnOnce(&Job<'_>) -> Result<()>,
-    ) -> Result<ControlFlow<Box<ImportReport>, Lock>> {
-        let lock = || target.lock().map_err(|error| prepared.explain(error, target));
-        let first = lock()?;
-        if !finished {
-            return Ok(ControlFlow::Continue(first));
-        }
-        let (journal, mut resumed) = Journal::open(&target.partial)?;
-        let known = resumed.identity.as_ref();
-        resumed.touched = known.map_or_else(Vec::new, |known| prepared.identity.touched_since(known));
-        let job = self.job((prepared, &prepared.planned.plan), target, None, &journal, &resumed, None);
-        let report = finish_earlier(&job, &prepared.identity, || compare(&job))?;
-        // On FUSE and NFS the directory cannot be removed while the journal is open.
-        drop(journal);
-        first.release();
-        // The cleaning removed the locked file.
-        report.map_or_else(|| lock().map(ControlFlow::Continue), |report| Ok(ControlFlow::Break(Box::new(report))))
-    }
-
     /// Checks that the source is the one that a finished import has read to its end.
     fn check_whole(&self, job: &Job<'_>, source: &mut Source) -> Result<()> {
         let compared = match source {
@@ -290,70 +248,80 @@ impl Import<'_> {
         compared.map_err(|error| self.cut_by_signal(error))
     }
 
-    fn job<'a>(
-        &'a self,
-        (prepared, plan): (&'a Prepared, &'a Plan),
-        target: &'a Target,
-        there: Option<&'a Existing<'a>>,
-        journal: &'a Journal,
-        resumed: &'a ResumedState,
-        links: Option<&'a LinkList>,
-    ) -> Job<'a> {
-        let Prepared { sources, preset, planned: Planned { loading, .. }, .. } = prepared;
+    fn job<'a>(&'a self, prepared: &'a Prepared, target: &'a Target, earlier: &'a (Journal, ResumedState)) -> Job<'a> {
+        let Prepared { sources, preset, planned: Planned { plan, loading, .. }, is_seed, .. } = prepared;
         Job {
             options: self.options,
             sources,
             plan,
             preset,
             target,
-            existing: there.filter(|_| target.into_existing),
-            replaced: there.filter(|_| !target.into_existing),
-            journal,
-            resumed,
+            existing: None,
+            replaced: None,
+            journal: &earlier.0,
+            resumed: &earlier.1,
             progress: self.progress,
             loading,
-            is_seed: prepared.is_seed,
+            is_seed: *is_seed,
             uploads: None,
-            links,
+            links: None,
         }
     }
 
-    /// Resumes what an earlier run has left, does `work`, and cleans up after a failure. The caller has locked the target.
-    pub(super) fn locked(
+    /// Locks the target, resumes what an earlier run has left, does `work`, and cleans up after a failure. If an earlier run was
+    /// complete and died before it had cleaned up, cleans up, and returns its report if it was this import of the same source,
+    /// which `compare` checks.
+    pub(super) fn locked<S>(
         &self,
-        mut target: Target,
-        lock: Lock,
+        (mut target, finished): (Target, bool),
         prepared: &Prepared,
-        work: impl FnOnce(&Job<'_>) -> Result<ImportReport>,
-    ) -> Result<Outcome> {
+        mut source: S,
+        compare: impl FnOnce(&Job<'_>, &mut S) -> Result<()>,
+        work: impl FnOnce(&Job<'_>, S) -> Result<ImportReport>,
+    ) -> Result<ImportReport> {
+        let take_lock = |target: &Target| target.lock().map_err(|error| prepared.explain(error, target));
+        let mut lock = take_lock(&target)?;
+        if finished {
+            let mut earlier = Journal::open(&target.partial)?;
+            let known = earlier.1.identity.as_ref();
+            earlier.1.touched = known.map_or_else(Vec::new, |known| prepared.identity.touched_since(known));
+            let job = self.job(prepared, &target, &earlier);
+            let report = finish_earlier(&job, &prepared.identity, || compare(&job, &mut source))?;
+            // On FUSE and NFS the directory cannot be removed while the journal is open.
+            drop(earlier);
+            lock.release();
+            if let Some(report) = report {
+                return Ok(report);
+            }
+            // The cleaning removed the locked file.
+            lock = take_lock(&target)?;
+        }
         // Another process may have worked on it until now.
         target.check().or_else(|error| target.remove_if_unused().and(Err(error)))?;
         // `existing` uses the paths of the checkpoint; those of partitions are chosen later.
         let paths = target.clone();
         let there = (paths.into_existing || paths.has_old()).then(|| Existing::lock(&paths));
         let there = there.transpose().or_else(|error| target.remove_if_unused().and(Err(error)))?;
-        let existing = there.as_ref().filter(|_| paths.into_existing);
+        let (existing, replaced) = if paths.into_existing { (there.as_ref(), None) } else { (None, there.as_ref()) };
         if existing.is_some() {
             check_layout(self.options).or_else(|error| target.remove_if_unused().and(Err(error)))?;
         }
-        if let Some(old) = there.as_ref().filter(|_| !paths.into_existing) {
+        if let Some(old) = replaced {
             let checked = old.check_replaceable_wal().and_then(|()| target.check_exchange());
             checked.or_else(|error| target.remove_if_unused().and(Err(error)))?;
         }
-        let reads_twice = prepared.plain && prepared.planned.plan.reads_twice();
-        let starts_over = prepared.planned.plan.memtable().is_some();
-        let resumed =
-            resume(self.options, self.progress, &mut target, existing, &prepared.identity, reads_twice, starts_over);
-        let (journal, resumed) = resumed.map_err(|error| prepared.explain(error, &target))?;
-        let plan = &planner::resume(&prepared.planned, self.options, &resumed)?;
+        let earlier = resume(self.options, self.progress, &mut target, existing, prepared);
+        let earlier = earlier.map_err(|error| prepared.explain(error, &target))?;
+        let plan = &planner::resume(&prepared.planned, self.options, &earlier.1)?;
         let compacts = prepared.preset.final_compaction();
         let loading = &prepared.planned.loading;
         self.progress.expect(phase_weights::of(self.options, plan, loading, prepared.plain, compacts));
         let links = (plan.links_bytes > 0).then(|| LinkList::new(self.options.key, &target.spill, plan.links_bytes));
-        let outcome = work(&self.job((prepared, plan), &target, there.as_ref(), &journal, &resumed, links.as_ref()));
+        let job = self.job(prepared, &target, &earlier);
+        let outcome = work(&Job { plan, existing, replaced, links: links.as_ref(), ..job }, source);
         let outcome = outcome.map_err(|error| self.cut_by_signal(prepared.explain(error, &target)));
         // On FUSE and NFS the directory cannot be removed while the journal is open.
-        drop(journal);
+        drop(earlier);
         let is_bad = matches!(&outcome, Err(Error::BadInput { .. }));
         let is_restored = match (existing, &outcome) {
             (Some(existing), Err(error)) if !matches!(error, Error::Interrupted { .. }) => self.restore(existing),
@@ -374,7 +342,7 @@ impl Import<'_> {
         {
             self.warn([format!("{} is not of an import: it stays where it is", path.display())]);
         }
-        Ok(Outcome::Imported(Box::new(outcome?)))
+        outcome
     }
 
     pub(super) fn warn(&self, messages: impl IntoIterator<Item = String>) {
@@ -386,11 +354,10 @@ impl Import<'_> {
         let (is_restored, message) = match existing.restore() {
             Ok(false) => return true,
             Ok(true) => (true, existing.describe_restored()),
-            Err(error) => {
-                let message = "the database could not be brought back to what it was, which the same command, run again, \
-                               does first";
-                (false, format!("{message}: {error}"))
-            }
+            Err(error) => (
+                false,
+                format!("cannot restore the database; run the same command again, which tries again first: {error}"),
+            ),
         };
         self.warn([message]);
         is_restored
@@ -406,27 +373,6 @@ impl Import<'_> {
         std::thread::sleep(SIGNAL);
         if self.options.stop.is_cancelled() { Error::interrupted() } else { error }
     }
-}
-
-impl Prepared {
-    /// Adds to an error of a full disk how much is missing.
-    pub(super) fn explain(&self, error: Error, target: &Target) -> Error {
-        let space = || disk_space::of(&self.planned.plan, self.plain, self.planned.least_bytes, target);
-        disk_space::explain(error, space)
-    }
-}
-
-/// Checks that an import may write to the target, before it is locked.
-pub(super) fn check_target(target: &Target) -> Result<()> {
-    let Err(error) = target.check() else { return Ok(()) };
-    // A complete import may have died before it removed its last file.
-    if target.partial.exists()
-        && let Ok(lock) = target.lock()
-    {
-        target.remove_if_unused()?;
-        lock.release();
-    }
-    Err(error)
 }
 
 /// Does `work`, and publishes each file when it is built, if there is a place for files.
@@ -447,7 +393,7 @@ fn uploading<T>(job: &Job<'_>, publish: Option<&dyn Publish>, work: impl FnOnce(
 fn load(job: &Job<'_>, source: Source, identity: &Identity) -> Result<Loaded> {
     let loaded = match (source, job.plan.sort(), job.plan.memtable()) {
         (Source::BlockLog(log), _, None) => block_log::load::load(job, &log),
-        (Source::BlockLog(log), _, Some(_)) => block_log::memtable::load(job, &log),
+        (Source::BlockLog(log), _, Some(_)) => block_log::load::load_memtable(job, &log),
         (Source::Car(car), Some(sort), _) => car::load::load(job, sort, car.chunks),
         (Source::Car(car), None, _) => car::memtable::load(job, car.chunks),
     };

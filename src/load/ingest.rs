@@ -1,7 +1,5 @@
 //! Ingesting finished files into a new database, which is then opened once with the options of its node.
 
-use std::path::PathBuf;
-
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::built::{FamilyDone, SstFile};
@@ -70,7 +68,7 @@ fn ingest_family(job: &Job<'_>, store: &Store, name: &str, family: &FamilyDone) 
     if found == records {
         return Ok(());
     }
-    let paths: Vec<PathBuf> = family.files.iter().map(|file| job.target.sst.join(&file.name)).collect();
+    let paths = family.paths(&job.target.sst);
     if found != 0 || job.resumed.ingested || !paths.iter().all(|path| path.exists()) {
         let what = format!("records in {name}: it has {found} of {records}");
         return Err(Error::work_lacks(&job.target.partial, what));

@@ -13,7 +13,7 @@ use crate::failpoint;
 use crate::load::identity::is_spill;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
-use crate::load::target::{Target, owner_of};
+use crate::load::target::{Target, is_empty_dir, owner_of};
 use crate::os::{files, private};
 use crate::progress::CancellationToken;
 use crate::report::{CLEAN_SCHEMA, CleanReport, Leftover};
@@ -34,13 +34,12 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
         }
         Err(_) if paths.iter().any(|path| is_partial(path)) => {}
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Err(Error::Usage {
-                reason: format!(
-                    "{} is no directory, and no name of a database that an import has begun",
-                    dir.display()
-                ),
-                hint: "name the directory that databases are made in, or the --db of an import".into(),
-            });
+            let dir = dir.display();
+            let reason = format!("{dir} is not a directory, and not the name of a database that an import has begun");
+            return Err(Error::usage(
+                reason,
+                "name the directory that databases are made in, or the --db of an import",
+            ));
         }
         Err(error) => return Err(Error::io("list", dir)(error)),
     }
@@ -111,7 +110,8 @@ fn remove_one(partial: &Path) -> Result<Option<String>> {
 /// Describes a directory; `None` if no import created it.
 fn describe(partial: &Path) -> Result<Option<Leftover>> {
     let known = Journal::peek(partial);
-    if known.identity.is_none() && !has_lock(partial) && !is_empty(partial) {
+    // FUSE cannot always remove an empty directory.
+    if known.identity.is_none() && !has_lock(partial) && !is_empty_dir(partial) {
         return Ok(None);
     }
     let mut leftover = Leftover {
@@ -176,11 +176,6 @@ fn has_lock(partial: &Path) -> bool {
     let mut text = String::new();
     let read = private::read_file(&partial.join("lock")).map(|file| file.take(200).read_to_string(&mut text));
     matches!(read, Ok(Ok(_))) && text.starts_with("process ") && text.contains(" on ")
-}
-
-/// True for an empty directory, which an import cannot always remove on FUSE.
-fn is_empty(partial: &Path) -> bool {
-    partial.read_dir().is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// The size of all readable files in a directory.

@@ -9,6 +9,7 @@
 //! In the sorted list a block precedes its links. The runs have no names and end with the process, so a resumed import reads the
 //! source again for its links (`load/car/resume_source`).
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -66,19 +67,15 @@ impl LinkList {
     pub fn gather(&self, cid: &CidSpan, body: &[u8], gathered: &mut Gathered) {
         let (name, value) = body.split_at(cid.len as usize);
         gathered.entries.push(key_hash(name.get(self.layout.key_start(cid)..).unwrap_or_default()));
-        self.gather_links(cid.codec, value, gathered);
+        let Gathered { entries, malformed } = gathered;
+        *malformed += for_each_link(cid.codec, value, &mut |cid, span| {
+            entries.extend(key_of(self.layout, cid, &span).map(|key| key_hash(key) | LINK));
+        });
     }
 
     /// Gathers the key of a block that was in the database before.
     pub fn gather_key(key: &[u8], gathered: &mut Gathered) {
         gathered.entries.push(key_hash(key));
-    }
-
-    fn gather_links(&self, codec: u64, block: &[u8], gathered: &mut Gathered) {
-        let Gathered { entries, malformed } = gathered;
-        *malformed += for_each_link(codec, block, &mut |cid, span| {
-            entries.extend(key_of(self.layout, cid, &span).map(|key| key_hash(key) | LINK));
-        });
     }
 
     /// Adds the gathered entries.
@@ -142,21 +139,19 @@ impl MissingLinks {
 fn for_each_link(codec: u64, block: &[u8], follow: &mut dyn FnMut(&[u8], CidSpan)) -> u64 {
     let mut malformed = 0;
     let mut inside: Vec<(u64, Vec<u8>)> = Vec::new();
-    let mut each = |cid: &[u8], inside: &mut Vec<(u64, Vec<u8>)>, malformed: &mut u64| match span_of(cid) {
-        None => *malformed += 1,
-        Some(span) if span.hash == IDENTITY => {
-            inside.push((span.codec, cid.get(span.digest as usize..).unwrap_or_default().to_vec()));
-        }
-        Some(span) => follow(cid, span),
-    };
-    let found = links(codec, block, &mut |cid| {
-        each(cid, &mut inside, &mut malformed);
-        while let Some((codec, block)) = inside.pop() {
-            let found = links(codec, &block, &mut |cid| each(cid, &mut inside, &mut malformed));
-            malformed += u64::from(found.is_err());
-        }
-    });
-    malformed + u64::from(found.is_err())
+    let mut next = Some((codec, Cow::Borrowed(block)));
+    while let Some((codec, block)) = next {
+        let found = links(codec, &block, &mut |cid| match span_of(cid) {
+            None => malformed += 1,
+            Some(span) if span.hash == IDENTITY => {
+                inside.push((span.codec, cid.get(span.digest as usize..).unwrap_or_default().to_vec()));
+            }
+            Some(span) => follow(cid, span),
+        });
+        malformed += u64::from(found.is_err());
+        next = inside.pop().map(|(codec, block)| (codec, Cow::Owned(block)));
+    }
+    malformed
 }
 
 /// The entry of a block's key.

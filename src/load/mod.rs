@@ -14,7 +14,6 @@ mod compact;
 mod context;
 mod disk_space;
 mod existing;
-mod file_limits;
 mod identity;
 mod import;
 mod ingest;

@@ -26,11 +26,9 @@ pub(super) struct OpenSource {
     pub compression: Compression,
     /// Bytes on disk of all sources.
     pub size: Option<u64>,
-    /// Bytes of the largest one.
     pub largest: Option<u64>,
     /// The number of blocks, if all sources have it in an index.
     pub blocks: Option<u64>,
-    /// The guessed bytes of the blocks.
     pub expected: Option<u64>,
     /// The first source, if it is on the network.
     remote: Option<Arc<Remote>>,
@@ -72,10 +70,7 @@ impl OpenSource {
         let is_single = sources.names().len() == 1;
         let (opened, remote, sum) = match set {
             Some(_) if options.checksum.is_some() => {
-                return Err(Error::Usage {
-                    reason: "--checksum is of one file, and the source is several".into(),
-                    hint: "leave it out".into(),
-                });
+                return Err(Error::usage("--checksum is of one file, and the source is several", "leave it out"));
             }
             Some(log) => (Opened::Log(Box::new(log)), None, None),
             None => {
@@ -93,16 +88,19 @@ impl OpenSource {
             Opened::Log(log) => log.compression,
             Opened::Other(input) => input.compression,
         };
-        let scale = |number: u64| match options.assumed_bytes.zip(sources.size()) {
+        let sizes = sources.all(|facts| facts.size);
+        let size = sizes.as_ref().map(|sizes| sizes.iter().sum::<u64>());
+        let scale = |number: u64| match options.assumed_bytes.zip(size) {
             Some((assumed, real)) => (number as f64 / real.max(1) as f64 * assumed as f64) as u64,
             None => number,
         };
+        let total = |numbers: Vec<u64>| scale(numbers.into_iter().fold(0, u64::saturating_add));
         Ok(Self {
             compression,
-            size: sources.size().map(scale),
-            largest: sources.largest().map(scale),
-            blocks: sources.blocks().map(scale),
-            expected: sources.expected().map(scale),
+            size: size.map(scale),
+            largest: sizes.and_then(|sizes| sizes.into_iter().max()).map(scale),
+            blocks: sources.all(|facts| facts.blocks).map(total),
+            expected: sources.all(SourceFacts::expected).map(total),
             opened,
             remote,
             sum,
@@ -236,5 +234,5 @@ fn known(name: &Path, opened: &Opened, remote: Option<&Remote>) -> Result<KnownS
         }
     };
     let remote = remote.map(|remote| Box::new(RemoteOrigin::of(remote)));
-    Ok(KnownSource { name: name.to_string_lossy().into_owned(), files, remote, facts })
+    Ok(KnownSource { files, remote, facts, ..KnownSource::named(name) })
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use derive_setters::Setters;
 
 use crate::blocks::chain::Id;
+use crate::error::{Error, Result};
 use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;
@@ -168,7 +169,6 @@ pub enum Links {
 }
 
 impl Links {
-    /// True if links are followed.
     pub(crate) fn are_followed(self) -> bool {
         matches!(self, Self::Check | Self::Require)
     }
@@ -177,14 +177,11 @@ impl Links {
 /// Column families that find the records of a block log by an id.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Indexes {
-    /// Blocks by their ids.
     pub ids: bool,
-    /// Transactions by their ids.
     pub transactions: bool,
 }
 
 impl Indexes {
-    /// No index.
     pub const NONE: Self = Self { ids: false, transactions: false };
 }
 
@@ -283,6 +280,11 @@ impl ImportOptions {
         let mut options = self.clone();
         options.sources.iter_mut().for_each(|source| take_secrets(source, &mut options.network));
         options
+    }
+
+    /// Fails if the caller has cancelled the import.
+    pub(crate) fn check_cancelled(&self) -> Result<()> {
+        if self.stop.is_cancelled() { Err(Error::interrupted()) } else { Ok(()) }
     }
 
     /// The memory that the import may use, in bytes: as requested, or half of the machine's.

@@ -3,50 +3,77 @@
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::digest_key::DigestKey;
-use crate::load::context::Job;
+use crate::load::context::{Job, Prepared};
 use crate::load::existing::{Existing, opens};
 use crate::load::identity::Identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::options::ImportOptions;
+use crate::load::planner::Planned;
 use crate::load::target::Target;
 use crate::os::random_bytes;
 use crate::progress::{Event, Progress};
 use crate::report::ImportReport;
 
-/// Resumes what an earlier run has left, or starts a journal, with a key of digests if the import reads its source twice.
-/// An import that `starts_over` deletes what an earlier run has left.
+/// Resumes what an earlier run has left, or starts a journal, with a key of digests if the import reads its source twice. An
+/// import through memtables deletes what an earlier run has left.
 pub(super) fn resume(
     options: &ImportOptions,
     progress: &Progress<'_>,
     target: &mut Target,
     existing: Option<&Existing<'_>>,
-    identity: &Identity,
-    reads_twice: bool,
-    starts_over: bool,
+    prepared: &Prepared,
 ) -> Result<(Journal, ResumedState)> {
+    let Prepared { identity, planned: Planned { plan, .. }, plain, .. } = prepared;
+    let warn = |message: String| progress.report(&Event::Warning { message });
     target.undo_swap()?;
-    if options.restart {
-        existing.map_or(Ok(()), Existing::restore_before_restart)?;
-        target.clear()?;
-    }
-    Journal::check_version(&target.partial)?;
-    // Opening the journal drops what is damaged in it.
-    existing.map_or(Ok(()), Existing::check_last_writer)?;
-    let (journal, mut resumed) = Journal::open(&target.partial)?;
-    if let Some(known) = &resumed.identity {
-        check_same(target, identity, known)?;
-        if !starts_over {
-            return continue_with(progress, target, existing, identity, journal, resumed);
+    if !options.restart {
+        Journal::check_version(&target.partial)?;
+        // Opening the journal drops what is damaged in it.
+        existing.map_or(Ok(()), Existing::check_last_writer)?;
+        let (journal, mut resumed) = Journal::open(&target.partial)?;
+        if let Some(known) = &resumed.identity {
+            check_same(target, identity, known)?;
+            let starts_over = plan.memtable().is_some();
+            if !starts_over {
+                create(target, identity, &mut resumed)?;
+            }
+            existing.map(|it| it.resume(&journal, &mut resumed)).transpose()?.flatten().into_iter().for_each(warn);
+            if !starts_over {
+                target.reconcile(&resumed)?;
+                progress.report(&Event::Resumed {
+                    source_bytes: resumed.car.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.consumed)
+                        + resumed.ranges.iter().map(|range| range.end - range.start).sum::<u64>(),
+                    built_files: resumed.files().count() as u64,
+                });
+                return Ok((journal, resumed));
+            }
+            let partial = target.partial.display();
+            warn(format!("{partial}: deleted, because an import through memtables starts over"));
         }
-        let restored = existing.map(|it| it.resume(&journal, &mut resumed)).transpose()?.flatten();
-        let deleted = format!("{}: deleted, because an import through memtables starts over", target.partial.display());
-        restored.into_iter().chain([deleted]).for_each(|message| progress.report(&Event::Warning { message }));
     }
-    drop(journal);
-    start(target, existing, identity, reads_twice)
+    existing.map_or(Ok(()), Existing::restore_before_restart)?;
+    target.clear()?;
+    let (journal, mut resumed) = Journal::open(&target.partial)?;
+    let new_key = || random_bytes().map(DigestKey::new).map_err(Error::io("make a random key for", &target.partial));
+    let digest_key = (*plain && plan.reads_twice()).then(new_key).transpose()?;
+    journal.append(&Entry::start(identity.clone(), digest_key.clone()))?;
+    target.create(identity)?;
+    (resumed.identity, resumed.digest_key) = (Some(identity.clone()), digest_key);
+    failpoint::reach("start");
+    Ok((journal, resumed))
 }
 
-/// Refuses the work of another import.
+/// Creates the directories that an earlier run has not created, and completes the identity in its journal, which lacks paths.
+fn create(target: &mut Target, identity: &Identity, resumed: &mut ResumedState) -> Result<()> {
+    let Some(known) = &resumed.identity else { return Ok(()) };
+    resumed.touched = identity.touched_since(known);
+    resumed.compared = known.source.sum == identity.source.sum;
+    let identity = identity.resuming(known);
+    target.create(&identity)?;
+    resumed.identity = Some(identity);
+    Ok(())
+}
+
 fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<()> {
     let differences = identity.differences(known);
     if differences.is_empty() {
@@ -54,55 +81,9 @@ fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<
     }
     let all: Vec<String> =
         differences.iter().map(|(name, there, here)| format!("{name} was {there}, is {here}")).collect();
-    Err(Error::State {
-        path: target.partial.clone(),
-        reason: format!("holds an unfinished import of something else: {}", all.join("; ")),
-        hint: "give the same source and options again to resume, or discard it with --restart".into(),
-    })
-}
-
-fn continue_with(
-    progress: &Progress<'_>,
-    target: &mut Target,
-    existing: Option<&Existing<'_>>,
-    identity: &Identity,
-    journal: Journal,
-    mut resumed: ResumedState,
-) -> Result<(Journal, ResumedState)> {
-    // The identity in the journal lacks paths.
-    resumed.touched = resumed.identity.as_ref().map_or_else(Vec::new, |known| identity.touched_since(known));
-    resumed.compared = resumed.identity.as_ref().is_some_and(|known| known.sum() == identity.sum());
-    let identity = resumed.identity.as_ref().map_or_else(|| identity.clone(), |first| identity.resuming(first));
-    target.create(&identity)?;
-    resumed.identity = Some(identity);
-    if let Some(message) = existing.map(|it| it.resume(&journal, &mut resumed)).transpose()?.flatten() {
-        progress.report(&Event::Warning { message });
-    }
-    target.reconcile(&resumed)?;
-    progress.report(&Event::Resumed {
-        source_bytes: resumed.car.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.consumed)
-            + resumed.ranges.iter().map(|range| range.end - range.start).sum::<u64>(),
-        built_files: resumed.files().count() as u64,
-    });
-    Ok((journal, resumed))
-}
-
-fn start(
-    target: &mut Target,
-    existing: Option<&Existing<'_>>,
-    identity: &Identity,
-    reads_twice: bool,
-) -> Result<(Journal, ResumedState)> {
-    existing.map_or(Ok(()), Existing::restore_before_restart)?;
-    target.clear()?;
-    let (journal, mut resumed) = Journal::open(&target.partial)?;
-    let new_key = || random_bytes().map(DigestKey::new).map_err(Error::io("make a random key for", &target.partial));
-    let digest_key = reads_twice.then(new_key).transpose()?;
-    journal.append(&Entry::start(identity.clone(), digest_key.clone()))?;
-    target.create(identity)?;
-    (resumed.identity, resumed.digest_key) = (Some(identity.clone()), digest_key);
-    failpoint::reach("start");
-    Ok((journal, resumed))
+    let reason = format!("holds an unfinished import of something else: {}", all.join("; "));
+    let hint = "give the same source and options again to resume, or discard it with --restart";
+    Err(Error::state(&target.partial, reason, hint))
 }
 
 /// Cleans up after an earlier run that had given the database its name and died. Returns its report if it was this import
@@ -127,31 +108,25 @@ pub(super) fn finish_earlier(
     let report = ImportReport::load(&target.db)?;
     target.remove_leftovers()?;
     if !has_it {
-        return Err(Error::State {
-            path: target.db.clone(),
-            reason: "the source is not the one that the finished import has read".into(),
-            hint: "choose another --db, or add this source too with --into-existing".into(),
-        });
+        let hint = "choose another --db, or add this source too with --into-existing";
+        return Err(Error::state(&target.db, "the source is not the one that the finished import has read", hint));
     }
     Ok(report.filter(|_| same))
 }
 
 /// The error for a database that was complete and has been damaged since.
 fn does_not_open(target: &Target) -> Error {
-    Error::State {
-        path: target.db.clone(),
-        reason: "does not open any more: it was damaged after the import was complete".into(),
-        hint: match target.into_existing {
-            true => format!(
-                "to go back to what it was before, put the files of {} in place of its own",
-                target.checkpoint.display()
-            ),
-            false if target.swap.exists() => format!(
-                "look at the disk; the database that it replaced is whole in {}: move it away first, then remove the rest \
+    let hint = match target.into_existing {
+        true => format!(
+            "to go back to what it was before, put the files of {} in place of its own",
+            target.checkpoint.display()
+        ),
+        false if target.swap.exists() => format!(
+            "look at the disk; the database that it replaced is whole in {}: move it away first, then remove the rest \
                  and import again",
-                target.swap.display()
-            ),
-            false => format!("look at the disk; then remove it and {}, and import again", target.partial.display()),
-        },
-    }
+            target.swap.display()
+        ),
+        false => format!("look at the disk; then remove it and {}, and import again", target.partial.display()),
+    };
+    Error::state(&target.db, "does not open any more: it was damaged after the import was complete", hint)
 }

@@ -2,7 +2,6 @@
 //! finds the files and verifies them.
 
 use std::fmt::Display;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
@@ -13,9 +12,9 @@ use crate::load::built::{FamilyDone, SstFile, Tally};
 use crate::load::car::completeness;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::commit::{publish, report_of_seed};
-use crate::load::context::Job;
+use crate::load::context::{Job, Prepared};
 use crate::load::identity::Identity;
-use crate::load::import::{Import, Outcome, Prepared, with_hint};
+use crate::load::import::{Import, with_hint};
 use crate::load::ingest::ingest;
 use crate::load::journal::{Entry, Journal};
 use crate::load::options::ImportOptions;
@@ -41,7 +40,6 @@ const KEY_TRAILER: u64 = 8;
 
 /// A bundle, from which a database is made.
 pub(crate) struct Seed<'a> {
-    /// The id of the bundle.
     pub id: &'a str,
     /// The report of the import, as far as it is true for the files.
     pub record: &'a ImportReport,
@@ -87,50 +85,43 @@ pub(crate) fn seed(
 ) -> Result<ImportReport> {
     let progress = Progress::new(observer);
     let import = Import { options, progress: &progress };
-    match progress.sampled(|| run(&import, seed, fetch)).map_err(|error| with_hint(error, options))? {
-        Outcome::Imported(report) => Ok(*report),
-        Outcome::Planned(_) => Err(Error::interrupted()),
-    }
+    progress.sampled(|| run(&import, seed, fetch)).map_err(|error| with_hint(error, options))
 }
 
 /// The id of the bundle of an unfinished seed of `options.db`.
 pub(crate) fn bundle_of_unfinished(options: &ImportOptions) -> Result<Option<String>> {
     let known = Journal::peek(&Target::new(options)?.partial);
-    Ok(known.identity.as_ref().and_then(Identity::bundle).cloned())
+    Ok(known.identity.and_then(|known| known.source.bundle))
 }
 
-fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<Outcome> {
+fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportReport> {
     let (target, finished) = import.begin()?;
     if !finished {
         fetch.check_replaced()?;
     }
     let prepared = prepare(import, seed)?;
-    let lock = match import.lock_or_finish(&target, finished, &prepared, |_| Ok(()))? {
-        ControlFlow::Continue(lock) => lock,
-        ControlFlow::Break(report) => return Ok(Outcome::Imported(report)),
-    };
-    import.locked(target, lock, &prepared, |job| {
-        fetch.check_replaced()?;
-        load(job, seed, fetch)
-    })
-}
-
-/// The preset of the import, if this program has it; it can be of another version, or of the importer's own.
-fn default_preset(record: &ImportReport) -> &str {
-    let default = if record.log.is_some() { preset::DEFAULT_OF_LOGS } else { preset::DEFAULT };
-    Preset::builtin_names().find(|name| *name == record.preset).unwrap_or(default)
+    import.locked(
+        (target, finished),
+        &prepared,
+        (),
+        |_, ()| Ok(()),
+        |job, ()| {
+            fetch.check_replaced()?;
+            load(job, seed, fetch)
+        },
+    )
 }
 
 fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     let options = import.options;
-    let preset = import.preset(default_preset(seed.record))?;
+    // The preset of the import, if this program has it. It can be of another version, or of the importer's own.
+    let default = if seed.record.log.is_some() { preset::DEFAULT_OF_LOGS } else { preset::DEFAULT };
+    let preset = import.preset(Preset::builtin_names().find(|name| *name == seed.record.preset).unwrap_or(default))?;
     if preset.loader != Loader::Ingest {
-        return Err(Error::Usage {
-            reason: format!("the preset `{}` writes through memtables, and a seed ingests files", preset.preset),
-            hint:
-                "give --preset one of those that ingest (`bedload presets list`); --options-file takes a node's options"
-                    .into(),
-        });
+        let reason = format!("the preset `{}` writes through memtables, and a seed ingests files", preset.preset);
+        let hint =
+            "give --preset one of those that ingest (`bedload presets list`); --options-file takes a node's options";
+        return Err(Error::usage(reason, hint));
     }
     import.warn(preset.notes.clone());
     if options.preset.is_none() && preset.preset != seed.record.preset {
@@ -143,18 +134,16 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     if !seed.record.verified {
         import.warn(["the import has not checked the blocks against their hashes: `bedload verify` does".to_owned()]);
     }
-    let families: Vec<String> = families_of(seed.record).map(str::to_owned).collect();
+    let logs = seed.record.log.iter();
+    let families: Vec<String> = logs.flat_map(|log| &log.families).map(|family| family.name.clone()).collect();
     let part = if seed.record.part.is_some() { families.join(" ") } else { String::new() };
     let plan = Plan {
         memory: options.memory_budget(),
         threads: planner::threads(options, &preset),
         sst_bytes: preset.sst_size(),
-        chunk_bytes: 0,
         expected_bytes: Some(seed.files.iter().map(|file| file.bytes).sum()),
-        space: Vec::new(),
-        links_bytes: 0,
-        open_files: 0,
-        method: Method::BlockLogSst { log: LogPlan { range_bytes: 0, families, transactions: None } },
+        method: Method::BlockLogSst { log: LogPlan { families, ..LogPlan::default() } },
+        ..Plan::published(true)
     };
     let source = SourceIdentity { bundle: Some(seed.id.to_owned()), ..SourceIdentity::default() };
     let mut identity = Identity::of(options, &preset, &plan, source)?;
@@ -172,34 +161,31 @@ fn load(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportRepor
     if let Some(network) = fetch.network() {
         progress.watch_network(network);
     }
-    if !job.resumed.ingesting {
-        fetch_missing(job, seed, fetch)?;
-        sync_dir(&target.sst)?;
-        failpoint::reach("all-fetched");
-    }
     let families = match &seed.record.log {
         Some(_) => ColumnFamilies::of_log(job),
         None => ColumnFamilies::of_car(job),
     };
     if !job.resumed.ingesting {
+        fetch_missing(job, seed, fetch)?;
+        sync_dir(&target.sst)?;
+        failpoint::reach("all-fetched");
         progress.begin(Phase::Check, None);
         check_files(job, &families, seed, fetch)?;
         failpoint::reach("all-checked");
     }
     progress.begin(Phase::Ingest, None);
-    let names: Vec<&str> = families.names().collect();
-    let built: Vec<(&str, FamilyDone)> = names.into_iter().map(|name| (name, of_family(seed, name))).collect();
+    let of_family = |name| {
+        let files: Vec<SstFile> = seed.files.iter().filter(|file| file.family == name).cloned().collect();
+        let written = files.iter().map(SstFile::content).sum();
+        (name, FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() })
+    };
+    let built: Vec<(&str, FamilyDone)> = families.names().map(of_family).collect();
     let reports = ingest(job, &families, &built)?;
     let record = match seed.record.part {
         Some(_) => &of_part(job, seed.record)?,
         None => seed.record,
     };
     publish(job, || report_of_seed(job, record, reports))
-}
-
-/// The column families of a block log.
-fn families_of(record: &ImportReport) -> impl Iterator<Item = &str> {
-    record.log.iter().flat_map(|log| log.families.iter().map(|family| family.name.as_str()))
 }
 
 /// The record of a part of a bundle. Payload and missing roots are counted in the database.
@@ -316,13 +302,6 @@ fn fault_of(file: &SstFile, found: &DataFile, is_log: bool) -> Option<String> {
     }
 }
 
-/// All files of a column family.
-fn of_family(seed: &Seed<'_>, name: &str) -> FamilyDone {
-    let files: Vec<SstFile> = seed.files.iter().filter(|file| file.family == name).cloned().collect();
-    let written = files.iter().map(SstFile::content).sum();
-    FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() }
-}
-
 /// Fetches the files that are missing. A file that is here is kept if its inode did not change since it was verified, or its
 /// bytes are still the same.
 fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()> {
@@ -356,9 +335,7 @@ fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()
     let one = |(): &mut (), item: usize| -> Result<()> {
         let found = missing.get(item).and_then(|&number| Some((number, seed.files.get(number)?)));
         let (number, file) = found.ok_or_else(|| Error::broken_invariant("a file of the bundle does not exist"))?;
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        options.check_cancelled()?;
         let path = target.sst.join(&file.name);
         fetch.fetch(number, &path, &|bytes| progress.add(bytes, 0))?;
         sync_dir(&target.sst)?;

@@ -16,6 +16,10 @@ use crate::text::size::grouped;
 /// Bytes of a file's head and of its tail that are digested.
 const SAMPLE: u64 = 64 << 10;
 
+/// The assumed ratio of blocks to the size of a compressed source: state compresses to a third. A wrong guess costs partitions
+/// that are too small, or a merge.
+const UNPACKED: u64 = 3;
+
 /// The reason in the error for a changed file.
 pub(super) const NOT_WHAT_IT_WAS: &str = "its size, its times, its inode or its ends are not what they were";
 
@@ -29,7 +33,6 @@ pub(super) struct SourceIdentity {
     /// The checksum that a single source is compared with. It does not identify the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<String>,
-    /// The id of the bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
 }
@@ -69,7 +72,6 @@ pub(super) struct RemoteOrigin {
     pub address: Option<String>,
 }
 
-/// A file of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SourceFile {
     #[serde(skip)]
@@ -99,6 +101,14 @@ pub(super) struct Inode {
 impl Default for SourceFacts {
     fn default() -> Self {
         Self { size: None, compression: Compression::None, blocks: None, is_plain: false }
+    }
+}
+
+impl SourceFacts {
+    /// The guessed bytes of the blocks.
+    pub fn expected(&self) -> Option<u64> {
+        let ratio = if self.compression == Compression::None { 1 } else { UNPACKED };
+        self.size.map(|size| size.saturating_mul(ratio))
     }
 }
 
@@ -148,6 +158,11 @@ impl SourceIdentity {
 }
 
 impl KnownSource {
+    /// A source of which only the name is known.
+    pub fn named(name: &Path) -> Self {
+        Self { name: name.to_string_lossy().into_owned(), ..Self::default() }
+    }
+
     /// True if both have the same content, whatever their names and inodes are.
     fn is_same(&self, other: &Self) -> bool {
         let is_same_remote = match (&self.remote, &other.remote) {
@@ -183,7 +198,6 @@ impl KnownSource {
 }
 
 impl SourceFile {
-    /// Identifies an open file.
     pub fn of(path: &Path, file: &File) -> Result<Self> {
         let metadata = file.metadata().map_err(Error::io("look at", path))?;
         let sample = |at: u64| -> Result<String> {
@@ -209,7 +223,8 @@ impl SourceFile {
     pub fn check_unchanged(&self) -> Result<()> {
         let path = &self.path;
         if !path.exists() {
-            return Err(vanished(path));
+            let hint = "put the same file back and run the same command again: it resumes";
+            return Err(Error::state(path, "it vanished while it was being read", hint));
         }
         let now = Self::of(path, &File::open(path).map_err(Error::io("open", path))?)?;
         if now == *self { Ok(()) } else { Err(changed(path, NOT_WHAT_IT_WAS)) }
@@ -224,32 +239,15 @@ impl Inode {
 
 /// The error for a source that changed after its blocks were verified.
 pub(super) fn changed(source: &Path, what: &str) -> Error {
-    Error::State {
-        path: source.to_owned(),
-        reason: format!("it changed while it was being read: {what}"),
-        hint: "start over with --restart when no process writes to it any more".into(),
-    }
+    let hint = "start over with --restart when no process writes to it any more";
+    Error::state(source, format!("it changed while it was being read: {what}"), hint)
 }
 
 /// The error for a URL whose file has changed since the import began.
 pub(super) fn changed_on_server(source: &Path, was: &RemotePin, is: &RemotePin) -> Error {
-    Error::State {
-        path: source.to_owned(),
-        reason: format!(
-            "it changed on the server since the import began: it was {}, is {}",
-            was.describe(),
-            is.describe()
-        ),
-        hint: "the same command with --restart imports what is there now".into(),
-    }
-}
-
-fn vanished(path: &Path) -> Error {
-    Error::State {
-        path: path.to_owned(),
-        reason: "it vanished while it was being read".into(),
-        hint: "put the same file back and run the same command again: it resumes".into(),
-    }
+    let reason =
+        format!("it changed on the server since the import began: it was {}, is {}", was.describe(), is.describe());
+    Error::state(source, reason, "the same command with --restart imports what is there now")
 }
 
 /// A digest for comparisons: XXH3-64 as hex.

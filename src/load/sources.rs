@@ -29,35 +29,24 @@ use crate::source::remote::is_remote;
 /// The most sources of one import: fingerprints have 16 bits for the number of a source.
 const MAX_SOURCES: usize = 1 << 16;
 
-/// The assumed ratio of blocks to the size of a compressed source: state compresses to a third. A wrong guess costs partitions
-/// that are too small, or a merge.
-const UNPACKED: u64 = 3;
-
 /// URLs that are probed at once.
 const PROBES: usize = 16;
 
 /// The sources in the caller's order; directories are replaced by the CARs in them.
+#[derive(Default)]
 pub(super) struct Sources {
     names: Arc<[PathBuf]>,
     /// The properties of all. Several are probed before the first is opened; a single one is opened at once.
     known: OnceLock<Arc<[KnownSource]>>,
     /// The address where an earlier run found a single source.
     pinned: Option<String>,
-    traffic: Mutex<Traffic>,
+    traffic: Mutex<SourceTraffic>,
     /// Places that should have a checksum of a source and have none.
     unusable: Mutex<BTreeSet<String>>,
 }
 
-/// The properties of a URL.
-struct RemoteProbe {
-    origin: RemoteOrigin,
-    look: Option<Look>,
-    info: RemoteInfo,
-}
-
-/// The traffic of the network.
 #[derive(Default)]
-struct Traffic {
+struct SourceTraffic {
     /// The source that is open now.
     now: Option<(usize, Arc<Remote>)>,
     /// The traffic of each other source on the network.
@@ -69,28 +58,25 @@ impl Sources {
     pub fn find(options: &ImportOptions, journal: Option<&Identity>) -> Result<Arc<Self>> {
         let names = expand(options)?;
         if names.is_empty() {
-            return Err(Error::Usage { reason: "no snapshot is named".into(), hint: "name one or more".into() });
+            return Err(Error::usage("no snapshot is named", "name one or more"));
         }
         if names.len() > MAX_SOURCES {
-            return Err(Error::Usage {
-                reason: format!("{} sources are more than one import takes", names.len()),
-                hint: "import them in parts, the later ones with --into-existing".into(),
-            });
+            let hint = "import them in parts, the later ones with --into-existing";
+            return Err(Error::usage(format!("{} sources are more than one import takes", names.len()), hint));
         }
         let pinned = |number: usize, name: &Path| journal.and_then(|journal| journal.address_of(number, name));
-        let mut traffic = Traffic::default();
+        let mut traffic = SourceTraffic::default();
         let (known, pinned) = match &*names {
             [name] => (OnceLock::new(), pinned(0, name)),
             names => (OnceLock::from(Arc::from(probe_all(names, options, pinned, &mut traffic)?)), None),
         };
-        let (traffic, unusable) = (Mutex::new(traffic), Mutex::default());
-        Ok(Arc::new(Self { names: names.into(), known, pinned, traffic, unusable }))
+        let traffic = Mutex::new(traffic);
+        Ok(Arc::new(Self { names: names.into(), known, pinned, traffic, ..Self::default() }))
     }
 
     /// No sources; messages use `name`.
     pub fn none(name: &Path) -> Arc<Self> {
-        let (known, pinned, traffic, unusable) = Default::default();
-        Arc::new(Self { names: [name.to_owned()].into(), known, pinned, traffic, unusable })
+        Arc::new(Self { names: [name.to_owned()].into(), ..Self::default() })
     }
 
     /// Sets the properties of a single source, which has been opened.
@@ -98,12 +84,10 @@ impl Sources {
         let _ = self.known.set(known);
     }
 
-    /// The names of all.
     pub fn names(&self) -> &Arc<[PathBuf]> {
         &self.names
     }
 
-    /// The name of the first one.
     pub fn first(&self) -> &Path {
         self.names.first().map_or(Path::new(""), PathBuf::as_path)
     }
@@ -122,26 +106,11 @@ impl Sources {
         self.known().iter().map(|source| source.facts.size).collect()
     }
 
-    fn all<T>(&self, of: impl Fn(&SourceFacts) -> Option<T>) -> Option<Vec<T>> {
+    /// A number of each, if all have it.
+    pub fn all(&self, of: impl Fn(&SourceFacts) -> Option<u64>) -> Option<Vec<u64>> {
         self.known().iter().map(|source| of(&source.facts)).collect()
     }
 
-    /// Bytes on disk of all.
-    pub fn size(&self) -> Option<u64> {
-        self.all(|facts| facts.size).map(|sizes| sizes.iter().sum())
-    }
-
-    /// Bytes of the largest one.
-    pub fn largest(&self) -> Option<u64> {
-        self.all(|facts| facts.size)?.into_iter().max()
-    }
-
-    /// The number of blocks, if all sources have it in an index.
-    pub fn blocks(&self) -> Option<u64> {
-        self.all(|facts| facts.blocks).map(|blocks| blocks.iter().sum())
-    }
-
-    /// True if all are files that need no decompression.
     pub fn are_plain(&self) -> bool {
         self.known().iter().all(|source| source.facts.is_plain)
     }
@@ -151,21 +120,10 @@ impl Sources {
         self.all(|facts| facts.size.filter(|_| facts.compression == Compression::None)).is_some()
     }
 
-    /// The guessed bytes of the blocks.
-    pub fn expected(&self) -> Option<u64> {
-        let bytes = |facts: &SourceFacts| match facts.compression {
-            Compression::None => facts.size,
-            _ => facts.size.map(|size| size.saturating_mul(UNPACKED)),
-        };
-        self.all(bytes).map(|all| all.into_iter().fold(0, u64::saturating_add))
-    }
-
-    /// The properties of each.
     pub fn known(&self) -> Arc<[KnownSource]> {
         self.known.get().cloned().unwrap_or_default()
     }
 
-    /// Opens a source.
     pub fn open(&self, number: usize, options: &InputOptions) -> Result<Input> {
         let name = self.names.get(number).ok_or_else(|| no_source(number))?;
         // The threads of the last source end before the next source starts its own.
@@ -192,11 +150,11 @@ impl Sources {
     fn watch(&self, next: Option<(usize, Arc<Remote>)>) {
         let mut traffic = self.traffic.lock();
         if let Some((number, remote)) = std::mem::replace(&mut traffic.now, next) {
-            traffic.add(number, &remote);
+            let all = merge_traffic(traffic.before.get(&number), &remote);
+            traffic.before.insert(number, all);
         }
     }
 
-    /// True if any source is on the network.
     pub fn has_remote(&self) -> bool {
         self.names.iter().any(|name| is_remote(name))
     }
@@ -206,7 +164,6 @@ impl Sources {
         std::mem::take(&mut self.unusable.lock())
     }
 
-    /// The traffic of a source on the network.
     pub fn remote_info(&self, number: usize) -> Option<RemoteInfo> {
         let traffic = self.traffic.lock();
         let before = traffic.before.get(&number);
@@ -216,7 +173,6 @@ impl Sources {
         }
     }
 
-    /// The traffic of all sources.
     pub fn network(&self) -> Network {
         let traffic = self.traffic.lock();
         let now = traffic.now.as_ref().map(|(_, remote)| merge_traffic(None, remote));
@@ -264,11 +220,10 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for path in &options.sources {
         let is_dir = path.as_os_str() != STDIN && !is_remote(path) && path.is_dir();
-        if !is_dir || options.format == Format::BlockLog {
-            names.push(path.clone());
-            continue;
+        match is_dir && options.format != Format::BlockLog {
+            true => names.extend(snapshots_in(path, options.format)?),
+            false => names.push(path.clone()),
         }
-        names.extend(snapshots_in(path, options.format)?);
     }
     Ok(names)
 }
@@ -288,10 +243,8 @@ pub(crate) fn snapshots_in(dir: &Path, format: Format) -> Result<Vec<PathBuf>> {
 /// The error for a directory that holds snapshots of both formats.
 fn both_formats(dir: &Path, car: &Path, log: &Path) -> Error {
     let name = |path: &Path| path.strip_prefix(dir).unwrap_or(path).display().to_string();
-    Error::Usage {
-        reason: format!("{} holds both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)),
-        hint: "name the files that are meant, or import one kind with --format car or --format block-log".into(),
-    }
+    let hint = "name the files that are meant, or import one kind with --format car or --format block-log";
+    Error::usage(format!("{} holds both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)), hint)
 }
 
 /// True if a directory holds snapshots: CARs or a block log.
@@ -304,18 +257,15 @@ pub(crate) fn has_snapshot_name(path: &Path) -> bool {
     has_car_name(path) || has_log_name(path)
 }
 
-/// Probes several sources and closes them.
 fn probe_all(
     names: &[PathBuf],
     options: &ImportOptions,
     pinned: impl Fn(usize, &Path) -> Option<String> + Sync,
-    traffic: &mut Traffic,
+    traffic: &mut SourceTraffic,
 ) -> Result<Vec<KnownSource>> {
     if options.checksum.is_some() {
-        return Err(Error::Usage {
-            reason: format!("--checksum is of one source, and these are {}", names.len()),
-            hint: "leave it out: what is published beside a URL is compared in any case".into(),
-        });
+        let hint = "leave it out: what is published beside a URL is compared in any case";
+        return Err(Error::usage(format!("--checksum is of one source, and these are {}", names.len()), hint));
     }
     if options.format == Format::BlockLog {
         return Err(no_log(names.first().map_or(Path::new(""), PathBuf::as_path)));
@@ -324,33 +274,29 @@ fn probe_all(
     let mut files: HashMap<(u64, u64), &PathBuf> = HashMap::new();
     // Two names of a pipe would wait for each other's bytes.
     let mut only_once = |name, metadata: &Metadata| match files.insert((metadata.dev(), metadata.ino()), name) {
-        Some(other) => Err(Error::Usage {
-            reason: format!("one file is named twice: {} and {}", other.display(), name.display()),
-            hint: "name each once".into(),
-        }),
+        Some(other) => {
+            let reason = format!("one file is named twice: {} and {}", other.display(), name.display());
+            Err(Error::usage(reason, "name each once"))
+        }
         None => Ok(()),
     };
     let mut urls = HashSet::new();
     let mut pipes = 0;
     let mut known = Vec::with_capacity(names.len());
     for (number, name) in names.iter().enumerate() {
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
-        let one = KnownSource { name: name.to_string_lossy().into_owned(), ..KnownSource::default() };
+        options.check_cancelled()?;
         if is_remote(name) {
             if !urls.insert(name) {
-                return Err(Error::Usage {
-                    reason: format!("{} is named twice, or two URLs differ in what is not shown alone", name.display()),
-                    hint: "name each once; import one of two that differ later, with --into-existing".into(),
-                });
+                let reason =
+                    format!("{} is named twice, or two URLs differ in what is not shown alone", name.display());
+                let hint = "name each once; import one of two that differ later, with --into-existing";
+                return Err(Error::usage(reason, hint));
             }
-            let Some(RemoteProbe { origin, look, info }) = seen.remove(&number) else {
+            let Some((source, info)) = seen.remove(&number) else {
                 return Err(fault.unwrap_or_else(Error::interrupted));
             };
             traffic.before.insert(number, info);
-            let facts = look.map_or_else(SourceFacts::default, |look| facts(&look, false));
-            known.push(KnownSource { remote: Some(Box::new(origin)), facts, ..one });
+            known.push(source);
             continue;
         }
         if options.format == Format::Auto && is_set(name) {
@@ -358,22 +304,19 @@ fn probe_all(
         }
         pipes += usize::from(name.as_os_str() == STDIN);
         if pipes > 1 {
-            return Err(Error::Usage {
-                reason: "`-`, standard input, is named twice".into(),
-                hint: "name it once".into(),
-            });
+            return Err(Error::usage("`-`, standard input, is named twice", "name it once"));
         }
         let Some((mut look, file)) = input::look(name)? else {
             if name.as_os_str() != STDIN {
                 only_once(name, &name.metadata().map_err(Error::io("look at", name))?)?;
             }
-            known.push(one);
+            known.push(KnownSource::named(name));
             continue;
         };
         check_is_no_log(name, &mut look, options)?;
         only_once(name, &file.metadata().map_err(Error::io("look at", name))?)?;
-        let files = vec![SourceFile::of(name, &file)?];
-        known.push(KnownSource { files, facts: facts(&look, look.compression == Compression::None), ..one });
+        let (files, is_plain) = (vec![SourceFile::of(name, &file)?], look.compression == Compression::None);
+        known.push(KnownSource { files, facts: facts(&look, is_plain), ..KnownSource::named(name) });
     }
     Ok(known)
 }
@@ -387,22 +330,22 @@ fn probe_urls(
     names: &[PathBuf],
     options: &ImportOptions,
     pinned: impl Fn(usize, &Path) -> Option<String> + Sync,
-) -> (HashMap<usize, RemoteProbe>, Option<Error>) {
+) -> (HashMap<usize, (KnownSource, RemoteInfo)>, Option<Error>) {
     let urls: Vec<(usize, &PathBuf)> = names.iter().enumerate().filter(|(_, name)| is_remote(name)).collect();
     let seen = Mutex::new(HashMap::new());
     let look = |_: &mut (), item: usize| {
         let &(number, name) = urls.get(item).ok_or_else(|| no_source(item))?;
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        options.check_cancelled()?;
         let network = options.network.clone();
         let how = InputOptions { network, pinned: pinned(number, name), ..InputOptions::new(1, 0) };
         let (mut look, remote) = input::look_at_remote(name, &how)?;
         if let Some(look) = &mut look {
             check_is_no_log(name, look, options)?;
         }
-        let found = RemoteProbe { origin: RemoteOrigin::of(&remote), look, info: merge_traffic(None, &remote) };
-        seen.lock().insert(number, found);
+        let origin = Some(Box::new(RemoteOrigin::of(&remote)));
+        let facts = look.map_or_else(SourceFacts::default, |look| facts(&look, false));
+        let source = KnownSource { remote: origin, facts, ..KnownSource::named(name) };
+        seen.lock().insert(number, (source, merge_traffic(None, &remote)));
         Ok(())
     };
     let at_once = options.network.connections.map_or(PROBES, |connections| PROBES.min(connections.into()));
@@ -418,14 +361,6 @@ fn check_is_no_log(name: &Path, look: &mut Look, options: &ImportOptions) -> Res
         return Err(no_log(name));
     }
     Ok(())
-}
-
-impl Traffic {
-    /// Adds the traffic of a closed source.
-    fn add(&mut self, number: usize, remote: &Remote) {
-        let all = merge_traffic(self.before.get(&number), remote);
-        self.before.insert(number, all);
-    }
 }
 
 /// Adds the traffic of a source to that of `before`.
@@ -445,8 +380,6 @@ fn merge_traffic(before: Option<&RemoteInfo>, remote: &Remote) -> RemoteInfo {
 }
 
 fn no_log(name: &Path) -> Error {
-    Error::Usage {
-        reason: format!("{} is a block log, which is imported alone", name.display()),
-        hint: "several sources may only be CARs; for the parts of a log name their directory".into(),
-    }
+    let hint = "several sources may only be CARs; for the parts of a log name their directory";
+    Error::usage(format!("{} is a block log, which is imported alone", name.display()), hint)
 }

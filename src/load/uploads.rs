@@ -41,19 +41,18 @@ pub(crate) trait Publish: Sync {
     fn finish(&self, report: &ImportReport, files: &[SstFile], dir: &Path) -> Result<BundleReport>;
 }
 
-/// The uploads of one import.
 pub(super) struct Uploads<'a> {
     publish: &'a dyn Publish,
     place: String,
     /// The directory of the files.
     dir: &'a Path,
     journal: &'a Journal,
-    state: Mutex<State>,
+    state: Mutex<UploadQueue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct UploadQueue {
     queue: VecDeque<SstFile>,
     /// Files that are being published.
     active: usize,
@@ -79,7 +78,7 @@ pub(super) fn with<T>(
             done.push(file.clone());
         }
     }
-    let state = Mutex::new(State { done, ..State::default() });
+    let state = Mutex::new(UploadQueue { done, ..UploadQueue::default() });
     let uploads = Uploads { publish, place, dir, journal, state, changed: Condvar::new() };
     std::thread::scope(|scope| {
         let workers =
@@ -138,7 +137,6 @@ impl Uploads<'_> {
         if state.failed.is_some() { Err(Error::interrupted()) } else { Ok(()) }
     }
 
-    /// Publishes the description.
     pub fn finish(&self, report: &ImportReport, dir: &Path) -> Result<BundleReport> {
         self.drain()?;
         let done = std::mem::take(&mut self.state.lock().done);

@@ -11,18 +11,16 @@ pub(in crate::load) fn check_final_compaction(options: &ImportOptions, preset: &
     if preset.loader == Loader::Memtable || options.into_existing || preset.final_compaction() {
         return Ok(());
     }
-    Err(Error::Usage {
-        reason: format!(
-            "`load.compaction.final` = `false` has no effect: preset `{}` compacts nothing, its files arrive at the last level",
-            preset.preset
-        ),
-        hint: "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable".into(),
-    })
+    let reason = format!(
+        "`load.compaction.final` = `false` has no effect: preset `{}` compacts nothing, its files arrive at the last level",
+        preset.preset
+    );
+    Err(Error::usage(reason, "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable"))
 }
 
 /// Refuses options that have no effect on a block log, or are impossible with one.
 pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
-    let usage = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    let usage = |reason: &str, hint: &str| Err(Error::usage(reason, hint));
     let log = &options.log;
     if options.into_existing {
         return usage("a block log is not added to a database that is there", "import it into a new one");
@@ -60,7 +58,7 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     if let (Some(from), Some(to)) = (log.from, log.to)
         && from > to
     {
-        return usage("--from is behind --to", "give them the other way round");
+        return usage("--from is after --to", "give them the other way round");
     }
     if log.to.is_some() && options.checksum.is_some() {
         return usage(
@@ -69,12 +67,10 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
         );
     }
     let selected = log.from.unwrap_or(0)..=log.to.unwrap_or(u32::MAX);
-    let pinned = log.checkpoints.iter().chain(&log.expect_head).find(|(number, _)| !selected.contains(number));
-    if let Some((number, _)) = pinned {
-        return Err(Error::Usage {
-            reason: format!("block {number} is expected to have an id, and is outside of --from and --to"),
-            hint: "leave it out, or import a longer range".into(),
-        });
+    let mut pinned = log.checkpoints.iter().chain(&log.expect_head);
+    if let Some((number, _)) = pinned.find(|(number, _)| !selected.contains(number)) {
+        let reason = format!("block {number} is expected to have an id, and is outside of --from and --to");
+        return Err(Error::usage(reason, "leave it out, or import a longer range"));
     }
     Ok(())
 }
@@ -84,21 +80,17 @@ pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Resu
     if options.log == LogOptions::default() {
         return Ok(());
     }
-    Err(Error::Usage {
-        reason: "the source is a CAR, and options for block logs are given".into(),
-        hint: "leave them out, or say --format block-log if it is one".into(),
-    })
+    let hint = "leave them out, or say --format block-log if it is one";
+    Err(Error::usage("the source is a CAR, and options for block logs are given", hint))
 }
 
 /// Refuses options that have no effect on a CAR with this loader.
 pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
     if options.column_family.is_empty() {
-        return Err(Error::Usage {
-            reason: "a column family has a name".into(),
-            hint: "leave --column-family out for RocksDB's own, `default`".into(),
-        });
+        let hint = "leave --column-family out for RocksDB's own, `default`";
+        return Err(Error::usage("a column family has a name", hint));
     }
-    let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
+    let refused = |reason: &str, hint: &str| Err(Error::usage(reason, hint));
     // Each CAR in the file has metadata of its own.
     if options.concatenated && options.f3 != F3Data::Store {
         return refused(
@@ -106,34 +98,26 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
             "leave one of --f3 and --concatenated out, or import the CARs as files of their own",
         );
     }
-    if options.shard.is_some() {
-        check_shard(options, loader)?;
-    }
-    match loader {
-        Loader::Memtable if options.plan != PlanChoice::Auto => refused(
-            "--plan has no effect with the memtable loader: RocksDB sorts",
-            "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
-        ),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses options that have no effect on a shard, or would need the others.
-fn check_shard(options: &ImportOptions, loader: Loader) -> Result<()> {
-    let refused = |reason: &str, hint: &str| Err(Error::Usage { reason: reason.into(), hint: hint.into() });
-    if options.links.are_followed() {
+    let is_shard = options.shard.is_some();
+    if is_shard && options.links.are_followed() {
         return refused(
             "--links check and --links require need all blocks, and a shard has only some",
             "leave --links out, and follow the links in a seeded database: `bedload walk`",
         );
     }
-    if options.into_existing {
+    if is_shard && options.into_existing {
         return refused("--shard is for a database of its own", "leave --into-existing out");
     }
-    if loader == Loader::Memtable {
+    if is_shard && loader == Loader::Memtable {
         return refused(
             "--shard has no effect with the memtable loader: no bundle takes what it writes",
             "choose a preset of the ingest loader, e.g. --preset ingest",
+        );
+    }
+    if loader == Loader::Memtable && options.plan != PlanChoice::Auto {
+        return refused(
+            "--plan has no effect with the memtable loader: RocksDB sorts",
+            "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
         );
     }
     Ok(())
@@ -144,9 +128,6 @@ pub(super) fn check_published(loader: Loader) -> Result<()> {
     if loader == Loader::Ingest {
         return Ok(());
     }
-    Err(Error::Usage {
-        reason: "--bundle has no effect with the memtable loader: no database ingests the files that RocksDB makes"
-            .into(),
-        hint: "give --preset one of those that ingest (`bedload presets list`)".into(),
-    })
+    let reason = "--bundle has no effect with the memtable loader: no database ingests the files that RocksDB makes";
+    Err(Error::usage(reason, "give --preset one of those that ingest (`bedload presets list`)"))
 }

@@ -200,7 +200,7 @@ fn what_says_nothing_about_a_log_is_refused() {
         refused(&place, &db, more, 2, "has no effect on the export of a block log");
     }
     refused(&place, &db, &["--from", "101"], 2, "block 101 is not in the database: it has blocks 1 to 100");
-    refused(&place, &db, &["--from", "9", "--to", "8"], 2, "--from is greater than --to");
+    refused(&place, &db, &["--from", "9", "--to", "8"], 2, "--from is after --to");
     let car = Place::in_memory();
     let db = import(&car, car.file("some.car", &crate::common::car::rooted(&[crate::common::car::block(b"a block")])))
         .run()

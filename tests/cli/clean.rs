@@ -105,7 +105,10 @@ fn clean_accepts_database_or_work_directory() {
     }
     let (code, _, said) = clean(dir.path(), &["nothing", "--yes"]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("nothing is no directory, and no name of a database that an import has begun"), "{said}");
+    assert!(
+        said.contains("nothing is not a directory, and not the name of a database that an import has begun"),
+        "{said}"
+    );
     let partial = killed(dir.path(), "one", &[]);
     let (code, _, said) = clean(dir.path(), &["one/", "--yes"]);
     assert!(code == Some(0) && !partial.exists(), "{said}");

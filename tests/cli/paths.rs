@@ -87,7 +87,7 @@ fn unusable_database_path_is_refused() {
         (
             &["import", "snapshot.car", "--db", "snapshot.car"],
             4,
-            "already exists, and is no RocksDB database\nhint: choose",
+            "already exists, and is not a RocksDB database\nhint: choose",
         ),
         (
             &["import", "snapshot.car", "--db", "bundle", "--into-existing"],

@@ -153,7 +153,7 @@ fn only_a_database_is_replaced() {
 
     std::fs::create_dir(&case.db).expect("a folder");
     std::fs::write(case.db.join("notes"), "of a user").expect("written");
-    refused(&["is no RocksDB database that could be replaced"]);
+    refused(&["is not a RocksDB database that could be replaced"]);
     put_old(&case, false);
     std::fs::create_dir(case.db.join("archive")).expect("a folder");
     for name in ["notes", "archive/notes"] {

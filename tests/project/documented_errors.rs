@@ -5,12 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quote::ToTokens;
 use syn::visit::{self, Visit};
 
 use crate::{read, sources};
 
 /// Variants whose message is words that are made where they arise.
 const OWN_WORDS: [&str; 2] = ["State", "Usage"];
+
+/// Functions that make such a variant, and the place of the reason among their arguments.
+const CONSTRUCTORS: [(&str, usize); 2] = [("Error :: usage", 0), ("Error :: state", 1)];
 
 /// Messages by where they are made.
 #[derive(Default)]
@@ -26,6 +30,16 @@ struct Messages {
 impl Messages {
     fn add(&mut self, text: &str) {
         self.found.entry(shown(text)).or_default().insert(self.file.clone());
+    }
+
+    /// Adds the words of a reason, or those that the function around gives to it.
+    fn add_reason(&mut self, reason: &syn::Expr, made: &str) {
+        let mut found = words(reason);
+        if found.is_empty() {
+            found = self.bodies.last().map(words_of_reason).unwrap_or_default();
+            assert!(!found.is_empty(), "{}: this scan cannot tell what this {made} says", self.file);
+        }
+        found.iter().for_each(|text| self.add(text));
     }
 }
 
@@ -135,6 +149,10 @@ impl<'ast> Visit<'ast> for Messages {
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        // The constructors themselves have no words.
+        if self.file.ends_with("error.rs") && ["usage", "state"].iter().any(|name| item.sig.ident == name) {
+            return;
+        }
         self.bodies.push(item.block.clone());
         visit::visit_impl_item_fn(self, item);
         self.bodies.pop();
@@ -146,15 +164,19 @@ impl<'ast> Visit<'ast> for Messages {
             for field in
                 made.fields.iter().filter(|field| matches!(&field.member, syn::Member::Named(name) if name == "reason"))
             {
-                let mut found = words(&field.expr);
-                if found.is_empty() {
-                    found = self.bodies.last().map(words_of_reason).unwrap_or_default();
-                    assert!(!found.is_empty(), "{}: this scan cannot tell what this {variant} says", self.file);
-                }
-                found.iter().for_each(|text| self.add(text));
+                self.add_reason(&field.expr, &variant);
             }
         }
         visit::visit_expr_struct(self, made);
+    }
+
+    fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
+        let called = call.func.to_token_stream().to_string();
+        let place = CONSTRUCTORS.iter().find(|(name, _)| *name == called).map(|(_, place)| *place);
+        if let Some(reason) = place.and_then(|place| call.args.get(place)) {
+            self.add_reason(reason, &called);
+        }
+        visit::visit_expr_call(self, call);
     }
 }
 

@@ -5,18 +5,15 @@ use std::path::Path;
 use crate::blocks::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::load::block_log::block_error::BlockError;
-use crate::load::block_log::transactions::{Finder, RangeTransactions};
+use crate::load::block_log::transactions::{ErrorAt, Finder, RangeTransactions};
 use crate::load::built::{RangeDone, Tally};
 use crate::load::sink::Sink;
 use crate::report::BlockRef;
 use crate::schema::NUMBER;
 use crate::source::block_log::{Batch, Chain, Checked, Packing};
 
-/// The longest record of `block_ids`.
 const ID_RECORD: usize = 32 + NUMBER;
 
-/// A range that is being built.
 pub(super) struct RangeBuilder<'a> {
     pub chain: Chain<'a>,
     blocks: Sink<'a>,
@@ -43,14 +40,14 @@ impl<'a> RangeBuilder<'a> {
     }
 
     /// Checks one block, and builds it if it is not before `from`.
-    pub fn take(&mut self, batch: &mut Batch, index: usize, from: u32) -> Result<Header, BlockError> {
+    pub fn take(&mut self, batch: &mut Batch, index: usize, from: u32, bad: ErrorAt<'_>) -> Result<Header> {
         let packed = batch.spans.get(index).is_some_and(|span| span.packing != Packing::Raw);
         let offset = batch.spans.get(index).map_or(0, |span| batch.offset(*span));
         let Checked { record, header } = match self.chain.take(batch, index) {
             Ok(checked) => checked,
             Err(problem) => {
-                self.flush()?;
-                return Err(BlockError::Problem(problem));
+                self.flush(bad)?;
+                return Err(bad(offset, problem));
             }
         };
         if header.number < from {
@@ -58,24 +55,24 @@ impl<'a> RangeBuilder<'a> {
         }
         let block = record.get(NUMBER..).unwrap_or_default();
         if let Some(finder) = &mut self.finder {
-            finder.take(block, &header, packed, offset)?;
+            finder.take(block, &header, packed, offset, bad)?;
         }
         self.payload += block.len() as u64;
         let [blocks, ids] = &mut self.verified;
         blocks.add(ContentDigest::of_section(record, NUMBER));
-        self.blocks.put(record, NUMBER).map_err(BlockError::Other)?;
+        self.blocks.put(record, NUMBER)?;
         let (id_record, len) = id_record(&header);
         let id_record = id_record.get(..len + NUMBER).unwrap_or_default();
         ids.add(ContentDigest::of_section(id_record, len));
-        self.ids.put(id_record, len).map_err(BlockError::Other)?;
+        self.ids.put(id_record, len)?;
         self.first.get_or_insert(header);
         self.last = Some(header);
         Ok(header)
     }
 
     /// Checks deferred transactions. The caller does so at the end of each batch, before it reports a later fault.
-    pub fn flush(&mut self) -> Result<(), BlockError> {
-        self.finder.as_mut().map_or(Ok(()), Finder::flush)
+    pub fn flush(&mut self, bad: ErrorAt<'_>) -> Result<()> {
+        self.finder.as_mut().map_or(Ok(()), |finder| finder.flush(bad))
     }
 
     /// Completes the range between the bytes `start` and `end`; `None` if it has no wanted blocks. It is an error if the records
@@ -112,7 +109,6 @@ impl<'a> RangeBuilder<'a> {
         }))
     }
 
-    /// The tally of the blocks.
     pub fn counted(self) -> Result<Tally> {
         Ok(self.blocks.finish()?.tally)
     }

@@ -8,13 +8,9 @@
 //! Ids of blocks begin with the block's number, so `block_ids` is in order as well. A range that is built is durable:
 //! after a crash the others are built.
 //!
-//! With the memtable loader the records go into batches instead of files: `memtable`.
+//! With the memtable loader the records go into batches instead of files.
 
-mod block_error;
-mod bounds;
 mod build;
 pub(super) mod load;
-pub(super) mod memtable;
 mod read;
-mod report;
 mod transactions;

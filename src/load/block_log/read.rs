@@ -9,9 +9,8 @@ use crate::blocks::chain::Id;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
-use crate::load::block_log::bounds::{check_bounds, check_head, check_joins};
 use crate::load::block_log::build::RangeBuilder;
-use crate::load::block_log::transactions::{Transactions, checks_roots};
+use crate::load::block_log::transactions::{TransactionLoader, checks_roots};
 use crate::load::built::{FamilyDone, RangeDone, Tally};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
@@ -33,12 +32,11 @@ pub(super) const WINDOW: usize = 1 << 20;
 /// Blocks of a pipe between two checks for a cancellation or a fault.
 const STEP: usize = 1024;
 
-/// The state that the threads share.
 pub(super) struct LogReader<'a> {
     job: &'a Job<'a>,
     input: &'a Log,
     sinks: &'a Sinks<'a>,
-    transactions: Option<Transactions<'a>>,
+    transactions: Option<TransactionLoader<'a>>,
     expectations: Expectations,
     range_bytes: u64,
     done: Mutex<Vec<RangeDone>>,
@@ -56,7 +54,6 @@ pub(super) struct LogDone {
 }
 
 impl LogDone {
-    /// The files of each family.
     pub fn families<'a>(&self, families: &ColumnFamilies<'a>) -> Vec<(&'a str, FamilyDone)> {
         let of = |name: &'a str| {
             let mut all = FamilyDone::default();
@@ -71,7 +68,6 @@ impl LogDone {
     }
 }
 
-/// The state of one thread.
 struct WorkerState {
     batch: Batch,
     /// The batch that gathers its records, if they go through memtables.
@@ -109,24 +105,22 @@ impl<'a> LogReader<'a> {
                 consumed = forward.lock().consumed();
             }
         }
-        if job.options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        job.options.check_cancelled()?;
         Ok(consumed)
     }
 
     /// Reads the log, and builds the ranges that are not built.
     pub fn run(mut self) -> Result<LogDone> {
         let (job, input) = (self.job, self.input);
-        self.transactions = Transactions::new(job, input)?;
+        self.transactions = TransactionLoader::new(job, input)?;
         let consumed = self.read()?;
         let mut ranges = std::mem::take(&mut *self.done.lock());
         ranges.sort_by_key(|range| range.first.number);
         if ranges.is_empty() {
             return Err(Error::bad_input(self.name(), None, LogProblem::Empty));
         }
-        check_joins(input, job.options, &ranges)?;
-        check_head(job.options, &ranges)?;
+        self.check_joins(&ranges)?;
+        self.check_head(&ranges)?;
         failpoint::reach("ranges");
         let found: Content = ranges.iter().map(|range| range.transactions).sum();
         let transactions = match &self.transactions {
@@ -149,7 +143,7 @@ impl<'a> LogReader<'a> {
     fn read_files(&self, files: &LogFiles) -> Result<()> {
         let job = self.job;
         let Some((first, last)) = files.ends() else { return Ok(()) };
-        check_bounds(self.name(), job.options, first.number, Some(last.number), self.input.may_begin_later())?;
+        self.check_bounds(first.number, Some(last.number))?;
         let done: Vec<Range> = job.resumed.ranges.iter().map(RangeDone::range).collect();
         if job.resumed.is_touched() {
             self.compare(files, &done)?;
@@ -160,10 +154,9 @@ impl<'a> LogReader<'a> {
         if job.resumed.is_whole_log() && !ranges.is_empty() {
             return Err(another_source(job.options, None));
         }
-        let total: u64 = ranges.iter().chain(&done).map(|range| range.end - range.start).sum();
-        job.progress.begin(Phase::Read, Some(total));
-        job.progress
-            .expect_blocks(ranges.iter().chain(&done).map(|range| u64::from(range.last - range.first) + 1).sum());
+        let all = || ranges.iter().chain(&done);
+        job.progress.begin(Phase::Read, Some(all().map(|range| range.end - range.start).sum()));
+        job.progress.expect_blocks(all().map(|range| u64::from(range.last - range.first) + 1).sum());
         for (range, counted) in done.iter().zip(&job.resumed.ranges) {
             job.progress.take_up(range.end - range.start, counted.blocks.tally.written.records);
         }
@@ -201,16 +194,28 @@ impl<'a> LogReader<'a> {
             self.check_bounds(first, Some(last))?;
         }
         let repeated = self.repeated.lock();
-        let is_same =
-            |range: &RangeDone| repeated.get(&range.first.number).is_some_and(|tally| *tally == range.blocks.tally);
+        let is_same = |range: &RangeDone| repeated.get(&range.first.number) == Some(&range.blocks.tally);
         if !self.job.options.stop.is_cancelled() && !self.job.resumed.ranges.iter().all(is_same) {
             return Err(another_source(self.job.options, None));
         }
         Ok(())
     }
 
+    /// Checks that the log has all requested blocks: its first block, and its last one where that is known.
     fn check_bounds(&self, first: u32, last: Option<u32>) -> Result<()> {
-        check_bounds(self.name(), self.job.options, first, last, self.input.may_begin_later())
+        let log = &self.job.options.log;
+        let bad = |problem: LogProblem| Err(Error::bad_input(self.name(), None, problem));
+        if log.from.is_none() && first != 1 && !self.input.may_begin_later() {
+            return bad(LogProblem::First { found: first });
+        }
+        let checkpoints = log.checkpoints.iter().map(|(number, _)| *number);
+        for wanted in log.from.into_iter().chain(log.to).chain(checkpoints) {
+            // Of a pipe the end is not known yet.
+            if wanted < first || last.is_some_and(|last| wanted > last) {
+                return bad(LogProblem::OutOfRange { wanted, first, last });
+            }
+        }
+        Ok(())
     }
 
     /// The file, or the source if that is several files or a pipe.
@@ -231,13 +236,11 @@ impl<'a> LogReader<'a> {
             return Ok(None);
         }
         // A batch is inside a finished range, or outside of all of them.
-        let edges = self
-            .job
-            .resumed
-            .ranges
-            .iter()
-            .map(|range| if range.first.number > next { range.first.number - 1 } else { range.last.number });
-        let until = edges.filter(|&edge| edge >= next).chain([to]).min();
+        let edge = |range: &RangeDone| match range.first.number {
+            first if first > next => first - 1,
+            _ => range.last.number,
+        };
+        let until = self.job.resumed.ranges.iter().map(edge).filter(|&edge| edge >= next).chain([to]).min();
         let is_first = forward.first.is_none();
         let target = if is_first { WINDOW } else { usize::try_from(self.range_bytes).unwrap_or(usize::MAX) };
         let taken = forward.next(batch, target, until, &|consumed| self.job.progress.reach(consumed))?;
@@ -251,7 +254,6 @@ impl<'a> LogReader<'a> {
         Ok(Some(last.wrapping_sub(batch.spans.len() as u32).wrapping_add(1)))
     }
 
-    /// The first and last wanted block.
     fn bounds(&self) -> (u32, u32) {
         let log = &self.job.options.log;
         (log.from.unwrap_or(0), log.to.unwrap_or(u32::MAX))
@@ -287,13 +289,19 @@ impl<'a> LogReader<'a> {
         self.job.options.stop.is_cancelled() || turn.is_after_fault()
     }
 
-    fn builder(&self, next: u32, before: Option<Id>, worker: &WorkerState) -> Result<RangeBuilder<'_>> {
+    /// A builder of a range or batch from the block `start` on, which names the block before it. Blocks that are known from an
+    /// earlier run are only counted.
+    fn builder(&self, start: (u32, Option<Id>), worker: &WorkerState, is_known: bool) -> Result<RangeBuilder<'_>> {
         let unpacker = Unpacker::new(&self.input.dictionaries);
         let sink = |family: &str| self.sinks.sink(family, Borders::default(), worker.gathered.as_ref());
         let sinks = [sink(DEFAULT)?, sink(BLOCK_IDS)?];
-        let finder = self.transactions.as_ref().map(Transactions::finder);
-        let chain = Chain::new(self.input.framing, &self.expectations, unpacker, next, before);
-        Ok(RangeBuilder::new(chain, sinks, finder))
+        let finder = self.transactions.as_ref().map(TransactionLoader::finder);
+        let chain = Chain::new(self.input.framing, &self.expectations, unpacker, start.0, start.1);
+        let mut builder = RangeBuilder::new(chain, sinks, finder);
+        if is_known {
+            builder.only_count();
+        }
+        Ok(builder)
     }
 
     /// Reads a range and builds it. One that is `known` from an earlier run must have the same tally, and is not built.
@@ -309,10 +317,7 @@ impl<'a> LogReader<'a> {
         let mut reader = RangeReader::new(files, range, WINDOW).ok_or_else(no_part)?;
         let part = reader.part();
         let bad = |offset: u64, problem| part.bad(offset, problem);
-        let mut builder = self.builder(range.first, range.before, worker)?;
-        if known.is_some() {
-            builder.only_count();
-        }
+        let mut builder = self.builder((range.first, range.before), worker, known.is_some())?;
         let batch = &mut worker.batch;
         let (mut start, mut end) = (range.start, range.start);
         let (from, to) = self.bounds();
@@ -328,9 +333,8 @@ impl<'a> LogReader<'a> {
             let indexed = reader.indexed(builder.chain.next, batch.spans.len());
             for at in 0..batch.spans.len() {
                 let Some(&span) = batch.spans.get(at) else { break };
-                let (offset, word) = (batch.offset(span), batch.word(span));
-                let number = builder.chain.next;
-                let header = builder.take(batch, at, from).map_err(|error| error.at(offset, bad))?;
+                let (offset, word, number) = (batch.offset(span), batch.word(span), builder.chain.next);
+                let header = builder.take(batch, at, from, &bad)?;
                 part.check_index(indexed.get(at), word, &header);
                 end = offset + (span.end + 8 - span.start) as u64;
                 if number < from {
@@ -340,7 +344,7 @@ impl<'a> LogReader<'a> {
                     break;
                 }
             }
-            builder.flush().map_err(|error| error.at(end, bad))?;
+            builder.flush(&bad)?;
             if known.is_none() {
                 self.job.progress.advance(batch.len(), batch.spans.len() as u64);
             }
@@ -364,21 +368,14 @@ impl<'a> LogReader<'a> {
         if last < from {
             return Ok(());
         }
-        let known = self
-            .job
-            .resumed
-            .ranges
-            .iter()
-            .find(|range| (range.first.number..=range.last.number).contains(&first.max(from)));
+        let has_it = |range: &&RangeDone| (range.first.number..=range.last.number).contains(&first.max(from));
+        let known = self.job.resumed.ranges.iter().find(has_it);
         if known.is_none() && self.job.resumed.is_whole_log() {
             return Err(another_source(self.job.options, None));
         }
         let bad = |offset: u64, problem| Error::bad_input(self.job.options.source(), offset, problem);
-        let mut builder = self.builder(first, None, worker)?;
+        let mut builder = self.builder((first, None), worker, known.is_some())?;
         let batch = &mut worker.batch;
-        if known.is_some() {
-            builder.only_count();
-        }
         let (start, mut end) = (batch.at, batch.at);
         for at in 0..batch.spans.len() {
             if at > 0 && at % STEP == 0 {
@@ -389,10 +386,10 @@ impl<'a> LogReader<'a> {
             }
             let Some(&span) = batch.spans.get(at) else { break };
             let offset = batch.offset(span);
-            builder.take(batch, at, from).map_err(|error| error.at(offset, bad))?;
+            builder.take(batch, at, from, &bad)?;
             end = offset + (span.end + 8 - span.start) as u64;
         }
-        builder.flush().map_err(|error| error.at(end, bad))?;
+        builder.flush(&bad)?;
         let counted = batch.spans.len().saturating_sub(1) / STEP * STEP;
         self.job.progress.advance(0, (batch.spans.len() - counted) as u64);
         match known {
@@ -421,5 +418,46 @@ impl<'a> LogReader<'a> {
         }
         self.done.lock().push(done);
         Ok(())
+    }
+
+    /// Checks that each range follows the one before it.
+    fn check_joins(&self, ranges: &[RangeDone]) -> Result<()> {
+        let options = self.job.options;
+        for (one, next) in ranges.iter().zip(ranges.iter().skip(1)) {
+            let bad = |problem: LogProblem| {
+                let path = match &self.input.body {
+                    LogBody::Files(files) => files.parts.get(next.part).map(|part| part.path.clone()),
+                    LogBody::Stream(_) => None,
+                };
+                let path = path.unwrap_or_else(|| options.source().to_owned());
+                Err(Error::bad_input(&path, next.start, problem))
+            };
+            let (expected, found) = (one.last.number.checked_add(1), next.first.number);
+            if expected != Some(found) {
+                return bad(LogProblem::Number { expected: expected.unwrap_or(u32::MAX), found });
+            }
+            if next.before != one.last.id
+                && options.verify
+                && let (Ok(previous), Ok(before)) = (next.before.parse(), one.last.id.parse())
+            {
+                return bad(LogProblem::Link { number: found, previous, before });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the last block is the one that is expected, if one is.
+    fn check_head(&self, ranges: &[RangeDone]) -> Result<()> {
+        let options = self.job.options;
+        let last = ranges.last().map(|range| &range.last);
+        let (Some((expected, id)), Some(last)) = (options.log.expect_head, last) else { return Ok(()) };
+        // The id was written by this program, here or into a journal that it checked.
+        let found = last.id.parse().unwrap_or(id);
+        let problem = match last.number == expected {
+            true if last.id == id.to_string() => return Ok(()),
+            true => LogProblem::Checkpoint { number: expected, expected: id, found },
+            false => LogProblem::Head { expected, found: last.number, id: found },
+        };
+        Err(Error::bad_input(options.source(), None, problem))
     }
 }

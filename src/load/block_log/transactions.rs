@@ -1,4 +1,4 @@
-//! Transactions: the check of their merkle roots, and the family that finds them by their ids.
+//! TransactionLoader: the check of their merkle roots, and the family that finds them by their ids.
 //!
 //! Ids of transactions are hashes, so their first bits spread the records evenly over partitions. Each partition is a file
 //! that is sorted alone:
@@ -11,13 +11,14 @@
 //! when it is deferred and when it is executed. The records of a range that an interrupted run had begun are written a second
 //! time, and equal records count once.
 
+use std::collections::BTreeMap;
+
 use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::chain::{self, Header, SteemBatch, TransactionOptions};
 use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::lanes;
-use crate::load::block_log::block_error::BlockError;
 use crate::load::built::FamilyDone;
 use crate::load::context::Job;
 use crate::load::options::ImportOptions;
@@ -37,15 +38,17 @@ use crate::source::block_log::{Log, LogProblem, Lookup};
 const SHORT: usize = 20 + PLACE;
 const LONG: usize = 32 + PLACE;
 
-/// The state that all threads share.
-pub(super) struct Transactions<'a> {
+/// Makes the error for a problem of the block that begins at this byte of the log.
+pub(super) type ErrorAt<'a> = &'a dyn Fn(u64, LogProblem) -> Error;
+
+pub(super) struct TransactionLoader<'a> {
     job: &'a Job<'a>,
     /// The index; `None` if transactions are only checked.
-    index: Option<Index<'a>>,
+    index: Option<TransactionIndex<'a>>,
     lookup: Lookup,
 }
 
-struct Index<'a> {
+struct TransactionIndex<'a> {
     plan: &'a PartitionPlan,
     spill: Spill,
     record: usize,
@@ -55,22 +58,20 @@ struct Index<'a> {
 
 /// One thread's part, for one range.
 pub(super) struct Finder<'a> {
-    all: &'a Transactions<'a>,
+    all: &'a TransactionLoader<'a>,
     /// Blocks that are not checked yet; `None` if one at a time is as fast.
-    batch: Option<SteemBatch<Known>>,
+    batch: Option<SteemBatch<BatchedBlock>>,
     pieces: Option<PartitionBuffers>,
     found: Content,
     unknown_operations: u64,
 }
 
-/// A block in a batch.
-struct Known {
+struct BatchedBlock {
     packed: bool,
     /// Its first byte in the log.
     offset: u64,
 }
 
-/// The transactions of a range.
 #[derive(Debug, Default)]
 pub(super) struct RangeTransactions {
     pub transactions: Content,
@@ -93,7 +94,7 @@ pub(super) fn lookup(asked: &ImportOptions, input: &Log) -> Lookup {
     Lookup { options, family: input.family(false), version: input.version() }
 }
 
-impl<'a> Transactions<'a> {
+impl<'a> TransactionLoader<'a> {
     /// The work that the options request; `None` when transactions are neither indexed nor checked.
     pub fn new(job: &'a Job<'a>, input: &Log) -> Result<Option<Self>> {
         let log = &job.options.log;
@@ -103,28 +104,31 @@ impl<'a> Transactions<'a> {
         let index = match job.plan.log().and_then(|log| log.transactions.as_ref()) {
             None => None,
             Some(plan) => {
-                let mut extents: Vec<(u32, Extent)> = Vec::new();
+                let mut longest: BTreeMap<u32, Extent> = BTreeMap::new();
                 for (partition, extent) in job.resumed.ranges.iter().flat_map(|range| &range.extents) {
-                    match extents.iter_mut().find(|(known, _)| known == partition) {
-                        Some((_, known)) if known.bytes < extent.bytes => *known = *extent,
-                        Some(_) => {}
-                        None => extents.push((*partition, *extent)),
+                    let known = longest.entry(*partition).or_insert(*extent);
+                    if known.bytes < extent.bytes {
+                        *known = *extent;
                     }
                 }
-                extents.retain(|(partition, _)| !job.resumed.is_built(*partition));
+                longest.retain(|partition, _| !job.resumed.is_built(*partition));
+                let extents: Vec<_> = longest.into_iter().collect();
                 let spill = Spill::new(job.target.spill.clone(), 1 << plan.bits).resume(&extents, &[])?;
-                Some(Index { plan, spill, record: input.family(false).id_len() + PLACE, appending: RwLock::new(()) })
+                Some(TransactionIndex {
+                    plan,
+                    spill,
+                    record: input.family(false).id_len() + PLACE,
+                    appending: RwLock::new(()),
+                })
             }
         };
         Ok(Some(Self { job, index, lookup: lookup(job.options, input) }))
     }
 
-    /// Bytes of all records.
     pub fn bytes(&self) -> u64 {
         self.index.as_ref().map_or(0, |index| index.spill.extents().iter().map(|(_, extent)| extent.bytes).sum())
     }
 
-    /// Finds the transactions of one range.
     pub fn finder(&self) -> Finder<'_> {
         let pieces = self
             .index
@@ -169,7 +173,7 @@ impl<'a> Transactions<'a> {
 
     fn build_group(
         &self,
-        index: &Index<'_>,
+        index: &TransactionIndex<'_>,
         group: &PartitionGroup,
         sinks: &Sinks<'_>,
         gathered: Option<&SharedBatch>,
@@ -180,9 +184,7 @@ impl<'a> Transactions<'a> {
         let memory = usize::try_from(index.plan.sort_bytes).unwrap_or(usize::MAX);
         let mut before = Content::default();
         for partition in partitions.clone() {
-            if job.options.stop.is_cancelled() {
-                return Err(Error::interrupted());
-            }
+            job.options.check_cancelled()?;
             let extent = index.spill.extent(partition);
             let again = match index.record {
                 SHORT => index.put_sorted::<{ SHORT / 4 }>(partition, memory, &mut sink)?,
@@ -205,7 +207,7 @@ impl<'a> Transactions<'a> {
     }
 }
 
-impl Index<'_> {
+impl TransactionIndex<'_> {
     /// The number that decides a record's partition, and that it is sorted by first.
     fn prefix(record: &[u8]) -> u64 {
         record.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix))
@@ -252,36 +254,35 @@ impl Index<'_> {
 impl Finder<'_> {
     /// Checks and notes the transactions of one block that begins at `offset`, or defers that to the next
     /// [`flush`](Self::flush).
-    pub fn take(&mut self, block: &[u8], header: &Header, packed: bool, offset: u64) -> Result<(), BlockError> {
+    pub fn take(&mut self, block: &[u8], header: &Header, packed: bool, offset: u64, bad: ErrorAt<'_>) -> Result<()> {
         let lookup = &self.all.lookup;
-        let known = Known { packed, offset };
+        let known = BatchedBlock { packed, offset };
         if let Some(batch) = &mut self.batch
             && lookup.add_to(batch, block, header, packed, known)
         {
-            return if batch.is_full() { self.flush() } else { Ok(()) };
+            return if batch.is_full() { self.flush(bad) } else { Ok(()) };
         }
-        self.flush()?;
+        self.flush(bad)?;
         let found = lookup.of_block(block, header, packed);
-        self.note(header, &found.map_err(|problem| LogProblem::Block { number: header.number, problem })?)
+        let problem = |problem| bad(offset, LogProblem::Block { number: header.number, problem });
+        self.note(header, &found.map_err(problem)?)
     }
 
     /// Checks and notes deferred transactions. The caller does so before it reports a fault of a later block.
-    pub fn flush(&mut self) -> Result<(), BlockError> {
+    pub fn flush(&mut self, bad: ErrorAt<'_>) -> Result<()> {
         let lookup = &self.all.lookup;
         let Some(mut batch) = self.batch.take() else { return Ok(()) };
-        batch.check(&lookup.options, |Known { packed, offset }, header, block, found| {
+        batch.check(&lookup.options, |BatchedBlock { packed, offset }, header, block, found| {
             // The batch reports no reason, and does not know the other layout.
             let found = found.map_or_else(|| lookup.of_block(block, header, *packed), Ok);
-            let problem = |problem| LogProblem::Block { number: header.number, problem };
-            let found = found.map_err(|error| BlockError::Earlier(*offset, problem(error)))?;
-            self.note(header, &found)
+            let problem = |problem| bad(*offset, LogProblem::Block { number: header.number, problem });
+            self.note(header, &found.map_err(problem)?)
         })?;
         self.batch = Some(batch);
         Ok(())
     }
 
-    /// Notes the transactions of a block.
-    fn note(&mut self, header: &Header, found: &chain::BlockTransactions) -> Result<(), BlockError> {
+    fn note(&mut self, header: &Header, found: &chain::BlockTransactions) -> Result<()> {
         let all = self.all;
         self.unknown_operations += found.unknown_operations;
         let (Some(index), Some(pieces)) = (&all.index, &mut self.pieces) else { return Ok(()) };

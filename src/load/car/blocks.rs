@@ -50,12 +50,10 @@ impl<'c> Block<'c> {
         self.section.whole(self.bytes)
     }
 
-    /// Its place in the source.
     pub fn place(&self, chunk: &Chunk) -> u64 {
         chunk.base + self.section.start as u64
     }
 
-    /// Bytes of the value.
     pub fn value_len(&self) -> u64 {
         (self.body().len() - self.section.cid.len as usize) as u64
     }
@@ -80,46 +78,40 @@ impl<'a> BlockReader<'a> {
     pub fn each<'c>(
         &mut self,
         chunk: &'c Chunk,
-        ahead: &[u8],
-        take: impl FnMut(&Block<'c>) -> Result<()>,
-    ) -> Result<()> {
-        let outcome = self.read_each(chunk, ahead, take);
-        // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
-        chunk.bytes.check()?;
-        outcome
-    }
-
-    fn read_each<'c>(
-        &mut self,
-        chunk: &'c Chunk,
         mut ahead: &[u8],
         mut take: impl FnMut(&Block<'c>) -> Result<()>,
     ) -> Result<()> {
-        let mut blocks = Vec::with_capacity(LANES);
-        for group in chunk.starts.chunks(LANES) {
-            blocks.clear();
-            let mut fault = Ok(());
-            for &start in group {
-                match self.block(chunk, start) {
-                    Ok(block) => blocks.push(block),
-                    Err(error) => {
-                        fault = Err(error);
-                        break;
+        let mut read = || -> Result<()> {
+            let mut blocks = Vec::with_capacity(LANES);
+            for group in chunk.starts.chunks(LANES) {
+                blocks.clear();
+                let mut fault = Ok(());
+                for &start in group {
+                    match self.block(chunk, start) {
+                        Ok(block) => blocks.push(block),
+                        Err(error) => {
+                            fault = Err(error);
+                            break;
+                        }
                     }
                 }
+                // If a block before the fault does not match its hash, that is the first fault.
+                if self.job.options.verify {
+                    self.check(chunk, &blocks, &mut ahead)?;
+                }
+                fault?;
+                if let Some(links) = self.job.links {
+                    blocks.iter().for_each(|block| links.gather(&block.section.cid, block.body(), &mut self.gathered));
+                    links.add(&mut self.gathered)?;
+                }
+                blocks.iter().try_for_each(&mut take)?;
             }
-            // If a block before the fault does not match its hash, that is the first fault.
-            if self.job.options.verify {
-                self.check(chunk, &blocks, &mut ahead)?;
-            }
-            fault?;
-            if let Some(links) = self.job.links {
-                blocks.iter().for_each(|block| links.gather(&block.section.cid, block.body(), &mut self.gathered));
-                links.add(&mut self.gathered)?;
-            }
-            blocks.iter().try_for_each(&mut take)?;
-        }
-        Ok(())
+            Ok(())
+        };
+        let outcome = read();
+        // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
+        chunk.bytes.check()?;
+        outcome
     }
 
     /// The block at `start`. Notes its hash function if keys do not name theirs: a later verification must know it. A block

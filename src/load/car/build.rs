@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
+use crate::hash::fingerprint::fingerprint;
 use crate::load::built::{FamilyDone, Tally};
 use crate::load::car::blocks::conflict;
 use crate::load::car::read::ReadBlocks;
@@ -65,27 +66,21 @@ pub(super) fn build(job: &Job<'_>, sort: &SortPlan, sst: &SstOptions, blocks: &R
     let workers = std::thread::scope(|scope| {
         // Deleting a file waits for the disk: no worker does, unless the disk falls behind.
         let (built_ones, unneeded) = crossbeam_channel::bounded::<Range<u32>>(plan.threads);
-        let deleting = match stored {
-            StoredBlocks::Spilled(spill) => {
-                let delete = move || unneeded.iter().flatten().try_for_each(|partition| spill.delete(partition));
-                Some(parallel::start(scope, move || delete().inspect_err(stop))?)
-            }
-            StoredBlocks::Memory { .. } => {
-                drop(unneeded);
-                None
-            }
+        let delete = move || match stored {
+            StoredBlocks::Spilled(spill) => unneeded.iter().flatten().try_for_each(|partition| spill.delete(partition)),
+            StoredBlocks::Memory { .. } => Ok(()),
         };
+        let deleting = parallel::start(scope, move || delete().inspect_err(stop))?;
         let threads = plan.threads + usize::from(waits);
         let workers = parallel::for_each(threads, groups.len(), make, |(built, spare), item| {
-            built.add(&builder.build_within_limit(&groups[item], stored, spare).inspect_err(stop)?);
-            // The blocks are in synced files now. Sending fails if nothing is deleted, or if deleting failed, which ends this.
+            built.add(&builder.build(&groups[item], stored, spare).inspect_err(stop)?);
+            // The blocks are in synced files now. Sending fails if there is nothing to delete, or if deleting failed.
             let _ = built_ones.send(groups[item].partitions.clone());
             Ok(())
         });
         drop(built_ones);
-        let deleted = deleting.map_or(Ok(Ok(())), |deleting| deleting.join());
         // The workers that it stopped return an interruption: its own error is the reason.
-        deleted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        deleting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         workers
     })?;
     let mut built = resumed.built.clone();
@@ -120,24 +115,6 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Builds the SSTs of a group. `spare` is memory to read the next partition into. If a partition has a large section, no
-    /// more workers build at the same time than have room for it.
-    fn build_within_limit(
-        &self,
-        group: &PartitionGroup,
-        stored: &StoredBlocks,
-        spare: &mut Option<Buffer>,
-    ) -> Result<FamilyDone> {
-        let Some(limit) = &self.limit else { return self.build(group, stored, spare) };
-        let needs = |partition| self.needs(stored, partition);
-        let bytes = group.partitions.clone().map(needs).max().unwrap_or_default();
-        let _share = (bytes > 0).then(|| limit.take(bytes));
-        // Memory that is kept for the next partition is not part of a share.
-        let built = self.build(group, stored, spare);
-        *spare = None;
-        built
-    }
-
     fn largest(&self, partition: u32) -> u64 {
         self.largest.get(partition as usize).copied().unwrap_or_default()
     }
@@ -168,9 +145,14 @@ impl Builder<'_> {
         WORKER_FIXED + copies + if whole <= in_memory { whole } else { outside + largest }
     }
 
+    /// Builds the SSTs of a group. `spare` is memory to read the next partition into. If a partition has a large section, no
+    /// more workers build at the same time than have room for it.
     fn build(&self, group: &PartitionGroup, stored: &StoredBlocks, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
         let PartitionGroup { partitions, borders } = group;
-        let mut output = Output::new(self, borders.clone());
+        let needed =
+            || partitions.clone().map(|partition| self.needs(stored, partition)).max().filter(|&bytes| bytes > 0);
+        let _share = self.limit.as_ref().and_then(|limit| needed().map(|bytes| limit.take(bytes)));
+        let mut output = GroupOutput::new(self, borders.clone());
         for partition in partitions.clone() {
             self.check_cancelled()?;
             match stored {
@@ -191,6 +173,10 @@ impl Builder<'_> {
                 }
                 StoredBlocks::Spilled(spill) => self.spilled(spill, partition, &mut output, spare)?,
             }
+        }
+        if self.limit.is_some() {
+            // Memory that is kept for the next partition is not part of a share.
+            *spare = None;
         }
         let built = output.finish()?;
         self.job.note_built(partitions, &self.job.options.column_family, &built)?;
@@ -214,7 +200,7 @@ impl Builder<'_> {
         &self,
         spill: &Spill,
         partition: u32,
-        output: &mut Output<'_>,
+        output: &mut GroupOutput<'_>,
         spare: &mut Option<Buffer>,
     ) -> Result<()> {
         let router = self.router;
@@ -272,7 +258,7 @@ fn sections(bytes: &[u8]) -> impl Iterator<Item = Section> + '_ {
 }
 
 /// The SST files of one job, and what goes into them.
-struct Output<'a> {
+struct GroupOutput<'a> {
     builder: &'a Builder<'a>,
     writer: RotatingSstWriter<'a>,
     /// Tally of the finished partitions.
@@ -283,24 +269,12 @@ struct Output<'a> {
     pending: (u64, u64),
     /// Duplicates by source.
     repeats: BTreeMap<u32, u64>,
-    /// The last record of a merge, whose bytes are gone: its key, the fingerprint of its value, and its first source.
-    last: Option<(Vec<u8>, Fingerprint, u32)>,
+    /// The last record of a merge, whose bytes are gone because blocks may have hundreds of MiB: its key, the length and the
+    /// fingerprint of its value, and its first source.
+    last: Option<(Vec<u8>, (usize, u128), u32)>,
 }
 
-/// Distinguishes two values without keeping them: blocks may have hundreds of MiB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Fingerprint {
-    len: usize,
-    hash: u128,
-}
-
-impl Fingerprint {
-    fn of(value: &[u8]) -> Self {
-        Self { len: value.len(), hash: twox_hash::XxHash3_128::oneshot(value) }
-    }
-}
-
-impl<'a> Output<'a> {
+impl<'a> GroupOutput<'a> {
     fn new(builder: &'a Builder<'a>, borders: Borders) -> Self {
         Self {
             builder,
@@ -321,7 +295,9 @@ impl<'a> Output<'a> {
         verified: Content,
         changed: impl Fn(Content) -> Error,
     ) -> Result<()> {
-        match self.sorted(arena, entries) {
+        let outcome = self.put_sorted(arena, entries);
+        // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
+        match arena.check().and(outcome) {
             Err(error @ (Error::BadInput { .. } | Error::Rocks { .. } | Error::Io { .. })) => {
                 // Changed bytes may look like a conflict, or like keys out of order.
                 let (mut found, key) = (Content::default(), self.builder.job.resumed.digest_key.as_ref());
@@ -334,13 +310,6 @@ impl<'a> Output<'a> {
     }
 
     /// Sorts entries and appends their records.
-    fn sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
-        let outcome = self.put_sorted(arena, entries);
-        // A file that shrank reads as zeros: the faults that these look like must not hide the cause.
-        arena.check()?;
-        outcome
-    }
-
     fn put_sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
         arena.sort(entries);
         // The record before, and its first source if it was repeated.
@@ -361,19 +330,17 @@ impl<'a> Output<'a> {
 
     /// Appends a record of a merge. Its memory is freed before the next record.
     fn merged(&mut self, record: Record<'_>, source: u32) -> Result<()> {
-        let value = Fingerprint::of(record.value());
-        if let Some((key, before, first)) = &self.last
-            && key == record.key()
-        {
-            let (same, mut first) = (*before == value, *first);
-            self.duplicate(record, same, &mut first, source)?;
-            if let Some((_, _, known)) = &mut self.last {
-                *known = first;
+        let value = (record.value().len(), fingerprint(record.value()));
+        self.last = match self.last.take() {
+            Some((key, before, mut first)) if key == record.key() => {
+                self.duplicate(record, before == value, &mut first, source)?;
+                Some((key, before, first))
             }
-            return Ok(());
-        }
-        self.put(record)?;
-        self.last = Some((record.key().to_vec(), value, source));
+            _ => {
+                self.put(record)?;
+                Some((record.key().to_vec(), value, source))
+            }
+        };
         Ok(())
     }
 

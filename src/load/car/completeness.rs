@@ -1,5 +1,7 @@
 //! The completeness of a snapshot: its roots and the linked blocks are among its blocks. Also finds its head.
 
+use std::collections::BTreeMap;
+
 use crate::blocks::dag::header::chain_header;
 use crate::error::{Error, Problem, Result};
 use crate::hash::IDENTITY;
@@ -7,11 +9,13 @@ use crate::load::context::{Completeness, Job};
 use crate::load::links::{Gathered, LinkList, MissingLinks};
 use crate::load::options::Links;
 use crate::progress::{Event, Phase};
-use crate::report::{Head, LinkReport, rfc3339};
+use crate::report::{F3Report, Head, LinkReport, rfc3339};
 use crate::rocks::{Reader, ReaderOptions, Visit};
 use crate::sort::key::KeyLayout;
 use crate::sort::router::Router;
 use crate::source::car::metadata::Metadata;
+use crate::source::car::skipped_block::SkippedCount;
+use crate::source::car::sources::SourceRead;
 use crate::source::car::{CarProblem, RawCid, read_cid};
 
 /// How many missing roots and links are named.
@@ -31,6 +35,26 @@ const GENESIS: [(&str, &str); 2] = [
     ("mainnet", "bafy2bzacecnamqgqmifpluoeldx7zzglxcljo6oja4vrmtj7432rphldpdmm2"),
     ("calibnet", "bafy2bzacecyaggy24wol5ruvs6qm73gjibs2l2iyhcqmvi7r7a4ph7zx3yqd4"),
 ];
+
+/// Returns the F3 data of snapshots of version 2 (FRC-0108) that all sources skipped, and adds their keys to those that links
+/// may lead to.
+pub(super) fn report_f3(job: &Job<'_>, sources: &[SourceRead]) -> Result<Vec<F3Report>> {
+    let mut found = BTreeMap::new();
+    for SkippedCount { cid, blocks, bytes } in sources.iter().filter_map(|source| source.f3.as_deref()) {
+        if *blocks > 0 {
+            let new = || F3Report { cid: cid.clone(), blocks: 0, bytes: bytes / blocks };
+            found.entry(cid).or_insert_with(new).blocks += blocks;
+        }
+    }
+    if let Some(links) = job.links {
+        let mut gathered = Gathered::default();
+        for cid in found.keys().filter_map(|cid| cid.parse::<RawCid>().ok()) {
+            LinkList::gather_key(key_of(job.options.key, &cid), &mut gathered);
+        }
+        links.add(&mut gathered)?;
+    }
+    Ok(found.into_values().collect())
+}
 
 /// Looks for the roots and compares links with blocks, in a database that is closed and not yet under its name. It is an error
 /// if something is missing that the caller requires.
@@ -146,7 +170,7 @@ fn is_own(layout: KeyLayout, router: &Router, root: &RawCid) -> bool {
 }
 
 /// The key of the block of a CID.
-pub(super) fn key_of(layout: KeyLayout, cid: &RawCid) -> &[u8] {
+fn key_of(layout: KeyLayout, cid: &RawCid) -> &[u8] {
     let bytes = cid.as_bytes();
     let span = read_cid(bytes).ok().flatten();
     span.and_then(|span| bytes.get(layout.key_start(&span)..)).unwrap_or(bytes)
@@ -175,9 +199,7 @@ fn names(job: &Job<'_>, reader: &Reader, missing: &MissingLinks, most: usize) ->
     while let Some((_, value)) = scan.item()
         && found.len() < most
     {
-        if job.options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        job.options.check_cancelled()?;
         missing.name_links(job.options.key, value, most, &mut found);
         job.progress.add(value.len() as u64, 1);
         scan.next();

@@ -29,6 +29,12 @@ impl Counts {
         }
     }
 
+    /// All blocks, and the bytes of their values.
+    pub fn total(&self) -> (Content, u64) {
+        let counts = self.0.lock();
+        (counts.iter().map(|(content, _)| *content).sum(), counts.iter().map(|(_, payload)| payload).sum())
+    }
+
     /// Takes what the journal does not have of the sources from number `noted` on, which becomes the current source. No thread
     /// may be working on blocks.
     pub fn take_delta(&self, chunks: &mut Chunks, noted: &mut u32) -> Vec<SourceRead> {

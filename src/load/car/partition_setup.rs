@@ -51,7 +51,7 @@ pub(super) fn prepare_spill(job: &Job<'_>, sort: &SortPlan, router: &Router, chu
 
 /// The files that partitions refer to; `None` if a source is no file.
 fn referenced_sources(job: &Job<'_>, chunks: &Chunks) -> Result<Option<ReferencedSources>> {
-    let names = job.sources.names();
+    let (names, sizes) = (job.sources.names(), job.sources.bytes());
     let mut sources = Vec::with_capacity(names.len());
     for (number, name) in names.iter().enumerate() {
         let file = match names.len() {
@@ -63,7 +63,7 @@ fn referenced_sources(job: &Job<'_>, chunks: &Chunks) -> Result<Option<Reference
             2..=KEPT_OPEN => Some(job.sources.reopen(number)?),
             _ => None,
         };
-        let bytes = match (&file, job.sources.bytes().get(number)) {
+        let bytes = match (&file, sizes.get(number)) {
             (_, Some(Some(bytes))) => *bytes,
             (Some(file), _) => file.metadata().map_err(Error::io("look at", name))?.len(),
             (None, _) => return Ok(None),

@@ -12,7 +12,7 @@ use crate::hash::content_digest::Content;
 use crate::load::car::blocks::{Block, BlockReader};
 use crate::load::car::counts::Counts;
 use crate::load::car::partition_setup::{learn_router, prepare_spill};
-use crate::load::car::resume_source::{another_source, check_whole, resume_reads, skip};
+use crate::load::car::resume_source::{another_source, check_whole, skip};
 use crate::load::car::stored_blocks::{StoredBlocks, WorkerBlocks};
 use crate::load::checkpoint::{self, CheckpointClock};
 use crate::load::context::Job;
@@ -54,7 +54,7 @@ pub(super) struct ReadBlocks {
 }
 
 /// The state that the workers share.
-struct Shared<'a> {
+struct ReadState<'a> {
     job: &'a Job<'a>,
     sort: &'a SortPlan,
     router: &'a Router,
@@ -66,8 +66,6 @@ struct Shared<'a> {
     /// Workers that still have blocks in memory.
     holders: AtomicUsize,
     held_bytes: AtomicU64,
-    blocks: AtomicU64,
-    payload: AtomicU64,
     framed: Mutex<ClassCounts>,
     /// The bytes of a piece, if blocks are copied out of their chunks.
     copies: Option<usize>,
@@ -78,7 +76,7 @@ struct Shared<'a> {
 }
 
 /// The source, which one thread reads at a time.
-struct Source {
+struct SourceReader {
     chunks: Chunks,
     /// The chunk that the router learned from, until a worker takes it.
     first: Option<Chunk>,
@@ -133,7 +131,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     // Blocks that cannot be mapped are copied: a chunk of its own for each of many small files takes a page or more.
     let are_mapped = sources.names().len() <= MAX_MAPS && chunks.is_mapped() && sources.are_plain();
     let room = WorkerBlocks::room(sort.hold_bytes, piece_bytes);
-    let shared = Shared {
+    let shared = ReadState {
         job,
         sort,
         router: &router,
@@ -142,15 +140,13 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
         spilling: AtomicBool::new(spilling),
         holders: AtomicUsize::new(if spilling { 0 } else { plan.threads }),
         held_bytes: AtomicU64::new(0),
-        blocks: AtomicU64::new(checkpoint.blocks),
-        payload: AtomicU64::new(checkpoint.payload),
         framed: Mutex::new(checkpoint.framed),
         copies: (options.shard.is_some() || !are_mapped).then_some(room),
         counts,
         large: MemoryLimit::new(plan.memory / LARGE_SHARE),
         longest: AtomicU64::new(0),
     };
-    let pull = Pull::new(Source { chunks, first, clock, noted: checkpoint.source });
+    let pull = Pull::new(SourceReader { chunks, first, clock, noted: checkpoint.source });
     let make = |(number, pieces)| Worker::new(&shared, number, pieces);
     let mut workers: Vec<_> = (0..).zip(&shared.pieces).map(make).collect();
     std::thread::scope(|scope| {
@@ -160,7 +156,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
         let keep = move || checkpoint::keep(&pending, spill, journal, |error| pull.fail(error));
         parallel::start(scope, keep).map_or_else(|error| pull.fail(error), drop);
         pull.run(&mut workers, |worker| {
-            let next = |source: &mut Source, worker: &mut &mut Worker<'_>| {
+            let next = |source: &mut SourceReader, worker: &mut &mut Worker<'_>| {
                 let next = match source.first.take() {
                     // Taken even after a cancellation: the source is read beyond it.
                     Some(chunk) => Some(chunk),
@@ -177,7 +173,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
             pull.each(&mut { worker }, next, |worker, (_share, chunk), _| worker.take(chunk));
         });
     });
-    let Source { mut chunks, mut noted, .. } = pull.finish()?;
+    let SourceReader { mut chunks, mut noted, .. } = pull.finish()?;
     let spilled = shared.spilling.load(Ordering::Relaxed);
     if spilled {
         for worker in &mut workers {
@@ -191,14 +187,12 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     let verified = spill.content().and(workers.iter().map(|worker| worker.blocks.content()).sum());
     let checkpoint = shared.checkpoint(&chunks, verified);
     let tail = chunks.tail();
-    let warning = chunks.warning().map(|message| Event::Warning { message });
-    warning.iter().for_each(|warning| job.progress.report(warning));
+    chunks.warning().into_iter().for_each(|message| job.progress.report(&Event::Warning { message }));
     if options.stop.is_cancelled() {
         if spilled {
-            let extents = spill.extents();
-            spill.sync(&extents)?;
-            let delta = shared.take_delta(&mut chunks, &mut noted);
-            journal.append(&Entry::Read(PartitionCheckpoint { checkpoint, extents, delta }))?;
+            let read = shared.with_extents(checkpoint, &mut chunks, &mut noted);
+            spill.sync(&read.extents)?;
+            journal.append(&Entry::Read(read))?;
         }
         return Err(Error::interrupted());
     }
@@ -212,22 +206,21 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
         let changed = resumed.car.sources.iter().find(|known| !is_same(known));
         return Err(another_source(&chunks, changed.map(|known| known.source), options));
     }
-    let delta = shared.take_delta(&mut chunks, &mut noted);
-    let sources = shared.counts.take(&mut chunks);
     if spilled {
-        let extents = spill.extents();
-        spill.sync(&extents)?;
+        let read = shared.with_extents(checkpoint, &mut chunks, &mut noted);
+        spill.sync(&read.extents)?;
         failpoint::reach("read-done-synced");
-        let read = PartitionCheckpoint { checkpoint, extents, delta };
         journal.append(&Entry::ReadDone { read, padding: tail.padding })?;
         failpoint::reach("read-done");
         drop(workers);
-        let largest = spill.largest();
+        let (sources, largest) = (shared.counts.take(&mut chunks), spill.largest());
         return Ok(ReadBlocks { stored: StoredBlocks::Spilled(spill), router, checkpoint, tail, sources, largest });
     }
     if resumed.held.is_none() {
+        let delta = shared.take_delta(&mut chunks, &mut noted);
         journal.append(&Entry::Held { checkpoint, padding: tail.padding, delta })?;
     }
+    let sources = shared.counts.take(&mut chunks);
     failpoint::reach("held");
     let workers = workers.into_iter().map(|worker| worker.blocks);
     // Partitions that an earlier run has built are not built again.
@@ -238,34 +231,27 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
 /// Resumes an earlier run that needs no more blocks from the sources; `None` if there is none.
 pub(super) fn resume_read(job: &Job<'_>, sort: &SortPlan, chunks: &mut Chunks) -> Result<Option<ReadBlocks>> {
     let resumed = job.resumed;
-    let Some(router) = resumed.car.router.clone() else { return Ok(None) };
-    if let (true, Some((checkpoint, padding))) = (resumed.ingested, resumed.held) {
-        check_whole(chunks, job)?;
-        let sources = resume_reads(chunks, resumed);
-        let stored = StoredBlocks::of_workers([], &router, job.options.key, |_| false);
-        return Ok(Some(ReadBlocks {
-            router,
-            stored,
-            checkpoint,
-            tail: Tail { padding },
-            sources,
-            largest: Vec::new(),
-        }));
-    }
-    let (Some((checkpoint, extents)), Some(padding)) = (&resumed.car.read, resumed.car.read_done) else {
+    let has_all = resumed.car.read_done.is_some() || (resumed.ingested && resumed.held.is_some());
+    let (Some(router), Some((checkpoint, padding)), true) = (resumed.car.router.clone(), resumed.whole(), has_all)
+    else {
         return Ok(None);
     };
     check_whole(chunks, job)?;
+    chunks.resume_sources(&resumed.car.sources);
+    let (sources, tail) = (chunks.known(), Tail { padding });
+    let Some((_, extents)) = resumed.car.read.as_ref().filter(|_| resumed.car.read_done.is_some()) else {
+        let stored = StoredBlocks::of_workers([], &router, job.options.key, |_| false);
+        return Ok(Some(ReadBlocks { stored, router, checkpoint, tail, sources, largest: Vec::new() }));
+    };
     // The files of partitions that are built may be gone.
     let extents: Vec<_> = extents.iter().copied().filter(|(partition, _)| !resumed.is_built(*partition)).collect();
-    let sources = resume_reads(chunks, resumed);
     let spill = prepare_spill(job, sort, &router, chunks)?.resume(&extents, &resumed.car.marks)?;
-    let (tail, largest) = (Tail { padding }, spill.largest());
+    let largest = spill.largest();
     let stored = StoredBlocks::Spilled(spill);
-    Ok(Some(ReadBlocks { stored, router, checkpoint: *checkpoint, tail, sources, largest }))
+    Ok(Some(ReadBlocks { stored, router, checkpoint, tail, sources, largest }))
 }
 
-impl Shared<'_> {
+impl ReadState<'_> {
     /// Reports that the blocks exceed the memory for them, as a warning with `--plan memory`.
     fn report_spilling(&self) {
         let held_bytes = self.sort.hold_bytes;
@@ -301,16 +287,21 @@ impl Shared<'_> {
         SourceDelta { sources: self.counts.take_delta(chunks, noted), marks: self.spill.take_new_marks() }
     }
 
+    /// Completes a checkpoint. No worker may have a chunk.
+    fn with_extents(&self, checkpoint: Checkpoint, chunks: &mut Chunks, noted: &mut u32) -> PartitionCheckpoint {
+        PartitionCheckpoint { checkpoint, extents: self.spill.extents(), delta: self.take_delta(chunks, noted) }
+    }
+
     fn checkpoint(&self, chunks: &Chunks, verified: Content) -> Checkpoint {
-        let verified = Content { records: self.blocks.load(Ordering::Relaxed), ..verified };
-        Checkpoint::at(chunks, verified, self.payload.load(Ordering::Relaxed), *self.framed.lock())
+        let (Content { records, .. }, payload) = self.counts.total();
+        Checkpoint::at(chunks, Content { records, ..verified }, payload, *self.framed.lock())
     }
 
     /// Sends a checkpoint if one is due. No worker can take a chunk meanwhile, because the caller has locked the source.
     fn note_checkpoint(
         &self,
-        source: &mut Source,
-        pull: &Pull<Source>,
+        source: &mut SourceReader,
+        pull: &Pull<SourceReader>,
         checkpoints: &Sender<PartitionCheckpoint>,
     ) -> Result<()> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
@@ -324,11 +315,8 @@ impl Shared<'_> {
         for pieces in &self.pieces {
             pieces.lock().flush(self.spill)?;
         }
-        let checkpoint = PartitionCheckpoint {
-            checkpoint: self.checkpoint(&source.chunks, self.spill.content()),
-            extents: self.spill.extents(),
-            delta: self.take_delta(&mut source.chunks, &mut source.noted),
-        };
+        let checkpoint = self.checkpoint(&source.chunks, self.spill.content());
+        let checkpoint = self.with_extents(checkpoint, &mut source.chunks, &mut source.noted);
         drop(idle_guard);
         // The keeper is gone only after a failure, which is reported where it is noted.
         let _ = checkpoints.send(checkpoint);
@@ -338,7 +326,7 @@ impl Shared<'_> {
 
 /// One thread of the reading phase.
 struct Worker<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a ReadState<'a>,
     reader: BlockReader<'a>,
     pieces: &'a Mutex<PartitionBuffers>,
     blocks: WorkerBlocks,
@@ -348,7 +336,7 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>, number: u32, pieces: &'a Mutex<PartitionBuffers>) -> Self {
+    fn new(shared: &'a ReadState<'a>, number: u32, pieces: &'a Mutex<PartitionBuffers>) -> Self {
         Self {
             shared,
             reader: BlockReader::new(shared.job),
@@ -403,8 +391,6 @@ impl<'a> Worker<'a> {
             Ok(())
         })?;
         drop(pieces);
-        shared.blocks.fetch_add(chunk.starts.len() as u64, Ordering::Relaxed);
-        shared.payload.fetch_add(payload, Ordering::Relaxed);
         shared.framed.lock().merge(&framed);
         shared.counts.add(chunk.source, content_here, payload);
         shared.job.progress.add(0, all);
@@ -444,7 +430,7 @@ impl<'a> Worker<'a> {
                 }
                 None => chunk.bytes.len(),
             };
-            let mut more = (bytes + entries + self.blocks.take_unused()) as u64;
+            let mut more = (bytes + entries + std::mem::take(&mut self.blocks.unused)) as u64;
             if bytes as u64 >= LARGE {
                 // One large block is built at a time, beside all blocks in memory.
                 let before = shared.longest.fetch_max(bytes as u64, Ordering::Relaxed);

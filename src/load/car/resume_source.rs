@@ -5,18 +5,11 @@ use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
 use crate::load::context::Job;
 use crate::load::identity;
-use crate::load::journal::{Checkpoint, ResumedState};
+use crate::load::journal::Checkpoint;
 use crate::load::links::Gathered;
 use crate::load::options::ImportOptions;
 use crate::source::car::Section;
 use crate::source::car::chunks::Chunks;
-use crate::source::car::sources::SourceRead;
-
-/// Restores what an earlier run has read of each source.
-pub(super) fn resume_reads(chunks: &mut Chunks, resumed: &ResumedState) -> Vec<SourceRead> {
-    chunks.resume_sources(&resumed.car.sources);
-    chunks.known()
-}
 
 /// The error for a source that is not the one that an earlier run has read. It names the source if there are several.
 pub(super) fn another_source(chunks: &Chunks, source: Option<u32>, options: &ImportOptions) -> Error {
@@ -119,9 +112,7 @@ fn read_again(chunks: &mut Chunks, offset: Option<u64>, job: &Job<'_>) -> Result
         }
         chunk.bytes.check()?;
         links.map_or(Ok(()), |links| links.add(&mut gathered))?;
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        options.check_cancelled()?;
         spare = chunk.bytes.release();
     }
     Ok(found)

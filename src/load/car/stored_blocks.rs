@@ -74,13 +74,13 @@ struct HeldChunk {
 }
 
 /// Blocks of one partition, copied out of the chunks that they came in.
-struct Piece {
+struct CopiedBlocks {
     buffer: Buffer,
     len: usize,
     marks: Vec<SourceMark>,
 }
 
-impl Piece {
+impl CopiedBlocks {
     fn free(&self) -> usize {
         self.buffer.len() - self.len
     }
@@ -125,11 +125,12 @@ pub(super) struct WorkerBlocks {
     contents: Vec<Content>,
     chunks: Vec<HeldChunk>,
     /// For each partition, the pieces that its blocks are copied to.
-    copies: Vec<Vec<Piece>>,
+    copies: Vec<Vec<CopiedBlocks>>,
     /// Pieces are cut from this.
     slab: Slab,
-    /// Bytes that stay free in pieces before the last, since they were taken into account.
-    unused: usize,
+    /// Bytes that stay free in pieces before the last, since they were taken into account. They are part of the budget like the
+    /// blocks; the last piece of each partition has its own share of the plan.
+    pub unused: usize,
     /// The bytes of a piece, if blocks are copied.
     room: Option<usize>,
     number: u32,
@@ -167,7 +168,7 @@ impl WorkerBlocks {
         };
         let (index, start) = match self.room {
             Some(room) => {
-                let (nth, start) = Piece::copy(copies, slab, unused, room, chunk.source, block.whole())?;
+                let (nth, start) = CopiedBlocks::copy(copies, slab, unused, room, chunk.source, block.whole())?;
                 (nth * self.workers + self.number, start)
             }
             None => (chunk.index, block.section.start as u32),
@@ -177,18 +178,10 @@ impl WorkerBlocks {
         Ok(())
     }
 
-    /// Takes the bytes that stay free in pieces since the last call. They are part of the budget like the blocks; the last
-    /// piece of each partition has its own share of the plan.
-    pub fn take_unused(&mut self) -> usize {
-        std::mem::take(&mut self.unused)
-    }
-
-    /// Keeps a chunk whose blocks were added and not copied.
     pub fn keep(&mut self, chunk: Chunk) {
         self.chunks.push(HeldChunk { index: chunk.index, source: chunk.source, bytes: chunk.bytes });
     }
 
-    /// The verified records.
     pub fn content(&self) -> Content {
         self.contents.iter().copied().sum()
     }
@@ -199,6 +192,6 @@ impl WorkerBlocks {
         let none = Self::new(0, (self.number, self.workers), self.room);
         let Self { chunks, copies, .. } = std::mem::replace(self, none);
         let chunks = chunks.into_iter().map(|held| (held.bytes, vec![SourceMark { at: 0, source: held.source }]));
-        (content, chunks.chain(copies.into_iter().flatten().map(Piece::into_bytes)))
+        (content, chunks.chain(copies.into_iter().flatten().map(CopiedBlocks::into_bytes)))
     }
 }

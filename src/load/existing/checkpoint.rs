@@ -35,17 +35,6 @@ use crate::rocks::option_map::OptionMap;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{Meter, Store};
 
-/// The program that changed an existing database last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Writer {
-    /// An earlier run of this import.
-    Import,
-    /// Another program.
-    Other,
-    /// Unknown, with the reason.
-    Unknown(&'static str),
-}
-
 impl Existing<'_> {
     /// Restores the database after an earlier run, unless another program has opened it since. Returns a warning for the
     /// user.
@@ -58,14 +47,10 @@ impl Existing<'_> {
         if !checkpoint.exists() {
             return Err(Error::work_lacks(partial, checkpoint.display()));
         }
-        match self.last_writer(before)? {
-            Writer::Import => {
-                self.restore_with(journal)?;
-                before.take(Entry::Undone);
-                return Ok(Some(self.describe_restored()));
-            }
-            Writer::Unknown(why) => return Err(self.unknown(why)),
-            Writer::Other => {}
+        if self.is_last_writer(before)? {
+            self.restore_with(journal)?;
+            before.take(Entry::Undone);
+            return Ok(Some(self.describe_restored()));
         }
         journal.append(&Entry::Undone)?;
         before.take(Entry::Undone);
@@ -83,11 +68,15 @@ impl Existing<'_> {
     pub fn restore_before_restart(&self) -> Result<()> {
         let known = Journal::peek(&self.target.partial);
         let Target { db, checkpoint, .. } = self.target;
-        if known.complete
-            || !checkpoint.exists()
-            || self.last_writer(&known)? != Writer::Import
-            || (!is_whole(checkpoint) && opens(db)?)
-        {
+        if known.complete || !checkpoint.exists() {
+            return Ok(());
+        }
+        let is_last_writer = match self.is_last_writer(&known) {
+            // The database stays as it is if nothing tells which program changed it.
+            Err(Error::State { .. }) => false,
+            found => found?,
+        };
+        if !is_last_writer || (!is_whole(checkpoint) && opens(db)?) {
             return Ok(());
         }
         self.restore_with(&Journal::open(&self.target.partial)?.0)
@@ -99,49 +88,43 @@ impl Existing<'_> {
         if known.complete || !self.target.checkpoint.exists() {
             return Ok(());
         }
-        match self.last_writer(&known)? {
-            Writer::Unknown(why) => Err(self.unknown(why)),
-            Writer::Import | Writer::Other => Ok(()),
-        }
+        self.is_last_writer(&known).map(drop)
     }
 
-    /// The program that changed the database last.
-    fn last_writer(&self, known: &ResumedState) -> Result<Writer> {
+    /// True if an earlier run of this import changed the database last, false if another program did. It is an error if that is
+    /// not known.
+    fn is_last_writer(&self, known: &ResumedState) -> Result<bool> {
         let Target { db, checkpoint, .. } = self.target;
         let now = DatabaseState::of(db)?;
         // A restore puts CURRENT of the checkpoint in place last.
         let is_kept = DatabaseState::of(checkpoint)
             .is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
         if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) {
-            return Ok(Writer::Import);
+            return Ok(true);
         }
         if opens(db)? {
             let is_unknown = known.is_damaged && known.opened.is_none() && !is_kept;
-            return Ok(if is_unknown { Writer::Unknown("the journal is damaged") } else { Writer::Other });
+            return if is_unknown { Err(self.unknown("the journal is damaged")) } else { Ok(false) };
         }
         // A program that opens it begins another MANIFEST, even if CURRENT is damaged later.
         let is_last = match &known.opened {
             Some(opened) => newest_manifest(db)?.as_deref() == Some(opened.manifest.trim()),
             None => is_kept && newest_manifest(checkpoint)? == newest_manifest(db)?,
         };
-        Ok(if is_last { Writer::Import } else { Writer::Unknown("it does not open any more") })
+        if is_last { Ok(true) } else { Err(self.unknown("it does not open any more")) }
     }
 
     /// The error if it is not known which program changed the database last.
     fn unknown(&self, why: &str) -> Error {
         let Target { db, partial, checkpoint, .. } = self.target;
-        Error::State {
-            path: partial.clone(),
-            reason: format!(
-                "nothing tells whether this import or another program changed {} last: {why}",
-                db.display()
-            ),
-            hint: format!(
-                "--restart starts over and keeps the database as it is now; to go back to what it was before the import, \
+        let reason =
+            format!("nothing tells whether this import or another program changed {} last: {why}", db.display());
+        let hint = format!(
+            "--restart starts over and keeps the database as it is now; to go back to what it was before the import, \
                  put the files of {} in place of its own first",
-                checkpoint.display()
-            ),
-        }
+            checkpoint.display()
+        );
+        Error::state(partial, reason, hint)
     }
 
     /// Makes a checkpoint of the database, unless an earlier run has.
@@ -187,11 +170,8 @@ impl Existing<'_> {
         let elsewhere = options.db.iter().find(|line| line.name == "wal_dir").map(|line| Path::new(&line.value));
         let elsewhere = elsewhere.filter(|dir| !dir.as_os_str().is_empty() && dir.exists() && !is_same(dir, db));
         elsewhere.map_or(Ok(()), |dir| {
-            Err(Error::State {
-                path: db.clone(),
-                reason: format!("keeps its WAL in another directory, {}", dir.display()),
-                hint: "let the node open it once with the WAL in the database, or import into a new database".into(),
-            })
+            let hint = "let the node open it once with the WAL in the database, or import into a new database";
+            Err(Error::state(db, format!("keeps its WAL in another directory, {}", dir.display()), hint))
         })
     }
 
@@ -222,7 +202,6 @@ impl Existing<'_> {
         Ok(true)
     }
 
-    /// The message about a restored database.
     pub fn describe_restored(&self) -> String {
         format!("{} is again as it was before the import", self.target.db.display())
     }

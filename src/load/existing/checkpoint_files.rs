@@ -14,7 +14,6 @@ use crate::os::files::{UNFINISHED, open_regular, unfinished_name};
 use crate::rocks::{Reader, ReaderOptions, is_database_file};
 use crate::schema::RECORD_FILE;
 
-/// Bytes that are copied at once.
 const PIECE: usize = 256 << 10;
 
 /// The kind of a database's file, by its name.
@@ -55,7 +54,6 @@ pub(in crate::load) fn opens(dir: &Path) -> Result<bool> {
     }
 }
 
-/// The MANIFEST with the highest number.
 pub(super) fn newest_manifest(dir: &Path) -> Result<Option<String>> {
     let names = files(dir)?.into_iter().map(|(name, _)| name).filter(|name| name.starts_with("MANIFEST-"));
     // Numbers have six digits, or more beyond a million.

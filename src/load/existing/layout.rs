@@ -31,7 +31,7 @@ pub(in crate::load) fn check_layout(options: &ImportOptions) -> Result<()> {
     let Some(record) = ImportReport::load(&options.db)? else { return Ok(()) };
     let (key, family) = (options.key.name(), &options.column_family);
     let (known_key, known_family) = (record.key.name(), &record.column_family);
-    let refuse = |reason: String, hint: String| Err(Error::State { path: options.db.clone(), reason, hint });
+    let refuse = |reason: String, hint: String| Err(Error::state(&options.db, reason, hint));
     if record.log.is_some() || record.key == KeyLayout::Number {
         return refuse(
             "holds the blocks of a block log, to which nothing can be added".into(),

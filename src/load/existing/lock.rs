@@ -39,12 +39,6 @@ impl<'a> Existing<'a> {
         Ok(existing)
     }
 
-    /// Checks that no process has the database open, and keeps no lock: the source, which is opened next, may be a pipe that
-    /// is slow to begin.
-    pub fn check_is_free(target: &'a Target) -> Result<()> {
-        Self::lock(target).map(drop)
-    }
-
     /// True if the locked database still has its name.
     pub fn is_in_place(&self) -> Result<bool> {
         let path = self.target.db.join("LOCK");

@@ -8,7 +8,6 @@ use crate::rocks::{Reader, ReaderOptions};
 /// Options for looking keys up in any order. Each open file has its index and its filter in memory.
 const LOOKING_UP: ReaderOptions = ReaderOptions { cache: 16 << 20, open_files: 128, lenient: false, in_order: false };
 
-/// The records of the checkpoint.
 pub(in crate::load) struct ExistingRecords {
     pub reader: Reader,
     /// The column family of the blocks, if the database had it.

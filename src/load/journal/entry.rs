@@ -1,13 +1,17 @@
 //! The entries of the journal. Each is written only after what it names is on the disk.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::digest_key::DigestKey;
 use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
-use crate::load::journal::DatabaseState;
 use crate::load::source_identity::Inode;
+use crate::os::files::read_regular;
 use crate::sort::marks::SourceMark;
 use crate::sort::router::{ClassCounts, Router};
 use crate::sort::spill::Extent;
@@ -23,7 +27,11 @@ pub(super) const VERSION: u32 = 8;
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub(in crate::load) enum Entry {
     /// The first line. An import that may read its source twice has a key of digests.
-    Start { version: u32, identity: Box<Identity>, digest_key: Option<DigestKey> },
+    Start {
+        version: u32,
+        identity: Box<Identity>,
+        digest_key: Option<DigestKey>,
+    },
     /// The router of keys. Later entries count in its partitions.
     Routed {
         router: Router,
@@ -32,7 +40,9 @@ pub(in crate::load) enum Entry {
         by_reference: bool,
     },
     /// The hash functions of at least all blocks of later entries. Only if keys do not name their function.
-    Hashed { functions: Vec<u64> },
+    Hashed {
+        functions: Vec<u64>,
+    },
     /// All blocks before the checkpoint are in the partitions.
     Read(PartitionCheckpoint),
     /// The source has been read to its end, into memory or through memtables. A later run reads it again or compares it.
@@ -56,17 +66,25 @@ pub(in crate::load) enum Entry {
         built: FamilyDone,
     },
     /// A file of a bundle is here and verified. While it has this inode and ctime, its bytes are the same.
-    Fetched { number: u32, file: SstFile, inode: Inode },
+    Fetched {
+        number: u32,
+        file: SstFile,
+        inode: Inode,
+    },
     /// A finished file is published at `place`.
-    Published { place: String, file: SstFile },
+    Published {
+        place: String,
+        file: SstFile,
+    },
     /// Consecutive blocks of a log are in finished files.
     Range(Box<RangeDone>),
     /// RocksDB begins to ingest the files; from now on they may move one by one.
     Ingesting,
-    /// RocksDB has all files.
     Ingested,
     /// An existing database has been opened for writing, and has this state until it is opened again.
-    Opened { state: DatabaseState },
+    Opened {
+        state: DatabaseState,
+    },
     /// The existing database is restored from its checkpoint.
     Restoring,
     /// The existing database has no records of this import that count.
@@ -75,7 +93,9 @@ pub(in crate::load) enum Entry {
     Complete,
     /// From now on the names of the complete database and of the one that it replaces may be exchanged. Only the new one
     /// has a `BEDLOAD.json` with this checksum.
-    Exchanging { record: String },
+    Exchanging {
+        record: String,
+    },
 }
 
 /// A checkpoint with partitions, which are at least as long as `extents`.
@@ -161,9 +181,35 @@ impl Checkpoint {
         Content { records: self.blocks, digest: self.digest }
     }
 
-    /// True if both have the same blocks.
     pub fn is_same(&self, other: &Self) -> bool {
         // How far a decoder has read ahead, and where it could begin again, do not count.
         Self { consumed: 0, restart: None, ..*self } == Self { consumed: 0, restart: None, ..*other }
+    }
+}
+
+/// The most bytes that are read of CURRENT and of IDENTITY.
+const MOST: u64 = 256 << 10;
+
+/// The state changes when a database is opened for writing: RocksDB then begins another MANIFEST and replaces CURRENT,
+/// which names it. Names repeat after a restore and in databases that were made alike; times and identities do not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::load) struct DatabaseState {
+    pub manifest: String,
+    /// When CURRENT was written, in nanoseconds since 1970.
+    written_ns: i64,
+    pub identity: String,
+}
+
+impl DatabaseState {
+    pub fn of(dir: &Path) -> Result<Self> {
+        let (current, identity) = (dir.join("CURRENT"), dir.join("IDENTITY"));
+        let text = |path: &Path| read_regular(path, MOST).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let metadata = current.metadata().map_err(Error::io("look at", &current))?;
+        Ok(Self {
+            manifest: text(&current).map_err(Error::io("read", &current))?,
+            written_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
+            // RocksDB can be configured to keep none.
+            identity: text(&identity).unwrap_or_default(),
+        })
     }
 }

@@ -28,7 +28,6 @@ use crate::os::private;
 /// Bytes of the longest line: it has two numbers and a digest for each of 65,536 partitions.
 const MAX_LINE: u64 = 64 << 20;
 
-/// An open journal.
 pub(in crate::load) struct Journal {
     /// The error after a failed write: a line after a torn one would be lost without an error.
     file: Mutex<io::Result<File>>,
@@ -67,14 +66,14 @@ impl Journal {
             version: u32,
         }
         match checked(&Self::first_line(partial)).and_then(|json| serde_json::from_slice(json).ok()) {
-            Some(Start { entry, version }) if entry == "start" && version != VERSION => Err(Error::State {
-                path: partial.to_owned(),
-                reason: format!(
+            Some(Start { entry, version }) if entry == "start" && version != VERSION => Err(Error::state(
+                partial,
+                format!(
                     "another version of bedload began the unfinished import: its journal has the form {version}, this \
                      program reads the form {VERSION}"
                 ),
-                hint: "finish it with the program that began it, or throw it away with --restart".into(),
-            }),
+                "finish it with the program that began it, or throw it away with --restart",
+            )),
             _ => Ok(()),
         }
     }

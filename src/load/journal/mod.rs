@@ -1,12 +1,10 @@
 //! The journal of what is done and durable: the file `journal` in `<db>.partial`.
 
-mod database_state;
 mod entry;
 mod file;
 mod resumed;
 
-pub(in crate::load) use database_state::DatabaseState;
-pub(in crate::load) use entry::{Checkpoint, Entry, PartitionCheckpoint, SourceDelta};
+pub(in crate::load) use entry::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint, SourceDelta};
 pub(in crate::load) use file::Journal;
 #[cfg(feature = "testing")]
 pub(crate) use file::JournalBench;

@@ -57,7 +57,6 @@ pub(in crate::load) struct ResumedCar {
     pub router: Option<Router>,
     /// True if partitions refer to the source, as the run that made them decided.
     pub by_reference: Option<bool>,
-    /// The sources that were read.
     pub sources: Vec<SourceRead>,
     /// Marks of partitions, each where another source begins.
     pub marks: Vec<(u32, SourceMark)>,
@@ -106,7 +105,6 @@ impl ResumedState {
         }
     }
 
-    /// All finished files.
     pub fn files(&self) -> impl Iterator<Item = &SstFile> {
         let fetched = self.fetched.values().map(|(file, _)| file);
         self.built.files.iter().chain(fetched).chain(self.ranges.iter().flat_map(RangeDone::files))
@@ -136,7 +134,6 @@ impl ResumedState {
         }
     }
 
-    /// True if any source may have changed.
     pub fn is_touched(&self) -> bool {
         self.touched.is_empty() || self.touched.contains(&true)
     }
@@ -152,12 +149,10 @@ impl ResumedState {
         read.map(|((checkpoint, _), padding)| (*checkpoint, padding)).or(self.held)
     }
 
-    /// True if a log was read to its end.
     pub fn is_whole_log(&self) -> bool {
         self.ingesting || self.held.is_some()
     }
 
-    /// True if a partition is in finished files.
     pub fn is_built(&self, partition: u32) -> bool {
         self.built_partitions.iter().any(|&(first, end)| (first..end).contains(&partition))
     }

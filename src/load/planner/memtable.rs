@@ -1,8 +1,8 @@
 //! The plan of the memtable loader.
 
 use crate::error::{Error, Result};
-use crate::load::file_limits;
 use crate::load::options::ImportOptions;
+use crate::load::planner::limits;
 use crate::load::sink::batches::most_batches;
 use crate::preset::Resolved;
 use crate::report::{MemtablePlan, Method, Plan};
@@ -32,7 +32,7 @@ pub(in crate::load) fn for_memtable(
     preset: &Resolved,
     loading: &OptionMap,
 ) -> Result<Vec<String>> {
-    let number = |group, name| file_limits::number(loading, group, name);
+    let number = |group, name| limits::number(loading, group, name);
     let buffer = number(Group::Cf, "write_buffer_size")?.max(1) as u64;
     let buffers = number(Group::Cf, "max_write_buffer_number")?.max(1) as u64;
     let cap = match number(Group::Db, "db_write_buffer_size")? {
@@ -49,7 +49,7 @@ pub(in crate::load) fn for_memtable(
         let each = bytes.div_ceil(buffer.saturating_mul(merged).min(cap)) + 1;
         families * each.min(most)
     });
-    plan.open_files = file_limits::of_memtable(plan, loading, level0_files.unwrap_or_default())?;
+    plan.open_files = limits::memtable_files(plan, loading, level0_files.unwrap_or_default())?;
     let batches = most_batches(preset.writer_threads(), plan.threads);
     let batch_bytes = preset.batch_bytes().min(plan.memory / BATCHES_SHARE / batches as u64).max(LEAST_BATCH);
     let memtable = MemtablePlan {
@@ -84,7 +84,7 @@ pub(in crate::load) fn for_memtable(
         if options.memory.is_some() {
             let hint =
                 "give more --memory, or --set load.cf.write_buffer_size or load.cf.max_write_buffer_number lower";
-            return Err(Error::Usage { reason, hint: hint.into() });
+            return Err(Error::usage(reason, hint));
         }
         warnings.push(reason);
     }

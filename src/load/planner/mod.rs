@@ -1,14 +1,14 @@
 //! The choice of a plan before an import starts.
 
 mod choose;
-mod memory;
+mod limits;
 mod memtable;
 mod plan;
 
 pub(in crate::load) use choose::{WORKER_FIXED, piece_bytes_for};
 #[cfg(test)]
 pub(crate) use choose::{choose, for_log};
-pub use memory::MIN_MEMORY;
-pub(in crate::load) use memory::{check_memory, excess_memory};
+pub use limits::MIN_MEMORY;
+pub(in crate::load) use limits::{check_memory, excess_memory};
 pub(in crate::load) use memtable::unflushed_bytes;
 pub(in crate::load) use plan::{Planned, plan, resume, threads};

@@ -2,12 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::external_sort::MAX_RUNS;
-use crate::load::file_limits;
 use crate::load::journal::ResumedState;
 use crate::load::open::OpenSource;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::planner::choose::{LEAST_PIECE, PIECES_SHARE, choose, for_log};
-use crate::load::planner::memory::MIN_MEMORY;
+use crate::load::planner::limits::{self, MIN_MEMORY};
 use crate::load::planner::memtable::for_memtable;
 use crate::os::mmap::MAX_MAPS;
 use crate::os::resources;
@@ -40,14 +39,12 @@ const MIB: u64 = 1 << 20;
 /// Files that may be open if the system names no limit.
 const UNLIMITED_FILES: u64 = 1 << 20;
 
-/// The plan of an import.
 pub(in crate::load) struct Planned {
     pub plan: Plan,
     /// The options of the database while it is loaded.
     pub loading: OptionMap,
     /// The least bytes of the database, as far as its options and the source's size tell.
     pub least_bytes: u64,
-    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -66,13 +63,11 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     let own = if !is_mapped && is_exact { own - own / 4 } else { own };
     let identities = if count > 1 { count.saturating_mul(IDENTITY) } else { 0 };
     if identities > budget {
-        return Err(Error::Usage {
-            reason: format!("{count} sources do not fit a memory budget of {}", human(budget)),
-            hint: format!(
-                "give --memory {} or more, or import them in parts, the later ones with --into-existing",
-                human(identities.next_multiple_of(1 << 20)).replace(".0 ", "")
-            ),
-        });
+        let hint = format!(
+            "give --memory {} or more, or import them in parts, the later ones with --into-existing",
+            human(identities.next_multiple_of(1 << 20)).replace(".0 ", "")
+        );
+        return Err(Error::usage(format!("{count} sources do not fit a memory budget of {}", human(budget)), hint));
     }
     // The memory for blocks is never less than the least budget.
     let own = own.saturating_sub(identities).max(own.min(MIN_MEMORY));
@@ -95,19 +90,12 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     };
     if let Method::CarSst { sort } = &mut plan.method {
         sort.cached = expected.is_some_and(|bytes| stays_cached(bytes, page_cache(budget)));
-        sort.by_reference = sort.spill
-            && plain
-            && match options.plan {
-                PlanChoice::Auto => sort.cached,
-                PlanChoice::Source => true,
-                PlanChoice::Memory | PlanChoice::Spill => false,
-            };
+        let prefers_references =
+            options.plan == PlanChoice::Source || (options.plan == PlanChoice::Auto && sort.cached);
+        sort.by_reference = sort.spill && plain && prefers_references;
         if options.plan == PlanChoice::Source && !plain {
-            return Err(Error::Usage {
-                reason: "--plan source needs a plain file: blocks of this source cannot be read again at their places"
-                    .into(),
-                hint: "leave it out".into(),
-            });
+            let reason = "--plan source needs a plain file: blocks of this source cannot be read again at their places";
+            return Err(Error::usage(reason, "leave it out"));
         }
     }
     if let Some(log) = log {
@@ -120,20 +108,20 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     let loading = own.unwrap_or_else(|| preset.loading());
     let mut warnings = Vec::new();
     match preset.loader {
-        Loader::Ingest => plan.open_files = file_limits::of_ingest(&plan, &loading)?,
+        Loader::Ingest => plan.open_files = limits::ingest_files(&plan, &loading)?,
         Loader::Memtable => warnings = for_memtable(&mut plan, options, preset, &loading)?,
     }
     plan.links_bytes = links_bytes;
     if links_bytes > 0 {
         plan.open_files += MAX_RUNS as u64;
     }
-    file_limits::check(plan.open_files, max_files, options)?;
+    limits::check_files(plan.open_files, max_files, options)?;
     let least_bytes = if is_uncompressed(&loading) { least_bytes(options, opened.largest) } else { 0 };
     Ok(Planned { plan, loading, least_bytes, warnings })
 }
 
-/// The plan of a resumed import. The journal has the partitions, and the memory of this run decides the number of threads. It
-/// is an error if the partitions need more memory or open files than this run may use.
+/// The plan of a new or resumed import. The journal has the partitions, and the memory of this run decides the number of
+/// threads. It is an error if the partitions need more memory or open files than this run may use.
 pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resumed: &ResumedState) -> Result<Plan> {
     let mut plan = planned.plan.clone();
     let partitions = match (&mut plan.method, &resumed.car.router, &resumed.identity) {
@@ -144,7 +132,7 @@ pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resume
         }
         (Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. }, _, Some(first)) => {
             let Some(transactions) = &mut log.transactions else { return Ok(plan) };
-            transactions.bits = first.partition_bits();
+            transactions.bits = first.partition_bits;
             1u32.checked_shl(transactions.bits).unwrap_or(u32::MAX)
         }
         _ => return Ok(plan),
@@ -152,17 +140,15 @@ pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resume
     let each = (u64::from(partitions) + IN_FLIGHT as u64) * LEAST_PIECE * PIECES_SHARE;
     if each > plan.memory {
         let needed = options.memory_budget() as f64 * each as f64 / plan.memory.max(1) as f64;
-        return Err(Error::State {
-            path: options.db.clone(),
-            reason: format!(
-                "the unfinished import has {partitions} partitions, which need more memory than {}",
-                human(options.memory_budget())
-            ),
-            hint: format!(
-                "run it again with --memory {}MiB or more, or start over with --restart",
-                (needed / MIB as f64).ceil()
-            ),
-        });
+        let reason = format!(
+            "the unfinished import has {partitions} partitions, which need more memory than {}",
+            human(options.memory_budget())
+        );
+        let hint = format!(
+            "run it again with --memory {}MiB or more, or start over with --restart",
+            (needed / MIB as f64).ceil()
+        );
+        return Err(Error::state(&options.db, reason, hint));
     }
     plan.threads = plan.threads.min(usize::try_from(plan.memory / each).unwrap_or(usize::MAX));
     if let Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. } = &mut plan.method
@@ -173,8 +159,8 @@ pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resume
     }
     if plan.memtable().is_none() {
         let runs = if plan.links_bytes > 0 { MAX_RUNS as u64 } else { 0 };
-        plan.open_files = file_limits::of_ingest(&plan, &planned.loading)? + runs;
-        file_limits::check(plan.open_files, resources::open_files().0.unwrap_or(UNLIMITED_FILES), options)?;
+        plan.open_files = limits::ingest_files(&plan, &planned.loading)? + runs;
+        limits::check_files(plan.open_files, resources::open_files().0.unwrap_or(UNLIMITED_FILES), options)?;
     }
     Ok(plan)
 }

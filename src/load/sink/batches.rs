@@ -48,7 +48,6 @@ pub(in crate::load) struct BatchChannel {
 /// The batch of one thread, for all column families.
 pub(in crate::load) type SharedBatch = Rc<RefCell<BatchBuilder>>;
 
-/// Puts the records of one column family into the batch of a thread.
 pub(in crate::load) struct BatchWriter<'a> {
     writer: Writer<'a>,
     batch: SharedBatch,
@@ -64,13 +63,11 @@ impl<'a> BatchWriter<'a> {
         self.batch.borrow_mut().put(&self.writer, key, value);
     }
 
-    /// Sends the batch, full or not.
     pub fn send_rest(self) {
         self.batch.borrow_mut().send_rest();
     }
 }
 
-/// The batch that one thread gathers.
 pub(in crate::load) struct BatchBuilder {
     batch: Batch,
     /// Bytes and records at which a batch is written.
@@ -95,8 +92,19 @@ pub(in crate::load) fn write_beside<T>(
         for _ in 0..writers {
             let (to_write, written, batches) = (to_write.clone(), written.clone(), &batches);
             let work = move || {
-                let count = write(store.writer(DEFAULT, &preset.write()), fail, &to_write, &written);
-                batches.fetch_add(count, Ordering::Relaxed);
+                let write_all = || {
+                    let writer = store.writer(DEFAULT, &preset.write())?;
+                    to_write.iter().try_for_each(|batch| {
+                        write(&writer, batch, &written)?;
+                        batches.fetch_add(1, Ordering::Relaxed);
+                        Ok(())
+                    })
+                };
+                if let Err(error) = write_all() {
+                    fail(error);
+                    // No reader may wait.
+                    to_write.iter().for_each(drop);
+                }
             };
             parallel::start(scope, work).map_or_else(fail, drop);
         }
@@ -108,33 +116,18 @@ pub(in crate::load) fn write_beside<T>(
     (result, batches.into_inner())
 }
 
-/// Writes batches on one thread. Returns their number. After a failure it still receives batches, so that no reader waits.
-fn write(
-    writer: Result<Writer<'_>>,
-    fail: &(dyn Fn(Error) + Sync),
-    to_write: &Receiver<Batch>,
-    written: &Sender<Batch>,
-) -> u64 {
-    let mut batches = 0;
-    let mut works = writer.map_err(fail).ok();
-    for mut batch in to_write {
-        let Some(writer) = &works else { continue };
-        if let Err(error) = writer.write(&batch) {
-            fail(error);
-            works = None;
-            continue;
-        }
-        batches += 1;
-        failpoint::reach("batch");
-        if batch.bytes() > LARGE {
-            // A cleared batch keeps its memory.
-            batch = Batch::default();
-        }
-        batch.clear();
-        // There is always room: no more batches exist than it holds.
-        let _ = written.try_send(batch);
+/// Writes a batch, and returns it for the next records.
+fn write(writer: &Writer<'_>, mut batch: Batch, written: &Sender<Batch>) -> Result<()> {
+    writer.write(&batch)?;
+    failpoint::reach("batch");
+    if batch.bytes() > LARGE {
+        // A cleared batch keeps its memory.
+        batch = Batch::default();
     }
-    batches
+    batch.clear();
+    // There is always room: no more batches exist than it holds.
+    let _ = written.try_send(batch);
+    Ok(())
 }
 
 impl BatchBuilder {

@@ -32,7 +32,6 @@ enum SinkOutput<'a> {
 }
 
 impl Sink<'_> {
-    /// From now on records are only counted.
     pub fn only_count(&mut self) {
         if !self.is_discarded() {
             self.output = SinkOutput::CountOnly;
@@ -95,14 +94,12 @@ pub(in crate::load) enum Sinks<'a> {
         folder: SstFolder<'a>,
         options: Vec<(&'a str, SstOptions)>,
     },
-    /// Batches for the memtables of an open database.
     Batches {
         job: &'a Job<'a>,
         store: &'a Store,
         families: &'a ColumnFamilies<'a>,
         /// Bytes of memtables at which they are flushed.
         most: u64,
-        /// Batches that were written.
         written: AtomicU64,
     },
 }
@@ -114,7 +111,6 @@ impl<'a> Sinks<'a> {
         Ok(Self::Files { folder, options: families.sst(job)? })
     }
 
-    /// Sinks of batches for an open database.
     pub fn batches(job: &'a Job<'a>, store: &'a Store, families: &'a ColumnFamilies<'a>) -> Self {
         let most = planner::unflushed_bytes(job.plan, job.loading);
         Self::Batches { job, store, families, most, written: AtomicU64::new(0) }
@@ -169,7 +165,6 @@ impl<'a> Sinks<'a> {
         matches!(self, Self::Files { .. })
     }
 
-    /// Batches that were written.
     pub fn written_batches(&self) -> u64 {
         if let Self::Batches { written, .. } = self { written.load(Ordering::Relaxed) } else { 0 }
     }

@@ -39,10 +39,8 @@ pub(in crate::load) struct RotatingSstWriter<'a> {
     files: Vec<SstFile>,
 }
 
-/// A file that is being written.
 struct OpenFile<'a> {
     writer: SstWriter<'a>,
-    /// Bytes of records in it.
     written: u64,
     /// Bytes of keys beyond [`LONG_KEY`].
     long_keys: u64,

@@ -20,7 +20,7 @@ impl Target {
         if work_dir.is_none() || self.db.parent() != work_dir {
             check_parent(&self.db)?;
         }
-        let refuse = |reason: String, hint: String| Err(Error::State { path: self.db.clone(), reason, hint });
+        let refuse = |reason: String, hint: String| Err(Error::state(&self.db, reason, hint));
         let above = self.db.parent().unwrap_or(Path::new(""));
         if has_current(above)? {
             return refuse(format!("would be in the database {}", above.display()), "choose another --db".into());
@@ -30,7 +30,7 @@ impl Target {
         }
         if self.exists() && !self.into_existing {
             if !has_current(&self.db)? {
-                return refuse("already exists, and is no RocksDB database".into(), "choose another --db".into());
+                return refuse("already exists, and is not a RocksDB database".into(), "choose another --db".into());
             }
             let hint = "choose another --db, add to it with --into-existing (seed: --update), or let the new one take its \
                         place with --replace";
@@ -49,13 +49,13 @@ impl Target {
             );
         }
         let hint = if self.exists() { "choose another --db" } else { "leave --into-existing out to make a new one" };
-        refuse("is no RocksDB database to import into".into(), hint.into())
+        refuse("is not a RocksDB database to import into".into(), hint.into())
     }
 
     /// Refuses a work directory that is a file, or that is the database or in it.
     fn check_work_dir(&self, dir: &Path) -> Result<()> {
         check_parent(dir)?;
-        let refuse = |reason: String| Err(Error::Usage { reason, hint: "give --work-dir another directory".into() });
+        let refuse = |reason: String| Err(Error::usage(reason, "give --work-dir another directory"));
         if dir.exists() && !dir.is_dir() {
             return refuse(format!("--work-dir {}: it is a file, not a directory", dir.display()));
         }
@@ -78,9 +78,8 @@ impl Target {
 
     /// Refuses to replace a directory with anything but a RocksDB database in it: it is removed afterwards.
     fn check_replaceable(&self) -> Result<()> {
-        let refused = |reason: String, hint: &str| {
-            Err(Error::State { path: self.db.clone(), reason, hint: format!("{hint}; nothing was removed") })
-        };
+        let refused =
+            |reason: String, hint: &str| Err(Error::state(&self.db, reason, format!("{hint}; nothing was removed")));
         let there = self.db.symlink_metadata().map_err(Error::io("look at", &self.db))?;
         if !there.is_dir() {
             let what = private::kind(&there);
@@ -94,7 +93,7 @@ impl Target {
         }
         if !has_current(&self.db)? {
             return refused(
-                "is no RocksDB database that could be replaced: it has no CURRENT".into(),
+                "is not a RocksDB database that could be replaced: it has no CURRENT".into(),
                 "choose another --db, or move away what is there",
             );
         }

@@ -31,11 +31,9 @@ impl Target {
         if !exchanges_no_names(&error) {
             return Error::io("replace", &self.db)(error);
         }
-        Error::State {
-            path: self.db.clone(),
-            reason: format!("is on a file system that cannot exchange two names in one step ({error})"),
-            hint: "move the old database away and run the same command again, or choose another --db".into(),
-        }
+        let reason = format!("is on a file system that cannot exchange two names in one step ({error})");
+        let hint = "move the old database away and run the same command again, or choose another --db";
+        Error::state(&self.db, reason, hint)
     }
 
     /// True if an import into this target was complete and died before it had cleaned up. It is an error if names were being
@@ -47,17 +45,16 @@ impl Target {
             return match (is_new(&self.db), is_new(&self.swap)) {
                 (true, _) => Ok(true),
                 (false, true) => Ok(false),
-                (false, false) => Err(Error::State {
-                    path: self.swap.clone(),
-                    reason: format!(
+                (false, false) => Err(Error::state(
+                    &self.swap,
+                    format!(
                         "nothing tells whether this is the new database or the one that it replaces: neither it nor {} \
                          has the BEDLOAD.json that the journal names",
                         self.db.display()
                     ),
-                    hint: "look at both; put the one to keep under the name, and move this one out of the directory, \
-                           which --restart then clears"
-                        .into(),
-                }),
+                    "look at both; put the one to keep under the name, and move this one out of the directory, \
+                           which --restart then clears",
+                )),
             };
         }
         // While the new database has its working name, the final name belongs to another one.
@@ -71,11 +68,8 @@ impl Target {
             return Ok(());
         }
         if self.is_finished()? {
-            return Err(Error::State {
-                path: self.db.clone(),
-                reason: "another run has just finished this import".into(),
-                hint: "run the same command again: it cleans up".into(),
-            });
+            let hint = "run the same command again: it cleans up";
+            return Err(Error::state(&self.db, "another run has just finished this import", hint));
         }
         std::fs::rename(&self.swap, &self.staging).map_err(Error::io("rename", &self.swap))?;
         sync_dir(&self.partial)

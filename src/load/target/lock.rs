@@ -45,11 +45,8 @@ impl Lock {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(Error::State {
-                    path: what.to_owned(),
-                    reason: format!("another import is working on it ({})", owner_in(&file)),
-                    hint: "wait for it, or stop it".into(),
-                });
+                let hint = "wait for it, or stop it";
+                return Err(Error::state(what, format!("another import is working on it ({})", owner_in(&file)), hint));
             }
             Err(error) => return Err(Error::io("lock", path)(error.into())),
         }
@@ -61,7 +58,6 @@ impl Lock {
         Ok(is_there.then(|| Self { file: Some(file), dir: dir.to_owned() }))
     }
 
-    /// Releases the lock.
     pub fn release(self) {
         drop(self);
     }

@@ -6,5 +6,6 @@ mod lock;
 mod paths;
 mod work_files;
 
-pub(in crate::load) use lock::{Lock, owner_of};
+pub(in crate::load) use lock::owner_of;
 pub(in crate::load) use paths::{SUMS, Target};
+pub(in crate::load) use work_files::is_empty_dir;

@@ -27,7 +27,6 @@ use crate::os::private;
 /// The list of a checkpoint's files, each with its checksum, or with its length if it is a link.
 pub(in crate::load) const SUMS: &str = "sums";
 
-/// The paths of one import.
 #[derive(Debug, Clone)]
 pub(in crate::load) struct Target {
     /// The final name.
@@ -58,11 +57,11 @@ pub(in crate::load) struct Target {
 impl Target {
     /// Works out the paths; creates nothing.
     pub fn new(options: &ImportOptions) -> Result<Self> {
-        let refuse = |reason: String, hint: &str| Err(Error::Usage { reason, hint: hint.into() });
+        let refuse = |reason: String, hint: &str| Err(Error::usage(reason, hint));
         let shown = options.db.display();
         let Some(name) = options.db.file_name() else {
             let hint = "give --db the path of a directory that does not exist yet";
-            return refuse(format!("{shown} is no name for a database"), hint);
+            return refuse(format!("{shown} is not a name for a database"), hint);
         };
         let is_url = options.db.to_string_lossy().contains("://");
         if is_url || name.as_encoded_bytes().ends_with(b".partial") {

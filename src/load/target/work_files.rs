@@ -33,11 +33,8 @@ impl Target {
             // An import creates its lock first and removes it last.
             let own = [self.partial.join(LOCK), Journal::path(&self.partial)];
             if !is_empty_dir(&self.partial) && !own.iter().any(|path| path.symlink_metadata().is_ok()) {
-                return Err(Error::State {
-                    path: self.partial.clone(),
-                    reason: "holds files that are not of an import".into(),
-                    hint: "choose another --db, or move away what is there".into(),
-                });
+                let hint = "choose another --db, or move away what is there";
+                return Err(Error::state(&self.partial, "holds files that are not of an import", hint));
             }
             if let Some(lock) = Lock::take(&self.partial, &self.db, self.restart)? {
                 return self.first_mount().map_or(Ok(lock), |mount| Err(private::is_mounted(&mount)));
@@ -49,7 +46,7 @@ impl Target {
     pub fn create(&mut self, identity: &Identity) -> Result<()> {
         for dir in [&self.sst, &self.staging, &self.partial.join("spill")] {
             if dir.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
-                return Err(Error::damaged_work(dir, "has something here that is no directory"));
+                return Err(Error::damaged_work(dir, "has something here that is not a directory"));
             }
         }
         private::create_dir(&self.sst)?;
@@ -65,7 +62,6 @@ impl Target {
         sync_dir(&self.partial)
     }
 
-    /// Releases the lock of the partitions.
     pub fn release_spill(&mut self) {
         self.spill_lock = None;
     }
@@ -90,11 +86,9 @@ impl Target {
     pub fn has_only_the_database(&self) -> Result<()> {
         let mut names = self.staging.read_dir().into_iter().flatten().flatten().map(|entry| entry.file_name());
         names.find(|name| !name.to_str().is_some_and(is_ours)).map_or(Ok(()), |name| {
-            Err(Error::State {
-                path: self.staging.join(name),
-                reason: "is not of an import, and stands where its database is made".into(),
-                hint: "move it away and run the same command again, or choose another --db".into(),
-            })
+            let reason = "is not of an import, and stands where its database is made";
+            let hint = "move it away and run the same command again, or choose another --db";
+            Err(Error::state(self.staging.join(name), reason, hint))
         })
     }
 
@@ -146,7 +140,6 @@ impl Target {
         self.remove_dir(&going)
     }
 
-    /// Removes everything that is not the finished database.
     pub fn remove(&self) -> Result<()> {
         self.clear()?;
         private::remove(&self.partial.join(LOCK))?;
@@ -221,11 +214,10 @@ fn first_not_ours(dir: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The first entry of a directory.
 fn first_in(dir: &Path) -> Option<PathBuf> {
     Some(dir.read_dir().ok()?.next()?.ok()?.path())
 }
 
-pub(super) fn is_empty_dir(path: &Path) -> bool {
+pub(in crate::load) fn is_empty_dir(path: &Path) -> bool {
     path.read_dir().is_ok_and(|mut entries| entries.next().is_none())
 }
