@@ -19,7 +19,7 @@ fn refused(log: &[u8], args: &[&str], offset: impl Into<Option<u64>>, reason: &s
 }
 
 #[test]
-fn a_torn_tail_names_the_last_whole_block() {
+fn torn_log_names_the_last_complete_block() {
     let blocks = steem(1, 500, 1);
     let reason = format!("the log is torn: block 499 ({}) is the last complete one", hex(&blocks[498].id));
     for packed in [Packed::Raw, Packed::Zstd] {
@@ -41,7 +41,7 @@ fn a_torn_tail_names_the_last_whole_block() {
 }
 
 #[test]
-fn a_flipped_bit_in_a_header_or_signature_breaks_the_chain() {
+fn flipped_header_bit_breaks_the_chain() {
     let blocks = steem(1, 6000, 3);
     let whole = raw(&blocks);
     let starts = starts(&whole);
@@ -58,7 +58,7 @@ fn a_flipped_bit_in_a_header_or_signature_breaks_the_chain() {
 }
 
 #[test]
-fn a_wrong_word_behind_a_block_is_found_where_it_is() {
+fn wrong_offset_after_a_block_is_found() {
     let blocks = steem(1, 6000, 4);
     let whole = raw(&blocks);
     let starts = starts(&whole);
@@ -74,7 +74,7 @@ fn a_wrong_word_behind_a_block_is_found_where_it_is() {
 }
 
 #[test]
-fn the_last_word_may_not_name_an_earlier_block() {
+fn last_offset_must_name_the_last_block() {
     let blocks = steem(1, 300, 12);
     for packed in [Packed::Raw, Packed::Zstd] {
         let mut log = log(&blocks, |_| packed);
@@ -118,7 +118,7 @@ fn signed_header_len(block: &[u8]) -> usize {
 }
 
 #[test]
-fn a_flipped_bit_in_any_part_of_a_block_of_steem_or_hive_is_its_own_error() {
+fn flipped_bit_of_steem_or_hive_is_located() {
     for family in ["steem", "hive"] {
         let blocks: Vec<LogBlock> = (1..)
             .zip(unpacked(&generated(family, "5")))
@@ -159,7 +159,7 @@ fn a_flipped_bit_in_any_part_of_a_block_of_steem_or_hive_is_its_own_error() {
 }
 
 #[test]
-fn of_two_faults_the_first_is_reported_however_many_blocks_are_hashed_together() {
+fn first_of_two_faults_is_reported() {
     let blocks = steem(1, 300, 1);
     let whole = raw(&blocks);
     let starts = starts(&whole);
@@ -194,7 +194,7 @@ fn refused_from_file(log: &[u8], offset: u64, merkle: &str) {
 }
 
 #[test]
-fn a_flipped_bit_in_a_packed_block_never_makes_it_another_block() {
+fn flipped_bit_never_changes_a_packed_block() {
     let whole = generated("hive", "6");
     let place = Place::in_memory();
     let digest = import(&place, place.file("log", &whole)).run().text("/digest").to_owned();
@@ -225,7 +225,7 @@ fn offset_of(stderr: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_flipped_bit_in_any_part_of_a_block_of_antelope_is_its_own_error() {
+fn flipped_bit_of_antelope_is_located() {
     let whole = generated("antelope", "7");
     let mut starts = Vec::new();
     let mut end = whole.len();
@@ -253,7 +253,7 @@ fn a_flipped_bit_in_any_part_of_a_block_of_antelope_is_its_own_error() {
 }
 
 #[test]
-fn a_log_that_begins_later_needs_to_be_asked_for() {
+fn log_without_block_1_needs_from() {
     let blocks = steem(401, 800, 5);
     let log = raw(&blocks);
     let place = Place::in_memory();
@@ -271,7 +271,7 @@ fn a_log_that_begins_later_needs_to_be_asked_for() {
 }
 
 #[test]
-fn blocks_that_are_not_there_are_not_imported() {
+fn range_outside_the_log_is_refused() {
     let log = raw(&steem(1, 500, 6));
     for args in [["--to", "501"], ["--from", "600"]] {
         let place = Place::in_memory();
@@ -283,7 +283,7 @@ fn blocks_that_are_not_there_are_not_imported() {
 }
 
 #[test]
-fn other_heads_and_other_blocks_than_expected_are_refused() {
+fn unexpected_heads_and_checkpoints_are_refused() {
     let blocks = steem(1, 500, 7);
     let other = steem(1, 500, 8);
     let pin = |block: &LogBlock| format!("{}:{}", block.number, hex(&block.id));
@@ -298,7 +298,7 @@ fn other_heads_and_other_blocks_than_expected_are_refused() {
 }
 
 #[test]
-fn missing_parts_and_gaps_are_reported_by_name() {
+fn missing_parts_and_gaps_are_named() {
     let blocks = steem(1, 1600, 9);
     let place = Place::in_memory();
     std::fs::create_dir_all(place.path("chain")).expect("a folder");
@@ -330,7 +330,7 @@ fn missing_parts_and_gaps_are_reported_by_name() {
 }
 
 #[test]
-fn what_is_no_log_is_reported_so() {
+fn other_files_are_no_logs() {
     for bytes in [&b"<html><body>not found</body></html>"[..], &[0; 4000], b"\x07\0\0\0something else"] {
         let place = Place::in_memory();
         let done = import(&place, place.file("block_log", bytes)).args(&["--format", "block-log"]).run();
@@ -343,7 +343,7 @@ fn what_is_no_log_is_reported_so() {
 }
 
 #[test]
-fn choices_that_have_no_effect_are_refused() {
+fn options_without_effect_are_refused() {
     let log = raw(&steem(1, 100, 11));
     let all: [&[&str]; 8] = [
         &["--key", "digest"],
@@ -368,7 +368,7 @@ fn choices_that_have_no_effect_are_refused() {
 }
 
 #[test]
-fn a_damaged_first_byte_of_a_log_is_bad_input_whatever_is_checked() {
+fn damaged_first_byte_is_bad_input() {
     for log in [raw(&steem(1, 30, 13)), antelope_log(4, &antelope(4, 1, 30, 13))] {
         for bit in 0..8 {
             let mut damaged = log.clone();
@@ -389,7 +389,7 @@ fn a_damaged_first_byte_of_a_log_is_bad_input_whatever_is_checked() {
 }
 
 #[test]
-fn a_first_block_that_ends_with_zeros_ends_where_its_word_says() {
+fn first_block_may_end_with_zeros() {
     let blocks = steem(1, 30, 15);
     // The word of a block that begins at 0 is zeros, too.
     assert!(blocks[0].bytes.ends_with(&[0, 0]), "{:?}", blocks[0].bytes);
@@ -398,7 +398,7 @@ fn a_first_block_that_ends_with_zeros_ends_where_its_word_says() {
 }
 
 #[test]
-fn a_genesis_state_of_another_chain_is_refused() {
+fn genesis_of_another_chain_is_refused() {
     for version in 1..=4 {
         let mut log = antelope_log(version, &antelope(version, 1, 30, 14));
         log[30] ^= 1;
@@ -410,7 +410,7 @@ fn a_genesis_state_of_another_chain_is_refused() {
 }
 
 #[test]
-fn a_first_block_with_a_higher_number_than_the_last_one_is_bad_input_and_no_empty_log() {
+fn first_number_above_the_last_is_refused() {
     for (name, first) in [("block_log", 1), ("block_log_part.0002", 1_000_001)] {
         let mut log = raw(&steem(first, first + 300, 16));
         // A block's number is that of its parent, which comes first, and one.
@@ -426,7 +426,7 @@ fn a_first_block_with_a_higher_number_than_the_last_one_is_bad_input_and_no_empt
 }
 
 #[test]
-fn the_first_block_that_an_antelope_log_names_in_its_head_is_the_first_one_in_it() {
+fn antelope_head_must_name_the_first_block() {
     for (version, first) in [(1, 2), (2, 1), (3, 500), (4, 500)] {
         let mut log = antelope_log(version, &antelope(version, first, first + 30, 17));
         if version > 1 {

@@ -9,7 +9,7 @@ use crate::common::run::{Place, import, import_pipe};
 use serde_json::Value;
 
 #[test]
-fn raw_logs_come_back_from_files_and_from_pipes() {
+fn raw_logs_are_exported_unchanged() {
     let place = Place::in_memory();
     let mut logs = vec![raw(&steem(1, 3000, 1))];
     for version in 1..=4 {
@@ -29,7 +29,7 @@ fn raw_logs_come_back_from_files_and_from_pipes() {
 }
 
 #[test]
-fn made_up_logs_come_back() {
+fn generated_logs_are_exported() {
     for profile in
         [&["steem"][..], &["antelope"], &["antelope", "--log-version", "4"], &["antelope", "--first-block", "77"]]
     {
@@ -49,7 +49,7 @@ fn made_up_logs_come_back() {
 }
 
 #[test]
-fn what_was_packed_or_split_or_torn_or_pruned_comes_back_as_one_raw_log() {
+fn rearranged_logs_are_exported_raw() {
     let blocks = steem(1, 900, 4);
     let one = raw(&blocks);
     let place = Place::in_memory();
@@ -85,7 +85,7 @@ fn what_was_packed_or_split_or_torn_or_pruned_comes_back_as_one_raw_log() {
 }
 
 #[test]
-fn a_part_of_a_log_is_one_that_begins_later() {
+fn range_of_a_log_is_exported() {
     let blocks = steem(1, 900, 6);
     let place = Place::in_memory();
     let done = import(&place, place.file("log", &raw(&blocks))).run();
@@ -121,7 +121,7 @@ fn a_part_of_a_log_is_one_that_begins_later() {
 }
 
 #[test]
-fn a_log_goes_to_standard_output_and_into_zstd() {
+fn log_is_exported_to_stdout_and_zstd() {
     let log = raw(&steem(1, 500, 8));
     let place = Place::in_memory();
     let done = import(&place, place.file("log", &log)).run();
@@ -149,7 +149,7 @@ fn refused(place: &Place, db: &Path, more: &[&str], code: i32, words: &str) {
 }
 
 #[test]
-fn a_damaged_database_is_not_exported() {
+fn damaged_database_is_not_exported() {
     let (blocks, others) = (steem(1, 300, 9), steem(1, 300, 10));
     let spoiled = |spoil: &dyn Fn(&rust_rocksdb::DB), words: &str| {
         let place = Place::in_memory();
@@ -184,7 +184,7 @@ fn a_damaged_database_is_not_exported() {
 }
 
 #[test]
-fn what_says_nothing_about_a_log_is_refused() {
+fn export_options_without_effect_are_refused() {
     let place = Place::in_memory();
     let db = import(&place, place.file("log", &raw(&steem(1, 100, 11)))).run().db;
     for more in [
@@ -211,7 +211,7 @@ fn what_says_nothing_about_a_log_is_refused() {
 }
 
 #[test]
-fn a_record_that_lacks_the_head_of_a_log_is_reported() {
+fn record_without_the_head_is_refused() {
     let place = Place::in_memory();
     let db = import(&place, place.file("log", &antelope_log(3, &antelope(3, 1, 100, 12)))).run().db;
     let path = db.join("BEDLOAD.json");

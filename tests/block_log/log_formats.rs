@@ -16,7 +16,7 @@ fn indexes(done: &Done) -> Vec<(bool, String)> {
 }
 
 #[test]
-fn a_raw_log_gives_its_blocks_and_ids_from_a_file_and_from_a_pipe() {
+fn raw_log_gives_its_blocks_and_ids() {
     let blocks = steem(1, MANY, 1);
     let log = raw(&blocks);
     for threads in ["1", "2", "3"] {
@@ -31,7 +31,7 @@ fn a_raw_log_gives_its_blocks_and_ids_from_a_file_and_from_a_pipe() {
 }
 
 #[test]
-fn hives_raw_and_packed_blocks_may_be_mixed() {
+fn raw_and_packed_blocks_may_be_mixed() {
     let blocks = steem(1, 2000, 2);
     for every in [1, 2, 7] {
         let packed = |number: u32| if number.is_multiple_of(every) { Packed::Zstd } else { Packed::Raw };
@@ -48,7 +48,7 @@ fn hives_raw_and_packed_blocks_may_be_mixed() {
 }
 
 #[test]
-fn a_right_index_is_used_and_a_wrong_one_ignored_aloud() {
+fn wrong_index_is_ignored_with_its_reason() {
     let blocks = steem(1, MANY, 3);
     let bytes = raw(&blocks);
     let right = index(&bytes);
@@ -76,7 +76,7 @@ fn a_right_index_is_used_and_a_wrong_one_ignored_aloud() {
 }
 
 #[test]
-fn artifacts_of_both_versions_are_checked_against_the_log() {
+fn wrong_artifacts_are_ignored_with_their_reason() {
     let blocks = steem(1, 3000, 5);
     let bytes = log(&blocks, |number| if number < 1000 { Packed::Raw } else { Packed::Zstd });
     for minor in [0, 1] {
@@ -118,7 +118,7 @@ fn parts(place: &Place, blocks: &[LogBlock], each: usize, skip: usize) {
 }
 
 #[test]
-fn a_split_log_is_read_from_its_directory_and_from_its_first_part() {
+fn split_log_is_read_by_any_name() {
     let blocks = steem(1, 1600, 6);
     let place = Place::in_memory();
     parts(&place, &blocks, 400, 0);
@@ -130,7 +130,7 @@ fn a_split_log_is_read_from_its_directory_and_from_its_first_part() {
 }
 
 #[test]
-fn a_split_log_may_lack_its_oldest_parts_and_lie_elsewhere() {
+fn split_log_may_lack_its_oldest_parts() {
     let blocks = steem(1, 1600, 7);
     let place = Place::in_memory();
     parts(&place, &blocks, 400, 2);
@@ -141,7 +141,7 @@ fn a_split_log_may_lack_its_oldest_parts_and_lie_elsewhere() {
 }
 
 #[test]
-fn antelope_logs_of_all_versions_full_and_partial() {
+fn antelope_logs_of_every_version_are_imported() {
     for version in 1..=4 {
         for (first, last) in [(1, MANY), (501, 1500)] {
             if first > 1 && version < 3 {
@@ -160,7 +160,7 @@ fn antelope_logs_of_all_versions_full_and_partial() {
 }
 
 #[test]
-fn a_pruned_log_gives_the_blocks_at_its_end() {
+fn pruned_log_gives_its_last_blocks() {
     let blocks = antelope(3, 1, 1000, 9);
     let mut bytes = antelope_log(3, &blocks);
     bytes[3] |= 0x80;
@@ -188,7 +188,7 @@ fn words_of_antelope(log: &[u8], index: usize) -> usize {
 }
 
 #[test]
-fn partitions_are_read_together_with_what_follows_them() {
+fn partitions_and_the_newest_log_are_joined() {
     let blocks = antelope(3, 1, 900, 10);
     let place = Place::in_memory();
     std::fs::create_dir_all(place.path("blocks/retained")).expect("a folder");
@@ -200,7 +200,7 @@ fn partitions_are_read_together_with_what_follows_them() {
 }
 
 #[test]
-fn a_part_of_the_chain_is_imported() {
+fn range_of_blocks_is_imported() {
     let blocks = steem(1, MANY, 11);
     let bytes = raw(&blocks);
     for (from, to) in [(1, 10), (2500, 2500), (777, 5011), (5999, 6000)] {
@@ -214,7 +214,7 @@ fn a_part_of_the_chain_is_imported() {
 }
 
 #[test]
-fn a_torn_log_is_trimmed_when_asked() {
+fn torn_log_is_trimmed_when_requested() {
     let blocks = steem(1, 500, 12);
     for packed in [Packed::Raw, Packed::Zstd] {
         let whole = log(&blocks, |_| packed);
@@ -235,7 +235,7 @@ fn a_torn_log_is_trimmed_when_asked() {
 }
 
 #[test]
-fn expectations_that_hold_change_nothing() {
+fn matching_checkpoints_are_accepted() {
     let blocks = steem(1, 700, 13);
     let pin = |block: &LogBlock| format!("{}:{}", block.number, hex(&block.id));
     let place = Place::in_memory();
@@ -248,7 +248,7 @@ fn expectations_that_hold_change_nothing() {
 }
 
 #[test]
-fn without_the_family_of_ids_there_is_none() {
+fn indexes_none_creates_no_family() {
     let blocks = steem(1, 100, 14);
     let place = Place::in_memory();
     let done = import(&place, place.file("block_log", &raw(&blocks))).args(&["--indexes", "none"]).run();
@@ -267,7 +267,7 @@ fn bedload(db: &Path, args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn blocks_are_found_by_number_and_by_id_and_the_database_is_sound() {
+fn blocks_are_found_by_number_and_id() {
     for antelope_chain in [false, true] {
         let blocks = if antelope_chain { antelope(3, 1, 300, 15) } else { steem(1, 300, 15) };
         let bytes = if antelope_chain { antelope_log(3, &blocks) } else { raw(&blocks) };
@@ -303,7 +303,7 @@ fn spoil(db: &Path, spoil: impl Fn(&rust_rocksdb::DB)) {
 }
 
 #[test]
-fn verify_finds_blocks_that_do_not_follow_and_ids_that_are_not_theirs() {
+fn verify_finds_wrong_blocks_and_ids() {
     let blocks = steem(1, 300, 16);
     let others = steem(1, 300, 17);
     let problems = |spoiling: &dyn Fn(&rust_rocksdb::DB)| {
@@ -332,7 +332,7 @@ fn verify_finds_blocks_that_do_not_follow_and_ids_that_are_not_theirs() {
 }
 
 #[test]
-fn inspect_reports_what_is_in_a_log() {
+fn inspect_describes_a_log() {
     let blocks = steem(1, 800, 18);
     let packed = |number: u32| if number > 300 { Packed::Zstd } else { Packed::Raw };
     let bytes = log(&blocks, packed);
@@ -366,7 +366,7 @@ fn listed(source: &str, stdin: &[u8]) -> (Option<i32>, Vec<serde_json::Value>, S
 }
 
 #[test]
-fn inspect_lists_number_id_sizes_and_offset_of_every_block() {
+fn inspect_lists_every_block() {
     let place = Place::in_memory();
     let blocks = steem(1, 900, 19);
     let mixed = log(&blocks, |number| if number.is_multiple_of(3) { Packed::Zstd } else { Packed::Raw });
@@ -396,7 +396,7 @@ fn inspect_lists_number_id_sizes_and_offset_of_every_block() {
 }
 
 #[test]
-fn a_list_of_a_damaged_log_ends_where_the_damage_is() {
+fn list_ends_at_the_damage() {
     let place = Place::in_memory();
     let blocks = steem(1, 300, 20);
     let whole = raw(&blocks);

@@ -43,7 +43,7 @@ fn has_the_first_of_each(done: &Done, count: u32, every: u32) {
 }
 
 #[test]
-fn of_a_transaction_that_occurs_more_than_once_the_first_place_is_kept() {
+fn first_place_of_a_repeated_transaction_wins() {
     let (count, every) = (9000, 2000);
     let blocks = delayed(count, every);
     let bytes = antelope_log(2, &blocks);
@@ -79,7 +79,7 @@ fn of_a_transaction_that_occurs_more_than_once_the_first_place_is_kept() {
 }
 
 #[test]
-fn without_the_final_compaction_the_report_says_so() {
+fn report_shows_the_skipped_compaction() {
     let blocks = steem(1, 3000, 12);
     let place = Place::in_memory();
     let uncompacted = ["--preset", "memtable", "--set", "load.compaction.final=false"];
@@ -94,7 +94,7 @@ fn without_the_final_compaction_the_report_says_so() {
 }
 
 #[test]
-fn write_buffers_of_all_families_beyond_a_budget_that_was_named_are_refused() {
+fn write_buffers_over_the_budget_are_refused() {
     let place = Place::in_memory();
     let file = place.file("block_log", &raw(&steem(1, 60_000, 13)));
     let args = ["--preset", "memtable", "--memory", "32MiB", "--set", "load.cf.max_write_buffer_number=2"];

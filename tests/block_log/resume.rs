@@ -36,7 +36,7 @@ fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import
 }
 
 #[test]
-fn killed_at_every_named_point_it_goes_on() {
+fn import_resumes_after_every_kill() {
     let blocks = steem(1, 12_000, 1);
     let bytes = log(&blocks, |number| if number < 9000 { Packed::Raw } else { Packed::Zstd });
     for piped in [false, true] {
@@ -52,7 +52,7 @@ fn killed_at_every_named_point_it_goes_on() {
 }
 
 #[test]
-fn killed_at_one_point_after_the_other_it_still_goes_on() {
+fn import_resumes_after_repeated_kills() {
     let blocks = steem(1, 12_000, 2);
     let bytes = raw(&blocks);
     for piped in [false, true] {
@@ -104,7 +104,7 @@ fn memtable_import_refuses_other_unfinished_work() {
 }
 
 #[test]
-fn what_is_built_is_not_built_again_and_another_source_is_refused() {
+fn resume_keeps_files_and_rejects_another_source() {
     let blocks = steem(1, 12_000, 3);
     let bytes = raw(&blocks);
     for piped in [false, true] {
@@ -159,7 +159,7 @@ fn is_damaged(run: &dyn Fn() -> Import, words: &[&str], blocks: &[LogBlock]) {
 }
 
 #[test]
-fn a_flipped_bit_in_a_file_between_two_runs_is_never_published() {
+fn flipped_bit_in_a_file_is_not_published() {
     let blocks = steem(1, 3000, 8);
     let bytes = raw(&blocks);
     let place = Place::in_memory();
@@ -179,7 +179,7 @@ fn a_flipped_bit_in_a_file_between_two_runs_is_never_published() {
 }
 
 #[test]
-fn a_flipped_bit_in_a_partition_of_transactions_is_never_published() {
+fn flipped_bit_in_a_partition_is_not_published() {
     let blocks = steem(1, 3000, 10);
     let bytes = raw(&blocks);
     let place = Place::in_memory();
@@ -201,7 +201,7 @@ fn replace(path: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn a_log_that_was_replaced_goes_on_only_if_what_was_taken_is_the_same() {
+fn resume_rejects_a_changed_log() {
     let blocks = steem(1, 12_000, 11);
     let bytes = raw(&blocks);
     let mut other = bytes.clone();
