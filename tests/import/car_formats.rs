@@ -4,6 +4,7 @@ use crate::common::car::*;
 use crate::common::database::json;
 use crate::common::model::{Key, Model};
 use crate::common::run::{Import, Place, import, import_pipe, program};
+use crate::imported;
 
 /// Imports from a file and from a pipe, through memory and through files; the records must be those of `blocks`.
 fn holds(bytes: &[u8], blocks: &[Block]) {
@@ -60,12 +61,11 @@ fn block_under_several_cids_is_stored() {
 fn every_hash_function_is_imported() {
     let data = noise(4, 777);
     let mut blocks = every_hash(&data);
-    blocks.push(identity(RAW, &data));
+    blocks.extend([identity(RAW, &data), v0(&data)]);
     holds(&rooted(&blocks), &blocks);
     for block in &mut blocks {
         block.1[0] ^= 1;
-        let place = Place::new();
-        let done = import(&place, place.file("wrong.car", &car(&[], std::slice::from_ref(block)))).run();
+        let (_place, done) = imported(&car(&[], std::slice::from_ref(block)), &[]);
         done.refused(3, header(&[]).len() as u64, "does not match its hash");
     }
 }
@@ -78,9 +78,8 @@ fn long_identity_cids_are_imported() {
     for key in [Key::Cid, Key::Multihash] {
         holds_as(&car(&[], &blocks), &blocks, key);
     }
-    let place = Place::new();
-    let too_long = place.file("x.car", &car(&[], &[identity(RAW, &noise(1, LONGEST_IDENTITY + 1))]));
-    import(&place, too_long).run().refused_by(3, "a CID of 2049 bytes exceeds the limit of 2048 bytes");
+    let too_long = car(&[], &[identity(RAW, &noise(1, LONGEST_IDENTITY + 1))]);
+    imported(&too_long, &[]).1.refused_by(3, "a CID of 2049 bytes exceeds the limit of 2048 bytes");
 }
 
 #[test]
@@ -92,8 +91,7 @@ fn any_number_of_roots_is_recorded() {
     for roots in [&[][..], &there[..1], &there, &absent[..1], &absent, &kinds, &[there[0].clone(), there[0].clone()]] {
         let bytes = car(roots, &blocks);
         holds(&bytes, &blocks);
-        let place = Place::new();
-        let done = import(&place, place.file("x.car", &bytes)).run();
+        let (_place, done) = imported(&bytes, &[]);
         assert_eq!(done.roots(), roots, "the roots, in the order of the file");
     }
 }
@@ -162,8 +160,7 @@ fn long_identity_root_is_found_again() {
     let bytes = car(std::slice::from_ref(&root.0), &blocks);
     holds(&bytes, &blocks);
     // And what is written down of it leads to it again.
-    let place = Place::new();
-    let done = import(&place, place.file("snapshot.car", &bytes)).run();
+    let (_place, done) = imported(&bytes, &[]);
     let text = &*cid::multibase::encode(cid::multibase::Base::Base32Lower, &root.0);
     assert_eq!(done.text("/source/roots/0"), text);
     let walk = json(&["walk"], &done.db, &[], 0);
@@ -210,9 +207,8 @@ fn every_compression_is_detected() {
             [("zstd", zstd(&bytes)), ("xz", xz(&bytes)), ("gzip", gzip(&bytes)), ("lz4", lz4(&bytes))]
         {
             holds(&wrapped, &blocks);
-            let place = Place::new();
             // Detected by content: the name lies.
-            let done = import(&place, place.file("plain.car", &wrapped)).run();
+            let (_place, done) = imported(&wrapped, &[]);
             assert_eq!(done.text("/source/compression"), name);
             assert_eq!(done.number("/source/bytes"), wrapped.len() as u64, "the size on disk");
         }

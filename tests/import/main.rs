@@ -19,3 +19,12 @@ mod old_rocksdb;
 mod presets;
 mod refusals;
 mod source_plan;
+
+use common::run::{Done, Place, import};
+
+/// Imports a snapshot from a file.
+fn imported(bytes: &[u8], args: &[&str]) -> (Place, Done) {
+    let place = Place::new();
+    let done = import(&place, place.file("x.car", bytes)).args(args).run();
+    (place, done)
+}
