@@ -3,8 +3,8 @@
 use crate::common::car::*;
 use crate::common::database::json;
 use crate::common::model::{Key, Model};
-use crate::common::run::{Import, Place, import, import_pipe, program};
-use crate::imported;
+use crate::common::run::{Place, import, import_pipe, program};
+use crate::{imported, imports};
 
 /// Imports from a file and from a pipe, through memory and through files; the records must be those of `blocks`.
 fn holds(bytes: &[u8], blocks: &[Block]) {
@@ -14,13 +14,9 @@ fn holds(bytes: &[u8], blocks: &[Block]) {
 fn holds_as(bytes: &[u8], blocks: &[Block], key: Key) {
     let place = Place::new();
     let source = place.file("snapshot", bytes);
-    let check = |run: Import, args: &[&str]| {
-        let done = run.key(key).args(args).holds(blocks);
-        std::fs::remove_dir_all(&done.db).expect("a database");
-    };
-    check(import(&place, &source), &["--plan", "memory"]);
-    check(import(&place, &source), &["--plan", "spill", "--memory", "64MiB"]);
-    check(import_pipe(&place, bytes), &[]);
+    imports(import(&place, &source).key(key).args(&["--plan", "memory"]), blocks);
+    imports(import(&place, &source).key(key).args(&["--plan", "spill", "--memory", "64MiB"]), blocks);
+    imports(import_pipe(&place, bytes).key(key), blocks);
 }
 
 fn some() -> Vec<Block> {
@@ -245,8 +241,7 @@ fn file_name_does_not_decide_the_format() {
     let blocks = some();
     let place = Place::new();
     for name in ["x.car.zst", "x.gz", "x", "x.forest.car.zst", "a name with spaces\n.car"] {
-        let done = import(&place, place.file(name, &rooted(&blocks))).holds(&blocks);
+        let done = imports(import(&place, place.file(name, &rooted(&blocks))), &blocks);
         assert_eq!(done.text("/source/compression"), "none");
-        std::fs::remove_dir_all(&done.db).expect("a database");
     }
 }
