@@ -12,6 +12,7 @@ mod monitoring;
 mod paths;
 mod presets;
 mod readme;
+mod refused_readers;
 mod reports;
 mod signals;
 mod sources_and_databases;

@@ -7,7 +7,6 @@ mod damaged_databases;
 mod export_round_trip;
 mod get;
 mod inspect;
-mod locations;
 mod node_writes;
 mod replacements;
 mod stat;

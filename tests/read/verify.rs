@@ -2,7 +2,7 @@
 
 use super::{counts, made, made_log, on, other, put, text, verify};
 use crate::common::database::{bedload, flip, generate, import, open, some_keys, ssts};
-use predicates::str::{contains, starts_with};
+use predicates::str::contains;
 use serde_json::Value;
 
 fn count(report: &Value, kind: &str) -> u64 {
@@ -310,51 +310,6 @@ fn problems_exit_with_code_3_and_hint() {
         .code(3)
         .stdout(contains("problems  2 (1 digest, 1 hash)\n"))
         .stderr(contains(format!("error: verify {}: 2 problems found\nhint: ", db.display())));
-}
-
-#[test]
-fn every_reader_refuses_other_paths() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let file = |name: &str, bytes: &[u8]| {
-        let path = dir.path().join(name);
-        std::fs::write(&path, bytes).expect("written");
-        path
-    };
-    let packed = file("packed.car.zst", &crate::common::car::zstd(&std::fs::read(&car).expect("read")));
-    let text = file("text", b"a text");
-    let folder = |name: &str| {
-        let path = dir.path().join(name);
-        std::fs::create_dir(&path).expect("made");
-        path
-    };
-    let (empty, partial) = (folder("empty"), folder("begun.partial"));
-    std::fs::write(partial.join("journal"), "").expect("written");
-    let (nothing, begun, out) = (dir.path().join("nothing"), partial.with_extension(""), dir.path().join("out.car"));
-    let takes = "`bedload inspect` looks into a snapshot, and `bedload import` makes a database of it";
-    let resumes = "run the same `bedload import` command again: it resumes, and makes the database\n";
-    for command in ["verify", "stat", "walk", "export", "get", "bundle"] {
-        for (path, words, hint) in [
-            (&car, "is a snapshot, no database", takes),
-            (&packed, "is a snapshot, no database", takes),
-            (&text, "is a file, no database", takes),
-            (&empty, "is no RocksDB database", "name the directory that an import made"),
-            (&nothing, "there is no such directory", "name the directory that an import made"),
-            (&begun, "there is no such directory", "its import is not finished: run the same `bedload import` command"),
-            (&partial, "is an unfinished import, not a database", resumes),
-        ] {
-            let mut program = bedload();
-            program.arg(command).arg("--db").arg(path);
-            match command {
-                "export" => program.arg(&out),
-                "get" => program.arg("bafkqaaa"),
-                "bundle" => program.arg("--to").arg(&out),
-                _ => &mut program,
-            };
-            let refused = program.assert().code(4);
-            refused.stderr(starts_with(format!("error: {}: {words}\nhint: {hint}", path.display())));
-        }
-    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::{made, made_log, on, put, text};
+use super::{made, put, text};
 use crate::common::car;
-use crate::common::database::{bedload, import, json, open, some_keys};
+use crate::common::database::{import, json, open, some_keys};
 use cid::Cid;
 use serde_json::Value;
 
@@ -45,27 +45,6 @@ fn walk_lists_missing_and_unreachable_blocks() {
     assert!(listed.iter().any(|key| *key == text(&unlinked)), "{report:#}");
     let count = |report: &Value, name: &str| report[name].as_u64().expect("a count");
     assert_eq!(count(&report, "unreachable") + count(&report, "reachable"), count(&whole, "reachable"));
-}
-
-#[test]
-fn walk_without_a_root_gives_a_hint() {
-    let (_dir, _car, db) = made("1MiB", &[]);
-    std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
-    on(&db, &["walk"])
-        .code(2)
-        .stderr(
-            "error: no root to walk from: the database has no BEDLOAD.json that names one\nhint: name one with --root CID\n",
-        );
-}
-
-#[test]
-fn walk_refuses_a_block_log() {
-    let (_dir, _log, db) = made_log("200K", &[]);
-    bedload().arg("walk").arg(&db).assert().code(4).stderr(format!(
-        "error: {}: holds the blocks of a block log, which have no links to follow but the one to the block before\n\
-         hint: bedload verify checks that each block follows the one before it\n",
-        db.display()
-    ));
 }
 
 /// A dag-cbor link.
