@@ -114,16 +114,19 @@ fn missing_root_or_file_is_explained() {
     ] {
         ends(&place, line, code, words);
     }
-    std::fs::remove_file(place.path("db/BEDLOAD.json")).expect("removed");
-    assert_eq!(
-        ends(&place, "export db out.car", 2, "").stderr,
-        "error: no root to export from: the database has no BEDLOAD.json that names one\n\
-         hint: name one with --root CID, or the blocks to export with --cids FILE\n"
-    );
-    assert_eq!(
-        ends(&place, "walk db", 2, "").stderr,
-        "error: no root to walk from: the database has no BEDLOAD.json that names one\nhint: name one with --root CID\n"
-    );
+    ends(&place, "import snapshot.car --db hashes --key multihash --quiet", 0, "");
+    for db in ["db", "hashes"] {
+        std::fs::remove_file(place.path(db).join("BEDLOAD.json")).expect("removed");
+    }
+    for (command, args, hint) in [
+        ("walk", "db", ""),
+        ("export", "db out.car", ", or export every record with --all"),
+        ("export", "hashes out.car --key multihash", ", or the blocks to export with --cids FILE"),
+    ] {
+        let error = format!("no root to {command} from: the database has no BEDLOAD.json that names one");
+        let said = ends(&place, &format!("{command} {args}"), 2, "").stderr;
+        assert_eq!(said, format!("error: {error}\nhint: name one with --root CID{hint}\n"));
+    }
 }
 
 #[test]
