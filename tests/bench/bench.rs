@@ -12,14 +12,19 @@ use predicates::str::contains;
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// A comparison with few lookups.
-fn bench(snapshot: &Path, out: &Path, more: &[&str]) -> assert_cmd::Command {
+/// A comparison with few lookups. The options are the words of `line`.
+fn bench(snapshot: &Path, out: &Path, line: &str) -> assert_cmd::assert::Assert {
     let mut command = bedload();
-    command.arg("bench").arg(snapshot).arg("--out").arg(out).args(more);
-    if !more.contains(&"--lookups") {
+    command.arg("bench").arg(snapshot).arg("--out").arg(out).args(line.split(' '));
+    if !line.contains("--lookups") {
         command.args(["--lookups", "50"]);
     }
-    command
+    command.assert()
+}
+
+/// A generated block log.
+fn block_log(log: &Path) {
+    bedload().arg("generate").arg(log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
 }
 
 fn results(out: &Path) -> Value {
@@ -61,8 +66,7 @@ fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
 #[test]
 fn bench_measures_every_preset_and_the_copy() {
     let (_dir, snapshot, out) = place();
-    bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "2", "--warmup", "1"])
-        .assert()
+    bench(&snapshot, &out, "--presets ingest,memtable --runs 2 --warmup 1")
         .success()
         .stdout(contains("ratio"))
         // "run 7 more rounds", or how many more are out of reach: the spread of two rounds decides.
@@ -74,8 +78,7 @@ fn bench_measures_every_preset_and_the_copy() {
     assert_eq!(results["setup"]["complete"], true);
     let names: Vec<Value> = runs(&out).iter().map(|run| run["variant"].clone()).collect();
     assert_eq!(names, ["cp", "ingest", "memtable", "ingest", "memtable", "cp", "memtable", "cp", "ingest"]);
-    let warmups: Vec<Value> = runs(&out).iter().map(|run| run["warmup"].clone()).collect();
-    assert_eq!(warmups, [true, true, true, false, false, false, false, false, false]);
+    assert!(runs(&out).iter().enumerate().all(|(number, run)| run["warmup"] == (number < 3)));
 
     // The ingest loader has no level 0 and no stalls: that is null, and no metric.
     let ingest = of(&results, "ingest");
@@ -127,8 +130,8 @@ fn bench_measures_every_preset_and_the_copy() {
 #[test]
 fn failed_preset_is_a_result() {
     let (_dir, snapshot, out) = place();
-    let vary = ["--presets", "ingest", "--vary", "verify=none,nonsense", "--runs", "1"];
-    bench(&snapshot, &out, &vary).assert().success().stdout(contains("nonsense failed: import: invalid value"));
+    let line = "--presets ingest --vary verify=none,nonsense --runs 1";
+    bench(&snapshot, &out, line).success().stdout(contains("nonsense failed: import: invalid value"));
     let results = results(&out);
     let failed = of(&results, "ingest verify=nonsense");
     assert_eq!((&failed["runs"], &failed["failed"]), (&0.into(), &1.into()));
@@ -142,8 +145,8 @@ fn failed_preset_is_a_result() {
 #[test]
 fn bench_compares_uncompacted_databases() {
     let (_dir, snapshot, out) = place();
-    let vary = ["--presets", "memtable", "--runs", "1", "--no-scan", "--vary", "load.compaction.final=true,false"];
-    bench(&snapshot, &out, &vary).assert().success();
+    let line = "--presets memtable --runs 1 --no-scan --vary load.compaction.final=true,false";
+    bench(&snapshot, &out, line).success();
     for (variant, level) in [("memtable final=true", 6), ("memtable final=false", 0)] {
         assert_eq!(run_of(&out, variant)["import"]["levels"][0]["level"], level, "{variant}");
     }
@@ -152,9 +155,9 @@ fn bench_compares_uncompacted_databases() {
 #[test]
 fn varied_values_multiply_the_presets() {
     let (_dir, snapshot, out) = place();
-    let vary = ["--presets", "ingest,memtable", "--runs", "1", "--no-scan", "--lookups", "0"];
-    let more = ["--vary", "node.table.block_size=4K,64K", "--set", "threads=1"];
-    bench(&snapshot, &out, &vary).args(more).assert().success();
+    let vary = "--vary node.table.block_size=4K,64K --set threads=1";
+    let line = format!("--presets ingest,memtable --runs 1 --no-scan --lookups 0 {vary}");
+    bench(&snapshot, &out, &line).success();
     let results = results(&out);
     let names = results["variants"].as_array().expect("variants").iter().filter_map(|it| it["name"].as_str());
     let expected =
@@ -170,16 +173,14 @@ fn varied_values_multiply_the_presets() {
 #[test]
 fn bench_resumes_only_the_same_command() {
     let (_dir, snapshot, out) = place();
-    let few = ["--presets", "ingest", "--lookups", "0"];
-    bench(&snapshot, &out, &few).args(["--runs", "1"]).assert().success();
+    let few = "--presets ingest --lookups 0 --runs";
+    bench(&snapshot, &out, &format!("{few} 1")).success();
     let before = lines(&out);
     assert_eq!(before.len(), 2);
-    bench(&snapshot, &out, &few).args(["--runs", "2"]).assert().success();
+    bench(&snapshot, &out, &format!("{few} 2")).success();
     let after = lines(&out);
-    assert_eq!((after.len(), &after[..2]), (4, &before[..]), "what was measured stays as it was");
-    bench(&snapshot, &out, &few)
-        .args(["--runs", "2", "--set", "threads=1"])
-        .assert()
+    assert_eq!((after.len(), &after[..2]), (4, &before[..]), "the stored runs stay as they were");
+    bench(&snapshot, &out, &format!("{few} 2 --set threads=1"))
         .code(4)
         .stderr(contains("holds another comparison: variants: ingest, with other options"))
         .stderr(contains("hint: run the same command again to resume it"));
@@ -192,9 +193,9 @@ fn folder_with_a_block_log_is_measured() {
     let (folder, out) = (dir.path().join("log"), dir.path().join("out"));
     std::fs::create_dir(&folder).expect("room");
     let log = folder.join("block_log");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
-    let runs = ["--presets", "block-log-raw", "--runs", "1", "--lookups", "0"];
-    bench(&folder, &out, &runs).assert().success();
+    block_log(&log);
+    let line = "--presets block-log-raw --runs 1 --lookups 0";
+    bench(&folder, &out, line).success();
     let results = results(&out);
     let bytes = std::fs::metadata(&log).expect("there").len();
     assert_eq!(results["snapshot"]["bytes"], bytes);
@@ -204,7 +205,7 @@ fn folder_with_a_block_log_is_measured() {
     assert_eq!(results["runs"][1]["scan"]["kind"], "number");
     // What changes in the folder is another snapshot.
     std::fs::write(folder.join("block_log.artifacts"), "new").expect("room");
-    bench(&folder, &out, &runs).assert().code(4).stderr(contains("holds another comparison: snapshot bytes: "));
+    bench(&folder, &out, line).code(4).stderr(contains("holds another comparison: snapshot bytes: "));
 }
 
 #[test]
@@ -258,9 +259,8 @@ fn stalls_are_counted() {
         "load.db.delayed_write_rate=4M",
         "load.write.batch_bytes=16K",
     ];
-    let more = ["--presets", "memtable", "--runs", "1", "--no-scan", "--lookups", "0"];
-    let sets = stalling.iter().flat_map(|set| ["--set", set]);
-    bench(&snapshot, &out, &more).args(sets).assert().success();
+    let sets: String = stalling.iter().map(|set| format!(" --set {set}")).collect();
+    bench(&snapshot, &out, &format!("--presets memtable --runs 1 --no-scan --lookups 0{sets}")).success();
     let results = results(&out);
     let metrics = &of(&results, "memtable")["metrics"];
     assert!(metrics["stalls"]["median"].as_f64() >= Some(1.0), "{}", metrics["stalls"]);
@@ -294,7 +294,7 @@ fn ctrl_c_leaves_no_database() {
 #[test]
 fn saved_results_are_judged_again() {
     let (_dir, snapshot, out) = place();
-    bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "2", "--lookups", "0"]).assert().success();
+    bench(&snapshot, &out, "--presets ingest,memtable --runs 2 --lookups 0").success();
     let before = results(&out);
     std::fs::remove_file(&snapshot).expect("ours");
     let again = judged(&["--recommend"], &[&out.join("results.json")]);
@@ -317,7 +317,7 @@ fn saved_results_are_judged_again() {
 #[test]
 fn saved_results_are_compared() {
     let (_dir, snapshot, out) = place();
-    bench(&snapshot, &out, &["--presets", "ingest,memtable", "--runs", "1", "--lookups", "0"]).assert().success();
+    bench(&snapshot, &out, "--presets ingest,memtable --runs 1 --lookups 0").success();
     let before = results(&out);
     let other_out = out.join("other");
     std::fs::create_dir(&other_out).expect("room");
@@ -360,37 +360,37 @@ fn saved_results_are_compared() {
 #[test]
 fn impossible_comparison_is_refused_first() {
     let (dir, snapshot, out) = place();
-    let missing = bench(&dir.path().join("nosuch.car"), &out, &[]).assert().code(3);
+    let missing = bench(&dir.path().join("nosuch.car"), &out, "--presets ingest").code(3);
     missing.stderr(contains("nosuch.car: there is no such file"));
-    let (zip, few) = (dir.path().join("a.zip"), ["--presets", "ingest", "--runs", "1"]);
+    let (zip, few) = (dir.path().join("a.zip"), "--presets ingest --runs 1");
     std::fs::write(&zip, b"PK\x03\x04 and the rest of it").expect("written");
     let words = "a.zip at byte 0: this is not a CAR: it is a zip archive";
-    bench(&zip, &dir.path().join("zip"), &few).assert().code(3).stderr(contains(words));
+    bench(&zip, &dir.path().join("zip"), few).code(3).stderr(contains(words));
     assert!(!dir.path().join("zip").exists(), "nothing is kept of it");
     let damaged = dir.path().join("damaged.car");
     std::fs::copy(&snapshot, &damaged).expect("copied");
     flip(&damaged, snapshot.metadata().expect("there").len() as usize - 1, 1);
-    let failed = bench(&damaged, &dir.path().join("damaged"), &few).assert().code(3);
+    let failed = bench(&damaged, &dir.path().join("damaged"), few).code(3);
     failed.stderr(contains("no run that succeeded (the first failed with: ")).stderr(contains("damaged.car at byte "));
-    for (words, message) in [
-        (vec!["--presets", "ingset"], "ingset"),
-        (vec!["--presets", "ingest", "--set", "node.table.block_size=many"], "node.table.block_size"),
-        (vec!["--presets", "ingest", "--set", "colour=red"], "`colour=red` is neither an option"),
-        (vec!["--presets", "ingest", "--runs", "0"], "--runs 0 gives no results"),
-        (vec!["--presets", "ingest", "--reference", "memtable"], "the reference `memtable` is not compared"),
-        (vec!["--budget", "soon"], "is not a time"),
-        (vec!["--margin", "0"], "is not a percentage"),
+    for (line, message) in [
+        ("--presets ingset", "ingset"),
+        ("--presets ingest --set node.table.block_size=many", "node.table.block_size"),
+        ("--presets ingest --set colour=red", "`colour=red` is neither an option"),
+        ("--presets ingest --runs 0", "--runs 0 gives no results"),
+        ("--presets ingest --reference memtable", "the reference `memtable` is not compared"),
+        ("--budget soon", "is not a time"),
+        ("--margin 0", "is not a percentage"),
     ] {
-        bench(&snapshot, &out, &words).assert().code(2).stderr(contains(message));
-        assert!(lines(&out).is_empty(), "{words:?}");
+        bench(&snapshot, &out, line).code(2).stderr(contains(message));
+        assert!(lines(&out).is_empty(), "{line}");
     }
 }
 
 #[test]
 fn no_run_begins_after_the_time_budget() {
     let (_dir, snapshot, out) = place();
-    let words = ["--presets", "ingest", "--runs", "5000", "--budget", "2s"];
-    bench(&snapshot, &out, &words).assert().success().stdout(contains("the time budget is used up"));
+    let line = "--presets ingest --runs 5000 --budget 2s";
+    bench(&snapshot, &out, line).success().stdout(contains("the time budget is used up"));
     let results = results(&out);
     assert_eq!(results["setup"]["complete"], false);
     assert!(!lines(&out).is_empty());
@@ -402,8 +402,7 @@ fn rootless_snapshot_is_scanned_in_order() {
     let blocks: Vec<_> = (0..500).map(|seed| block(&noise(seed, 700))).collect();
     let (snapshot, out) = (dir.path().join("rootless.car"), dir.path().join("out"));
     std::fs::write(&snapshot, car(&[], &blocks)).expect("room");
-    let words = ["--presets", "ingest", "--runs", "1", "--cold", "--order", "random"];
-    bench(&snapshot, &out, &words).assert().success();
+    bench(&snapshot, &out, "--presets ingest --runs 1 --cold --order random").success();
     let run = run_of(&out, "ingest");
     assert_eq!((&run["scan"]["kind"], &run["scan"]["records"]), (&"order".into(), &500.into()));
     assert_eq!(run["scan"]["missing"], Value::Null);
@@ -415,12 +414,10 @@ fn rootless_snapshot_is_scanned_in_order() {
 fn block_log_is_scanned_by_number() {
     let dir = tempfile::tempdir().expect("a folder");
     let (log, out) = (dir.path().join("block_log"), dir.path().join("out"));
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    block_log(&log);
     let presets = ["block-log", "memtable", "rocksdb-defaults"];
-    bench(&log, &out, &["--presets", &presets.join(","), "--runs", "1"])
-        .assert()
-        .success()
-        .stdout(contains("all blocks by number"));
+    let line = format!("--presets {} --runs 1", presets.join(","));
+    bench(&log, &out, &line).success().stdout(contains("all blocks by number"));
     for preset in presets {
         let run = run_of(&out, preset);
         assert_eq!(run["scan"]["kind"], "number", "{preset}");

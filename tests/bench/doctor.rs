@@ -29,6 +29,15 @@ fn run(mut command: Command) -> Ended {
     ended(command.spawn().expect("it starts"))
 }
 
+/// Runs `bedload doctor`, which must succeed and leave nothing in `dir`.
+#[track_caller]
+fn succeeds(place: &Place, dir: &Path, args: &[&str]) -> Ended {
+    let report = run(doctor(place, dir, args));
+    assert_eq!(report.code, Some(0), "{report:?}");
+    is_empty(dir);
+    report
+}
+
 fn dir(place: &Place, name: &str) -> std::path::PathBuf {
     let dir = place.path(name);
     std::fs::create_dir_all(&dir).expect("a folder");
@@ -58,9 +67,7 @@ fn doctor_forecasts_a_block_log() {
     let mut generate = bedload(&place);
     generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "8MiB", "--json"]);
     assert_eq!(run(generate).code, Some(0));
-    let report = run(doctor(&place, &data, &["--threads", "2", source.to_str().expect("text")]));
-    assert_eq!(report.code, Some(0), "{report:?}");
-    is_empty(&data);
+    let report = succeeds(&place, &data, &["--threads", "2", source.to_str().expect("text")]);
     assert_eq!(report.json["forecast"]["plan"]["log"]["families"], serde_json::json!(["default", "block_ids"]));
     assert!(number(&report, "/forecast/prediction/seconds/read") > 0.0);
     let sample = number(&report, "/forecast/prediction/sample_bytes");
@@ -75,9 +82,7 @@ fn doctor_measures_and_imports_generated_blocks() {
     std::fs::create_dir(&left).expect("created");
     std::fs::write(left.join("journal"), "by a run that was killed").expect("written");
     let source = plain().file.to_str().expect("text");
-    let report = run(doctor(&place, &data, &["--memory", "96MiB", "--threads", "2", source]));
-    assert_eq!(report.code, Some(0), "{report:?}");
-    is_empty(&data);
+    let report = succeeds(&place, &data, &["--memory", "96MiB", "--threads", "2", source]);
     assert!(!place.path("home").exists() && !place.path("cache").exists(), "it writes nothing of the user's");
 
     assert_eq!(report.text("/schema"), "bedload-doctor-4");
@@ -157,8 +162,7 @@ fn interrupted_doctor_leaves_no_files() {
             }
         }
     }
-    assert_eq!(run(doctor(&place, &data, &[])).code, Some(0));
-    is_empty(&data);
+    succeeds(&place, &data, &[]);
 }
 
 #[test]
@@ -180,10 +184,8 @@ fn warnings_have_a_remedy() {
     let mut command = crate::common::run::hermetic("prlimit");
     command.args(["--nofile=200:200", binary, "doctor", "--json", "--memory", "4096GiB", "--dir"]);
     command.arg(&data).arg(&plain().file).env("XDG_CACHE_HOME", place.path("cache"));
-    let report = run({
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let report = run(command);
     is_empty(&data);
     assert_eq!(report.code, Some(0), "{report:?}");
     let found = ids(&report.json);
@@ -200,19 +202,17 @@ fn doctor_forecasts_a_size_without_a_snapshot() {
     let place = Place::new();
     let data = dir(&place, "data");
     for (form, times) in [("car", 1), ("car.zst", 3), ("forest.car.zst", 3), ("block-log", 1)] {
-        let report = run(doctor(&place, &data, &["--memory", "96MiB", "--size", "80GiB", "--form", form]));
-        assert_eq!(report.code, Some(0), "{report:?}");
-        is_empty(&data);
+        let report = succeeds(&place, &data, &["--memory", "96MiB", "--size", "80GiB", "--form", form]);
         assert_eq!(report.text("/forecast/source"), format!("80.0 GiB of {form} (assumed)"));
         assert_eq!(report.number("/forecast/plan/expected_bytes"), times * (80 << 30), "{form}");
         assert!(report.number("/forecast/prediction/peak_disk_bytes") > 80 << 30, "{form}");
         // No disk writes 80 GiB in a second.
         assert!(number(&report, "/forecast/prediction/seconds/total") > 1.0, "{form}");
     }
-    let both = run(doctor(&place, &data, &["--size", "1GiB", plain().file.to_str().expect("text")]));
-    assert_eq!(both.code, Some(2), "{both:?}");
-    let form = run(doctor(&place, &data, &["--form", "car.zst"]));
-    assert_eq!(form.code, Some(2), "{form:?}");
+    for args in [&["--size", "1GiB", plain().file.to_str().expect("text")][..], &["--form", "car.zst"]] {
+        let refused = run(doctor(&place, &data, args));
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+    }
 }
 
 #[test]

@@ -1,113 +1,86 @@
 //! Bad block logs: each fault is its own error with exit code 3, and no database appears.
 
-use crate::common::log::*;
-use crate::common::run::{Place, import, import_pipe};
+use bedload::testing::blocks::chain::Family;
 
-/// Where each block begins.
-fn starts(log: &[u8]) -> Vec<usize> {
-    words(log).iter().map(|word| (word & ((1 << 48) - 1)) as usize).collect()
-}
+use crate::common::log::*;
+use crate::common::log_blocks;
+use crate::common::run::{Done, Place, import, import_pipe};
+use crate::{antelope_starts, both, flipped, generated, imported, starts};
 
 /// Imports `log` from a file and from a pipe: both are refused at `offset` for `reason`.
 #[track_caller]
 fn refused(log: &[u8], args: &[&str], offset: impl Into<Option<u64>>, reason: &str) {
     let offset = offset.into();
+    both(log, args, |done| done.refused(3, offset, reason));
+}
+
+/// Imports `log` from a file, which is refused at `offset` for `reason`, and from a pipe, where the next block may be what
+/// shows the fault.
+#[track_caller]
+fn refused_from_file(log: &[u8], offset: usize, reason: &str) {
+    imported(log, &[]).1.refused(3, offset as u64, reason);
     let place = Place::in_memory();
-    import(&place, place.file("block_log", log)).args(args).run().refused(3, offset, reason);
-    let place = Place::in_memory();
-    import_pipe(&place, log).args(args).args(&["--memory", "16MiB"]).run().refused(3, offset, reason);
+    assert_eq!(import_pipe(&place, log).run().code, Some(3));
+}
+
+/// The error of a block that does not name the one before it.
+fn breaks_the_chain(number: usize) -> String {
+    format!("block {number} says that it follows")
+}
+
+/// The error of a block whose transactions were changed.
+fn has_another_root(number: usize) -> String {
+    format!("the transactions of block {number} do not match its header: their merkle root is")
+}
+
+fn is_torn_after(block: &LogBlock) -> String {
+    format!("the log is torn: block {} ({}) is the last complete one", block.number, hex(&block.id))
 }
 
 #[test]
-fn a_torn_tail_names_the_last_whole_block() {
+fn torn_log_names_the_last_complete_block() {
     let blocks = steem(1, 500, 1);
-    let reason = format!("the log is torn: block 499 ({}) is the last complete one", hex(&blocks[498].id));
     for packed in [Packed::Raw, Packed::Zstd] {
         let whole = log(&blocks, |_| packed);
-        let last = starts(&whole)[499];
-        for len in [whole.len() - 1, whole.len() - 8, last + 100, last + 21] {
-            refused(&whole[..len], &[], last as u64, &reason);
-        }
+        let (last, len) = (starts(&whole)[499], whole.len());
         let zeros = [&whole[..last], &[0; 5000]].concat();
-        refused(&zeros, &[], last as u64, &reason);
+        // The last word must name the last block.
+        let mut earlier = whole.clone();
+        earlier[len - 8..len - 2].copy_from_slice(&(starts(&whole)[400] as u64).to_le_bytes()[..6]);
+        for torn in [&whole[..len - 1], &whole[..len - 8], &whole[..last + 100], &whole[..last + 21], &zeros, &earlier]
+        {
+            refused(torn, &[], last as u64, &is_torn_after(&blocks[498]));
+        }
     }
     for version in [3, 4] {
         let blocks = antelope(version, 1, 300, 2);
         let whole = antelope_log(version, &blocks);
         let last = u64::from_le_bytes(whole[whole.len() - 8..].try_into().expect("8 bytes"));
-        let reason = format!("the log is torn: block 299 ({}) is the last complete one", hex(&blocks[298].id));
-        refused(&whole[..whole.len() - 1], &[], last, &reason);
+        refused(&whole[..whole.len() - 1], &[], last, &is_torn_after(&blocks[298]));
     }
 }
 
 #[test]
-fn a_flipped_bit_in_a_header_or_signature_breaks_the_chain() {
-    let blocks = steem(1, 6000, 3);
-    let whole = raw(&blocks);
+fn flipped_header_bit_breaks_the_chain() {
+    let whole = raw(&steem(1, 6000, 3));
     let starts = starts(&whole);
-    // In the time, the signature: the next block names another id.
-    for at in [21, 100] {
-        let mut log = whole.clone();
-        log[starts[3000] + at] ^= 4;
-        refused(&log, &[], starts[3001] as u64, "block 3002 says that it follows");
+    // The time and the signature are part of the id that the next block names; the parent's id is the block's own.
+    for (at, block) in [(21, 3001), (100, 3001), (10, 3000)] {
+        let log = flipped(&whole, starts[3000] + at, 4);
+        refused(&log, &[], starts[block] as u64, &breaks_the_chain(block + 1));
     }
-    // In the parent's id.
-    let mut log = whole.clone();
-    log[starts[3000] + 10] ^= 4;
-    refused(&log, &[], starts[3000] as u64, "block 3001 says that it follows");
 }
 
 #[test]
-fn a_wrong_word_behind_a_block_is_found_where_it_is() {
-    let blocks = steem(1, 6000, 4);
-    let whole = raw(&blocks);
+fn wrong_offset_after_a_block_is_found() {
+    let whole = raw(&steem(1, 6000, 4));
     let starts = starts(&whole);
-    let mut log = whole.clone();
-    log[starts[3001] - 7] ^= 1;
-    let place = Place::in_memory();
-    let done = import(&place, place.file("block_log", &log)).run();
-    done.refused(3, starts[3000] as u64, "block 3001 has no end");
+    let log = flipped(&whole, starts[3001] - 7, 1);
+    imported(&log, &[]).1.refused(3, starts[3000] as u64, "block 3001 has no end");
     let place = Place::in_memory();
     let done = import_pipe(&place, log).run();
     assert_eq!(done.code, Some(3));
     assert!(done.stderr.contains("block 3000 ("), "the last whole block is named: {}", done.stderr);
-}
-
-#[test]
-fn the_last_word_may_not_name_an_earlier_block() {
-    let blocks = steem(1, 300, 12);
-    for packed in [Packed::Raw, Packed::Zstd] {
-        let mut log = log(&blocks, |_| packed);
-        let starts = starts(&log);
-        let (last, len) = (starts[299], log.len());
-        log[len - 8..len - 2].copy_from_slice(&(starts[200] as u64).to_le_bytes()[..6]);
-        let reason = format!("the log is torn: block 299 ({}) is the last complete one", hex(&blocks[298].id));
-        refused(&log, &[], last as u64, &reason);
-    }
-}
-
-/// A log that the program itself makes up, transactions and their merkle roots included.
-fn generated(family: &str, seed: &str) -> Vec<u8> {
-    let place = Place::in_memory();
-    let path = place.path("log");
-    let mut command = crate::common::run::program();
-    command.arg("generate").arg(&path).args(["--profile", family, "--size", "300KiB", "--seed", seed, "--quiet"]);
-    command.assert().success();
-    std::fs::read(path).expect("a log")
-}
-
-/// The blocks of a log of Steem or Hive without dictionaries, unpacked.
-fn unpacked(log: &[u8]) -> Vec<Vec<u8>> {
-    let words = words(log);
-    let ends: Vec<usize> = starts(log)[1..].iter().map(|start| start - 8).chain([log.len() - 8]).collect();
-    let block = |(word, end): (&u64, usize)| {
-        let stored = &log[(word & ((1 << 48) - 1)) as usize..end];
-        match word >> 63 {
-            0 => stored.to_vec(),
-            _ => zstd::decode_all(&[&[0x28, 0xb5, 0x2f, 0xfd], stored].concat()[..]).expect("a frame"),
-        }
-    };
-    words.iter().zip(ends).map(block).collect()
 }
 
 /// Bytes of one of Steem's or Hive's headers without extensions, its signature included.
@@ -118,95 +91,68 @@ fn signed_header_len(block: &[u8]) -> usize {
 }
 
 #[test]
-fn a_flipped_bit_in_any_part_of_a_block_of_steem_or_hive_is_its_own_error() {
-    for family in ["steem", "hive"] {
-        let blocks: Vec<LogBlock> = (1..)
-            .zip(unpacked(&generated(family, "5")))
-            .map(|(number, bytes)| LogBlock { number, id: Vec::new(), bytes })
-            .collect();
+fn flipped_bit_of_steem_or_hive_is_located() {
+    for (name, family, packed) in [
+        ("steem", Family::Steem, Packed::Raw),
+        ("hive", Family::Hive, Packed::Raw),
+        ("hive", Family::Hive, Packed::Zstd),
+    ] {
+        let stored = log_blocks::blocks(family, 0, &generated(&[name, "--size", "300KiB", "--seed", "5"]), None);
+        let blocks = (1..).zip(stored).map(|(number, bytes)| LogBlock { number, id: Vec::new(), bytes });
+        let blocks: Vec<LogBlock> = blocks.collect();
+        both(&log(&blocks, |_| packed), &[], Done::succeeded);
         let wanted = blocks.iter().skip(10).find(|block| block.bytes[signed_header_len(&block.bytes)] > 0);
-        let number = wanted.expect("a block with transactions").number;
-        for packed in [Packed::Raw, Packed::Zstd] {
-            if family == "steem" && packed == Packed::Zstd {
-                continue;
-            }
-            let whole = log(&blocks, |_| packed);
-            let place = Place::in_memory();
-            import(&place, place.file("log", &whole)).run().succeeded();
-            let flipped = |at: usize| {
-                let mut blocks = blocks.clone();
-                blocks[number as usize - 1].bytes[at] ^= 1;
-                log(&blocks, |_| packed)
-            };
-            let block = &blocks[number as usize - 1].bytes;
-            let signed = signed_header_len(block);
-            let link = format!("block {} says that it follows", number + 1);
-            // The time, the signature: both are part of the id that the next block names.
-            for at in [21, signed - 30] {
-                let log = flipped(at);
-                refused(&log, &[], starts(&log)[number as usize] as u64, &link);
-            }
-            let own = |log: &[u8]| starts(log)[number as usize - 1] as u64;
-            let log = flipped(10);
-            refused(&log, &[], own(&log), &format!("block {number} says that it follows"));
-            let merkle = format!("the transactions of block {number} do not match its header: their merkle root is");
-            // The last signature of the last transaction.
-            let log = flipped(block.len() - 1);
-            refused(&log, &[], own(&log), &merkle);
-            refused_from_file(&flipped(signed - 66 - 10), own(&log), &merkle);
+        let block = wanted.expect("a block with transactions");
+        let (number, signed, len) = (block.number as usize, signed_header_len(&block.bytes), block.bytes.len());
+        let flipped = |at: usize| {
+            let mut blocks = blocks.clone();
+            blocks[number - 1].bytes[at] ^= 1;
+            let log = log(&blocks, |_| packed);
+            let starts = starts(&log);
+            (log, starts)
+        };
+        // The time and the signature are part of the id that the next block names; the parent's id is the block's own.
+        for (at, number) in [(21, number + 1), (signed - 30, number + 1), (10, number)] {
+            let (log, starts) = flipped(at);
+            refused(&log, &[], starts[number - 1] as u64, &breaks_the_chain(number));
         }
+        // The last signature of the last transaction, and the root in the header.
+        let (log, starts) = flipped(len - 1);
+        refused(&log, &[], starts[number - 1] as u64, &has_another_root(number));
+        let (log, starts) = flipped(signed - 66 - 10);
+        refused_from_file(&log, starts[number - 1], &has_another_root(number));
     }
 }
 
 #[test]
-fn of_two_faults_the_first_is_reported_however_many_blocks_are_hashed_together() {
+fn first_of_two_faults_is_reported() {
     let blocks = steem(1, 300, 1);
     let whole = raw(&blocks);
     let starts = starts(&whole);
     let with_transaction = |from: usize| (from..).find(|at| blocks[*at].bytes.len() > 300).expect("a block");
     let (first, second) = (with_transaction(100), with_transaction(105));
     let body = |at: usize| starts[at] + blocks[at].bytes.len();
-    let header = signed_header_len(&blocks[second].bytes);
-    let merkle =
-        |at: usize| format!("the transactions of block {} do not match its header: their merkle root is", at + 1);
-    // The parent's id, the number of transactions, the tag of an operation, and what the operation says.
-    for later in [starts[second] + 10, starts[second] + header, starts[second] + header + 12, body(second) - 5] {
-        let mut log = whole.clone();
-        log[later] ^= 4;
-        let place = Place::in_memory();
-        assert_eq!(import(&place, place.file("log", &log)).run().code, Some(3), "the later fault alone");
-        log[body(first) - 5] ^= 1;
-        refused_from_file(&log, starts[first] as u64, &merkle(first));
+    let header = starts[second] + signed_header_len(&blocks[second].bytes);
+    // The parent's id, the number of transactions, the tag of an operation, and the content of the operation.
+    for later in [starts[second] + 10, header, header + 12, body(second) - 5] {
+        let log = flipped(&whole, later, 4);
+        assert_eq!(imported(&log, &[]).1.code, Some(3), "the later fault alone");
+        refused_from_file(&flipped(&log, body(first) - 5, 1), starts[first], &has_another_root(first + 1));
     }
-    let mut log = whole.clone();
-    log[starts[first] + 10] ^= 4;
-    log[body(second) - 5] ^= 1;
-    refused_from_file(&log, starts[first] as u64, &format!("block {} says that it follows", first + 1));
-}
-
-/// A flipped bit in the header's root: in a pipe the next block is what tells, in a file the transactions as well.
-#[track_caller]
-fn refused_from_file(log: &[u8], offset: u64, merkle: &str) {
-    let place = Place::in_memory();
-    import(&place, place.file("log", log)).run().refused(3, offset, merkle);
-    let place = Place::in_memory();
-    assert_eq!(import_pipe(&place, log).run().code, Some(3));
+    let log = flipped(&flipped(&whole, starts[first] + 10, 4), body(second) - 5, 1);
+    refused_from_file(&log, starts[first], &breaks_the_chain(first + 1));
 }
 
 #[test]
-fn a_flipped_bit_in_a_packed_block_never_makes_it_another_block() {
-    let whole = generated("hive", "6");
-    let place = Place::in_memory();
-    let digest = import(&place, place.file("log", &whole)).run().text("/digest").to_owned();
+fn flipped_bit_never_changes_a_packed_block() {
+    let whole = generated(&["hive", "--size", "300KiB", "--seed", "6"]);
+    let digest = imported(&whole, &[]).1.text("/digest").to_owned();
     let mut refusals = 0;
     let (starts, words) = (starts(&whole), words(&whole));
     let number = (40..).find(|index| words[*index] >> 63 == 1).expect("a packed block");
     let (start, end) = (starts[number], starts[number + 1] - 8);
     for at in (start..end).step_by(((end - start) / 20).max(1)) {
-        let mut log = whole.clone();
-        log[at] ^= 0x10;
-        let place = Place::in_memory();
-        let done = import(&place, place.file("log", &log)).run();
+        let (_place, done) = imported(&flipped(&whole, at, 0x10), &[]);
         if done.code == Some(0) {
             // A frame has bits that change nothing: how far back it looks, and one that no decoder uses.
             assert_eq!(done.text("/digest"), digest, "byte {at}");
@@ -225,65 +171,42 @@ fn offset_of(stderr: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_flipped_bit_in_any_part_of_a_block_of_antelope_is_its_own_error() {
-    let whole = generated("antelope", "7");
-    let mut starts = Vec::new();
-    let mut end = whole.len();
-    while end > 126 {
-        end = u64::from_le_bytes(whole[end - 8..end].try_into().expect("8 bytes")) as usize;
-        starts.insert(0, end);
-    }
-    // A block with transactions; its header has no new producers and no extensions, a signature of 65 bytes follows.
+fn flipped_bit_of_antelope_is_located() {
+    // The header has no new producers and no extensions; a signature of 65 bytes follows.
     const RECEIPTS: usize = 14 + 32 + 32 + 32 + 4 + 1 + 1 + 66;
+    let whole = generated(&["antelope", "--size", "300KiB", "--seed", "7"]);
+    let starts = antelope_starts(&whole);
     let has_transactions = |start: &usize| whole[start + RECEIPTS - 68..][..2] == [0, 0] && whole[start + RECEIPTS] > 0;
     let index = (10..).find(|index| has_transactions(&starts[*index])).expect("a block with transactions");
-    let (number, start, next) = (index + 1, starts[index], starts[index + 1]);
-    let flipped = |at: usize| {
-        let mut log = whole.clone();
-        log[at] ^= 1;
-        log
-    };
-    let link = format!("block {} says that it follows", number + 1);
-    refused(&flipped(start + 1), &[], next as u64, &link);
-    refused(&flipped(start + 20), &[], start as u64, &format!("block {number} says that it follows"));
-    let merkle = format!("the transactions of block {number} do not match its header: their merkle root is");
-    // The processor time of the first receipt.
-    refused(&flipped(start + RECEIPTS + 2), &[], start as u64, &merkle);
-    refused_from_file(&flipped(start + 14 + 32 + 5), start as u64, &merkle);
+    let (number, start) = (index + 1, starts[index]);
+    for (at, number) in [(1, number + 1), (20, number)] {
+        refused(&flipped(&whole, start + at, 1), &[], starts[number - 1] as u64, &breaks_the_chain(number));
+    }
+    // The processor time of the first receipt, and the root in the header.
+    refused(&flipped(&whole, start + RECEIPTS + 2, 1), &[], start as u64, &has_another_root(number));
+    refused_from_file(&flipped(&whole, start + 14 + 32 + 5, 1), start, &has_another_root(number));
 }
 
 #[test]
-fn a_log_that_begins_later_needs_to_be_asked_for() {
+fn log_without_block_1_needs_from() {
     let blocks = steem(401, 800, 5);
     let log = raw(&blocks);
-    let place = Place::in_memory();
-    let done = import(&place, place.file("block_log", &log)).run();
-    done.refused(3, None, "the log begins with block 401, not with block 1");
-    assert!(done.hint().contains("--from 401"), "{}", done.hint());
-    let place = Place::in_memory();
-    import_pipe(&place, log.clone()).run().refused(3, None, "the log begins with block 401, not with block 1");
-    for piped in [false, true] {
-        let place = Place::in_memory();
-        let file = place.file("block_log", &log);
-        let run = if piped { import_pipe(&place, log.clone()) } else { import(&place, file) };
-        holds(&run.args(&["--from", "401"]).run(), &blocks);
-    }
+    refused(&log, &[], None, "the log begins with block 401, not with block 1");
+    both(&log, &[], |done| assert!(done.hint().contains("--from 401"), "{}", done.hint()));
+    both(&log, &["--from", "401"], |done| holds(done, &blocks));
 }
 
 #[test]
-fn blocks_that_are_not_there_are_not_imported() {
+fn range_outside_the_log_is_refused() {
     let log = raw(&steem(1, 500, 6));
     for args in [["--to", "501"], ["--from", "600"]] {
-        let place = Place::in_memory();
-        let done = import(&place, place.file("block_log", &log)).args(&args).run();
-        done.refused(3, None, "is not in the log: it begins with 1 and ends with 500");
-        let place = Place::in_memory();
-        import_pipe(&place, log.clone()).args(&args).run().refused(3, None, "is not in the log: it begins with 1");
+        imported(&log, &args).1.refused(3, None, "is not in the log: it begins with 1 and ends with 500");
+        refused(&log, &args, None, "is not in the log: it begins with 1");
     }
 }
 
 #[test]
-fn other_heads_and_other_blocks_than_expected_are_refused() {
+fn unexpected_heads_and_checkpoints_are_refused() {
     let blocks = steem(1, 500, 7);
     let other = steem(1, 500, 8);
     let pin = |block: &LogBlock| format!("{}:{}", block.number, hex(&block.id));
@@ -292,48 +215,40 @@ fn other_heads_and_other_blocks_than_expected_are_refused() {
     refused(&log, &["--expect-head", &pin(&other[499])], None, "block 500 has the id ");
     refused(&log, &["--expect-head", &pin(&blocks[498])], None, "the last block is 500 (");
     refused(&log, &["--checkpoint", &pin(&other[249])], start, "block 250 has the id ");
-    let place = Place::in_memory();
-    let args = ["--expect-head", "7:00000008"];
-    assert_eq!(import(&place, place.file("block_log", &log)).args(&args).run().code, Some(2));
+    assert_eq!(imported(&log, &["--expect-head", "7:00000008"]).1.code, Some(2));
 }
 
 #[test]
-fn missing_parts_and_gaps_are_reported_by_name() {
+fn missing_parts_and_gaps_are_named() {
     let blocks = steem(1, 1600, 9);
+    let other = steem(1, 800, 10);
     let place = Place::in_memory();
     std::fs::create_dir_all(place.path("chain")).expect("a folder");
-    let write = |number: usize, part: &[LogBlock]| {
-        let path = place.path(&format!("chain/block_log_part.{number:04}"));
-        std::fs::write(path, raw(part)).expect("room");
+    let part = |number: usize, blocks: &[LogBlock]| {
+        place.file(&format!("chain/block_log_part.{number:04}"), &raw(blocks));
     };
-    write(1, &blocks[..400]);
-    write(3, &blocks[800..1200]);
-    let done = import(&place, place.path("chain")).run();
-    done.refused(3, None, "the part block_log_part.0002 is missing");
-    write(2, &blocks[400..700]);
-    let done = import(&place, place.path("chain")).run();
-    assert_eq!(done.code, Some(3));
-    let gap =
-        "the part ends with block 700 and block_log_part.0003 begins with block 801: blocks 701 to 800 are missing";
-    assert!(done.stderr.contains(gap), "{}", done.stderr);
-    write(2, &blocks[300..800]);
-    let done = import(&place, place.path("chain")).run();
-    assert!(
-        done.stderr.contains("the part ends with block 400 and block_log_part.0002 begins again with block 301"),
-        "{}",
-        done.stderr
-    );
-    write(2, &steem(1, 800, 10)[400..]);
-    let done = import(&place, place.path("chain")).run();
-    assert!(done.stderr.contains("block 401 says that it follows"), "{}", done.stderr);
-    assert_eq!(done.code, Some(3));
+    part(1, &blocks[..400]);
+    part(3, &blocks[800..1200]);
+    import(&place, place.path("chain")).run().refused(3, None, "the part block_log_part.0002 is missing");
+    for (second, words) in [
+        (
+            &blocks[400..700],
+            "the part ends with block 700 and block_log_part.0003 begins with block 801: blocks 701 to 800 are missing",
+        ),
+        (&blocks[300..800], "the part ends with block 400 and block_log_part.0002 begins again with block 301"),
+        (&other[400..], "block 401 says that it follows"),
+    ] {
+        part(2, second);
+        let done = import(&place, place.path("chain")).run();
+        assert_eq!(done.code, Some(3));
+        assert!(done.stderr.contains(words), "{}", done.stderr);
+    }
 }
 
 #[test]
-fn what_is_no_log_is_reported_so() {
+fn other_files_are_no_logs() {
     for bytes in [&b"<html><body>not found</body></html>"[..], &[0; 4000], b"\x07\0\0\0something else"] {
-        let place = Place::in_memory();
-        let done = import(&place, place.file("block_log", bytes)).args(&["--format", "block-log"]).run();
+        let (_place, done) = imported(bytes, &["--format", "block-log"]);
         assert_eq!(done.code, Some(3), "{}", done.stderr);
         assert!(!done.db.exists() && !done.hint().is_empty());
     }
@@ -343,36 +258,32 @@ fn what_is_no_log_is_reported_so() {
 }
 
 #[test]
-fn choices_that_have_no_effect_are_refused() {
+fn options_without_effect_are_refused() {
     let log = raw(&steem(1, 100, 11));
-    let all: [&[&str]; 8] = [
-        &["--key", "digest"],
-        &["--column-family", "blocks"],
-        &["--plan", "spill"],
-        &["--plan", "spill", "--preset", "memtable"],
-        &["--set", "load.compaction.final=false"],
-        &["--null-padding", "eof"],
-        &["--from", "9", "--to", "8"],
-        &["--to", "8", "--checkpoint", "9:0000000900000000000000000000000000000000"],
+    let car = crate::common::car::rooted(&[crate::common::car::block(b"a block")]);
+    let all: [(&[u8], &[&str]); 9] = [
+        (&log, &["--key", "digest"]),
+        (&log, &["--column-family", "blocks"]),
+        (&log, &["--plan", "spill"]),
+        (&log, &["--plan", "spill", "--preset", "memtable"]),
+        (&log, &["--set", "load.compaction.final=false"]),
+        (&log, &["--null-padding", "eof"]),
+        (&log, &["--from", "9", "--to", "8"]),
+        (&log, &["--to", "8", "--checkpoint", "9:0000000900000000000000000000000000000000"]),
+        (&car, &["--tail", "trim"]),
     ];
-    for args in all {
-        let place = Place::in_memory();
-        let done = import(&place, place.file("block_log", &log)).args(args).run();
+    for (source, args) in all {
+        let (_place, done) = imported(source, args);
         assert_eq!(done.code, Some(2), "{args:?}: {}", done.stderr);
-        assert!(!done.hint().is_empty());
+        assert!(!done.hint().is_empty(), "{args:?}");
     }
-    let place = Place::in_memory();
-    let car = place.file("some.car", &crate::common::car::rooted(&[crate::common::car::block(b"a block")]));
-    let done = import(&place, car).args(&["--tail", "trim"]).run();
-    assert_eq!(done.code, Some(2), "{}", done.stderr);
 }
 
 #[test]
-fn a_damaged_first_byte_of_a_log_is_bad_input_whatever_is_checked() {
+fn damaged_first_byte_is_bad_input() {
     for log in [raw(&steem(1, 30, 13)), antelope_log(4, &antelope(4, 1, 30, 13))] {
         for bit in 0..8 {
-            let mut damaged = log.clone();
-            damaged[0] ^= 1 << bit;
+            let damaged = flipped(&log, 0, 1 << bit);
             for args in [
                 &["--verify", "links"][..],
                 &["--tail", "trim"],
@@ -380,8 +291,7 @@ fn a_damaged_first_byte_of_a_log_is_bad_input_whatever_is_checked() {
                 &["--format", "block-log", "--verify", "links"],
                 &["--format", "block-log", "--verify", "none"],
             ] {
-                let place = Place::in_memory();
-                let done = import(&place, place.file("block_log", &damaged)).args(args).run();
+                let (_place, done) = imported(&damaged, args);
                 assert_eq!(done.code, Some(3), "bit {bit}, {args:?}: {}", done.stderr);
             }
         }
@@ -389,7 +299,7 @@ fn a_damaged_first_byte_of_a_log_is_bad_input_whatever_is_checked() {
 }
 
 #[test]
-fn a_first_block_that_ends_with_zeros_ends_where_its_word_says() {
+fn first_block_may_end_with_zeros() {
     let blocks = steem(1, 30, 15);
     // The word of a block that begins at 0 is zeros, too.
     assert!(blocks[0].bytes.ends_with(&[0, 0]), "{:?}", blocks[0].bytes);
@@ -398,40 +308,35 @@ fn a_first_block_that_ends_with_zeros_ends_where_its_word_says() {
 }
 
 #[test]
-fn a_genesis_state_of_another_chain_is_refused() {
+fn genesis_of_another_chain_is_refused() {
     for version in 1..=4 {
-        let mut log = antelope_log(version, &antelope(version, 1, 30, 14));
-        log[30] ^= 1;
+        let log = flipped(&antelope_log(version, &antelope(version, 1, 30, 14)), 30, 1);
         let start = if version == 1 { 114 } else { 126 };
         refused(&log, &[], start, "the head of the log gives the chain id ");
-        let place = Place::in_memory();
-        import(&place, place.file("log", &log)).args(&["--verify", "links"]).run().succeeded();
+        imported(&log, &["--verify", "links"]).1.succeeded();
     }
 }
 
 #[test]
-fn a_first_block_with_a_higher_number_than_the_last_one_is_bad_input_and_no_empty_log() {
+fn first_number_above_the_last_is_refused() {
     for (name, first) in [("block_log", 1), ("block_log_part.0002", 1_000_001)] {
-        let mut log = raw(&steem(first, first + 300, 16));
         // A block's number is that of its parent, which comes first, and one.
-        log[1] ^= 0x10;
+        let log = flipped(&raw(&steem(first, first + 300, 16)), 1, 0x10);
         let place = Place::in_memory();
         let done = import(&place, place.file(name, &log)).run();
         done.refused(3, 0, "the log begins with block ");
         assert!(done.stderr.contains(" and ends with block "), "{}", done.stderr);
-        let place = Place::in_memory();
-        assert_eq!(import_pipe(&place, log).run().code, Some(3));
-        assert!(!place.path("db").exists());
+        let done = import_pipe(&place, log).run();
+        assert_eq!(done.code, Some(3));
+        assert!(!done.db.exists());
     }
 }
 
 #[test]
-fn the_first_block_that_an_antelope_log_names_in_its_head_is_the_first_one_in_it() {
-    for (version, first) in [(1, 2), (2, 1), (3, 500), (4, 500)] {
-        let mut log = antelope_log(version, &antelope(version, first, first + 30, 17));
-        if version > 1 {
-            log[if first == 1 { 6 } else { 4 }] ^= 8;
-        }
+fn antelope_head_must_name_the_first_block() {
+    for (version, first, at) in [(1, 2, None), (2, 1, Some(6)), (3, 500, Some(4)), (4, 500, Some(4))] {
+        let log = antelope_log(version, &antelope(version, first, first + 30, 17));
+        let log = at.map_or(log.clone(), |at| flipped(&log, at, 8));
         let named = if version == 1 { 1 } else { u32::from_le_bytes(log[4..8].try_into().expect("4 bytes")) };
         let reason = format!("the head of the log declares block {named} as the first, but the first is block {first}");
         refused(&log, &[], 0, &reason);

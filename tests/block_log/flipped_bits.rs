@@ -91,7 +91,7 @@ fn flipped(dir: &Path, case: &Case, at: usize, bit: usize, links_only: bool) -> 
 }
 
 #[test]
-fn every_flipped_bit_is_found_or_said_not_to_be_covered() {
+fn flipped_bit_is_found_or_reported_uncovered() {
     for case in cases() {
         let place = Place::in_memory();
         let whole = import(&place.path(""), &case, &case.bytes, false).expect("valid");
@@ -121,7 +121,7 @@ fn every_flipped_bit_is_found_or_said_not_to_be_covered() {
 }
 
 #[test]
-fn what_links_alone_let_pass_is_found_in_the_database() {
+fn verify_finds_bits_that_links_miss() {
     for case in cases() {
         let place = Place::in_memory();
         let whole = import(&place.path(""), &case, &case.bytes, true).expect("valid");

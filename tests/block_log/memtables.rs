@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::common::car::noise;
 use crate::common::log::*;
 use crate::common::run::{Done, Place, import};
+use crate::imported;
 
 /// Bytes of an Antelope header, and of the signature behind it.
 const HEADER: usize = 116 + 66;
@@ -43,7 +44,7 @@ fn has_the_first_of_each(done: &Done, count: u32, every: u32) {
 }
 
 #[test]
-fn of_a_transaction_that_occurs_more_than_once_the_first_place_is_kept() {
+fn first_place_of_a_repeated_transaction_wins() {
     let (count, every) = (9000, 2000);
     let blocks = delayed(count, every);
     let bytes = antelope_log(2, &blocks);
@@ -54,22 +55,14 @@ fn of_a_transaction_that_occurs_more_than_once_the_first_place_is_kept() {
             let place = Place::in_memory();
             let file = place.file("blocks.log", &bytes);
             let run = || {
-                let run = import(&place, &file).args(&[
-                    "--indexes",
-                    "ids,transactions",
-                    "--preset",
-                    preset,
-                    "--threads",
-                    "4",
-                ]);
+                let run = import(&place, &file).args(&["--indexes", "ids,transactions", "--preset", preset]);
                 // The headers are those of other transactions.
-                let run = run.args(&["--verify", "links"]);
+                let run = run.args(&["--threads", "4", "--verify", "links"]);
                 let small = ["--set", "load.write.batch_bytes=8K", "--set", "load.cf.write_buffer_size=64K"];
                 if preset == "block-log" { run } else { run.args(&small) }
             };
             if let Some(point) = point {
-                let died = run().env("BEDLOAD_ABORT_AT", point).run();
-                assert_eq!(died.code, Some(137), "{preset}, {point}: {}", died.stderr);
+                run().dies_at(point);
             }
             let done = run().run();
             holds(&done, &blocks);
@@ -79,12 +72,11 @@ fn of_a_transaction_that_occurs_more_than_once_the_first_place_is_kept() {
 }
 
 #[test]
-fn without_the_final_compaction_the_report_says_so() {
+fn report_shows_the_skipped_compaction() {
     let blocks = steem(1, 3000, 12);
-    let place = Place::in_memory();
-    let uncompacted = ["--preset", "memtable", "--set", "load.compaction.final=false"];
-    let run = import(&place, place.file("block_log", &raw(&blocks))).args(&uncompacted);
-    let done = run.args(&["--set", "node.cf.level0_file_num_compaction_trigger=100"]).run();
+    let args =
+        "--preset memtable --set load.compaction.final=false --set node.cf.level0_file_num_compaction_trigger=100";
+    let (_place, done) = imported(&raw(&blocks), &args.split(' ').collect::<Vec<_>>());
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert_eq!(done.json["compacted"], false);
     assert_eq!(done.text("/digest"), model(&blocks).digest());
@@ -94,13 +86,14 @@ fn without_the_final_compaction_the_report_says_so() {
 }
 
 #[test]
-fn write_buffers_of_all_families_beyond_a_budget_that_was_named_are_refused() {
-    let place = Place::in_memory();
-    let file = place.file("block_log", &raw(&steem(1, 60_000, 13)));
-    let args = ["--preset", "memtable", "--memory", "32MiB", "--set", "load.cf.max_write_buffer_number=2"];
-    let done = import(&place, &file).args(&args).args(&["--set", "load.cf.write_buffer_size=12M"]).run();
-    done.refused(2, None, "of write buffers, more than the memory budget of 32.0 MiB");
-    let done = import(&place, &file).args(&args).args(&["--set", "load.cf.write_buffer_size=5M"]).run();
+fn write_buffers_over_the_budget_are_refused() {
+    let log = raw(&steem(1, 60_000, 13));
+    let run = |size: &str| {
+        let few = ["--preset", "memtable", "--memory", "32MiB", "--set", "load.cf.max_write_buffer_number=2"];
+        imported(&log, &[&few[..], &["--set", &format!("load.cf.write_buffer_size={size}")]].concat())
+    };
+    run("12M").1.refused(2, None, "of write buffers, more than the memory budget of 32.0 MiB");
+    let (_place, done) = run("5M");
     done.succeeded();
     assert_eq!(done.number("/plan/memtable/write_buffer_bytes"), 2 * 2 * (5 << 20));
 }

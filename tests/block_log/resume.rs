@@ -1,10 +1,10 @@
-//! An import of a block log that is killed goes on with the same command, to exactly the same records.
+//! A killed import of a block log resumes with the same command, to exactly the same records.
 
 use std::path::{Path, PathBuf};
 
 use crate::common::database::flip;
 use crate::common::log::*;
-use crate::common::run::{Done, Import, Place, import, import_pipe};
+use crate::common::run::{Import, Place, import, import_pipe};
 
 /// The named points that an import of a log passes.
 const POINTS: [&str; 14] = [
@@ -27,67 +27,44 @@ const POINTS: [&str; 14] = [
 /// Those of an import through memtables.
 const OF_MEMTABLES: [&str; 8] = ["start", "batch", "batch:9", "ranges", "read-done", "recorded", "complete", "renamed"];
 
+/// Imports of `log` into one place.
 fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import + 'a {
-    let file = place.file("block_log", log);
+    // Logs that differ have different names.
+    let file = place.file(&format!("{:x}", twox_hash::XxHash3_64::oneshot(log)), log);
     move || {
         let run = if piped { import_pipe(place, log) } else { import(place, &file) };
         run.args(&["--threads", "2", "--memory", "16MiB"])
     }
 }
 
-#[test]
-fn killed_at_every_named_point_it_goes_on() {
+/// Kills an import at each of `points` and resumes it; then kills one at all of `repeated`, one after the other.
+fn resumes(points: &[&str], repeated: &[&str], change: fn(Import) -> Import) {
     let blocks = steem(1, 12_000, 1);
-    let bytes = log(&blocks, |number| if number < 9000 { Packed::Raw } else { Packed::Zstd });
-    for piped in [false, true] {
-        for point in POINTS {
-            let place = Place::in_memory();
-            let run = case(&place, &bytes, piped);
-            let done = run().env("BEDLOAD_ABORT_AT", point).run();
-            assert_eq!(done.code, Some(137), "{point}, piped {piped}: {}", done.stderr);
-            assert_eq!(done.db.exists(), point == "renamed", "{point}");
-            holds(&run().run(), &blocks);
-        }
-    }
-}
-
-#[test]
-fn killed_at_one_point_after_the_other_it_still_goes_on() {
-    let blocks = steem(1, 12_000, 2);
-    let bytes = raw(&blocks);
-    for piped in [false, true] {
-        let place = Place::in_memory();
-        let run = case(&place, &bytes, piped);
-        for point in ["start", "range", "range-synced", "range:2", "range", "ranges", "ingest", "ingesting", "ingested"]
-        {
-            let done = run().env("BEDLOAD_ABORT_AT", point).run();
-            assert_eq!(done.code, Some(137), "{point}, piped {piped}: {}", done.stderr);
-        }
-        holds(&run().run(), &blocks);
-    }
-}
-
-#[test]
-fn memtable_import_starts_over() {
-    let blocks = steem(1, 12_000, 5);
     let bytes = log(&blocks, |number| if number < 9000 { Packed::Raw } else { Packed::Zstd });
     for piped in [false, true] {
         let place = Place::in_memory();
         let all = case(&place, &bytes, piped);
-        let run = || all().through_memtables();
-        for point in OF_MEMTABLES {
-            let done = run().env("BEDLOAD_ABORT_AT", point).run();
-            assert_eq!(done.code, Some(137), "{point}, piped {piped}: {}", done.stderr);
-            assert_eq!(done.db.exists(), point == "renamed", "{point}");
+        let run = || change(all());
+        for point in points {
+            run().dies_at(point);
+            assert_eq!(place.path("db").exists(), *point == "renamed", "{point}");
             holds(&run().run(), &blocks);
-            std::fs::remove_dir_all(&done.db).expect("removed");
+            std::fs::remove_dir_all(place.path("db")).expect("removed");
         }
-        for point in ["start", "batch", "batch:9", "ranges", "read-done", "recorded"] {
-            let done = run().env("BEDLOAD_ABORT_AT", point).run();
-            assert_eq!(done.code, Some(137), "{point}, piped {piped}: {}", done.stderr);
-        }
+        repeated.iter().for_each(|point| run().dies_at(point));
         holds(&run().run(), &blocks);
     }
+}
+
+#[test]
+fn import_resumes_after_kills() {
+    let repeated = ["start", "range", "range-synced", "range:2", "range", "ranges", "ingest", "ingesting", "ingested"];
+    resumes(&POINTS, &repeated, |run| run);
+}
+
+#[test]
+fn memtable_import_starts_over() {
+    resumes(&OF_MEMTABLES, &OF_MEMTABLES[..6], Import::through_memtables);
 }
 
 #[test]
@@ -95,39 +72,31 @@ fn memtable_import_refuses_other_unfinished_work() {
     let bytes = raw(&steem(1, 12_000, 6));
     let place = Place::in_memory();
     let all = case(&place, &bytes, false);
-    assert_eq!(all().through_memtables().env("BEDLOAD_ABORT_AT", "batch:3").run().code, Some(137));
+    all().through_memtables().dies_at("batch:3");
     // The same options and another log, or the same log and another preset.
-    let other = place.file("other", &raw(&steem(1, 12_000, 7)));
-    let other = import(&place, other).through_memtables().args(&["--threads", "2", "--memory", "16MiB"]).run();
+    let other = case(&place, &raw(&steem(1, 12_000, 7)), false)().through_memtables().run();
     assert_eq!(other.code, Some(4), "{}", other.stderr);
     all().run().refused(4, None, "holds an unfinished import of something else: ");
 }
 
 #[test]
-fn what_is_built_is_not_built_again_and_another_source_is_refused() {
+fn resume_keeps_files_and_rejects_another_source() {
     let blocks = steem(1, 12_000, 3);
     let bytes = raw(&blocks);
     for piped in [false, true] {
         let place = Place::in_memory();
         let run = case(&place, &bytes, piped);
-        assert_eq!(run().env("BEDLOAD_ABORT_AT", "range:4").run().code, Some(137));
+        run().dies_at("range:4");
         let built = place.path("db.partial/sst").read_dir().expect("a folder").count();
         assert!(built >= 6, "{built} files");
         let other = raw(&steem(1, 12_000, 4));
-        let done = if piped {
-            import_pipe(&place, other.clone()).args(&["--threads", "2", "--memory", "16MiB"]).run()
-        } else {
-            import(&place, place.file("other", &other)).args(&["--threads", "2", "--memory", "16MiB"]).run()
-        };
+        let done = case(&place, &other, piped)().run();
         assert_eq!(done.code, Some(4), "{}", done.stderr);
         let done = run().run();
         holds(&done, &blocks);
-        let whole = {
-            std::fs::remove_dir_all(&done.db).expect("removed");
-            run().run()
-        };
-        let written = |done: &crate::common::run::Done| done.number("/bytes_written");
-        assert!(written(&done) < written(&whole) * 4 / 5, "{} of {} bytes", written(&done), written(&whole));
+        std::fs::remove_dir_all(&done.db).expect("removed");
+        let [written, all] = [done, run().run()].map(|done| done.number("/bytes_written"));
+        assert!(written < all * 4 / 5, "{written} of {all} bytes");
     }
 }
 
@@ -159,7 +128,7 @@ fn is_damaged(run: &dyn Fn() -> Import, words: &[&str], blocks: &[LogBlock]) {
 }
 
 #[test]
-fn a_flipped_bit_in_a_file_between_two_runs_is_never_published() {
+fn flipped_bit_in_a_file_is_not_published() {
     let blocks = steem(1, 3000, 8);
     let bytes = raw(&blocks);
     let place = Place::in_memory();
@@ -169,7 +138,7 @@ fn a_flipped_bit_in_a_file_between_two_runs_is_never_published() {
     for (point, dir) in [("range:2", &sst), ("ranges", &sst), ("ingest", &db), ("ingested", &db)] {
         // Data, index, filter, properties, footer.
         for (thousandths, last) in [(0, false), (500, true), (930, false), (970, true), (990, true), (999, false)] {
-            assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
+            run().dies_at(point);
             let files = files(dir, "sst");
             let file = if last { files.last() } else { files.first() };
             flip_at(file.expect("a file"), thousandths);
@@ -179,14 +148,14 @@ fn a_flipped_bit_in_a_file_between_two_runs_is_never_published() {
 }
 
 #[test]
-fn a_flipped_bit_in_a_partition_of_transactions_is_never_published() {
+fn flipped_bit_in_a_partition_is_not_published() {
     let blocks = steem(1, 3000, 10);
     let bytes = raw(&blocks);
     let place = Place::in_memory();
     let all = case(&place, &bytes, false);
     let run = || all().args(&["--indexes", "ids,transactions"]);
     for thousandths in [0, 300, 999] {
-        assert_eq!(run().env("BEDLOAD_ABORT_AT", "ranges").run().code, Some(137));
+        run().dies_at("ranges");
         flip_at(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
         is_damaged(&run, &["the unfinished import is damaged: partition 0 has", "were verified"], &blocks);
     }
@@ -201,7 +170,7 @@ fn replace(path: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn a_log_that_was_replaced_goes_on_only_if_what_was_taken_is_the_same() {
+fn resume_rejects_a_changed_log() {
     let blocks = steem(1, 12_000, 11);
     let bytes = raw(&blocks);
     let mut other = bytes.clone();
@@ -212,10 +181,9 @@ fn a_log_that_was_replaced_goes_on_only_if_what_was_taken_is_the_same() {
     // One thread takes the ranges in their order: the one with the other byte is among the first three.
     let run = || import(&place, &file).args(&["--threads", "1", "--memory", "16MiB"]);
     for point in ["range:3", "ranges"] {
-        assert_eq!(run().env("BEDLOAD_ABORT_AT", point).run().code, Some(137), "{point}");
+        run().dies_at(point);
         replace(&place.path("block_log"), &other);
-        let refused: Done = run().run();
-        refused.refused(4, None, "the source is not the one that the unfinished import has read");
+        run().run().refused(4, None, "the source is not the one that the unfinished import has read");
         replace(&place.path("block_log"), &bytes);
         let done = run().run();
         holds(&done, &blocks);

@@ -1,9 +1,7 @@
-//! Help, wrong command lines, completions, and what `make install` puts where.
+//! Help, completions, and what `make install` puts where.
 
-use std::path::Path;
-
-use crate::common::database::bedload;
-use crate::common::run::bedload as program;
+use crate::common::run::{BEDLOAD, Place, hermetic};
+use crate::{ends, run, shell};
 
 /// The most lines of `-h`, and of `--help`, which for `import` has more; and columns.
 const SCREEN: usize = 55;
@@ -39,12 +37,7 @@ const COMMANDS: [&str; 22] = [
 fn help_is_short_and_has_an_example() {
     let mut all = String::new();
     for command in COMMANDS {
-        let help = |flag: &str| {
-            let output = program().args(command.split_whitespace()).arg(flag).output().expect("run");
-            assert!(output.status.success(), "{command}");
-            String::from_utf8(output.stdout).expect("text")
-        };
-        let (text, short) = (help("--help"), help("-h"));
+        let (text, short) = (help(command, "--help"), help(command, "-h"));
         let lines = [&short, &text].map(|help| help.lines().count());
         assert!(lines[0] <= SCREEN && (lines[1] <= LONG || command == "import"), "{command}: {lines:?} lines");
         let all_options = options(&text);
@@ -57,8 +50,19 @@ fn help_is_short_and_has_an_example() {
             all.push_str(&format!("$ bedload {command} -h\n{short}\n"));
         }
     }
-    // `INSTA_UPDATE=always cargo test --release --test cli command_line` writes it anew.
+    let text = help("", "--help");
+    let listed = text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for line in listed.filter(|line| !line.starts_with("    ")) {
+        assert!(COMMANDS.contains(&line.split_whitespace().next().expect("a name")), "no help of {line} was read");
+    }
+    // `INSTA_UPDATE=always cargo test --release --test cli help` writes it anew.
     insta::assert_snapshot!(all);
+}
+
+/// The help of a command.
+#[track_caller]
+fn help(command: &str, flag: &str) -> String {
+    ends(&Place::new(), &format!("{command} {flag}"), 0, "").stdout
 }
 
 /// The options that a help lists.
@@ -68,12 +72,8 @@ fn options(help: &str) -> Vec<&str> {
 
 #[test]
 fn import_help_is_short_or_grouped() {
-    let help = |flag: &str| {
-        let output = program().args(["import", flag]).output().expect("run");
-        String::from_utf8(output.stdout).expect("text")
-    };
     let is_option = |line: &&str| line.starts_with("      --") || (line.starts_with("  -") && line.contains(", --"));
-    let (short, long) = (help("-h"), help("--help"));
+    let (short, long) = (help("import", "-h"), help("import", "--help"));
     let listed: Vec<&str> = short.lines().skip_while(|line| *line != "Where:").filter(is_option).collect();
     assert!(listed.len() <= 15, "{}: {short}", listed.len());
     // One line each: whatever is neither a heading nor an option is the text at the end.
@@ -82,9 +82,9 @@ fn import_help_is_short_or_grouped() {
     for heading in ["Where", "Memory", "RocksDB", "CARs", "Block logs", "Network", "Bundles and shards", "Output"] {
         assert_eq!(long.lines().filter(|line| *line == format!("{heading}:")).count(), 1, "{heading}: {long}");
     }
-    let page = tempfile::tempdir().expect("a directory");
-    bedload().arg("man").arg(page.path()).assert().success();
-    let page = std::fs::read_to_string(page.path().join("bedload-import.1")).expect("a page").replace('\\', "");
+    let place = Place::new();
+    ends(&place, "man .", 0, "");
+    let page = std::fs::read_to_string(place.path("bedload-import.1")).expect("a page").replace('\\', "");
     for named_by_errors in ["concatenated", "max-block-size", "null-padding", "tail", "unknown-operations"] {
         let option = format!("--{named_by_errors}");
         assert!(!long.contains(&format!("{option} ")) && page.contains(&option), "{option}");
@@ -95,56 +95,29 @@ fn import_help_is_short_or_grouped() {
 }
 
 #[test]
-fn every_command_has_a_help_snapshot() {
-    let output = program().arg("--help").output().expect("run");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let listed = text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    for line in listed.filter(|line| !line.starts_with("    ")) {
-        let name = line.split_whitespace().next().expect("a name");
-        assert!(COMMANDS.contains(&name), "{name} has no golden help");
-    }
-}
-
-#[test]
-fn usage_error_has_error_and_hint() {
-    let output = program().args(["import", "a.car", "--db", "d", "--memry", "1G", "--json"]).output().expect("run");
-    assert_eq!(output.status.code(), Some(2));
-    let (error, hint) = ("unexpected argument '--memry' found", "a similar argument exists: '--memory'");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("error: {error}\nhint: {hint}\n"));
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let expected = serde_json::json!({ "schema": "bedload-error-1", "error": error, "hint": hint, "exit": 2 });
-    assert_eq!(document, expected);
-}
-
-#[test]
 fn help_command_equals_the_help_flag() {
     for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
-        let by_flag = program().args(command.split(' ')).arg("--help").output().expect("run");
-        let by_name = program().arg("help").args(command.split(' ')).output().expect("run");
-        assert_eq!(String::from_utf8_lossy(&by_name.stdout), String::from_utf8_lossy(&by_flag.stdout), "{command}");
-        assert_eq!(by_name.status.code(), Some(0));
+        assert_eq!(help("help", command), help(command, "--help"), "{command}");
     }
     for (words, hint) in [
-        (&["imprt"][..], "did you mean import?"),
-        (&["im"], "did you mean import?"),
-        (&["in"], "did you mean inspect?"),
-        (&["ge"], "did you mean get or generate?"),
-        (&["presets", "expl"], "did you mean explain?"),
-        (&["presets", "frobnicate"], "bedload presets --help lists the commands"),
-        (&["frobnicate"], "bedload --help lists the commands"),
+        ("imprt", "did you mean import?"),
+        ("im", "did you mean import?"),
+        ("in", "did you mean inspect?"),
+        ("ge", "did you mean get or generate?"),
+        ("presets expl", "did you mean explain?"),
+        ("presets frobnicate", "bedload presets --help lists the commands"),
+        ("frobnicate", "bedload --help lists the commands"),
     ] {
-        let output = program().arg("help").args(words).output().expect("run");
-        assert_eq!(output.status.code(), Some(2));
-        let said = format!("error: there is no command `{}`\nhint: {hint}\n", words[words.len() - 1]);
-        assert_eq!(String::from_utf8_lossy(&output.stderr), said);
+        let said = ends(&Place::new(), &format!("help {words}"), 2, "").stderr;
+        let unknown = words.split(' ').next_back().expect("a word");
+        assert_eq!(said, format!("error: there is no command `{unknown}`\nhint: {hint}\n"));
     }
 }
 
 #[test]
 fn bash_completes_values_of_options() {
-    let completions = program().args(["completions", "bash"]).output().expect("run").stdout;
-    let script = String::from_utf8(completions).expect("text");
-    let dir = tempfile::tempdir().expect("a directory");
+    let place = Place::new();
+    let script = run(&place, "completions bash").stdout;
     for (command, option, begun, expected) in [
         ("import", "--preset", "ingest-c", "ingest-compat"),
         ("import", "--set", "node.table.block_siz", "node.table.block_size="),
@@ -162,10 +135,8 @@ fn bash_completes_values_of_options() {
              printf '%s\\n' \"${{COMPREPLY[@]}}\""
         );
         // It is longer than an argument may be.
-        let file = dir.path().join("completions");
-        std::fs::write(&file, format!("{script}\n{words}")).expect("room");
-        let output = crate::common::run::hermetic("bash").arg(&file).output();
-        let offered = String::from_utf8(output.expect("bash").stdout).expect("text");
+        place.file("completions", format!("{script}\n{words}").as_bytes());
+        let offered = shell(&place.path(""), "bash completions").stdout;
         let offered: Vec<&str> = offered.lines().collect();
         assert!(offered.contains(&expected), "{command} {option} {begun}: {offered:?}");
         assert!(offered.iter().all(|word| word.starts_with(begun)), "{command} {option} {begun}: {offered:?}");
@@ -174,48 +145,32 @@ fn bash_completes_values_of_options() {
 
 #[test]
 fn completions_offer_presets_and_options() {
+    let place = Place::new();
     for shell in ["bash", "zsh", "fish"] {
-        let output = program().args(["completions", shell]).output().expect("run");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        for word in [
-            "memtable",
-            "ingest-compat",
-            "node.table.block_size=",
-            "load.cf.write_buffer_size=",
-            "load.write.batch_bytes=",
-        ] {
+        let text = run(&place, &format!("completions {shell}")).stdout;
+        let options = ["node.table.block_size=", "load.cf.write_buffer_size=", "load.write.batch_bytes="];
+        for word in ["memtable", "ingest-compat"].into_iter().chain(options) {
             assert!(text.contains(word), "{shell}: {word}");
         }
     }
     // Completions are only suggestions: a file is accepted as well.
-    bedload().args(["presets", "show", "/nowhere/mine.toml"]).assert().code(1);
-}
-
-#[test]
-fn missing_arguments_print_help_and_fail() {
-    let output = program().output().expect("run");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: bedload"));
+    ends(&place, "presets show /nowhere/mine.toml", 1, "");
 }
 
 #[test]
 fn make_install_installs_every_file() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let output = crate::common::run::hermetic("make")
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["install-files", &format!("PREFIX={}", dir.path().display())])
-        .arg(format!("BEDLOAD={}", crate::common::run::BEDLOAD))
-        .env_remove("MAKEFLAGS")
-        .output()
-        .expect("make");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let place = Place::new();
+    let prefix = place.path("usr");
+    let mut make = hermetic("make");
+    make.current_dir(env!("CARGO_MANIFEST_DIR")).args(["install-files", &format!("PREFIX={}", prefix.display())]);
+    let made = crate::output(make.arg(format!("BEDLOAD={BEDLOAD}")).env_remove("MAKEFLAGS"));
+    assert_eq!(made.code, Some(0), "{made:?}");
     let text = |path: &str| {
-        let bytes = std::fs::read(dir.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let bytes = std::fs::read(prefix.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    let version =
-        crate::common::run::hermetic(dir.path().join("bin/bedload")).arg("--version").output().expect("it runs");
-    assert!(version.stdout.starts_with(b"bedload "));
+    let version = crate::output(hermetic(prefix.join("bin/bedload")).arg("--version"));
+    assert!(version.stdout.starts_with("bedload "));
     assert!(text("share/bash-completion/completions/bedload").contains("complete -F _bedload"));
     assert!(text("share/zsh/site-functions/_bedload").starts_with("#compdef bedload"));
     assert!(text("share/fish/vendor_completions.d/bedload.fish").contains("complete -c bedload"));
@@ -224,19 +179,14 @@ fn make_install_installs_every_file() {
         let page = format!("share/man/man1/bedload-{}.1", command.replace(' ', "-"));
         let page = text(&page);
         for section in ["SYNOPSIS", "EXIT STATUS", "FILES", "EXAMPLES"] {
-            assert_eq!(
-                page.matches(&format!(".SH {section}\n")).count()
-                    + page.matches(&format!(".SH \"{section}\"\n")).count(),
-                1,
-                "{section}\n{page}"
-            );
+            let headings = [format!(".SH {section}\n"), format!(".SH \"{section}\"\n")];
+            let found = headings.iter().map(|heading| page.matches(heading).count()).sum::<usize>();
+            assert_eq!(found, 1, "{section}\n{page}");
         }
         assert!(!page.contains("EXTRA") && page.contains(&format!("bedload {command}").replace('-', "\\-")), "{page}");
     }
-    assert!(Path::new(&dir.path().join("share")).is_dir());
     let unit = text("lib/systemd/system/bedload-import@.service");
-    assert!(unit.contains(&format!("ExecStart={}/bin/bedload import ", dir.path().display())), "{unit}");
+    assert!(unit.contains(&format!("ExecStart={}/bin/bedload import ", prefix.display())), "{unit}");
     assert!(text("lib/sysusers.d/bedload.conf").starts_with("u bedload "));
     assert!(text("share/doc/bedload/examples/import.env").contains("SOURCE="));
-    bedload().arg("--version").assert().success();
 }

@@ -1,6 +1,7 @@
 //! The README's own commands, one after another in an empty folder.
 
-use crate::common::run::{BEDLOAD, hermetic};
+use crate::common::run::Place;
+use crate::shell;
 
 /// Commands that are not run, and why.
 const LEFT_OUT: [(&str, &str); 2] = [
@@ -18,23 +19,21 @@ fn commands(readme: &str) -> Vec<String> {
 
 #[test]
 fn readme_commands_run_in_order() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let place = Place::new();
     let commands = commands(include_str!("../../README.md"));
     assert!(commands.len() > 20, "{commands:#?}");
     for (prefix, _) in LEFT_OUT {
         assert!(commands.iter().any(|command| command.starts_with(prefix)), "{prefix} is not in the README any more");
     }
     for command in commands.iter().filter(|command| LEFT_OUT.iter().all(|(prefix, _)| !command.starts_with(prefix))) {
-        // Small sizes: what is held is that the commands fit together.
-        let small = command.replace("256MiB", "2MiB").replace("4GiB", "2MiB");
-        let line = small.replacen("bedload", BEDLOAD, 1);
-        let output = hermetic("bash").args(["-c", &line]).current_dir(dir.path()).output().expect("run");
-        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert_eq!(output.status.code(), Some(0), "{command}\n{stdout}\n{stderr}");
-        assert!(!stdout.is_empty(), "{command} says nothing");
+        // Small sizes: the test shows that the commands fit together.
+        let ended = shell(&place.path(""), &command.replace("256MiB", "2MiB").replace("4GiB", "2MiB"));
+        assert_eq!(ended.code, Some(0), "{command}: {ended:?}");
+        assert!(!ended.stdout.is_empty(), "{command} says nothing");
     }
-    let left = |name: &str| dir.path().join(name).exists();
-    assert!(left("back.forest.car.zst") && left("blocks/BEDLOAD.json") && left("back.log"));
-    let (log, back) = (dir.path().join("block_log"), dir.path().join("back.log"));
-    assert!(std::fs::read(log).expect("read") == std::fs::read(back).expect("read"), "not the same log");
+    for made in ["back.forest.car.zst", "blocks/BEDLOAD.json"] {
+        assert!(place.path(made).exists(), "{made}");
+    }
+    let read = |name: &str| std::fs::read(place.path(name)).expect("a log");
+    assert!(read("block_log") == read("back.log"), "not the same log");
 }

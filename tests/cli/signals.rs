@@ -4,9 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::database::{generate, import};
-use crate::common::run::bedload as program;
-use rustix::process::{Pid, Signal, kill_process};
+use crate::{command, terminate, with_database};
 
 /// Input or output that keeps a command running until the signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,10 +21,8 @@ enum Long {
 
 #[test]
 fn signal_stops_every_command_with_a_hint() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "160MiB");
-    import(dir.path(), &car, &[]);
-    let whole = std::fs::read(&car).expect("read");
+    let place = with_database("160MiB");
+    let whole = std::fs::read(place.path("snapshot.car")).expect("read");
     let beginning = &whole[..64 << 10];
     let again = "again";
     for (line, long, hint) in [
@@ -45,8 +41,7 @@ fn signal_stops_every_command_with_a_hint() {
         ("doctor snapshot.car --dir .", Long::Work, "run the same command again"),
         ("bench snapshot.car --presets ingest --runs 30", Long::Work, "to resume"),
     ] {
-        let mut command = program();
-        command.args(line.split(' ')).current_dir(dir.path());
+        let mut command = command(&place, line);
         command.args(["--progress", if long == Long::Work { "json" } else { "off" }]);
         let bytes = match long {
             Long::Snapshot => beginning,
@@ -67,7 +62,7 @@ fn signal_stops_every_command_with_a_hint() {
             _ => std::thread::sleep(Duration::from_millis(500)),
         }
         assert!(child.try_wait().expect("a child").is_none(), "{line}: it has ended");
-        kill_process(Pid::from_child(&child), Signal::TERM).expect("it lives");
+        terminate(&child);
         let signalled = Instant::now();
         errors.read_to_string(&mut said).expect("text");
         let code = child.wait().expect("it ends").code();

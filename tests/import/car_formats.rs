@@ -3,7 +3,8 @@
 use crate::common::car::*;
 use crate::common::database::json;
 use crate::common::model::{Key, Model};
-use crate::common::run::{Import, Place, import, import_pipe, program};
+use crate::common::run::{Place, import, import_pipe, program};
+use crate::{imported, imports};
 
 /// Imports from a file and from a pipe, through memory and through files; the records must be those of `blocks`.
 fn holds(bytes: &[u8], blocks: &[Block]) {
@@ -13,13 +14,9 @@ fn holds(bytes: &[u8], blocks: &[Block]) {
 fn holds_as(bytes: &[u8], blocks: &[Block], key: Key) {
     let place = Place::new();
     let source = place.file("snapshot", bytes);
-    let check = |run: Import, args: &[&str]| {
-        let done = run.key(key).args(args).holds(blocks);
-        std::fs::remove_dir_all(&done.db).expect("a database");
-    };
-    check(import(&place, &source), &["--plan", "memory"]);
-    check(import(&place, &source), &["--plan", "spill", "--memory", "64MiB"]);
-    check(import_pipe(&place, bytes), &[]);
+    imports(import(&place, &source).key(key).args(&["--plan", "memory"]), blocks);
+    imports(import(&place, &source).key(key).args(&["--plan", "spill", "--memory", "64MiB"]), blocks);
+    imports(import_pipe(&place, bytes).key(key), blocks);
 }
 
 fn some() -> Vec<Block> {
@@ -60,12 +57,11 @@ fn block_under_several_cids_is_stored() {
 fn every_hash_function_is_imported() {
     let data = noise(4, 777);
     let mut blocks = every_hash(&data);
-    blocks.push(identity(RAW, &data));
+    blocks.extend([identity(RAW, &data), v0(&data)]);
     holds(&rooted(&blocks), &blocks);
     for block in &mut blocks {
         block.1[0] ^= 1;
-        let place = Place::new();
-        let done = import(&place, place.file("wrong.car", &car(&[], std::slice::from_ref(block)))).run();
+        let (_place, done) = imported(&car(&[], std::slice::from_ref(block)), &[]);
         done.refused(3, header(&[]).len() as u64, "does not match its hash");
     }
 }
@@ -78,9 +74,8 @@ fn long_identity_cids_are_imported() {
     for key in [Key::Cid, Key::Multihash] {
         holds_as(&car(&[], &blocks), &blocks, key);
     }
-    let place = Place::new();
-    let too_long = place.file("x.car", &car(&[], &[identity(RAW, &noise(1, LONGEST_IDENTITY + 1))]));
-    import(&place, too_long).run().refused_by(3, "a CID of 2049 bytes exceeds the limit of 2048 bytes");
+    let too_long = car(&[], &[identity(RAW, &noise(1, LONGEST_IDENTITY + 1))]);
+    imported(&too_long, &[]).1.refused_by(3, "a CID of 2049 bytes exceeds the limit of 2048 bytes");
 }
 
 #[test]
@@ -91,23 +86,21 @@ fn any_number_of_roots_is_recorded() {
     let kinds = [v0(b"root").0, identity(RAW, b"root").0, sha256(RAW, b"root").0];
     for roots in [&[][..], &there[..1], &there, &absent[..1], &absent, &kinds, &[there[0].clone(), there[0].clone()]] {
         let bytes = car(roots, &blocks);
+        // The header of the many roots is longer than one read.
+        holds(&v2(&bytes, 100_000, &noise(1, 1000)), &blocks);
         holds(&bytes, &blocks);
-        let place = Place::new();
-        let done = import(&place, place.file("x.car", &bytes)).run();
+        let (_place, done) = imported(&bytes, &[]);
         assert_eq!(done.roots(), roots, "the roots, in the order of the file");
     }
 }
 
 #[test]
-fn snapshot_without_blocks_is_imported() {
-    holds(&car(&[], &[]), &[]);
-    holds(&car(&[block(b"absent").0], &[]), &[]);
-    holds(&v2(&car(&[], &[]), 10, &[1, 2, 3]), &[]);
-    holds(&zstd(&car(&[], &[])), &[]);
-}
-
-#[test]
-fn empty_blocks_are_imported() {
+fn empty_snapshots_and_blocks_are_imported() {
+    for bytes in
+        [car(&[], &[]), car(&[block(b"absent").0], &[]), v2(&car(&[], &[]), 10, &[1, 2, 3]), zstd(&car(&[], &[]))]
+    {
+        holds(&bytes, &[]);
+    }
     let blocks = [block(b""), sha256(RAW, b""), v0(b""), identity(RAW, b""), blake(RAW, b""), block(b"last")];
     holds(&rooted(&blocks), &blocks);
     holds(&rooted(&blocks[..1]), &blocks[..1]);
@@ -147,23 +140,13 @@ fn block_of_300_mb_is_imported() {
 }
 
 #[test]
-fn header_longer_than_one_read_is_imported() {
-    // Two thousand roots: 80 KiB.
-    let roots: Vec<_> = (0..2000).map(|i| block(&noise(i, 9)).0).collect();
-    let blocks = many();
-    holds(&car(&roots, &blocks), &blocks);
-    holds(&v2(&car(&roots, &blocks), 100_000, &noise(1, 1000)), &blocks);
-}
-
-#[test]
 fn long_identity_root_is_found_again() {
     let root = identity(RAW, &noise(5, 300));
     let blocks = [block(b"one"), root.clone(), block(b"two")];
     let bytes = car(std::slice::from_ref(&root.0), &blocks);
     holds(&bytes, &blocks);
     // And what is written down of it leads to it again.
-    let place = Place::new();
-    let done = import(&place, place.file("snapshot.car", &bytes)).run();
+    let (_place, done) = imported(&bytes, &[]);
     let text = &*cid::multibase::encode(cid::multibase::Base::Base32Lower, &root.0);
     assert_eq!(done.text("/source/roots/0"), text);
     let walk = json(&["walk"], &done.db, &[], 0);
@@ -210,9 +193,8 @@ fn every_compression_is_detected() {
             [("zstd", zstd(&bytes)), ("xz", xz(&bytes)), ("gzip", gzip(&bytes)), ("lz4", lz4(&bytes))]
         {
             holds(&wrapped, &blocks);
-            let place = Place::new();
             // Detected by content: the name lies.
-            let done = import(&place, place.file("plain.car", &wrapped)).run();
+            let (_place, done) = imported(&wrapped, &[]);
             assert_eq!(done.text("/source/compression"), name);
             assert_eq!(done.number("/source/bytes"), wrapped.len() as u64, "the size on disk");
         }
@@ -249,8 +231,7 @@ fn file_name_does_not_decide_the_format() {
     let blocks = some();
     let place = Place::new();
     for name in ["x.car.zst", "x.gz", "x", "x.forest.car.zst", "a name with spaces\n.car"] {
-        let done = import(&place, place.file(name, &rooted(&blocks))).holds(&blocks);
+        let done = imports(import(&place, place.file(name, &rooted(&blocks))), &blocks);
         assert_eq!(done.text("/source/compression"), "none");
-        std::fs::remove_dir_all(&done.db).expect("a database");
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::common::car::*;
 use crate::common::model::{Key, Model};
-use crate::common::run::{Done, Place, import, import_pipe};
+use crate::common::run::{Done, Import, Place, import, import_pipe};
 
 /// Memory of the process beyond its budget, in MiB.
 const FIXED: u64 = 64;
@@ -18,17 +18,26 @@ fn holds(blocks: &[Block], key: Key, args: &[&str]) {
     let bytes = car(&[], blocks);
     let place = Place::new();
     let source = place.file("x.car", &bytes);
-    let check = |done: Done| {
-        done.holds(&model);
-        std::fs::remove_dir_all(&done.db).expect("a database");
-        done
-    };
-    check(import(&place, &source).key(key).args(args).args(&["--plan", "memory", "--memory", "1GiB"]).run());
-    let small = import(&place, &source).key(key).args(args).args(&["--plan", "memory", "--memory", "16MiB"]);
-    within(&check(small.run()), 16);
-    within(&check(import(&place, &source).key(key).args(args).args(SPILL).args(&["--threads", "1"]).run()), 16);
-    within(&check(import(&place, &source).key(key).args(args).args(SOURCE).run()), 16);
-    within(&check(import_pipe(&place, bytes).key(key).args(args).args(SPILL).run()), 16);
+    let file = || import(&place, &source);
+    for (run, plan, budget) in [
+        (file(), &["--plan", "memory", "--memory", "1GiB"][..], 1024),
+        (file(), &["--plan", "memory", "--memory", "16MiB"], 16),
+        (file().args(&["--threads", "1"]), SPILL, 16),
+        (file(), SOURCE, 16),
+        (import_pipe(&place, bytes), SPILL, 16),
+    ] {
+        holds_within(run.key(key).args(args).args(plan), &model, budget);
+    }
+}
+
+/// Runs an import within its budget in MiB, and removes the database.
+#[track_caller]
+fn holds_within(run: Import, model: &Model, budget: u64) -> Done {
+    let done = run.run();
+    done.holds(model);
+    within(&done, budget);
+    std::fs::remove_dir_all(&done.db).expect("a database");
+    done
 }
 
 #[track_caller]
@@ -83,10 +92,7 @@ fn oversized_partition_is_merged_in_rounds() {
     let place = Place::new();
     let source = place.file("x.car", &car(&[], &blocks));
     for plan in [SPILL, SOURCE] {
-        let done = import(&place, &source).args(UNCHECKED).args(plan).run();
-        done.holds(&model);
-        within(&done, 16);
-        std::fs::remove_dir_all(&done.db).expect("a database");
+        holds_within(import(&place, &source).args(UNCHECKED).args(plan), &model, 16);
     }
 }
 
@@ -179,9 +185,8 @@ fn many_key_prefixes_stay_within_the_budget() {
     for budget in [16, 128] {
         let place = Place::new();
         let memory = format!("{budget}MiB");
-        let done = import_pipe(&place, bytes.clone()).args(&["--plan", "spill", "--memory", &memory]).run();
-        done.holds(&model);
-        within(&done, budget);
+        let run = import_pipe(&place, bytes.clone()).args(&["--plan", "spill", "--memory", &memory]);
+        holds_within(run, &model, budget);
     }
 }
 
@@ -239,10 +244,7 @@ fn snapshot_over_the_budget_is_spilled() {
         import(&place, place.file("plain", &bytes)).args(&["--plan", "memory", "--memory", "24MiB"]),
         import_pipe(&place, bytes.clone()).args(&["--memory", "24MiB"]),
     ] {
-        let done = run.run();
-        done.holds(&model);
+        let done = holds_within(run, &model, 24);
         assert_eq!(done.json["plan"]["sort"]["spill"], true, "what happened, not what was expected");
-        within(&done, 24);
-        std::fs::remove_dir_all(&done.db).expect("a database");
     }
 }

@@ -19,3 +19,21 @@ mod old_rocksdb;
 mod presets;
 mod refusals;
 mod source_plan;
+
+use common::car::Block;
+use common::run::{Done, Import, Place, import};
+
+/// Imports a snapshot from a file.
+fn imported(bytes: &[u8], args: &[&str]) -> (Place, Done) {
+    let place = Place::new();
+    let done = import(&place, place.file("x.car", bytes)).args(args).run();
+    (place, done)
+}
+
+/// Runs an import whose database must have exactly `blocks`, and removes the database.
+#[track_caller]
+fn imports(run: Import, blocks: &[Block]) -> Done {
+    let done = run.holds(blocks);
+    std::fs::remove_dir_all(&done.db).expect("a database");
+    done
+}

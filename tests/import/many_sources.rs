@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::common::car::*;
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Done, Import, Place, import, import_all};
+use crate::imports;
 
 fn some(range: std::ops::Range<u64>) -> Vec<Block> {
     range.map(|i| block(&noise(i, 100 + (i * 37 % 900) as usize))).collect()
@@ -104,17 +105,15 @@ fn sources_of_every_format_are_merged() {
     let forms = [v2(&cars[0], 40, b"an index"), forest, gzip(&cars[2]), xz(&cars[3]), lz4(&cars[4])];
     let files = names(&place, &[".car", ".forest.car.zst", ".car.gz", ".car.xz", ".car.lz4"], &forms);
     for args in [&[][..], &["--plan", "spill", "--memory", "16M"], &["--preset", "memtable", "--memory", "64M"]] {
-        let done = import_all(&place, &files).args(args).holds(&shares.concat());
+        let done = imports(import_all(&place, &files).args(args), &shares.concat());
         rows_are_right(&done, &files, &shares);
         assert_eq!(done.text("/source/compression"), "mixed");
-        std::fs::remove_dir_all(&done.db).expect("a database");
     }
     // Standard input among them, and by a directory.
     let mut sources = files.clone();
     sources[3] = "-".into();
-    let done = import_all(&place, &sources).stdin(&cars[3]).holds(&shares.concat());
+    let done = imports(import_all(&place, &sources).stdin(&cars[3]), &shares.concat());
     rows_are_right(&done, &sources, &shares);
-    std::fs::remove_dir_all(&done.db).expect("a database");
     place.file("notes.txt", b"not a CAR");
     place.file(".5.car", b"an unfinished download");
     std::fs::create_dir(place.path("6.car")).expect("a folder");
@@ -187,26 +186,28 @@ fn invalid_sources_are_refused_before_reading() {
     let empty = place.path("empty");
     std::fs::create_dir(&empty).expect("a folder");
     let log = place.file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 20, 3)));
-    let refused = |sources: &[PathBuf], code: i32, reason: &str| {
-        import_all(&place, sources).run().refused_by(code, reason);
-    };
-    refused(&[a.clone(), a.clone()], 2, "one file is named twice");
-    refused(&[a.clone(), place.path("b.car")], 2, "one file is named twice");
-    refused(&["-".into(), a.clone(), "-".into()], 2, "standard input, is named twice");
     let pipe = place.path("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).expect("a pipe");
-    refused(&[pipe.clone(), a.clone(), pipe], 2, "one file is named twice");
-    refused(&[a.clone(), place.path("none.car")], 3, "none.car: there is no such file");
-    refused(&[a.clone(), place.file("nothing.car", b"")], 3, "nothing.car at byte 0: the file is empty");
-    refused(&[a.clone(), log.clone()], 2, "is a block log, which is imported alone");
-    refused(&[log, a.clone()], 2, "is a block log, which is imported alone");
-    refused(&[a.clone(), empty.clone()], 3, "no CAR");
+    let nothing = place.file("nothing.car", b"");
+    let packed = place.file("z.car.zst", &zstd(&rooted(&some(0..10))));
+    let (linked, absent, stdin) = (place.path("b.car"), place.path("none.car"), PathBuf::from("-"));
     let none = "no CAR (*.car, *.car.zst, *.car.gz, *.car.xz, *.car.lz4) and no block log is in this directory";
-    refused(&[empty], 3, none);
-    refused(&[a.clone(), place.file("z.car.zst", &zstd(&rooted(&some(0..10))))], 0, "");
-    let done =
-        import_all(&place, &[a, place.path("z.car.zst")]).db(place.path("db2")).args(&["--plan", "source"]).run();
-    done.refused_by(2, "--plan source needs");
+    for (sources, code, reason) in [
+        (&[&a, &a][..], 2, "one file is named twice"),
+        (&[&a, &linked], 2, "one file is named twice"),
+        (&[&stdin, &a, &stdin], 2, "standard input, is named twice"),
+        (&[&pipe, &a, &pipe], 2, "one file is named twice"),
+        (&[&a, &absent], 3, "none.car: there is no such file"),
+        (&[&a, &nothing], 3, "nothing.car at byte 0: the file is empty"),
+        (&[&a, &log], 2, "is a block log, which is imported alone"),
+        (&[&log, &a], 2, "is a block log, which is imported alone"),
+        (&[&a, &empty], 3, "no CAR"),
+        (&[&empty], 3, none),
+        (&[&a, &packed], 0, ""),
+    ] {
+        import_all(&place, sources).run().refused_by(code, reason);
+    }
+    import_all(&place, &[a, packed]).args(&["--plan", "source"]).run().refused_by(2, "--plan source needs");
 }
 
 #[test]
@@ -238,12 +239,10 @@ fn list_file_names_sources() {
     let list = place.file("list", text.as_bytes());
     let at = format!("@{}", list.display());
     let sources = [files[0].display().to_string(), at.clone()];
-    let done = import_all(&place, &sources).holds(&shares.concat());
+    let done = imports(import_all(&place, &sources), &shares.concat());
     rows_are_right(&done, &files, &shares);
-    std::fs::remove_dir_all(&done.db).expect("a database");
-    let done = import_all(&place, &[&sources[0], "@-"]).stdin(text.as_bytes()).holds(&shares.concat());
+    let done = imports(import_all(&place, &[&sources[0], "@-"]).stdin(text.as_bytes()), &shares.concat());
     rows_are_right(&done, &files, &shares);
-    std::fs::remove_dir_all(&done.db).expect("a database");
     import_all(&place, &["-", "@-"]).stdin(text.as_bytes()).run().refused_by(2, "standard input");
     place.file("list", b"# nothing\n");
     import_all(&place, &[&at]).run().refused_by(2, "names nothing");
@@ -255,18 +254,18 @@ fn errors_in_a_list_name_the_line() {
     let place = Place::new();
     let a = place.file("a.car", &rooted(&some(0..10)));
     let a = a.display();
-    let zeros = vec![b'x'; 15_000_000];
+    let long = vec![b'x'; 15_000_000];
     let cases: [(Vec<u8>, i32, &str); 8] = [
         (format!("{a}\n\n{a}.gone\n").into(), 3, "list:3: read "),
         (format!("{a}\n# {a}\n{a}\n").into(), 2, "list:1, "),
         (format!("{a}\n# {a}\n{a}\n").into(), 2, "list:3: one file is named twice"),
         (format!("{a}\0{a}\0").into(), 2, "list:1: a name cannot contain NUL"),
         (
-            [format!("{a}\n").as_bytes(), &zeros].concat(),
+            [format!("{a}\n").as_bytes(), &long].concat(),
             2,
             "list:2: the line is longer than any name, which has up to 4095",
         ),
-        ([&b"https://host/"[..], &zeros].concat(), 2, "list:1: the line is longer than any name, which has up to 8192"),
+        ([&b"https://host/"[..], &long].concat(), 2, "list:1: the line is longer than any name, which has up to 8192"),
         ([b" ", "x".repeat(300).as_bytes()].concat(), 3, "there is no such file"),
         (rooted(&some(0..10)), 2, "list:1: a name cannot contain NUL"),
     ];
@@ -315,12 +314,11 @@ fn hundreds_of_sources_need_few_descriptors() {
     let ways: [&[&str]; 3] =
         [&[], &["--plan", "spill", "--memory", "16M"], &["--preset", "memtable", "--memory", "64M"]];
     for args in ways {
-        let done = import(&place, &dir).args(args).with_files(90).holds(&all);
+        let done = imports(import(&place, &dir).args(args).with_files(90), &all);
         assert_eq!(done.json["sources"].as_array().map(Vec::len), Some(300));
         let rows = done.json["sources"].as_array().expect("rows").iter();
         let sum: Option<u64> = rows.map(|row| row["blocks"]["duplicate"].as_u64()).sum();
         assert_eq!(sum, Some(done.number("/blocks/duplicate")));
-        std::fs::remove_dir_all(&done.db).expect("a database");
     }
     // Blocks that stay in their files.
     for i in (0..300).step_by(3) {
@@ -351,9 +349,8 @@ fn concatenated_cars_need_the_option() {
     let cars: Vec<_> = shares.iter().map(|blocks| rooted(blocks)).collect();
     let joined = [&cars[0][..], &v2(&cars[1], 5, &[]), &v2(&cars[2], 0, &[]), &cars[3], &cars[4]].concat();
     for run in ways_of_one(&place, "joined.car", &joined) {
-        let done = run.args(&["--concatenated"]).holds(&shares.concat());
+        let done = imports(run.args(&["--concatenated"]), &shares.concat());
         assert_eq!(done.roots().len(), 4, "those of all headers");
-        std::fs::remove_dir_all(&done.db).expect("a database");
     }
     for run in ways_of_one(&place, "joined.car", &joined) {
         let done = run.run();

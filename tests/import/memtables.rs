@@ -6,6 +6,7 @@ use crate::common::car::*;
 use crate::common::log::hex;
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Import, Place, import, import_pipe};
+use crate::{imported, imports};
 
 fn some(count: u64) -> Vec<Block> {
     (0..count).map(|i| block(&noise(i, 300 + i as usize % 900))).collect()
@@ -21,8 +22,7 @@ fn every_key_layout_is_loaded() {
     for key in [Key::Cid, Key::Multihash, Key::Digest] {
         let place = Place::new();
         let blocks = if key == Key::Digest { with_digests(&blocks) } else { blocks.clone() };
-        import(&place, place.file("x.car", &rooted(&blocks))).through_memtables().key(key).holds(&blocks);
-        let place = Place::new();
+        imports(import(&place, place.file("x.car", &rooted(&blocks))).through_memtables().key(key), &blocks);
         let piped = import_pipe(&place, zstd(&rooted(&blocks))).through_memtables().key(key);
         let done = piped.args(&["--verify", "none"]).holds(&blocks);
         assert!(done.number("/memtable/batches") > 100 && done.number("/memtable/flushes") > 1, "{}", done.json);
@@ -50,8 +50,7 @@ fn skipped_compaction_leaves_files_at_level_0() {
     assert_eq!(done.text("/digest"), model.digest());
     assert!(records(&done.db) == model.records);
 
-    let place = Place::new();
-    let done = import(&place, &source).args(&["--set", "load.compaction.final=false"]).run();
+    let (_place, done) = imported(&rooted(&blocks), &["--set", "load.compaction.final=false"]);
     done.refused(2, None, "has no effect: preset `ingest` compacts nothing, its files arrive at the last level");
 }
 

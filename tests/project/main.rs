@@ -13,6 +13,7 @@ mod links;
 mod packaging;
 mod public_api;
 mod skipped_tests;
+mod wording;
 
 /// The folder of the project.
 fn root() -> &'static Path {

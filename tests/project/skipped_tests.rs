@@ -19,41 +19,39 @@ fn run(text: &str, code: i32) -> (String, Option<i32>) {
 }
 
 #[test]
-fn skipped_test_counts_as_ignored() {
-    let (shown, code) = run(
-        "running 3 tests\n\
-         SKIPPED: a::b: no disk\n\
-         test a::b ... ok\n\
-         test c ... SKIPPED: d: no strace\n\
-         ok\n\
-         SKIPPED: a::b: no disk\n\
-         test d ... ok\n\
-         \n\
-         test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
-        0,
-    );
-    assert_eq!(
-        shown,
-        "running 3 tests\n\
-         test a::b ... ignored, no disk\n\
-         test c ... ok\n\
-         test d ... ignored, no strace\n\
-         \n\
-         test result: ok. 1 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s\n"
-    );
-    assert_eq!(code, Some(0));
-}
-
-#[test]
-fn skipped_test_is_named_on_one_thread() {
-    let (shown, _) = run("test a ... SKIPPED: main: no disk\nok\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n", 0);
-    assert_eq!(shown, "test a ... ignored, no disk\ntest result: ok. 0 passed; 0 failed; 1 ignored;\n");
-}
-
-#[test]
-fn failed_test_stays_failed_when_skipped() {
-    let text = "test a ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored;\n";
-    let (shown, code) = run(&format!("running 1 test\nSKIPPED: a: no disk\n{text}"), 101);
-    assert_eq!(shown, format!("running 1 test\n{text}"));
-    assert_eq!(code, Some(101));
+fn skipped_tests_count_as_ignored() {
+    for (text, code, expected) in [
+        (
+            "running 3 tests\n\
+             SKIPPED: a::b: no disk\n\
+             test a::b ... ok\n\
+             test c ... SKIPPED: d: no strace\n\
+             ok\n\
+             SKIPPED: a::b: no disk\n\
+             test d ... ok\n\
+             \n\
+             test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
+            0,
+            "running 3 tests\n\
+             test a::b ... ignored, no disk\n\
+             test c ... ok\n\
+             test d ... ignored, no strace\n\
+             \n\
+             test result: ok. 1 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
+        ),
+        // On one thread the thread has no name of a test.
+        (
+            "test a ... SKIPPED: main: no disk\nok\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n",
+            0,
+            "test a ... ignored, no disk\ntest result: ok. 0 passed; 0 failed; 1 ignored;\n",
+        ),
+        // A failure stays one.
+        (
+            "running 1 test\nSKIPPED: a: no disk\ntest a ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored;\n",
+            101,
+            "running 1 test\ntest a ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored;\n",
+        ),
+    ] {
+        assert_eq!(run(text, code), (expected.to_owned(), Some(code)));
+    }
 }

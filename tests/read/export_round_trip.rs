@@ -7,8 +7,6 @@ use crate::common::car::sections;
 use crate::common::database::{bedload, generate, import, open, some_keys};
 use crate::common::export::{digest, export, index_finds_every_block, is_in_node_order};
 use assert_cmd::Command;
-use predicates::prelude::PredicateBooleanExt;
-use predicates::str::contains;
 use serde_json::Value;
 
 #[test]
@@ -35,7 +33,7 @@ fn bare_keys_are_exported_only_through_links() {
         let report = export(&db, &to, &[], 0);
         assert_eq!(report["all_records"], true);
         assert_eq!(digest(&to, &["--key", key]), report["digest"].as_str().expect("a digest"));
-        assert_eq!(digest(&to, &[]), digest(&car, &[]));
+        assert_eq!(digest(&to, &[]), digest(car.as_ref(), &[]));
     }
 }
 
@@ -95,98 +93,4 @@ fn export_follows_the_list_without_duplicates() {
         assert_eq!((&report["first_missing"][0]["cid"], &report["blocks"]), (&absent.into(), &4.into()));
         assert_eq!(sections(&std::fs::read(&to).expect("the one before")), expected);
     }
-}
-
-#[test]
-fn malformed_list_is_refused_with_its_line() {
-    let (dir, _car, db) = made("1MiB", &[]);
-    let (to, mut command) = listed(dir.path(), &db, "\n\nnonsense\n", &[]);
-    command.assert().code(2).stderr(contains("error: line 3 of - is not a CID: ").and(contains("one CID per line")));
-    assert!(!to.exists());
-    let (to, mut command) = listed(dir.path(), &db, "\n", &[]);
-    command.assert().code(2).stderr(contains("error: - contains no CID\nhint: "));
-    assert!(!to.exists());
-}
-
-#[test]
-fn unknown_extension_needs_a_format() {
-    let (dir, _car, db) = made("1MiB", &[]);
-    for name in ["out.car.gz", "out.tar", "out.zst", "out"] {
-        let to = dir.path().join(name);
-        bedload().arg("export").arg(&db).arg(&to).assert().code(2).stderr(format!(
-            "error: the suffix of {} is not a format of this export\nhint: use the suffix .car, .car.zst or \
-             .forest.car.zst, or pass --format\n",
-            to.display()
-        ));
-        assert!(!to.exists());
-    }
-    // The option wins over the ending.
-    let to = dir.path().join("out.car.zst");
-    assert_eq!(export(&db, &to, &["--format", "car"], 0)["format"], "car");
-    assert_ne!(std::fs::read(&to).expect("read")[..4], [0x28, 0xb5, 0x2f, 0xfd], "it is packed");
-}
-
-#[test]
-fn export_explains_a_missing_root_or_file() {
-    let (dir, car, db) = made("1MiB", &["--key", "multihash"]);
-    std::fs::remove_file(db.join("BEDLOAD.json")).expect("remove");
-    let to = dir.path().join("out.car");
-    bedload().arg("export").arg(&db).arg(&to).args(["--key", "multihash"]).assert().code(2).stderr(
-        "error: no root to export from: the database has no BEDLOAD.json that names one\n\
-         hint: name one with --root CID, or the blocks to export with --cids FILE\n",
-    );
-    // A missing database is reported first.
-    let nowhere = dir.path().join("nowhere");
-    bedload().arg("export").arg(&nowhere).assert().code(2).stderr(
-        "error: a file to write is needed\nhint: name both, e.g. bedload export chain chain.car; `-` is \
-         standard output\n",
-    );
-    let twice = bedload().arg("export").arg("--db").arg(&nowhere).arg(&nowhere).arg(&to).assert().code(2);
-    twice.stderr(contains("error: the database is named twice\n"));
-    bedload().arg("export").arg(&nowhere).arg(&to).assert().code(4).stderr(contains("there is no such directory"));
-    let db = dir.path().join("cids");
-    bedload().arg("import").arg(&car).arg("--db").arg(&db).assert().success();
-    let to = dir.path().join("no-folder/out.car");
-    bedload().arg("export").arg(&db).arg(&to).assert().code(1).stderr(format!(
-        "error: create {to}: No such file or directory (os error 2)\n\
-         hint: there is no directory {0}: check the path, or make it: mkdir -p {0}\n",
-        dir.path().join("no-folder").display(),
-        to = to.display(),
-    ));
-}
-
-#[test]
-fn export_replaces_a_file_only_with_force() {
-    let (dir, _car, db) = made("1MiB", &[]);
-    let to = dir.path().join("out.car");
-    std::fs::write(&to, "mine").expect("write");
-    bedload()
-        .args(["export", "--db"])
-        .arg(&db)
-        .arg(&to)
-        .assert()
-        .code(4)
-        .stderr(format!("error: {}: it exists\nhint: choose another name, or replace it with --force\n", to.display()));
-    assert_eq!(std::fs::read(&to).expect("read"), b"mine");
-    export(&db, &to, &["--force"], 0);
-    assert!(std::fs::metadata(&to).expect("a file").len() > 1 << 19);
-}
-
-#[test]
-fn export_writes_only_the_snapshot_to_stdout() {
-    let (dir, _car, db) = made("3MiB", &[]);
-    let to = dir.path().join("out.car");
-    let report_file = dir.path().join("report.json");
-    export(&db, &to, &["--report", report_file.to_str().expect("text")], 0);
-    let output = bedload().args(["export", "--json", "-", "--db"]).arg(&db).output().expect("run");
-    assert!(output.status.success());
-    assert!(output.stdout == std::fs::read(&to).expect("read"));
-    let report: Value = serde_json::from_slice(&output.stderr).expect("the report");
-    let filed: Value = serde_json::from_slice(&std::fs::read(report_file).expect("read")).expect("JSON");
-    assert_eq!((&report["digest"], &report["file"]), (&filed["digest"], &"-".into()));
-    // A reader that has seen enough.
-    let program = crate::common::run::BEDLOAD;
-    let pipe = format!("{program} export - --progress off -q --db {} | head -c 100 | wc -c", db.display());
-    let output = crate::common::run::hermetic("bash").args(["-o", "pipefail", "-c", &pipe]).output().expect("run");
-    assert_eq!((output.status.code(), &output.stdout[..], &output.stderr[..]), (Some(0), &b"100\n"[..], &b""[..]));
 }

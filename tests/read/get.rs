@@ -2,19 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{made, made_log};
+use super::{made, made_log, put, text};
 use crate::common::car;
 use crate::common::database::{bedload, generate, import, open, some_keys};
+use crate::common::log::hex;
 use cid::Cid;
 use cid::multibase::Base;
 use predicates::str::contains;
+use serde_json::Value;
 
 fn get(db: &Path, more: &[&str]) -> assert_cmd::assert::Assert {
     bedload().args(["get", "--db"]).arg(db).args(more).assert()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+fn json_lines(ended: assert_cmd::assert::Assert) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&ended.get_output().stdout).into_owned();
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 /// A database in a key layout, the CID of one of its blocks and the block.
@@ -55,23 +58,16 @@ fn get_raw_prints_only_the_block() {
 fn get_reads_keys_from_stdin() {
     let (_dir, _car, db) = made("1MiB", &[]);
     let keys = some_keys(&db, 300);
-    let store = open(&db);
-    let blocks: Vec<String> =
-        keys.iter().map(|key| hex(&store.get(key).expect("read").expect("a block")) + "\n").collect();
-    drop(store);
-    let mut lines: Vec<String> =
-        keys.iter().map(|key| Cid::try_from(key.as_slice()).expect("a CID").to_string()).collect();
-    let all = lines.join("\n");
-    bedload().args(["get", "-", "--db"]).arg(&db).write_stdin(all).assert().success().stdout(blocks.concat());
+    let records = crate::common::model::records(&db);
+    let blocks: String = keys.iter().map(|key| hex(&records[key]) + "\n").collect();
+    let mut lines: Vec<String> = keys.iter().map(|key| text(key)).collect();
+    let get = |lines: &[String]| bedload().args(["get", "-", "--db"]).arg(&db).write_stdin(lines.join("\n")).assert();
+    get(&lines).success().stdout(blocks.clone());
     let absent = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
     lines.insert(7, absent.into());
-    bedload()
-        .args(["get", "-", "--db"])
-        .arg(&db)
-        .write_stdin(lines.join("\n"))
-        .assert()
+    get(&lines)
         .code(1)
-        .stdout(blocks.concat())
+        .stdout(blocks)
         .stderr(contains(format!("not in the database: {absent}\n")))
         .stderr(contains("1 of 301 keys are not in the database\nhint: "));
 }
@@ -81,9 +77,7 @@ fn get_json_reports_found_and_missing_keys() {
     let dir = tempfile::tempdir().expect("a directory");
     let (db, cid, block) = database(dir.path(), "cid");
     let absent = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
-    let output = get(&db, &["--json", &cid.to_string(), absent]).code(1).get_output().stdout.clone();
-    let text = String::from_utf8(output).expect("text");
-    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines = json_lines(get(&db, &["--json", &cid.to_string(), absent]).code(1));
     let found = serde_json::json!({
         "schema": "bedload-get-1", "key": cid.to_string(), "found": true, "bytes": block.len(), "hex": hex(&block),
     });
@@ -133,10 +127,7 @@ fn exact_key_wins_over_other_readings() {
         ("cid", [&[1, 0x55, 0x12, 32][..], &[7; 32]].concat()),
     ] {
         let (_dir, _car, db) = made("1MiB", &["--key", layout]);
-        let store = open(&db);
-        store.put(&key, b"exact").expect("put");
-        store.put([7; 32], b"otherwise").expect("put");
-        drop(store);
+        put(&db, [(&key[..], "exact"), (&[7; 32], "otherwise")]);
         get(&db, &["--as", "raw", &hex(&key)]).success().stdout("exact");
         if layout == "digest" {
             open(&db).delete(&key).expect("delete");
@@ -149,16 +140,13 @@ fn exact_key_wins_over_other_readings() {
 fn get_reads_log_blocks_by_range() {
     let (_dir, _log, db) = made_log("200K", &[]);
     let numbers = |keys: &[&str]| -> Vec<u64> {
-        let output = get(&db, keys).success().get_output().stdout.clone();
-        let lines = String::from_utf8(output).expect("text");
-        let number = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["number"].as_u64();
-        lines.lines().map(|line| number(line).expect("a number")).collect()
+        let lines = json_lines(get(&db, keys).success());
+        lines.iter().map(|line| line["number"].as_u64().expect("a number")).collect()
     };
     let head = numbers(&["head"])[0];
     assert!(head > 20);
     assert_eq!(numbers(&["1-5", "7", "head"]), [1, 2, 3, 4, 5, 7, head]);
-    let block: serde_json::Value =
-        serde_json::from_slice(&get(&db, &["7"]).success().get_output().stdout).expect("JSON");
+    let block = json_lines(get(&db, &["7"]).success()).remove(0);
     let transactions = block["transactions"].as_array().expect("a list");
     assert!(!transactions.is_empty(), "{block}");
     let operation = &transactions[0]["operations"][0];
@@ -194,13 +182,8 @@ fn get_reads_log_blocks_by_range() {
 #[test]
 fn get_decodes_headers_and_finds_epochs() {
     let (_dir, _car, db) = made("3MiB", &[]);
-    let lines = |more: &[&str]| -> Vec<serde_json::Value> {
-        let output = get(&db, more).success().get_output().stdout.clone();
-        let text = String::from_utf8(output).expect("text");
-        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-    };
-    let record: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("read")).expect("JSON");
+    let lines = |more: &[&str]| json_lines(get(&db, more).success());
+    let record: Value = serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("read")).expect("JSON");
     let root = record["source"]["roots"][0].as_str().expect("a root");
     let header = lines(&["--as", "json", root]).pop().expect("a header");
     let head = header["Height"].as_u64().expect("a height");

@@ -53,22 +53,6 @@ fn inspect_lists_the_first_ten_bad_blocks() {
 }
 
 #[test]
-fn inspect_reports_where_a_snapshot_is_truncated() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "3MiB");
-    let bytes = std::fs::read(&car).expect("read");
-    std::fs::write(&car, &bytes[..2_000_000]).expect("cut");
-    for way in ["--full", "--list"] {
-        bedload()
-            .args(["inspect", way])
-            .arg(&car)
-            .assert()
-            .code(3)
-            .stderr(contains("at byte 2000000: the snapshot ends inside "));
-    }
-}
-
-#[test]
 fn inspect_shows_frc_0108_metadata() {
     let link = |block: &Block| Ipld::Link(Cid::try_from(&block.0[..]).expect("a CID"));
     let text = |block: &Block| Cid::try_from(&block.0[..]).expect("a CID").to_string();

@@ -7,7 +7,6 @@ mod damaged_databases;
 mod export_round_trip;
 mod get;
 mod inspect;
-mod locations;
 mod node_writes;
 mod replacements;
 mod stat;
@@ -17,15 +16,16 @@ mod walk;
 
 use std::path::{Path, PathBuf};
 
-use common::database::{bedload, generate, import};
+use common::database::{bedload, generate, import, json, open};
+use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 /// A generated snapshot and its database, with their directory.
-fn made(size: &str, args: &[&str]) -> (TempDir, PathBuf, PathBuf) {
+fn made(size: &str, args: &[&str]) -> (TempDir, String, PathBuf) {
     let dir = tempdir().expect("a directory");
     let car = generate(dir.path(), size);
     let db = import(dir.path(), &car, args);
-    (dir, car, db)
+    (dir, car.into_os_string().into_string().expect("text"), db)
 }
 
 /// A generated block log and its database, with their directory.
@@ -47,4 +47,36 @@ fn other(dir: &TempDir, size: &str) -> PathBuf {
 /// The result of a command on a database.
 fn on(db: &Path, command: &[&str]) -> assert_cmd::assert::Assert {
     bedload().args(&command[..1]).arg("--db").arg(db).args(&command[1..]).assert()
+}
+
+/// Puts records as a node does.
+fn put(db: &Path, records: impl IntoIterator<Item = (impl AsRef<[u8]>, impl AsRef<[u8]>)>) {
+    let node = open(db);
+    records.into_iter().for_each(|(key, value)| node.put(key, value).expect("put"));
+}
+
+/// Runs `verify`, which fails with this code.
+#[track_caller]
+fn verify(db: &Path, more: &[&str], code: i32) -> Value {
+    let report = json(&["verify"], db, more, code);
+    assert_eq!(report["schema"], "bedload-verify-4");
+    // With code 1 the database is intact, and not confirmed.
+    assert_eq!(report["valid"], code < 3, "{report:#}");
+    report
+}
+
+/// The kinds of the problems.
+fn kinds(report: &Value) -> Vec<&str> {
+    report["problems"]["kinds"].as_object().expect("kinds").keys().map(String::as_str).collect()
+}
+
+/// The kinds of the problems, with their numbers.
+fn counts(report: &Value) -> Vec<(&str, u64)> {
+    let kinds = report["problems"]["kinds"].as_object().expect("kinds");
+    kinds.iter().map(|(kind, count)| (kind.as_str(), count.as_u64().expect("a count"))).collect()
+}
+
+/// The text of a CID.
+fn text(cid: &[u8]) -> String {
+    cid::Cid::try_from(cid).expect("a CID").to_string()
 }

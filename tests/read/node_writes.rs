@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use super::{made, made_log, on, other};
+use super::verdicts::compact;
+use super::{kinds, made, made_log, on, other, put, verify};
 use crate::common::car::noise;
-use crate::common::database::{bedload, import, json, open, some_keys};
+use crate::common::database::{bedload, import, open, some_keys};
 use crate::common::log::{LogBlock, antelope_block, antelope_log};
 use predicates::str::{contains, ends_with};
-use rust_rocksdb::{BottommostLevelCompaction, CompactOptions, DB, IteratorMode, Options};
-use serde_json::{Value, json};
+use rust_rocksdb::{DB, IteratorMode, Options};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Identity CIDs of small numbers in dag-cbor: valid records that no generated snapshot has.
@@ -17,49 +18,32 @@ fn added(number: u8) -> ([u8; 5], [u8; 1]) {
 }
 
 fn add(db: &Path, numbers: std::ops::Range<u8>) {
-    let node = open(db);
-    for (key, value) in numbers.map(added) {
-        node.put(key, value).expect("put");
-    }
+    put(db, numbers.map(added));
 }
 
-fn verify(db: &Path, more: &[&str], code: i32) -> Value {
-    json(&["verify"], db, more, code)
-}
-
-fn kinds(report: &Value) -> Vec<&str> {
-    report["problems"]["kinds"].as_object().expect("kinds").keys().map(String::as_str).collect()
+/// The number of records beyond the recorded ones, and true if all of the import are confirmed.
+fn recorded(report: &Value) -> (u64, bool) {
+    let recorded = &report["recorded"];
+    (recorded["more_than_recorded"].as_u64().expect("a number"), recorded["confirmed"].as_bool().expect("a boolean"))
 }
 
 #[test]
 fn records_added_by_a_node_are_valid() {
     let (_dir, car, db) = made("1MiB", &[]);
-    let car = car.to_str().expect("text");
-    let report = verify(&db, &[], 0);
-    assert_eq!(
-        (&report["recorded"]["more_than_recorded"], &report["recorded"]["confirmed"]),
-        (&json!(0), &json!(true))
-    );
+    let car = &*car;
+    assert_eq!(recorded(&verify(&db, &[], 0)), (0, true));
     add(&db, 0..3);
-    let report = verify(&db, &[], 0);
-    assert_eq!(report["recorded"]["more_than_recorded"], 3);
     // The three are in the WAL only, the import's files are as they were.
-    assert_eq!(report["recorded"]["confirmed"], true);
+    assert_eq!(recorded(&verify(&db, &[], 0)), (3, true));
     on(&db, &["verify"]).success().stdout(contains(
         "since     written to since the import: 3 records more than recorded; no record of the import is missing: its \
          files are in use, and nothing hides a record in them\n",
     ));
     open(&db).flush().expect("flushed");
-    assert_eq!(verify(&db, &[], 0)["recorded"]["confirmed"], true, "in a file of their own");
+    assert_eq!(recorded(&verify(&db, &[], 0)), (3, true), "in a file of their own");
     // Nothing is left to tell from once a compaction has written the import's files anew.
-    let mut anew = CompactOptions::default();
-    anew.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
-    open(&db).compact_range_opt(None::<&[u8]>, None::<&[u8]>, &anew);
-    let report = verify(&db, &[], 1);
-    assert_eq!(
-        (&report["recorded"]["more_than_recorded"], &report["recorded"]["confirmed"]),
-        (&json!(3), &json!(false))
-    );
+    compact(&db);
+    assert_eq!(recorded(&verify(&db, &[], 1)), (3, false));
     on(&db, &["verify", "--allow-extra"]).success().stdout(contains(
         "since     written to since the import: 3 records more than recorded; each matches its key; that none of the \
          import is missing is not confirmed: --against SNAPSHOT --allow-extra confirms it\n",
@@ -93,20 +77,18 @@ fn lost_record_among_added_ones_is_unconfirmed() {
     };
     let hint = "hint: a program has deleted records (--against SNAPSHOT lists them): no file is damaged, ";
     assert!(told(&[]).contains(hint) && !told(&[]).contains("dmesg"), "{}", told(&[]));
-    assert!(told(&["--against", car.to_str().expect("text")]).contains("hint: a program has deleted records: no file"));
+    assert!(told(&["--against", &car]).contains("hint: a program has deleted records: no file"));
     add(&db, 0..1);
     assert_eq!(kinds(&verify(&db, &[], 3)), ["digest"]);
     add(&db, 1..3);
-    let report = verify(&db, &[], 1);
     // Two more than recorded are all that can be said, and nothing is confirmed: not while a deletion is in the WAL,
     // nor in a file, nor when a compaction has dropped it.
-    assert_eq!(report["recorded"]["more_than_recorded"], 2);
-    assert_eq!(report["recorded"]["confirmed"], false);
+    assert_eq!(recorded(&verify(&db, &[], 1)), (2, false));
     open(&db).flush().expect("flushed");
-    assert_eq!(verify(&db, &[], 1)["recorded"]["confirmed"], false);
+    assert_eq!(recorded(&verify(&db, &[], 1)), (2, false));
     open(&db).compact_range(None::<&[u8]>, None::<&[u8]>);
-    assert_eq!(verify(&db, &[], 1)["recorded"]["confirmed"], false);
-    let report = verify(&db, &["--against", car.to_str().expect("text"), "--allow-extra"], 3);
+    assert_eq!(recorded(&verify(&db, &[], 1)), (2, false));
+    let report = verify(&db, &["--against", &car, "--allow-extra"], 3);
     assert_eq!(kinds(&report), ["count", "digest", "missing"]);
     assert_eq!(report["recorded"]["confirmed"], false);
 }
@@ -129,7 +111,7 @@ fn unexplained_extra_records_are_damage() {
     std::fs::remove_file(&newer[0]).expect("removed");
     assert_eq!(kinds(&verify(&db, &[], 3)), ["count", "digest"]);
     std::fs::write(&newer[0], text).expect("restored");
-    open(&db).put(added(7).0, [8]).expect("put");
+    put(&db, [(added(7).0, [8])]);
     let report = verify(&db, &[], 3);
     assert_eq!(kinds(&report), ["count", "digest", "hash"]);
     assert_eq!(report["recorded"]["more_than_recorded"], 0);
@@ -138,28 +120,21 @@ fn unexplained_extra_records_are_damage() {
 #[test]
 fn verify_names_a_wrong_snapshot() {
     let (dir, car, db) = made("1MiB", &[]);
-    let other = other(&dir, "1MiB");
+    let other = other(&dir, "1MiB").display().to_string();
     let digest = verify(&db, &[], 0)["digest"].as_str().expect("a digest").to_owned();
-    let report = verify(&db, &["--against", other.to_str().expect("text"), "--allow-extra"], 3);
+    let report = verify(&db, &["--against", &other, "--allow-extra"], 3);
     assert_eq!(kinds(&report), ["missing", "source"]);
     let of_other = report["against"]["digest"].as_str().expect("a digest");
     assert_eq!(
         report["problems"]["first"][0]["message"],
-        format!(
-            "the database was imported from {}, digest {digest}, not from {}, digest {of_other}",
-            car.display(),
-            other.display()
-        )
+        format!("the database was imported from {car}, digest {digest}, not from {other}, digest {of_other}")
     );
-    on(&db, &["verify", "--against", other.to_str().expect("text")])
+    on(&db, &["verify", "--against", &other])
         .code(3)
         .stdout(ends_with(
             "verdict   intact but not confirmed: it was compared with a snapshot other than that of its import\n",
         ))
-        .stderr(contains(format!(
-            "hint: give --against the snapshot that the database was imported from: {}\n",
-            car.display()
-        )));
+        .stderr(contains(format!("hint: give --against the snapshot that the database was imported from: {car}\n")));
 }
 
 /// The column families of a block log's database, as a node opens them.
@@ -188,9 +163,7 @@ fn blocks_added_to_a_log_are_counted() {
     }
     drop(node);
     let all = from.iterator(IteratorMode::Start).count();
-    let report = verify(&part, &[], 0);
-    assert_eq!(report["recorded"]["more_than_recorded"], all - 50);
-    assert_eq!(report["recorded"]["confirmed"], true);
+    assert_eq!(recorded(&verify(&part, &[], 0)), (all as u64 - 50, true));
     // A block of the import that is gone stays a problem, however many were added.
     let (node, _) = open_all(&part);
     node.delete(20u32.to_be_bytes()).expect("deleted");
@@ -238,9 +211,7 @@ fn repeated_transaction_in_added_block_is_valid() {
             }
         }
         drop(node);
-        let report = verify(&db, &[], 0);
-        assert_eq!(report["recorded"]["more_than_recorded"], all - imported, "{overwrites}");
-        assert_eq!(report["recorded"]["confirmed"], true, "{overwrites}");
+        assert_eq!(recorded(&verify(&db, &[], 0)), (u64::from(all - imported), true), "{overwrites}");
         // A place where no block names it; then no place at all.
         let edit = |edit: &dyn Fn(&DB, &rust_rocksdb::ColumnFamily)| {
             let (node, _) = open_all(&db);

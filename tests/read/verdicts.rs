@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::made;
+use super::{made, put};
 use crate::common::database::{bedload, flip, json, open, some_keys, ssts};
 use rust_rocksdb::{BottommostLevelCompaction, CompactOptions};
 
@@ -19,7 +19,7 @@ fn verdict(db: &Path, more: &[&str], code: i32) -> (String, serde_json::Value, S
 }
 
 /// Rewrites every file, so that nothing tells which records the import wrote.
-fn compact(db: &Path) {
+pub fn compact(db: &Path) {
     let mut anew = CompactOptions::default();
     anew.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
     open(db).compact_range_opt(None::<&[u8]>, None::<&[u8]>, &anew);
@@ -48,10 +48,8 @@ fn finished_import_is_confirmed() {
 fn possible_loss_of_records_fails() {
     let (_dir, car, db) = made("1MiB", &[]);
     let lost = some_keys(&db, 9);
-    let node = open(&db);
-    lost.iter().for_each(|key| node.delete(key).expect("deleted"));
-    (0..10u8).for_each(|number| node.put([1, 0x71, 0, 1, number], [number]).expect("put"));
-    drop(node);
+    lost.iter().for_each(|key| open(&db).delete(key).expect("deleted"));
+    put(&db, (0..10u8).map(|number| ([1, 0x71, 0, 1, number], [number])));
     compact(&db);
     let (line, report, said) = verdict(&db, &[], 1);
     let reason =
@@ -63,7 +61,7 @@ fn possible_loss_of_records_fails() {
     assert!(said.starts_with(&error), "{said}");
     // --allow-extra accepts the added records; the comparison shows the loss.
     verdict(&db, &["--allow-extra"], 0);
-    let (line, ..) = verdict(&db, &["--allow-extra", "--against", car.to_str().expect("text")], 3);
+    let (line, ..) = verdict(&db, &["--allow-extra", "--against", &car], 3);
     assert!(line.starts_with("verdict   damaged: "), "{line}");
 }
 

@@ -1,38 +1,24 @@
 //! `bedload verify` on valid databases, and on databases with one known fault each.
 
-use std::path::Path;
-
-use super::{made, made_log, on, other};
-use crate::common::database::{bedload, flip, generate, import, json, open, some_keys, ssts};
-use cid::Cid;
-use predicates::str::{contains, starts_with};
+use super::{counts, made, made_log, on, other, put, text, verify};
+use crate::common::database::{bedload, flip, generate, import, open, some_keys, ssts};
+use predicates::str::contains;
 use serde_json::Value;
-
-fn verify(db: &Path, more: &[&str], code: i32) -> Value {
-    let report = json(&["verify"], db, more, code);
-    assert_eq!(report["schema"], "bedload-verify-4");
-    assert_eq!(report["valid"], code == 0, "{report:#}");
-    report
-}
-
-fn kinds(report: &Value) -> Vec<(String, u64)> {
-    let kinds = report["problems"]["kinds"].as_object().expect("kinds");
-    kinds.iter().map(|(kind, count)| (kind.clone(), count.as_u64().expect("a count"))).collect()
-}
 
 fn count(report: &Value, kind: &str) -> u64 {
     report["problems"]["kinds"][kind].as_u64().unwrap_or(0)
 }
 
-fn text(cid: &[u8]) -> String {
-    Cid::try_from(cid).expect("a CID").to_string()
+/// The problems that are listed.
+fn listed(report: &Value) -> &[Value] {
+    report["problems"]["first"].as_array().expect("a list")
 }
 
 #[test]
 fn valid_database_passes_in_every_layout() {
     for key in ["cid", "multihash", "digest"] {
         let (_dir, car, db) = made("3MiB", &["--key", key]);
-        let report = verify(&db, &["--against", car.to_str().expect("text")], 0);
+        let report = verify(&db, &["--against", &car], 0);
         assert_eq!(report["key"], key);
         assert_eq!(report["key_from"], "record");
         assert_eq!(report["digest"], report["recorded"]["digest"]);
@@ -75,7 +61,7 @@ fn flipped_bit_in_a_file_is_found() {
         flip(&file, at as usize, 0x10);
         let report = verify(&db, &[], 3);
         assert!(count(&report, "checksum") > 0 || count(&report, "open") > 0, "byte {at} of {size}: {report:#}");
-        let first = report["problems"]["first"].as_array().expect("a list");
+        let first = listed(&report);
         let is_named = first.iter().any(|problem| problem["file"] == file.to_str().expect("text"));
         assert!(is_named, "byte {at} of {size}: {first:?}");
         std::fs::write(&file, &good).expect("restore");
@@ -91,7 +77,7 @@ fn bad_block_hides_only_its_own_records() {
         flip(file, 40_000 * (number + 1), 0x10);
     }
     let faults = ssts(&db).len().min(3) as u64;
-    let report = verify(&db, &["--against", car.to_str().expect("text")], 3);
+    let report = verify(&db, &["--against", &car], 3);
     let read = report["records"].as_u64().expect("records");
     // A block has 16 KiB or little more, a record about 1 KiB.
     assert!(read < total && read > total - 40 * faults, "{read} of {total}");
@@ -128,20 +114,12 @@ fn wrong_values_are_listed_with_their_keys() {
     for key in ["cid", "multihash", "digest"] {
         let (_dir, car, db) = made("2MiB", &["--key", key]);
         let keys = some_keys(&db, 25);
-        let store = open(&db);
-        for key in &keys {
-            store.put(key, b"not what was here").expect("put");
-        }
-        store.flush().expect("flush");
-        drop(store);
-        let report = verify(&db, &["--against", car.to_str().expect("text")], 3);
-        assert_eq!(
-            kinds(&report),
-            [("digest".into(), 1), ("hash".into(), 25), ("differs".into(), 25)],
-            "{key}: {report:#}"
-        );
+        put(&db, keys.iter().map(|key| (key, "not what was here")));
+        open(&db).flush().expect("flush");
+        let report = verify(&db, &["--against", &car], 3);
+        assert_eq!(counts(&report), [("digest", 1), ("hash", 25), ("differs", 25)], "{key}: {report:#}");
         assert_eq!(report["problems"]["total"], 51);
-        let first = report["problems"]["first"].as_array().expect("a list");
+        let first = listed(&report);
         assert_eq!(first.len(), 10);
         let newest = ssts(&db).pop().expect("a file");
         assert_eq!(first[1]["kind"], "hash");
@@ -160,22 +138,16 @@ fn missing_and_extra_records_are_distinguished() {
     let gone = some_keys(&db, 3).pop().expect("a key");
     // dag-cbor, identity, an empty list: a valid record that the source does not have.
     let extra = [1, 0x71, 0, 1, 0x80];
-    let store = open(&db);
-    store.delete(&gone).expect("delete");
-    store.put(extra, [0x80]).expect("put");
-    drop(store);
-    let report = verify(&db, &[], 3);
-    assert_eq!(kinds(&report), [("digest".into(), 1)], "the count is the same");
+    open(&db).delete(&gone).expect("delete");
+    put(&db, [(extra, [0x80])]);
+    assert_eq!(counts(&verify(&db, &[], 3)), [("digest", 1)], "the count is the same");
     for memory in ["1GiB", "16MiB"] {
-        let report = verify(&db, &["--against", car.to_str().expect("text"), "--memory", memory], 3);
-        assert_eq!(kinds(&report), [("digest".into(), 1), ("missing".into(), 1), ("extra".into(), 1)]);
-        let first = &report["problems"]["first"];
-        let key_of = |kind: &str| {
-            let list = first.as_array().expect("a list");
-            list.iter().find(|problem| problem["kind"] == kind).expect("a problem")["key"].clone()
-        };
-        assert_eq!(key_of("missing"), text(&gone));
-        assert_eq!(key_of("extra"), text(&extra));
+        let report = verify(&db, &["--against", &car, "--memory", memory], 3);
+        assert_eq!(counts(&report), [("digest", 1), ("missing", 1), ("extra", 1)]);
+        for (kind, key) in [("missing", text(&gone)), ("extra", text(&extra))] {
+            let problem = listed(&report).iter().find(|problem| problem["kind"] == kind).expect("a problem");
+            assert_eq!(problem["key"], key);
+        }
     }
 }
 
@@ -184,7 +156,7 @@ fn spilled_comparison_finds_the_same() {
     let (dir, car, db) = made("8MiB", &[]);
     let work = dir.path().join("work");
     std::fs::create_dir(&work).expect("create");
-    let more = ["--against", car.to_str().expect("text"), "--memory", "1M", "--work-dir", work.to_str().expect("text")];
+    let more = ["--against", &car, "--memory", "1M", "--work-dir", work.to_str().expect("text")];
     let report = verify(&db, &more, 0);
     assert_eq!(report["against"]["same"], report["records"]);
     assert_eq!(std::fs::read_dir(&work).expect("list").count(), 0, "nothing is left behind");
@@ -239,7 +211,7 @@ fn truncated_or_edited_record_is_found() {
     for bytes in spoiled {
         std::fs::write(&path, &bytes).expect("write");
         let report = verify(&db, &[], 3);
-        assert_eq!(kinds(&report), [("record".into(), 1)], "{}\n{report:#}", String::from_utf8_lossy(&bytes));
+        assert_eq!(counts(&report), [("record", 1)], "{}\n{report:#}", String::from_utf8_lossy(&bytes));
     }
     record["checksum"] = "".into();
     std::fs::write(&path, resealed(&record)).expect("write");
@@ -264,9 +236,10 @@ fn contradictory_counts_are_a_problem() {
                 *number = (number.as_u64().expect("a number") + by).into();
                 std::fs::write(&path, resealed(&record)).expect("write");
                 // The records of `transactions` are counted from the blocks as well.
-                let mut found = kinds(&verify(db, &[], 3));
-                found.retain(|(kind, _)| kind != "index" || !place.ends_with("2/duplicates"));
-                assert_eq!(found, [("tally".into(), 1)], "{place}");
+                let report = verify(db, &[], 3);
+                let mut found = counts(&report);
+                found.retain(|(kind, _)| *kind != "index" || !place.ends_with("2/duplicates"));
+                assert_eq!(found, [("tally", 1)], "{place}");
             }
         }
     }
@@ -289,15 +262,17 @@ fn missing_or_changed_metadata_file_is_named() {
             change();
             let report = verify(&db, &[], 3);
             assert_eq!(count(&report, "file"), 1, "{report:#}");
-            let first = report["problems"]["first"].as_array().expect("a list");
-            assert!(first.iter().any(|problem| problem["file"] == path.to_str().expect("text")), "{report:#}");
+            assert!(
+                listed(&report).iter().any(|problem| problem["file"] == path.to_str().expect("text")),
+                "{report:#}"
+            );
             std::fs::write(path, &good).expect("restore");
         }
     }
     let current = db.join("CURRENT");
     let good = std::fs::read(&current).expect("read");
     std::fs::remove_file(&current).expect("remove");
-    assert_eq!(kinds(&verify(&db, &[], 3)), [("open".into(), 1)]);
+    assert_eq!(counts(&verify(&db, &[], 3)), [("open", 1)]);
     std::fs::write(&current, good).expect("restore");
     verify(&db, &[], 0);
 }
@@ -306,7 +281,7 @@ fn missing_or_changed_metadata_file_is_named() {
 fn newer_options_file_is_only_noted() {
     let (_dir, _car, db) = made("1MiB", &[]);
     for times in 1..4 {
-        open(&db).put([&[1, 0x71, 0, 1][..], &[0x80]].concat(), [0x80]).expect("put");
+        put(&db, [([1, 0x71, 0, 1, 0x80], [0x80])]);
         // Overwritten records in the WAL may stand for deleted ones.
         let report = verify(&db, if times == 1 { &[] } else { &["--allow-extra"] }, 0);
         // The record that was put is one more than the import's; the files are what they should be.
@@ -327,69 +302,21 @@ fn sample_checks_the_requested_count() {
     let report = verify(&db, &["--sample", "300"], 0);
     assert_eq!(report["records"], 300);
     assert_eq!(report["digest"], Value::Null);
-    let store = open(&db);
-    for key in all_keys(&store) {
-        store.put(key, b"not what was here").expect("put");
-    }
-    drop(store);
+    let keys = all_keys(&open(&db));
+    put(&db, keys.into_iter().map(|key| (key, "not what was here")));
     let report = verify(&db, &["--sample", "300"], 3);
-    assert_eq!(kinds(&report), [("hash".into(), 300)]);
+    assert_eq!(counts(&report), [("hash", 300)]);
 }
 
 #[test]
 fn problems_exit_with_code_3_and_hint() {
     let (_dir, _car, db) = made("1MiB", &[]);
     let key = some_keys(&db, 1).pop().expect("a key");
-    open(&db).put(key, b"wrong").expect("put");
+    put(&db, [(key, "wrong")]);
     on(&db, &["verify"])
         .code(3)
         .stdout(contains("problems  2 (1 digest, 1 hash)\n"))
         .stderr(contains(format!("error: verify {}: 2 problems found\nhint: ", db.display())));
-}
-
-#[test]
-fn every_reader_refuses_other_paths() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let car = generate(dir.path(), "1MiB");
-    let file = |name: &str, bytes: &[u8]| {
-        let path = dir.path().join(name);
-        std::fs::write(&path, bytes).expect("written");
-        path
-    };
-    let packed = file("packed.car.zst", &crate::common::car::zstd(&std::fs::read(&car).expect("read")));
-    let text = file("text", b"a text");
-    let folder = |name: &str| {
-        let path = dir.path().join(name);
-        std::fs::create_dir(&path).expect("made");
-        path
-    };
-    let (empty, partial) = (folder("empty"), folder("begun.partial"));
-    std::fs::write(partial.join("journal"), "").expect("written");
-    let (nothing, begun, out) = (dir.path().join("nothing"), partial.with_extension(""), dir.path().join("out.car"));
-    let takes = "`bedload inspect` reads a snapshot, and `bedload import` makes a database from it";
-    let resumes = "run the same `bedload import` command again to resume the import\n";
-    for command in ["verify", "stat", "walk", "export", "get", "bundle"] {
-        for (path, words, hint) in [
-            (&car, "is a snapshot, not a database", takes),
-            (&packed, "is a snapshot, not a database", takes),
-            (&text, "is a file, not a database", takes),
-            (&empty, "is not a RocksDB database", "name the directory that an import made"),
-            (&nothing, "there is no such directory", "name the directory that an import made"),
-            (&begun, "there is no such directory", "its import is not finished: run the same `bedload import` command"),
-            (&partial, "is an unfinished import, not a database", resumes),
-        ] {
-            let mut program = bedload();
-            program.arg(command).arg("--db").arg(path);
-            match command {
-                "export" => program.arg(&out),
-                "get" => program.arg("bafkqaaa"),
-                "bundle" => program.arg("--to").arg(&out),
-                _ => &mut program,
-            };
-            let refused = program.assert().code(4);
-            refused.stderr(starts_with(format!("error: {}: {words}\nhint: {hint}", path.display())));
-        }
-    }
 }
 
 #[test]
@@ -410,7 +337,7 @@ fn foreign_column_families_are_verified() {
         let file = ssts(&db).into_iter().find(|file| !before.contains(file)).expect("a new file");
         flip(&file, 300, 0x10);
         let report = verify(&db, &[], 3);
-        assert_eq!(kinds(&report), [("checksum".into(), 1)], "{report:#}");
+        assert_eq!(counts(&report), [("checksum", 1)], "{report:#}");
         assert_eq!(report["problems"]["first"][0]["file"], file.to_str().expect("text"));
     }
 }
@@ -429,7 +356,7 @@ fn fewer_records_than_added_are_a_problem() {
     verify(&db, &[], 0);
     open(&db).delete(&keys[excess]).expect("deleted");
     let report = verify(&db, &[], 3);
-    assert_eq!(kinds(&report), [("count".into(), 1)]);
+    assert_eq!(counts(&report), [("count", 1)]);
     let grouped = |count: u64| format!("{},{:03}", count / 1000, count % 1000);
     let message = format!("{} records can be read, but the import added {}", grouped(added - 1), grouped(added));
     assert_eq!(report["problems"]["first"][0]["message"], message);
