@@ -3,7 +3,7 @@
 use crate::report::{BundleReport, ImportReport};
 use crate::text::size::human;
 
-use crate::cli::render::import::{add_next_steps, time};
+use crate::cli::render::next_steps::{add_next_steps, time};
 use crate::cli::render::numbers::{counted, grouped, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 

@@ -9,6 +9,7 @@ pub mod export;
 pub mod generate;
 pub mod import;
 pub mod inspect;
+pub mod next_steps;
 pub mod numbers;
 pub mod presets;
 pub mod rows;
