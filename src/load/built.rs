@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::report::{BlockRef, FamilyReport, Packings};
 use crate::rocks::Level;
-use crate::sort::spill::Extent;
+use crate::sort::spill::PartitionExtent;
 use crate::source::block_log::Range;
 
 /// A finished SST file.
@@ -86,7 +86,7 @@ pub(in crate::load) struct RangeDone {
     pub unknown_operations: u64,
     /// The extents of the partitions of transactions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub extents: Vec<(u32, Extent)>,
+    pub extents: Vec<(u32, PartitionExtent)>,
 }
 
 /// The files of one family, and what went into them.

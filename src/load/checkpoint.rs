@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_over_a_network_is_made_durable_as_soon_as_the_disk_is_free() {
+    fn network_data_is_synced_when_the_disk_is_idle() {
         let last_time = Instant::now().checked_sub(Duration::from_secs(1)).expect("it has run that long");
         let clock = || CheckpointClock { last_time, ..CheckpointClock::new(0, Some(1)) };
         assert!(!clock().is_due(1 << 20, || true), "of a file");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_as_it_comes_is_made_durable_by_time_alone() {
+    fn streamed_writes_are_synced_by_time() {
         let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("it has run that long");
         let clock = |seconds, files| CheckpointClock { last_time: ago(seconds), ..CheckpointClock::new(0, files) };
         assert!(!clock(1, None).is_due(1 << 40, || true));

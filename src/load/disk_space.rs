@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_size_needs_an_unknown_amount_and_is_let_through() {
+    fn unknown_size_passes_the_space_check() {
         let dir = tempfile::tempdir().expect("a directory");
         let space = of(&plan(PlanChoice::Auto, None), false, 0, &target(dir.path())).expect("it answers");
         assert_eq!(space[0].needed_bytes, None);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_reported_with_its_numbers_and_its_cause() {
+    fn full_disk_error_has_numbers_and_cause() {
         let full = || Error::io("write", "/proc/self/none")(rustix::io::Errno::NOSPC.into());
         let device = Path::new("/proc/self").metadata().expect("there").dev();
         let error = explain(full(), || Ok(vec![Space { device, ..space(3 * GIB, 0, 0) }]));

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compaction_is_longer_where_rocksdb_has_done_nothing_before() {
+    fn first_compaction_has_a_larger_weight() {
         let mut plan = plan(PlanChoice::Memory);
         let memtable = MemtablePlan { write_buffer_bytes: GIB, compact: true, ..MemtablePlan::default() };
         plan.method = Method::CarMemtable { memtable };

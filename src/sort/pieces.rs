@@ -138,7 +138,7 @@ impl PartitionBuffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sort::spill::Extent;
+    use crate::sort::spill::PartitionExtent;
 
     /// Returns bytes with their length and `index` at the start; partitions do not look at the contents.
     fn piece(worker: u8, index: u32, len: usize) -> Vec<u8> {
@@ -251,7 +251,7 @@ mod tests {
             }
             assert_eq!((content.records, spill.extent(partition).content()), (2000, content));
         }
-        assert_eq!(spill.extent(2), Extent::default());
+        assert_eq!(spill.extent(2), PartitionExtent::default());
         assert!(!dir.path().join("00002.part").exists(), "a partition without blocks has no file");
     }
 }

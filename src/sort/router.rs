@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn partitions_and_prefixes_never_contradict_the_order_of_keys(
+        fn partitions_keep_the_order_of_keys(
             cids in cids(), sample in 0usize..50, bits in 0u32..9, layout in 0..3, of in 1u32..40,
         ) {
             let layout = [KeyLayout::Cid, KeyLayout::Multihash, KeyLayout::Digest][layout as usize];

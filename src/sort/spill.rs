@@ -48,7 +48,7 @@ struct Partition {
 
 #[derive(Default)]
 struct PartitionState {
-    extent: Extent,
+    extent: PartitionExtent,
     /// Bytes that are synced.
     synced: u64,
     marks: Vec<SourceMark>,
@@ -85,7 +85,7 @@ pub(crate) struct Spill {
 
 /// The size and contents of one partition file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Extent {
+pub(crate) struct PartitionExtent {
     pub bytes: u64,
     pub blocks: u64,
     /// Content digest of the records, summed before they were written and compared when they are read.
@@ -99,7 +99,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Extent {
+impl PartitionExtent {
     pub fn content(&self) -> Content {
         Content { records: self.blocks, digest: self.digest }
     }
@@ -152,7 +152,7 @@ impl Spill {
 
     /// Reopens the partition files of an earlier run, cuts off the bytes beyond `extents` and removes files without an
     /// extent.
-    pub fn resume(self, extents: &[(u32, Extent)], marks: &[(u32, SourceMark)]) -> Result<Self> {
+    pub fn resume(self, extents: &[(u32, PartitionExtent)], marks: &[(u32, SourceMark)]) -> Result<Self> {
         for (partition, mark) in marks {
             let mut state = self.slot(*partition)?.state.lock();
             state.marks.push(*mark);
@@ -183,7 +183,7 @@ impl Spill {
             let whole = if self.is_direct() { direct::whole_blocks(extent.bytes) } else { extent.bytes };
             file.set_len(extent.bytes).and_then(|()| file.set_len(whole)).map_err(Error::io("cut", &path))?;
             let mut state = slot.state.lock();
-            (state.extent, state.synced) = (Extent { bytes: whole, ..extent }, extent.bytes);
+            (state.extent, state.synced) = (PartitionExtent { bytes: whole, ..extent }, extent.bytes);
             direct::set(&file, self.is_direct());
             let _ = slot.file.set(Arc::new(file));
         }
@@ -191,7 +191,7 @@ impl Spill {
     }
 
     /// Syncs the partition files up to `extents`.
-    pub fn sync(&self, extents: &[(u32, Extent)]) -> Result<()> {
+    pub fn sync(&self, extents: &[(u32, PartitionExtent)]) -> Result<()> {
         let mut new_files = false;
         for &(partition, extent) in extents {
             let slot = self.slot(partition)?;
@@ -213,7 +213,7 @@ impl Spill {
     }
 
     /// The extents of the partitions that are not empty.
-    pub fn extents(&self) -> Vec<(u32, Extent)> {
+    pub fn extents(&self) -> Vec<(u32, PartitionExtent)> {
         let all = (0..self.partitions()).map(|partition| (partition, self.extent(partition)));
         all.filter(|(_, extent)| extent.bytes > 0).collect()
     }
@@ -307,7 +307,7 @@ impl Spill {
         self.partitions.len() as u32
     }
 
-    pub fn extent(&self, partition: u32) -> Extent {
+    pub fn extent(&self, partition: u32) -> PartitionExtent {
         self.partitions.get(partition as usize).map(|slot| slot.state.lock().extent).unwrap_or_default()
     }
 
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn unknown_partition_is_an_error() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let extent = Extent { bytes: 1, ..Extent::default() };
+        let extent = PartitionExtent { bytes: 1, ..PartitionExtent::default() };
         let new = || Spill::new(dir.path().to_owned(), 1);
         let errors = [
             new().append(1, b"section", Content::default(), &[]).err(),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::blocks::chain::{self, ChainProblem, Family, TransactionOptions, check_transactions};
-use crate::source::block_log::{Batch, Dictionaries, Forward, TornTail};
+use crate::source::block_log::{Dictionaries, EntryBatch, Forward, TornTail};
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::car::{HeaderStep, NullPadding, Step, next_section, read_header};
 use crate::source::input::{Body, Input};
@@ -159,7 +159,7 @@ pub fn block_log(data: &[u8], batch: usize, trim: bool) {
     };
     let framing = forward.framing;
     let start = forward.preamble.as_ref().map_or(0, |preamble| preamble.len());
-    let (mut found, mut end, mut taken) = (Vec::new(), start, Batch::default());
+    let (mut found, mut end, mut taken) = (Vec::new(), start, EntryBatch::default());
     let clean = loop {
         match forward.next(&mut taken, batch, None, &|_| ()) {
             Ok(false) => break true,

@@ -2,20 +2,6 @@
 
 use crate::{read, root, rust_files};
 
-/// Files and folders that still have longer function names. Names everywhere else are checked.
-const LONG_NAMES_REMAIN: [&str; 10] = [
-    "src/load/car/fingerprints.rs",
-    "src/load/checkpoint.rs",
-    "src/load/disk_space.rs",
-    "src/load/existing/checkpoint_files.rs",
-    "src/load/journal/file.rs",
-    "src/load/phase_weights.rs",
-    "src/load/planner/plan.rs",
-    "src/sort/router.rs",
-    "src/sort/runs/tests.rs",
-    "tests/crash",
-];
-
 const LONGEST_NAME: usize = 45;
 
 /// Words that begin a clause where a noun or a verb is needed.
@@ -40,16 +26,14 @@ fn long_names(text: &str) -> Vec<&str> {
     names.filter(|name| name.len() > LONGEST_NAME).collect()
 }
 
-/// Runs a check on the Rust files below `folders`, without those in `skipped`.
-fn check(folders: &[&str], skipped: &[&str], check: fn(&str) -> Vec<&str>) {
+/// Runs a check on the Rust files below `folders`.
+fn check(folders: &[&str], check: fn(&str) -> Vec<&str>) {
     let files: Vec<_> = folders.iter().flat_map(rust_files).collect();
     assert!(files.len() > 100);
     let mut found = Vec::new();
     for file in files {
         let name = file.strip_prefix(root()).expect("below the root");
-        if !skipped.iter().any(|path| name.starts_with(path)) {
-            found.extend(check(&read(&file)).into_iter().map(|it| format!("{}: {it}", name.display())));
-        }
+        found.extend(check(&read(&file)).into_iter().map(|it| format!("{}: {it}", name.display())));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -59,12 +43,12 @@ fn doc_comments_begin_with_nouns_or_verbs() {
     let seen =
         "    /// What is found.\n//! The same as that.\n/// Whatever comes.\n// Where\n/// Returns what is found.";
     assert_eq!(wrong_comments(seen), ["/// What is found.", "//! The same as that."]);
-    check(&["src"], &[], wrong_comments);
+    check(&["src"], wrong_comments);
 }
 
 #[test]
 fn function_names_have_at_most_45_characters() {
     let (long, longest) = ("a".repeat(LONGEST_NAME + 1), "b".repeat(LONGEST_NAME));
     assert_eq!(long_names(&format!("pub fn {long}<T>() {{}} fn {longest}() {{}}")), [&*long]);
-    check(&["src", "tests"], &LONG_NAMES_REMAIN, long_names);
+    check(&["src", "tests"], long_names);
 }

@@ -10,7 +10,7 @@ use crate::load::built::{RangeDone, Tally};
 use crate::load::sink::Sink;
 use crate::report::BlockRef;
 use crate::schema::NUMBER;
-use crate::source::block_log::{Batch, Chain, Checked, Packing};
+use crate::source::block_log::{Chain, Checked, EntryBatch, Packing};
 
 const ID_RECORD: usize = 32 + NUMBER;
 
@@ -40,7 +40,7 @@ impl<'a> RangeBuilder<'a> {
     }
 
     /// Checks one block, and builds it if it is not before `from`.
-    pub fn take(&mut self, batch: &mut Batch, index: usize, from: u32, bad: ErrorAt<'_>) -> Result<Header> {
+    pub fn take(&mut self, batch: &mut EntryBatch, index: usize, from: u32, bad: ErrorAt<'_>) -> Result<Header> {
         let packed = batch.spans.get(index).is_some_and(|span| span.packing != Packing::Raw);
         let offset = batch.spans.get(index).map_or(0, |span| batch.offset(*span));
         let Checked { record, header } = match self.chain.take(batch, index) {

@@ -23,8 +23,8 @@ use crate::parallel::{ItemOrder, Pull};
 use crate::progress::Phase;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::sort::borders::Borders;
-use crate::source::block_log::{Batch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker};
 use crate::source::block_log::{Chain, Expectations};
+use crate::source::block_log::{EntryBatch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker};
 
 /// Bytes of a log that are read at once.
 pub(super) const WINDOW: usize = 1 << 20;
@@ -69,7 +69,7 @@ impl LogDone {
 }
 
 struct WorkerState {
-    batch: Batch,
+    batch: EntryBatch,
     /// The batch that gathers its records, if they go through memtables.
     gathered: Option<SharedBatch>,
 }
@@ -229,7 +229,7 @@ impl<'a> LogReader<'a> {
     }
 
     /// Takes the next batch of a pipe. Returns the number of its first block.
-    fn next_batch(&self, forward: &mut Forward, batch: &mut Batch) -> Result<Option<u32>> {
+    fn next_batch(&self, forward: &mut Forward, batch: &mut EntryBatch) -> Result<Option<u32>> {
         let (_, to) = self.bounds();
         let next = forward.last().map_or_else(|| self.bounds().0.max(1), |last| last.saturating_add(1));
         if forward.last().is_some_and(|last| last >= to) {
@@ -278,7 +278,7 @@ impl<'a> LogReader<'a> {
         self.sinks.run(&|error| pull.fail(error), |channel| {
             pull.run(0..plan.threads, |_| {
                 let gathered = channel.clone().map(|channel| BatchBuilder::shared(channel, plan));
-                pull.each(&mut WorkerState { batch: Batch::default(), gathered }, next, &work);
+                pull.each(&mut WorkerState { batch: EntryBatch::default(), gathered }, next, &work);
             });
         });
         pull.finish().map(drop)

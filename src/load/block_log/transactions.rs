@@ -31,8 +31,8 @@ use crate::sort::borders::{Borders, slice_bits};
 use crate::sort::pieces::PartitionBuffers;
 use crate::sort::router::PartitionGroup;
 use crate::sort::shard::Shard;
-use crate::sort::spill::{Extent, Spill};
-use crate::source::block_log::{Log, LogProblem, Lookup};
+use crate::sort::spill::{PartitionExtent, Spill};
+use crate::source::block_log::{Log, LogProblem, TransactionLookup};
 
 /// Bytes of a record with the id of each family's length.
 const SHORT: usize = 20 + PLACE;
@@ -45,7 +45,7 @@ pub(super) struct TransactionLoader<'a> {
     job: &'a Job<'a>,
     /// The index; `None` if transactions are only checked.
     index: Option<TransactionIndex<'a>>,
-    lookup: Lookup,
+    lookup: TransactionLookup,
 }
 
 struct TransactionIndex<'a> {
@@ -76,7 +76,7 @@ struct BatchedBlock {
 pub(super) struct RangeTransactions {
     pub transactions: Content,
     pub unknown_operations: u64,
-    pub extents: Vec<(u32, Extent)>,
+    pub extents: Vec<(u32, PartitionExtent)>,
 }
 
 /// True if merkle roots of transactions are checked.
@@ -85,13 +85,13 @@ pub(super) fn checks_roots(options: &ImportOptions) -> bool {
 }
 
 /// The checks of transactions that the options request.
-pub(super) fn lookup(asked: &ImportOptions, input: &Log) -> Lookup {
+pub(super) fn lookup(asked: &ImportOptions, input: &Log) -> TransactionLookup {
     let options = TransactionOptions {
         ids: asked.log.indexes.transactions,
         merkle: checks_roots(asked),
         skip_unknown: asked.log.skip_unknown_operations,
     };
-    Lookup { options, family: input.family(false), version: input.version() }
+    TransactionLookup { options, family: input.family(false), version: input.version() }
 }
 
 impl<'a> TransactionLoader<'a> {
@@ -104,7 +104,7 @@ impl<'a> TransactionLoader<'a> {
         let index = match job.plan.log().and_then(|log| log.transactions.as_ref()) {
             None => None,
             Some(plan) => {
-                let mut longest: BTreeMap<u32, Extent> = BTreeMap::new();
+                let mut longest: BTreeMap<u32, PartitionExtent> = BTreeMap::new();
                 for (partition, extent) in job.resumed.ranges.iter().flat_map(|range| &range.extents) {
                     let known = longest.entry(*partition).or_insert(*extent);
                     if known.bytes < extent.bytes {

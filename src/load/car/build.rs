@@ -26,7 +26,7 @@ use crate::sort::entries::{BlockArena, SortEntry};
 use crate::sort::key::Record;
 use crate::sort::router::{PartitionGroup, Router};
 use crate::sort::runs::Runs;
-use crate::sort::spill::{Extent, Spill};
+use crate::sort::spill::{PartitionExtent, Spill};
 use crate::source::car::chunk::{ChunkBytes, prefetch_ahead};
 use crate::source::car::{Section, Step, next_section};
 
@@ -138,7 +138,7 @@ impl Builder<'_> {
         let copies = SST_COPIES * largest;
         let StoredBlocks::Spilled(spill) = stored else { return copies };
         let (in_memory, outside) = self.sort_bytes(partition);
-        let Extent { bytes, blocks, .. } = spill.extent(partition);
+        let PartitionExtent { bytes, blocks, .. } = spill.extent(partition);
         // References are small; their sections fill the memory.
         let bytes = if spill.referenced.is_some() { in_memory } else { bytes };
         let whole = bytes + blocks * size_of::<SortEntry>() as u64;

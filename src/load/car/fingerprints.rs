@@ -184,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_counts_distinct_records_and_finds_two_values_of_one_key(
+        fn fingerprints_find_two_values_of_one_key(
             records in proptest::collection::vec((0u8..40, 0u8..2), 0..60),
             expected in prop_oneof![Just(1u64), Just(4 << 30), Just(u64::MAX)],
         ) {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_of_an_entry_that_changes_on_the_disk_is_found() {
+    fn changed_entry_on_disk_is_found() {
         for at in [0, 15, 16, 31, 32 * 9 + 3] {
             let dir = tempfile::tempdir().expect("a directory");
             let fingerprints = Fingerprints::new(dir.path(), Some(1));

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_rocksdb_needs_is_kept_and_only_such_files_are_deleted() {
+    fn checkpoint_keeps_and_deletes_only_database_files() {
         for (name, kind) in [
             ("000012.sst", Some(FileKind::Data)),
             ("000013.blob", Some(FileKind::Data)),

@@ -14,7 +14,7 @@ use crate::load::source_identity::Inode;
 use crate::os::files::read_regular;
 use crate::sort::marks::SourceMark;
 use crate::sort::router::{ClassCounts, Router};
-use crate::sort::spill::Extent;
+use crate::sort::spill::PartitionExtent;
 use crate::source::car::chunks::Chunks;
 use crate::source::car::sources::SourceRead;
 use crate::source::input::Restart;
@@ -102,7 +102,7 @@ pub(in crate::load) enum Entry {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::load) struct PartitionCheckpoint {
     pub checkpoint: Checkpoint,
-    pub extents: Vec<(u32, Extent)>,
+    pub extents: Vec<(u32, PartitionExtent)>,
     #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
     pub delta: SourceDelta,
 }

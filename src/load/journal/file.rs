@@ -199,10 +199,11 @@ impl JournalBench {
     /// Appends what is durable after reading up to `offset` into so many partitions.
     pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
         use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
-        use crate::sort::spill::Extent;
+        use crate::sort::spill::PartitionExtent;
         let blocks = offset / 1000;
         let checkpoint = Checkpoint { offset, consumed: offset, blocks, payload: offset, ..Checkpoint::default() };
-        let extent = Extent { bytes: offset / u64::from(partitions.max(1)), blocks, ..Extent::default() };
+        let extent =
+            PartitionExtent { bytes: offset / u64::from(partitions.max(1)), blocks, ..PartitionExtent::default() };
         let extents = (0..partitions).map(|partition| (partition, extent)).collect();
         self.0.append(&Entry::Read(PartitionCheckpoint { checkpoint, extents, delta: SourceDelta::default() }))
     }
@@ -219,9 +220,9 @@ mod tests {
     use crate::hash::content_digest::Content;
     use crate::load::built::{FamilyDone, SstFile, Tally};
     use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
-    use crate::sort::spill::Extent;
+    use crate::sort::spill::PartitionExtent;
 
-    fn read(checkpoint: Checkpoint, extents: Vec<(u32, Extent)>) -> Entry {
+    fn read(checkpoint: Checkpoint, extents: Vec<(u32, PartitionExtent)>) -> Entry {
         Entry::Read(PartitionCheckpoint { checkpoint, extents, delta: SourceDelta::default() })
     }
 
@@ -239,14 +240,14 @@ mod tests {
         let tally = Tally { written: Content { records: 3, ..Content::default() }, ..Tally::default() };
         let built = FamilyDone { files, tally, repeats: vec![(1, 1)] };
         vec![
-            read(checkpoint, vec![(3, Extent { bytes: 100, blocks: 2, ..Extent::default() })]),
+            read(checkpoint, vec![(3, PartitionExtent { bytes: 100, blocks: 2, ..PartitionExtent::default() })]),
             Entry::Built { first: 0, end: 4, built },
             Entry::Ingested,
         ]
     }
 
     #[test]
-    fn after_a_failure_every_write_fails_for_the_same_reason() {
+    fn writes_after_a_failure_repeat_its_reason() {
         let dir = tempfile::tempdir().expect("a directory");
         let (journal, _) = Journal::open(dir.path()).expect("opened");
         // It cannot be written to.
@@ -273,10 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_an_import_of_hundreds_of_gigabytes_is_read_to_its_end() {
+    fn large_journal_is_read_to_its_end() {
         let (dir, text) = written();
         // As many partitions as an import may have, and a line for each 256 MiB.
-        let extent = |partition| (partition, Extent { bytes: 1 << 40, blocks: 1 << 30, ..Extent::default() });
+        let extent =
+            |partition| (partition, PartitionExtent { bytes: 1 << 40, blocks: 1 << 30, ..PartitionExtent::default() });
         let extents = (0..1 << 16).map(extent).collect();
         let entry = read(Checkpoint::default(), extents);
         let long = {
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn hash_functions_are_reported_before_what_speaks_of_their_blocks() {
+    fn hash_functions_are_journaled_before_their_blocks() {
         let (dir, _) = written();
         let (journal, _) = Journal::open(dir.path()).expect("opened");
         [0xb220, 0x12, 0xb220].into_iter().for_each(|function| journal.note_hash_function(function));
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_cut_anywhere_keeps_every_whole_line_and_goes_on() {
+    fn cut_journal_keeps_its_complete_lines() {
         let (dir, text) = written();
         for len in 0..text.len() {
             std::fs::write(Journal::path(dir.path()), &text[..len]).expect("cut");

@@ -9,7 +9,7 @@ use crate::load::journal::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint
 use crate::load::source_identity::Inode;
 use crate::sort::marks::SourceMark;
 use crate::sort::router::Router;
-use crate::sort::spill::Extent;
+use crate::sort::spill::PartitionExtent;
 use crate::source::car::sources::SourceRead;
 use crate::text::size::{counted, grouped, human};
 
@@ -61,7 +61,7 @@ pub(in crate::load) struct ResumedCar {
     /// Marks of partitions, each where another source begins.
     pub marks: Vec<(u32, SourceMark)>,
     /// The last durable checkpoint, and the extents of the partitions at it.
-    pub read: Option<(Checkpoint, Vec<(u32, Extent)>)>,
+    pub read: Option<(Checkpoint, Vec<(u32, PartitionExtent)>)>,
     /// Bytes of null padding, if the source was read to its end.
     pub read_done: Option<u64>,
 }

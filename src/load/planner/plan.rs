@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_all_partitions_fit_their_share_with_any_number_of_key_classes() {
+    fn pieces_of_all_partitions_fit_their_share() {
         for memory in [16, 64, 256, 1024, 65_536].map(|mib| mib * MIB) {
             for threads in [1, 2, 8, 64] {
                 for bytes in [Some(4 * memory), Some(64 * memory), None] {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_stay_in_the_page_cache_that_has_twice_their_room() {
+    fn source_plan_needs_twice_the_page_cache() {
         assert!(stays_cached(4 << 30, 8 << 30));
         assert!(!stays_cached(4 << 30, (8 << 30) - 1));
         // A budget beyond what the machine has leaves nothing.
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_and_what_threads_use_beside_it_fit_the_budget() {
+    fn stored_blocks_and_threads_fit_the_budget() {
         for memory in [64, 256, 1024, 65_536].map(|mib| mib * MIB) {
             for threads in [1, 8, 64, 256] {
                 let plan = plan(memory, threads, Some(memory * 3 / 4), true);

@@ -17,7 +17,7 @@ use crate::progress::{Phase, Progress};
 use crate::report::{BlockRef, InspectReport, LogInfo, Packings, shell_word};
 use crate::schema::NUMBER;
 use crate::source::block_log::{
-    Batch, Chain, Checked, Expectations, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker,
+    Chain, Checked, EntryBatch, Expectations, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker,
 };
 
 /// Largest log that a quick inspection reads completely, in bytes.
@@ -101,7 +101,7 @@ fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: 
     let ranges = files.ranges(RANGE, &[], &log.dictionaries)?;
     progress.begin(Phase::Read, Some(files.size()));
     let all: Mutex<Vec<Counted>> = Mutex::default();
-    for_each(options.resources.thread_count(), ranges.len(), Batch::default, |batch: &mut Batch, item| {
+    for_each(options.resources.thread_count(), ranges.len(), EntryBatch::default, |batch: &mut EntryBatch, item| {
         let Some(range) = ranges.get(item) else { return Ok(()) };
         let mut counted = Counted::default();
         let packings = read_range((files, range), log, options, progress, batch, |block| {
@@ -139,7 +139,7 @@ impl Counted {
 pub(super) fn list(log: &Log, options: &InspectOptions, progress: &Progress<'_>, out: &mut dyn Write) -> Result<()> {
     let last = match &log.body {
         LogBody::Files(files) => {
-            let (mut batch, mut last) = (Batch::default(), 0);
+            let (mut batch, mut last) = (EntryBatch::default(), 0);
             for range in files.ranges(u64::MAX, &[], &log.dictionaries)? {
                 let part = (files.parts.len() > 1).then_some(range.part + 1);
                 let write = |block: LogBlock<'_>| write_line(&block, part, out);
@@ -206,7 +206,7 @@ impl LogBlock<'_> {
 
 fn each_block(
     chain: &mut Chain<'_>,
-    batch: &mut Batch,
+    batch: &mut EntryBatch,
     bad: impl Fn(u64, LogProblem) -> Error,
     mut take: impl FnMut(LogBlock<'_>) -> Result<()>,
 ) -> Result<()> {
@@ -225,7 +225,7 @@ fn read_range(
     log: &Log,
     options: &InspectOptions,
     progress: &Progress<'_>,
-    batch: &mut Batch,
+    batch: &mut EntryBatch,
     mut take: impl FnMut(LogBlock<'_>) -> Result<()>,
 ) -> Result<Packings> {
     let unpacker = Unpacker::new(&log.dictionaries);
@@ -258,7 +258,7 @@ fn read_stream(
 ) -> Result<Packings> {
     let framing = forward.framing;
     let mut chain: Option<Chain<'_>> = None;
-    let mut batch = Batch::default();
+    let mut batch = EntryBatch::default();
     while forward.next(&mut batch, WINDOW, None, &|_| ())? {
         options.resources.check_cancelled()?;
         let first = forward.first.unwrap_or(1);

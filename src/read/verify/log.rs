@@ -16,7 +16,7 @@ use crate::hash::content_digest::Content;
 use crate::report::{ImportReport, LogVerified, ProblemKind, VerifiedLog};
 use crate::rocks::key_ranges::KeyRange;
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
-use crate::source::block_log::Lookup;
+use crate::source::block_log::TransactionLookup;
 
 /// The problem of a family of transactions that has others than the blocks.
 const OTHER_TRANSACTIONS: &str = "transactions does not have the ids of the blocks' transactions";
@@ -110,7 +110,7 @@ fn check_link(job: &VerifyJob<'_>, before: &Header, header: &Header) {
 fn verify_range(
     job: &VerifyJob<'_>,
     range: &KeyRange,
-    lookup: &Lookup,
+    lookup: &TransactionLookup,
     own: &RangeInclusive<u32>,
 ) -> Result<Vec<Findings>> {
     let (mut all, mut findings) = (Vec::new(), Findings::default());
@@ -129,7 +129,13 @@ fn verify_range(
 }
 
 impl Findings {
-    fn add(&mut self, job: &VerifyJob<'_>, (key, block): (&[u8], &[u8]), lookup: &Lookup, own: &RangeInclusive<u32>) {
+    fn add(
+        &mut self,
+        job: &VerifyJob<'_>,
+        (key, block): (&[u8], &[u8]),
+        lookup: &TransactionLookup,
+        own: &RangeInclusive<u32>,
+    ) {
         let problem = |kind, message| job.problems.add_key(kind, job.family, key, || message);
         self.totals.content.add_record(key, block);
         self.totals.payload += block.len() as u64;
@@ -165,7 +171,12 @@ impl Findings {
     }
 }
 
-fn check_families(job: &VerifyJob<'_>, record: &ImportReport, lookup: &Lookup, found: &Findings) -> Result<()> {
+fn check_families(
+    job: &VerifyJob<'_>,
+    record: &ImportReport,
+    lookup: &TransactionLookup,
+    found: &Findings,
+) -> Result<()> {
     let all_known = found.unknown_operations == 0;
     let index_problem = |message: String| job.problems.add(ProblemKind::Index, None, message);
     for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != job.family) {
@@ -206,10 +217,10 @@ fn check_families(job: &VerifyJob<'_>, record: &ImportReport, lookup: &Lookup, f
 }
 
 /// Returns how to read transactions. After an import that checked them all, an operation of an unknown kind is damage.
-fn lookup(record: &ImportReport) -> Lookup {
+fn lookup(record: &ImportReport) -> TransactionLookup {
     let (family, version) = record.chain();
     let checked_all =
         record.log.as_ref().is_some_and(|log| log.verified == LogVerified::Hash && log.unknown_operations == 0);
     let ids = record.log.iter().flat_map(|log| &log.families).any(|family| family.name == TRANSACTIONS);
-    Lookup { options: TransactionOptions { ids, merkle: true, skip_unknown: !checked_all }, family, version }
+    TransactionLookup { options: TransactionOptions { ids, merkle: true, skip_unknown: !checked_all }, family, version }
 }

@@ -12,7 +12,7 @@ use crate::external_sort::Sorter;
 use crate::progress::Phase;
 use crate::rocks::Visit;
 use crate::schema::{PLACE, TRANSACTIONS};
-use crate::source::block_log::Lookup;
+use crate::source::block_log::TransactionLookup;
 
 /// Length of the longest id, in bytes.
 const ID: usize = 32;
@@ -21,7 +21,7 @@ const ID: usize = 32;
 type Named = [u8; ID + PLACE];
 
 /// Checks that the family has each id that a block names, at one of its positions, and nothing else.
-pub(super) fn agree(job: &VerifyJob<'_>, lookup: &Lookup) -> Result<bool> {
+pub(super) fn agree(job: &VerifyJob<'_>, lookup: &TransactionLookup) -> Result<bool> {
     let dir = &job.options.resources.scratch_parent();
     let failed = || Error::io("sort ids of transactions in", dir);
     let memory = usize::try_from(job.options.resources.memory_budget()? / 2).unwrap_or(usize::MAX);
@@ -53,7 +53,7 @@ pub(super) fn agree(job: &VerifyJob<'_>, lookup: &Lookup) -> Result<bool> {
 
 /// Takes the ids of the transactions of blocks.
 struct NamedTransactions<'a> {
-    lookup: &'a Lookup,
+    lookup: &'a TransactionLookup,
     sorter: &'a Mutex<Sorter<Named>>,
     dir: &'a Path,
 }

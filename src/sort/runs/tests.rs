@@ -68,7 +68,7 @@ fn sorted_of(blocks: &[Pair], memory: usize, cached: bool) -> (Vec<Pair>, usize)
 }
 
 #[test]
-fn more_runs_than_are_merged_at_once_come_out_in_order() {
+fn many_runs_are_merged_in_order() {
     let block = |i: u64| {
         let key = i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         (key.to_vec(), vec![i as u8; 1000])
@@ -83,7 +83,7 @@ fn more_runs_than_are_merged_at_once_come_out_in_order() {
 }
 
 #[test]
-fn a_section_longer_than_the_memory_makes_a_run_of_its_own() {
+fn oversized_section_is_its_own_run() {
     let blocks = vec![(vec![9], vec![1; 300_000]), (vec![2], vec![2; 10]), (vec![1], vec![3; 200_000])];
     let (found, _) = sorted(&blocks, 16 << 10);
     assert_eq!(found.iter().map(|(key, _)| key[0]).collect::<Vec<_>>(), [1, 2, 9]);
@@ -114,7 +114,7 @@ fn readers_of_runs_hold_no_large_section() {
 }
 
 #[test]
-fn a_partition_with_a_flipped_bit_is_refused_and_never_read_for_ever() {
+fn flipped_bit_in_a_partition_is_refused() {
     let blocks: Vec<Pair> = (0..40u8).map(|i| (vec![i; 12], vec![i; 300 + usize::from(i) * 9])).collect();
     let dir = tempfile::tempdir().expect("a temporary folder");
     let spill = spill_of(dir.path(), &blocks, true);
@@ -141,7 +141,7 @@ fn a_partition_with_a_flipped_bit_is_refused_and_never_read_for_ever() {
 }
 
 #[test]
-fn a_flipped_bit_in_the_zeros_behind_a_section_changes_no_record() {
+fn flipped_padding_bit_changes_no_record() {
     let blocks: Vec<Pair> = (0..4u8).map(|i| (vec![i; 12], vec![i; 300])).collect();
     let dir = tempfile::tempdir().expect("a temporary folder");
     let spill = spill_of(dir.path(), &blocks, false);

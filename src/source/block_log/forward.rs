@@ -10,7 +10,7 @@ use super::framing::{End, Framing, Span, WORD};
 use super::packing::Packing;
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
-use super::ranges::Batch;
+use super::ranges::EntryBatch;
 use super::unpack::{Dictionaries, ROOM, Unpacker};
 use super::{MAX_BLOCK, PEEK, TornTail};
 use crate::blocks::chain::{Header, Id};
@@ -108,7 +108,7 @@ impl Forward {
     /// `until`. `reached` receives the number of consumed bytes.
     pub fn next(
         &mut self,
-        batch: &mut Batch,
+        batch: &mut EntryBatch,
         target: usize,
         until: Option<u32>,
         reached: &dyn Fn(u64),
@@ -131,7 +131,7 @@ impl Forward {
         Ok(true)
     }
 
-    fn fill(&mut self, batch: &mut Batch, target: usize, until: Option<u32>, reached: &dyn Fn(u64)) -> Result<()> {
+    fn fill(&mut self, batch: &mut EntryBatch, target: usize, until: Option<u32>, reached: &dyn Fn(u64)) -> Result<()> {
         let (mut filled, mut taken) = (self.carry.len(), 0);
         make_room(&mut batch.bytes, ROOM + target.max(filled).max(PEEK));
         if let Some(to) = batch.bytes.get_mut(ROOM..ROOM + filled) {
@@ -149,7 +149,7 @@ impl Forward {
     /// Reads until `batch` is full or has at least one entry. `filled` and `taken` count its bytes and those of entries.
     fn read_entries(
         &mut self,
-        batch: &mut Batch,
+        batch: &mut EntryBatch,
         filled: &mut usize,
         taken: &mut usize,
         until: Option<u32>,

@@ -6,7 +6,7 @@ use super::framing::{Framing, bad_header};
 use super::layout::Packings;
 use super::packing::Packing;
 use super::problem::LogProblem;
-use super::ranges::Batch;
+use super::ranges::EntryBatch;
 use super::unpack::{ROOM, Unpacker};
 use crate::blocks::chain::{self, Header, Id};
 use crate::schema::NUMBER;
@@ -52,7 +52,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Checks the entry `index` of a batch.
-    pub fn take<'b>(&'b mut self, batch: &'b mut Batch, index: usize) -> Result<Checked<'b>, LogProblem> {
+    pub fn take<'b>(&'b mut self, batch: &'b mut EntryBatch, index: usize) -> Result<Checked<'b>, LogProblem> {
         let number = self.next;
         let Some(&span) = batch.spans.get(index) else { return Err(LogProblem::NoEnd { number }) };
         let stored = (span.end - span.start) as u64;

@@ -37,6 +37,6 @@ pub(crate) use links::{Chain, Checked, Expectations};
 pub(crate) use open::{Log, LogBody, Opened, Sought};
 pub(crate) use packing::Packing;
 pub use problem::LogProblem;
-pub(crate) use ranges::{Batch, LogFiles, Range, RangeReader};
-pub(crate) use transactions::Lookup;
+pub(crate) use ranges::{EntryBatch, LogFiles, Range, RangeReader};
+pub(crate) use transactions::TransactionLookup;
 pub(crate) use unpack::{Dictionaries, Unpacker};

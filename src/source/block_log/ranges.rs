@@ -136,14 +136,14 @@ impl LogFiles {
 
 /// Complete consecutive entries, and room before the first one.
 #[derive(Default)]
-pub(crate) struct Batch {
+pub(crate) struct EntryBatch {
     /// [`ROOM`] bytes, then a piece of the log.
     pub bytes: Vec<u8>,
     pub spans: Vec<Span>,
     pub at: u64,
 }
 
-impl Batch {
+impl EntryBatch {
     pub fn offset(&self, span: Span) -> u64 {
         self.at + (span.start - ROOM) as u64
     }
@@ -188,7 +188,7 @@ impl<'a> RangeReader<'a> {
     /// block with the id `before`.
     pub fn next(
         &mut self,
-        batch: &mut Batch,
+        batch: &mut EntryBatch,
         expected: u32,
         before: Option<&Id>,
         unpacker: &mut Unpacker,

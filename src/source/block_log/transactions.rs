@@ -3,14 +3,14 @@
 use crate::blocks::chain::{self, BlockTransactions, ChainProblem, Family, Header, SteemBatch, TransactionOptions};
 
 /// Finds the transactions of a block, and checks them as its options require.
-pub(crate) struct Lookup {
+pub(crate) struct TransactionLookup {
     pub options: TransactionOptions,
     pub family: Family,
     /// Of an Antelope log; 0 for others.
     pub version: u32,
 }
 
-impl Lookup {
+impl TransactionLookup {
     fn check(&self, family: Family, block: &[u8], header: &Header) -> Result<BlockTransactions, ChainProblem> {
         chain::check_transactions(family, self.version, block, header, &self.options)
     }
