@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checkpoint_keeps_and_deletes_only_database_files() {
+    fn checkpoint_handles_only_database_files() {
         for (name, kind) in [
             ("000012.sst", Some(FileKind::Data)),
             ("000013.blob", Some(FileKind::Data)),

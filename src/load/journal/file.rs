@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn hash_functions_are_journaled_before_their_blocks() {
+    fn hash_functions_precede_their_blocks() {
         let (dir, _) = written();
         let (journal, _) = Journal::open(dir.path()).expect("opened");
         [0xb220, 0x12, 0xb220].into_iter().for_each(|function| journal.note_hash_function(function));

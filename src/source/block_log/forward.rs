@@ -72,7 +72,7 @@ impl Forward {
             name: name.to_owned(),
             stream,
             unpacker: Unpacker::new(dictionaries),
-            framing: Framing::of(preamble.as_ref()),
+            framing: preamble.as_ref().map_or(Framing::Graphene, Preamble::framing),
             preamble,
             torn,
             carry,

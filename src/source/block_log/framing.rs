@@ -20,7 +20,6 @@ use std::collections::HashSet;
 
 use super::MAX_BLOCK;
 use super::packing::Packing;
-use super::preamble::Preamble;
 use super::problem::LogProblem;
 use super::unpack::Unpacker;
 use crate::blocks::chain::{self, ChainProblem, Family, Header, Id};
@@ -85,11 +84,6 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl Framing {
-    /// Returns the framing of a log with this preamble.
-    pub fn of(preamble: Option<&Preamble>) -> Self {
-        preamble.map_or(Self::Graphene, |preamble| Self::Antelope { version: preamble.version })
-    }
-
     /// Returns the family of the headers. Hive has Steem's.
     pub fn family(self) -> Family {
         match self {

@@ -65,7 +65,10 @@ impl LogPart {
             return Err(bad(0, LogProblem::Empty));
         }
         let preamble = preamble::detect(&head).map_err(|problem| bad(0, problem))?;
-        let (framing, start) = (Framing::of(preamble.as_ref()), preamble.as_ref().map_or(0, Preamble::len) as u64);
+        let (framing, start) = (
+            preamble.as_ref().map_or(Framing::Graphene, Preamble::framing),
+            preamble.as_ref().map_or(0, Preamble::len) as u64,
+        );
         let is_pruned = preamble.as_ref().is_some_and(|preamble| preamble.pruned);
         let mut log = LogFile { path: path.to_owned(), file, framing, preamble, size, start, end: size };
         if is_pruned {

@@ -14,7 +14,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::framing::{u32_at, u64_at};
+use super::framing::{Framing, u32_at, u64_at};
 use super::problem::LogProblem;
 use crate::blocks::chain::Id;
 
@@ -38,6 +38,10 @@ pub(crate) struct Preamble {
 }
 
 impl Preamble {
+    pub fn framing(&self) -> Framing {
+        Framing::Antelope { version: self.version }
+    }
+
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
