@@ -155,7 +155,7 @@ fn malformed_list_is_refused_with_its_line() {
     for (list, words) in [
         ("\n\nnonsense\n", "error: line 3 of list is not a CID: "),
         ("\n\nnonsense\n", "one CID per line"),
-        ("\n", "error: list names no CID\nhint: "),
+        ("\n", "error: list contains no CID\nhint: "),
     ] {
         place.file("list", list.as_bytes());
         ends(&place, "export --cids list --json db out.car", 2, words);

@@ -236,11 +236,11 @@ fn sequence_zero_is_reported_with_remedy() {
     for report in [&of_stat, &json(&["verify"], &db, &[], 0), &doctor(&db)] {
         let Value::Object(warning) = warned(report).expect("it is named") else { panic!("an object") };
         let says = |name: &str, words: &str| warning[name].as_str().is_some_and(|text| text.contains(words));
-        assert!(says("finding", "stands at sequence number 0") && says("remedy", "write one record"), "{warning:?}");
+        assert!(says("finding", "has the sequence number 0") && says("remedy", "write one record"), "{warning:?}");
     }
     for command in ["stat", "verify"] {
         let warned = bedload().args([command, "--db"]).arg(&db).assert().success();
-        warned.stdout(contains("stands at sequence number 0")).stdout(contains("write one record before any snapshot"));
+        warned.stdout(contains("has the sequence number 0")).stdout(contains("write one record before any snapshot"));
     }
     // The cure that is named, and the bug it is for: else the tests above would show nothing.
     for node in nodes() {

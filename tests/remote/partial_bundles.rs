@@ -53,5 +53,5 @@ fn log_is_seeded_with_or_without_its_indexes() {
     seed(&to, &y).refused(4, "part was");
     seed_part(&to, &y, &["default"]).succeeds();
     is_valid(&y);
-    program().arg("verify").arg(&y).assert().stdout(predicates::str::contains("it is a part"));
+    program().arg("verify").arg(&y).assert().stdout(predicates::str::contains("is a part of a bundle"));
 }

@@ -91,7 +91,7 @@ fn seed_accepts_only_a_trusted_signature() {
     std::fs::write(&path, b"\xff\xfe").expect("written");
     refused("not of minisign's format", &own.text);
     std::fs::remove_file(&path).expect("there");
-    refused("there is none", &own.text);
+    refused("the file is missing", &own.text);
     // Without --trust nothing is asked.
     seed(&to, &y).succeeds();
 }
@@ -219,7 +219,7 @@ fn minisign_and_bedload_verify_each_other() {
     let trusting = |y: &str| seed(&to, &place.path(y)).args(&["--trust", text(&public)]);
     trusting("y").seeds(small());
     std::fs::remove_file(signature(&to)).expect("there");
-    trusting("z").refused(3, "there is none");
+    trusting("z").refused(3, "the file is missing");
     minisign(&["-S", "-s", text(&secret), "-m", text(&described)]);
     trusting("z").succeeds();
     // A signature by minisign is kept.
