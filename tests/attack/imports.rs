@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
+use sha2::{Digest, Sha256};
+
 use super::common::car::*;
 use super::common::crash::{Case, Chance, Ended, From, Snapshot, Way, block_of_kind, copy, points};
 use super::common::fault;
+use super::common::log::{self, LogBlock};
 use super::common::model::{Key, Model};
 use super::common::run::Place;
 use super::judge::*;
-use super::logs;
 use super::sources::Twins;
 
 pub struct Kind {
@@ -66,7 +68,6 @@ pub fn blocks(count: u64, seed: u64, most: usize, identities: bool) -> Vec<Block
 pub struct Source {
     pub snapshot: &'static Snapshot,
     pub families: Families,
-    pub blocks: Vec<Block>,
 }
 
 /// Families of a database that was made of a CAR.
@@ -76,7 +77,28 @@ pub fn of_car(blocks: &[Block], key: Key) -> Families {
 
 fn car_of(name: String, blocks: Vec<Block>, key: Key) -> Source {
     let snapshot = Snapshot::new(name.leak(), rooted(&blocks), &Model::new(&blocks, key)).leaked();
-    Source { snapshot, families: of_car(&blocks, key), blocks }
+    Source { snapshot, families: of_car(&blocks, key) }
+}
+
+/// Bytes of a Steem block before its transactions, as `steem_block` writes it.
+const STEEM_HEADER: usize = 20 + 4 + 9 + 20 + 1 + 65;
+
+/// Steem blocks and the records of their database, with all indexes.
+pub fn steem(last: u32, seed: u64) -> (Vec<LogBlock>, Families) {
+    let blocks = log::steem(1, last, seed);
+    let key = |block: &LogBlock| block.number.to_be_bytes().to_vec();
+    let transaction = |block: &LogBlock| {
+        // The count of transactions and that of signatures are not in the id.
+        let unsigned = block.bytes[STEEM_HEADER + 1..].split_last()?.1;
+        Some((Sha256::digest(unsigned)[..20].to_vec(), [&key(block)[..], &[0; 4]].concat()))
+    };
+    let families = [
+        ("default", blocks.iter().map(|block| (key(block), block.bytes.clone())).collect()),
+        ("block_ids", blocks.iter().map(|block| (block.id.clone(), key(block))).collect()),
+        ("transactions", blocks.iter().filter_map(transaction).collect()),
+    ];
+    let families = families.map(|(name, records)| (name.to_owned(), records)).into();
+    (blocks, families)
 }
 
 /// A file with so many blocks, whose records another model describes.
@@ -148,12 +170,12 @@ impl World {
         let source = if kind.is_log() {
             let name = if kind.more.is_empty() { "log" } else { "log with transactions" };
             once(&self.sources, name, || {
-                let (blocks, mut families) = logs::steem(700, 2900, 5);
+                let (blocks, mut families) = steem(700, 5);
                 if kind.more.is_empty() {
                     families.remove("transactions");
                 }
-                let (bytes, model) = (super::common::log::raw(&blocks), super::common::log::model(&blocks));
-                Source { snapshot: Snapshot::new(name, bytes, &model).leaked(), families, blocks: Vec::new() }
+                let snapshot = Snapshot::new(name, log::raw(&blocks), &log::model(&blocks)).leaked();
+                Source { snapshot, families }
             })
         } else {
             once(&self.sources, key.name(), || car_of(format!("{}.car", key.name()), blocks(420, 0), key))
@@ -163,7 +185,7 @@ impl World {
         if kind.into_existing {
             // Some of the blocks are there already.
             let mut there = blocks(200, 5000);
-            there.extend(source.blocks.iter().step_by(9).cloned());
+            there.extend(blocks(420, 0).into_iter().step_by(9));
             let first = car_of(format!("old-{}.car", key.name()), there, key);
             let case = Case::new(dir, first.snapshot, Way::Memory, From::File);
             case.arg(&["--key", key.name()]).finishes();
@@ -185,7 +207,7 @@ impl Plan {
         if self.kind.is_log() {
             return u32::from_be_bytes(key[..4].try_into().expect("a number")).to_string();
         }
-        super::common::log::hex(key)
+        log::hex(key)
     }
 }
 
@@ -209,9 +231,8 @@ impl Attempt {
         if let Some(old) = &plan.old {
             copy(old, &dir.join("db"));
         }
-        let durable = if plan.kind.is_log() { "200000" } else { "40000" };
         let case = Case::new(dir, plan.source.snapshot, plan.kind.way, plan.kind.from).arg(plan.kind.more);
-        let mut case = case.env("BEDLOAD_DURABLE_BYTES", durable);
+        let mut case = case.env("BEDLOAD_DURABLE_BYTES", "40000");
         if plan.kind.into_existing {
             case = case.arg(&["--into-existing"]);
         }

@@ -6,8 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::common::crash::{Ended, ended_within};
+use super::common::log::hex;
 
 /// Records of column families.
 pub type Families = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
@@ -77,33 +79,25 @@ pub fn ends(child: std::process::Child, codes: &[i32]) -> Judged<Ended> {
 }
 
 /// The records that a database must hold, as a file that another process can read.
-pub struct Wanted {
-    file: PathBuf,
-}
+pub struct Wanted(PathBuf);
 
 impl Wanted {
     /// All of `must`, and nothing but those and `may`.
     pub fn new(file: PathBuf, must: &Families, may: &Families) -> Self {
-        let mut bytes = Vec::new();
-        for (all, is_must) in [(may, 0u8), (must, 1)] {
-            for (family, records) in all {
-                for (key, value) in records {
-                    bytes.push(is_must);
-                    for field in [family.as_bytes(), key, value] {
-                        bytes.extend((field.len() as u32).to_le_bytes());
-                        bytes.extend(field);
-                    }
-                }
+        let mut text = String::new();
+        for (kind, families) in [("must", must), ("may", may)] {
+            for (key, value) in flat(families) {
+                text += &format!("{kind} {key} {value}\n");
             }
         }
-        std::fs::write(&file, bytes).expect("room for a model");
-        Self { file }
+        std::fs::write(&file, text).expect("room for a model");
+        Self(file)
     }
 
     /// Opens the database with RocksDB, in a process that may hang or die, and compares every record.
     pub fn check_database(&self, db: &Path) -> Judged<()> {
         let mut reader = Command::new(std::env::current_exe().expect("a name"));
-        reader.arg("--compare").arg(db).arg(&self.file).stdin(Stdio::null());
+        reader.arg("--compare").arg(db).arg(&self.0).stdin(Stdio::null());
         let ended = ends(reader.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"), &[0])?;
         let has = |name: &str| ended.json.get(name).is_some_and(|found| *found != 0);
         let harm = match () {
@@ -116,45 +110,34 @@ impl Wanted {
     }
 }
 
+/// Records as text: the family and the key, and the hash of the value.
+fn flat(families: &Families) -> BTreeMap<String, String> {
+    let records = families.iter().flat_map(|(family, records)| records.iter().map(move |record| (family, record)));
+    records.map(|(family, (key, value))| (format!("{family}:{}", hex(key)), hex(&Sha256::digest(value)))).collect()
+}
+
 /// `--compare DB FILE`: what of the file is in the database, as JSON.
 pub fn compare(db: &Path, file: &Path) -> Value {
-    let (mut must, mut may) = (Families::new(), Families::new());
-    let bytes = std::fs::read(file).expect("a model");
-    let mut rest = &bytes[..];
-    while let Some((is_must, mut fields)) = rest.split_first() {
-        let mut field = || {
-            let (len, more) = fields.split_first_chunk().expect("a length");
-            let (field, more) = more.split_at(u32::from_le_bytes(*len) as usize);
-            fields = more;
-            field.to_vec()
-        };
-        let family = String::from_utf8(field()).expect("text");
-        let all = if *is_must == 1 { &mut must } else { &mut may };
-        let (key, value) = (field(), field());
-        all.entry(family).or_default().insert(key, value);
-        rest = fields;
-    }
-    match records(db) {
-        Err((what, error)) => json!({ what: error.to_string() }),
-        Ok(found) => {
-            let (mut missing, mut different, mut more) = (0, 0, 0);
-            for (family, records) in &must {
-                let there = found.get(family);
-                missing += records.keys().filter(|&key| there.is_none_or(|there| !there.contains_key(key))).count();
-            }
-            for (family, records) in &found {
-                for (key, value) in records {
-                    let of = |all: &Families| Some(all.get(family)?.get(key)? == value);
-                    match (of(&must), of(&may)) {
-                        (Some(true), _) | (None, Some(true)) => {}
-                        (None, None) => more += 1,
-                        _ => different += 1,
-                    }
-                }
-            }
-            json!({ "missing": missing, "different": different, "more": more })
+    let text = std::fs::read_to_string(file).expect("a model");
+    let of_kind = |kind: &str| -> BTreeMap<&str, &str> {
+        text.lines().filter_map(|line| line.strip_prefix(kind)?.split_once(' ')).collect()
+    };
+    let (must, may) = (of_kind("must "), of_kind("may "));
+    let found = match records(db) {
+        Err((what, error)) => return json!({ what: error.to_string() }),
+        Ok(found) => flat(&found),
+    };
+    let missing = must.keys().filter(|key| !found.contains_key(**key)).count();
+    let (mut different, mut more) = (0, 0);
+    for (key, value) in &found {
+        let of = |all: &BTreeMap<&str, &str>| Some(*all.get(&**key)? == value);
+        match (of(&must), of(&may)) {
+            (Some(true), _) | (None, Some(true)) => {}
+            (None, None) => more += 1,
+            _ => different += 1,
         }
     }
+    json!({ "missing": missing, "different": different, "more": more })
 }
 
 /// All records, read with RocksDB itself; nothing is written beside them. An error says what is `closed` or `unreadable`.

@@ -21,7 +21,6 @@ mod calls;
 mod finished;
 mod imports;
 mod judge;
-mod logs;
 mod partial;
 mod sources;
 
@@ -52,7 +51,6 @@ struct Context<'a> {
     /// A folder beside it.
     kept: &'a Path,
     deadline: Option<Instant>,
-    board: &'a Board,
 }
 
 impl Context<'_> {
@@ -79,63 +77,37 @@ impl Context<'_> {
         flip(file, byte as usize, mask);
         format!("{} byte {byte} ^ {mask:#04x}", file.strip_prefix(self.dir).expect("below").display())
     }
-
-    fn uncovered(&self, source: &str, place: &str) {
-        let mut places = self.board.uncovered.lock().expect("no panic");
-        *places.entry(format!("{source}: {place}")).or_default() += 1;
-    }
 }
 
-type Run = Box<dyn Fn(&World, &Context, &mut Chance, Tell<'_>) + Sync>;
-
-const KILLS: &str = "kills at the N-th call, and again after resuming";
-const DISKS: &str = "EIO or ENOSPC at the N-th call";
-const BETWEEN_RUNS: &str = "a byte of `.partial` flipped between two runs";
-const UNDER_A_RUN: &str = "a byte of `.partial` flipped during a run";
-const SOURCE_BETWEEN_RUNS: &str = "a source changed between two runs";
-const SOURCE_UNDER_A_RUN: &str = "a source changed during a run";
-const FINISHED: &str = "a byte of a finished database flipped";
+type Run = fn(&World, &Context, &mut Chance, Tell<'_>);
 
 struct Class {
     name: &'static str,
-    run: Run,
     /// Attempts of the short form.
     few: u64,
-    /// Attempts of the long form, unless there is no end of them.
-    all: Option<u64>,
     /// Its part of the time of the long form.
     weight: u32,
+    run: Run,
 }
 
-fn classes() -> Vec<Class> {
-    let class = |name, few, weight, run| Class { name, run, few, all: None, weight };
-    let bits = |name, few, small: bits::Small| {
-        let all = Some(small.bytes.len() as u64 * 8);
-        let run: Run = Box::new(move |world, at, chance, tell| bits::flips(&small, world, at, chance, tell));
-        Class { name, run, few, all, weight: 2 }
-    };
-    vec![
-        class(KILLS, 28, 4, Box::new(calls::kills)),
-        class(DISKS, 28, 4, Box::new(calls::disks)),
-        class(BETWEEN_RUNS, 14, 4, Box::new(partial::between_runs)),
-        class(UNDER_A_RUN, 28, 3, Box::new(partial::while_it_runs)),
-        bits("every bit of a CAR", 60, bits::car()),
-        bits("every bit of a Steem log", 60, bits::steem(false)),
-        bits("every bit of a Steem log, links only", 40, bits::steem(true)),
-        bits("every bit of an Antelope log", 60, bits::antelope(false)),
-        bits("every bit of an Antelope log, links only", 40, bits::antelope(true)),
-        class(SOURCE_BETWEEN_RUNS, 15, 2, Box::new(sources::between_runs)),
-        class(SOURCE_UNDER_A_RUN, 15, 2, Box::new(sources::while_it_runs)),
-        class(FINISHED, 7, 3, Box::new(finished::flips)),
-    ]
+const fn class(name: &'static str, few: u64, weight: u32, run: Run) -> Class {
+    Class { name, few, weight, run }
 }
 
+const CLASSES: [Class; 8] = [
+    class("kills at the N-th call, and again after resuming", 28, 4, calls::kills),
+    class("EIO or ENOSPC at the N-th call", 28, 4, calls::disks),
+    class("a byte of `.partial` flipped between two runs", 14, 4, partial::between_runs),
+    class("a byte of `.partial` flipped during a run", 28, 3, partial::while_it_runs),
+    class("every bit of a CAR", 60, 2, bits::flips),
+    class("a source changed between two runs", 15, 2, sources::between_runs),
+    class("a source changed during a run", 15, 2, sources::while_it_runs),
+    class("a byte of a finished database flipped", 7, 3, finished::flips),
+];
+
+/// Counts of attempts by class and column.
 #[derive(Default)]
-struct Board {
-    /// By class and column.
-    counts: Mutex<BTreeMap<(&'static str, usize), u64>>,
-    uncovered: Mutex<BTreeMap<String, u64>>,
-}
+struct Board(Mutex<BTreeMap<(&'static str, usize), u64>>);
 
 /// Outcomes, then harms.
 const COLUMNS: [&str; 11] = [
@@ -154,36 +126,22 @@ const COLUMNS: [&str; 11] = [
 
 impl Board {
     fn record(&self, class: &'static str, what: &str, judged: Judged<Outcome>) {
-        let column = judged.map_or_else(
-            |Failure { harm, text }| {
-                let short: String = text.chars().take(900).collect();
-                eprintln!("FAILED: {harm:?}: {class}: {what}\n        {short}");
+        let column = match judged {
+            Ok(outcome) => outcome as usize,
+            Err(Failure { harm, text }) => {
+                eprintln!("FAILED: {harm:?}: {class}: {what}\n        {text:.900}");
                 harm as usize
-            },
-            |outcome| outcome as usize,
-        );
-        *self.counts.lock().expect("no panic").entry((class, column)).or_default() += 1;
+            }
+        };
+        *self.0.lock().expect("no panic").entry((class, column)).or_default() += 1;
     }
 
-    fn counts(&self, class: &'static str) -> [u64; COLUMNS.len()] {
-        let counts = self.counts.lock().expect("no panic");
-        std::array::from_fn(|column| counts.get(&(class, column)).copied().unwrap_or(0))
-    }
-
-    fn table(&self, classes: &[&'static str]) -> String {
-        let mut table = format!("| attack | tried | {} |\n|---|{}\n", COLUMNS.join(" | "), "--:|".repeat(12));
-        for class in classes {
-            let counts = self.counts(class);
-            let cells: Vec<String> = counts.iter().map(u64::to_string).collect();
-            table += &format!("| {class} | {} | {} |\n", counts.iter().sum::<u64>(), cells.join(" | "));
-        }
-        table
-    }
-
-    /// Rows of the places that no hash in a source covers.
-    fn places(&self) -> String {
-        let places = self.uncovered.lock().expect("no panic");
-        places.iter().map(|(place, count)| format!("| {place} | {count} |\n")).collect()
+    fn row(&self, class: &'static str) -> String {
+        let counts = self.0.lock().expect("no panic");
+        let cells: Vec<u64> =
+            (0..COLUMNS.len()).map(|column| counts.get(&(class, column)).copied().unwrap_or(0)).collect();
+        let tried = cells.iter().sum::<u64>();
+        format!("| {class} | {tried} | {} |\n", cells.iter().map(u64::to_string).collect::<Vec<_>>().join(" | "))
     }
 }
 
@@ -192,19 +150,15 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn attack(class: &Class, world: &World, seed: u64, long: Option<Duration>, board: &Board) {
-    let at = number("BEDLOAD_ATTACK_AT");
+    let only = number("BEDLOAD_ATTACK_AT");
     let deadline = long.map(|time| Instant::now() + time);
-    let next = AtomicU64::new(at.unwrap_or(0));
-    let end = match (at, long) {
-        (Some(at), _) => at + 1,
-        (None, None) => class.few,
-        (None, Some(_)) => class.all.unwrap_or(u64::MAX),
-    };
+    let next = AtomicU64::new(only.unwrap_or(0));
+    let end = only.map_or(if long.is_some() { u64::MAX } else { class.few }, |at| at + 1);
     let attempt = |index: u64| {
         let kept = tempfile::tempdir_in(world.place.path("")).expect("a folder");
         let dir = kept.path().join("attempt");
         std::fs::create_dir(&dir).expect("a folder");
-        let context = Context { index, seed, dir: &dir, kept: kept.path(), deadline, board };
+        let context = Context { index, seed, dir: &dir, kept: kept.path(), deadline };
         let mut chance = Chance::of(seed ^ (index + 1).wrapping_mul(0xd6e8_feb8_6659_fd93));
         let tell = |what: &str, judged| board.record(class.name, &format!("attempt {index}, {what}"), judged);
         let run = || (class.run)(world, &context, &mut chance, &tell);
@@ -236,68 +190,47 @@ fn main() -> ExitCode {
         println!("{}", judge::compare(Path::new(db), Path::new(file)));
         return ExitCode::SUCCESS;
     }
-    let all = classes();
     if words.iter().any(|word| word == "--list") {
-        all.iter().for_each(|class| println!("{}: test", class.name));
+        CLASSES.iter().for_each(|class| println!("{}: test", class.name));
         return ExitCode::SUCCESS;
     }
     let filters: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
     let minutes = std::env::var("BEDLOAD_ATTACK_MINUTES").ok().and_then(|minutes| minutes.parse::<f64>().ok());
-    let minutes = minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
+    let long = minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
     let is_chosen = |class: &&Class| filters.is_empty() || filters.iter().any(|word| class.name.contains(*word));
-    let chosen: Vec<&Class> = all.iter().filter(is_chosen).collect();
+    let chosen: Vec<&Class> = CLASSES.iter().filter(is_chosen).collect();
     if chosen.is_empty() || common::fault::library().is_none() {
         return ExitCode::SUCCESS;
     }
-    let seed = Chance::seed();
-
-    let world = World::new();
-    let board = Board::default();
+    let (seed, world, board) = (Chance::seed(), World::new(), Board::default());
     let weights: u32 = chosen.iter().map(|class| class.weight).sum();
+    let mut table = format!("| attack | tried | {} |\n|---|{}\n", COLUMNS.join(" | "), "--:|".repeat(12));
     for class in &chosen {
         let started = Instant::now();
-        attack(class, &world, seed, minutes.map(|all| all * class.weight / weights), &board);
-        let tried = board.counts(class.name).iter().sum::<u64>();
-        eprintln!("{}: {tried} in {:.1} s", class.name, started.elapsed().as_secs_f64());
+        attack(class, &world, seed, long.map(|all| all * class.weight / weights), &board);
+        eprintln!("{}: {:.1} s", class.name, started.elapsed().as_secs_f64());
+        table += &board.row(class.name);
     }
-    let names: Vec<_> = chosen.iter().map(|class| class.name).collect();
-    let table = board.table(&names);
     eprintln!("\n{table}");
-    if !board.places().is_empty() {
-        eprintln!("not covered:\n{}", board.places());
-    }
-    if minutes.is_some() && number("BEDLOAD_WRITE_DOCS") == Some(1) {
-        let minutes = minutes.unwrap_or_default().as_secs() / 60;
-        let command = format!("BEDLOAD_TEST_SEED={seed} make attack ATTACK_MINUTES={minutes}");
+    let mut text = std::fs::read_to_string(DOCUMENT).expect("docs/reliability.md");
+    if let (Some(minutes), Some(1)) = (minutes, number("BEDLOAD_WRITE_DOCS")) {
         let today = std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]).output().expect("a date").stdout;
-        let told = format!("`{command}` on {}:\n\n{table}", String::from_utf8_lossy(&today).trim());
-        write_docs(&told, &board.places());
+        let today = String::from_utf8_lossy(&today).trim().to_owned();
+        let command = format!("BEDLOAD_TEST_SEED={seed} make attack ATTACK_MINUTES={minutes}");
+        let from = text.find(BEGIN).expect("the begin of the counts") + BEGIN.len();
+        let to = text.find("<!-- end of counts -->").expect("the end of the counts");
+        text.replace_range(from..to, &format!("`{command}` on {today}:\n\n{table}"));
+        std::fs::write(DOCUMENT, &text).expect("written");
     }
     common::run::sweep_old_folders();
-    let missing: Vec<_> = all.iter().filter(|class| !document().contains(&format!("| {} |", class.name))).collect();
+    let missing = CLASSES.iter().map(|class| class.name).filter(|name| !text.contains(&format!("| {name} |")));
+    let missing: Vec<_> = missing.collect();
     if !missing.is_empty() {
-        eprintln!("FAILED: docs/reliability.md lacks {:?}", missing.iter().map(|class| class.name).collect::<Vec<_>>());
-        return ExitCode::FAILURE;
+        eprintln!("FAILED: docs/reliability.md lacks {missing:?}");
     }
-    let harmed = board.counts.lock().expect("no panic").keys().any(|(_, column)| *column >= Harm::Lost as usize);
-    if harmed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let is_harmed = board.0.lock().expect("no panic").keys().any(|(_, column)| *column >= Harm::Lost as usize);
+    if is_harmed || !missing.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reliability.md");
-
-fn document() -> String {
-    std::fs::read_to_string(DOCUMENT).expect("docs/reliability.md")
-}
-
-/// The tables of `docs/reliability.md`.
-fn write_docs(table: &str, places: &str) {
-    let mut text = document();
-    let places = format!("| where | bits |\n|---|--:|\n{places}");
-    for (name, table) in [("counts", table), ("places", &places)] {
-        let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
-        let from = text.find(&begin).expect("its begin") + begin.len();
-        let to = text.find(&end).expect("its end");
-        text.replace_range(from..to, table);
-    }
-    std::fs::write(DOCUMENT, text).expect("written");
-}
+const BEGIN: &str = "<!-- counts -->\n";

@@ -3,38 +3,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{TokenStream, TokenTree};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::visit::{self, Visit};
 
-use crate::{read, root, rust_files, sources};
+use crate::{module_of, read, resolved, root, rust_files, sources, use_paths};
 
 const NONE: [String; 0] = [];
 
-/// Every path and macro that a source names, comments left out.
-fn words(tokens: TokenStream, words: &mut Vec<String>) {
-    let mut tokens = tokens.into_iter().peekable();
-    let mut is_method = false;
-    while let Some(token) = tokens.next() {
-        let was_method = std::mem::take(&mut is_method);
-        match token {
-            TokenTree::Punct(mark) => is_method = mark.as_char() == '.',
-            // A method is another type's word: a child process has a `stdout` too.
-            TokenTree::Ident(_) if was_method => {}
-            TokenTree::Ident(name) => {
-                let is_macro = matches!(tokens.peek(), Some(TokenTree::Punct(mark)) if mark.as_char() == '!');
-                words.push(if is_macro { format!("{name}!") } else { name.to_string() });
-            }
-            TokenTree::Group(group) => self::words(group.stream(), words),
-            TokenTree::Literal(_) => {}
-        }
-    }
+/// The tokens of a source in order, without literals and comments.
+fn words(tokens: TokenStream) -> Vec<String> {
+    let of_token = |token| match token {
+        TokenTree::Group(group) => words(group.stream()),
+        TokenTree::Literal(_) => Vec::new(),
+        token => vec![token.to_string()],
+    };
+    tokens.into_iter().flat_map(of_token).collect()
 }
 
 /// Files in `allowed` name one of `wanted`, as a sign that the scan sees anything; no other file does.
 fn only(allowed: &str, wanted: &[&str]) {
     let (mut inside, mut outside) = (Vec::new(), Vec::new());
     for (name, text) in sources() {
-        let mut found = Vec::new();
-        words(text.parse().expect("it compiles"), &mut found);
-        let Some(word) = found.into_iter().find(|word| wanted.contains(&word.as_str())) else { continue };
+        let words = words(text.parse().expect("it compiles")).join(" ");
+        // A method is another type's word: a child process has a `stdout` too.
+        let words = format!(" {words} ").replace(" . ", " .");
+        let Some(word) = wanted.iter().find(|word| words.contains(&format!(" {word} "))) else { continue };
         let place = if name.starts_with(allowed) { &mut inside } else { &mut outside };
         place.push(format!("{name} names {word}"));
     }
@@ -48,7 +42,7 @@ fn crates_and_macros_stay_in_their_folders() {
     only("cli/", &crates.split(' ').collect::<Vec<_>>());
     only("cli/", &["stdout", "stderr", "IsTerminal"]);
     // A broken pipe would be a panic, and the library has nothing to say to a terminal.
-    only("nowhere", &["println!", "print!", "eprintln!", "eprint!", "dbg!"]);
+    only("nowhere", &["println !", "print !", "eprintln !", "eprint !", "dbg !"]);
 }
 
 /// Collects the format strings with Rust's debug form in them. What panics says is for those who repair it.
@@ -149,20 +143,18 @@ struct Names {
 impl Modules {
     /// Those of the library: main.rs only calls the command line, and lib.rs only lists the modules.
     fn of_library() -> Self {
-        let mut sources = sources();
-        sources.retain(|(name, _)| name != "main.rs" && name != "lib.rs");
-        Self::of(sources.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+        Self::of(sources().into_iter().filter(|(name, _)| name != "main.rs" && name != "lib.rs"))
     }
 
     /// Those of the files with these paths below `src` and these texts.
-    fn of<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let module = |file: &str| file.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
-        let files: Vec<_> = files.into_iter().map(|(file, text)| (module(file), text)).collect();
-        let names = |(module, text): &(String, &str)| {
-            let children = files.iter().filter_map(|(other, _)| other.strip_prefix(&format!("{module}::")));
-            let children = children.map(str::to_owned).collect();
-            let mut scan = Scan { module, children, names: Names::default(), hands_on: false };
-            scan.look(text.parse().expect("it compiles"));
+    fn of(files: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> Self {
+        let parse = |text: &str| syn::parse_file(text).expect("it compiles");
+        let files: Vec<_> =
+            files.into_iter().map(|(file, text)| (module_of(file.as_ref()), parse(text.as_ref()))).collect();
+        let names = |(module, file): &(String, syn::File)| {
+            let mut scan =
+                Scan { module, all: files.iter().map(|(module, _)| &**module).collect(), names: Names::default() };
+            scan.visit_file(file);
             (module.clone(), scan.names)
         };
         Self(files.iter().map(names).collect())
@@ -189,72 +181,56 @@ impl Modules {
     }
 }
 
-/// A look through the tokens of one module.
+/// Collects the names of one module.
 struct Scan<'a> {
     module: &'a str,
-    children: BTreeSet<String>,
+    all: BTreeSet<&'a str>,
     names: Names,
-    /// True if the current `use` is `pub`.
-    hands_on: bool,
 }
 
 impl Scan<'_> {
-    fn look(&mut self, tokens: TokenStream) {
-        let tokens: Vec<_> = tokens.into_iter().collect();
-        let word = |at: usize| tokens.get(at).map(ToString::to_string).unwrap_or_default();
-        for (at, token) in tokens.iter().enumerate() {
-            let before = |back: usize| at.checked_sub(back).map(word).unwrap_or_default();
-            let begins = before(1) != ":" && before(1) != "in" && word(at + 1) == ":" && word(at + 2) == ":";
-            let prefix = match word(at).as_str() {
-                "crate" => Some(""),
-                "self" | "super" => Some(self.module),
-                child if self.children.contains(child) => Some(self.module),
-                _ => None,
-            };
-            if let Some(prefix) = prefix.filter(|_| begins) {
-                self.hands_on = before(1) == "use" && (before(2) == "pub" || before(3) == "pub");
-                self.path(&tokens, at, prefix.to_owned());
-            }
-            if let TokenTree::Group(group) = token {
-                self.look(group.stream());
+    /// The path from the root, if it begins within the crate.
+    fn resolved(&self, path: &[String]) -> Option<String> {
+        let is_child = self.all.contains(&*format!("{}::{}", self.module, path[0]));
+        let is_own = is_child || ["crate", "self", "super"].contains(&&*path[0]);
+        is_own.then(|| resolved(self.module, path))
+    }
+
+    fn visit_arguments(&mut self, tokens: TokenStream) {
+        let arguments = Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated.parse2(tokens);
+        arguments.into_iter().flatten().for_each(|argument| self.visit_expr(&argument));
+    }
+}
+
+impl<'ast> Visit<'ast> for Scan<'_> {
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        for (path, name) in use_paths(&item.tree) {
+            match (self.resolved(&path), &item.vis) {
+                (Some(path), syn::Visibility::Inherited) => self.names.paths.push(path),
+                (Some(path), _) => drop(self.names.handed_on.insert(name, path)),
+                (None, _) => {}
             }
         }
     }
 
-    /// Follows a path, or a tree of them, from the token `at` on; where it ends.
-    fn path(&mut self, tokens: &[TokenTree], at: usize, prefix: String) -> usize {
-        let word = |at: usize| tokens.get(at).map(ToString::to_string).unwrap_or_default();
-        let path = match tokens.get(at) {
-            Some(TokenTree::Group(group)) => {
-                let inner: Vec<_> = group.stream().into_iter().collect();
-                let mut next = 0;
-                while next < inner.len() {
-                    next = self.path(&inner, next, prefix.clone()) + 1;
-                }
-                return at + 1;
-            }
-            Some(TokenTree::Ident(name)) => match name.to_string().as_str() {
-                "crate" | "self" => prefix,
-                "super" => prefix.rsplit_once("::").map(|(above, _)| above.to_owned()).unwrap_or_default(),
-                name if prefix.is_empty() => name.to_owned(),
-                name => format!("{prefix}::{name}"),
-            },
-            _ => {
-                // All of it.
-                self.names.paths.extend((word(at) == "*").then_some(prefix));
-                return at + 1;
-            }
-        };
-        if word(at + 1) == ":" && word(at + 2) == ":" {
-            return self.path(tokens, at + 3, path);
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if path.segments.len() > 1 {
+            let segments: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+            self.names.paths.extend(self.resolved(&segments));
         }
-        let (end, name) = if word(at + 1) == "as" { (at + 3, word(at + 2)) } else { (at + 1, word(at)) };
-        if self.hands_on {
-            self.names.handed_on.insert(name, path);
-        } else {
-            self.names.paths.push(path);
-        }
-        end
+        visit::visit_path(self, path);
+    }
+
+    /// The modules of `pub(in path)` are not used.
+    fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
+
+    fn visit_macro(&mut self, called: &'ast syn::Macro) {
+        self.visit_path(&called.path);
+        self.visit_arguments(called.tokens.clone());
+    }
+
+    fn visit_meta_list(&mut self, list: &'ast syn::MetaList) {
+        self.visit_arguments(list.tokens.clone());
     }
 }
 

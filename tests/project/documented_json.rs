@@ -11,6 +11,7 @@ use proc_macro2::TokenTree;
 use serde_json::Value;
 use syn::visit::Visit;
 
+use crate::public_api::derived;
 use crate::{read, root, sources};
 
 /// Marks around the text that is generated from the source.
@@ -69,27 +70,12 @@ impl<'ast> Visit<'ast> for Types {
 }
 
 fn serializes(attributes: &[syn::Attribute]) -> bool {
-    let derives = attributes.iter().filter(|attribute| attribute.path().is_ident("derive"));
-    let lists = derives.filter_map(|attribute| attribute.meta.require_list().ok());
-    lists.into_iter().any(|list| list.tokens.to_string().split([',', ':', ' ']).any(|word| word == "Serialize"))
+    derived(attributes).iter().any(|name| name.ends_with("Serialize"))
 }
 
 fn types() -> Types {
     let mut types = Types::default();
-    // Structs of the command line and of the journal are in no document.
-    let documented = [
-        "bundle/document.rs",
-        "generate/line.rs",
-        "preset/",
-        "progress/",
-        "report/",
-        "rocks/store.rs",
-        "sort/key.rs",
-        "source/block_log/index.rs",
-        "source/block_log/layout.rs",
-        "source/input/formats.rs",
-    ];
-    for (_, text) in sources().into_iter().filter(|(name, _)| documented.iter().any(|it| name.starts_with(it))) {
+    for (_, text) in sources() {
         types.visit_file(&syn::parse_file(&text).expect("it compiles"));
     }
     types
@@ -119,23 +105,20 @@ impl Types {
     fn words(&self, kind: &syn::Type, parts: &mut Vec<String>) -> String {
         let syn::Type::Path(path) = kind else { return "text".into() };
         let segment = path.path.segments.last().expect("a name");
-        let arguments: Vec<&syn::Type> = match &segment.arguments {
-            syn::PathArguments::AngleBracketed(list) => list
-                .args
-                .iter()
-                .filter_map(|argument| if let syn::GenericArgument::Type(kind) = argument { Some(kind) } else { None })
-                .collect(),
-            _ => Vec::new(),
-        };
+        let mut arguments = Vec::new();
+        if let syn::PathArguments::AngleBracketed(list) = &segment.arguments {
+            for argument in &list.args {
+                if let syn::GenericArgument::Type(kind) = argument {
+                    arguments.push(self.words(kind, parts));
+                }
+            }
+        }
         let name = segment.ident.to_string();
         match (name.as_str(), arguments.as_slice()) {
-            ("Option", [inner]) => format!("{} or null", self.words(inner, parts)),
-            ("Box", [inner]) => self.words(inner, parts),
-            ("Vec", [inner]) => format!("list of {}", self.words(inner, parts)),
-            ("BTreeMap", [key, value]) => {
-                let key = self.words(key, parts);
-                format!("object: {} for each {key}", self.words(value, parts))
-            }
+            ("Option", [inner]) => format!("{inner} or null"),
+            ("Box", [inner]) => inner.clone(),
+            ("Vec", [inner]) => format!("list of {inner}"),
+            ("BTreeMap", [key, value]) => format!("object: {value} for each {key}"),
             ("u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64", _) => "integer".into(),
             ("f64", _) => "number".into(),
             ("bool", _) => "boolean".into(),

@@ -4,6 +4,7 @@
 //! `BEDLOAD_WRITE_FIXTURES=1 cargo test --release --test project fixtures` makes them anew.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use bedload::testing::blocks::chain::Family;
 use bedload::testing::generate::log::{Dictionaries, LogEntry, LogSpec, LogSummary};
@@ -21,6 +22,7 @@ use crate::common::fixtures::own;
 use crate::common::log::{LogBlock, hex, model as model_of_log};
 use crate::common::log_blocks;
 use crate::common::model::{Key, Model};
+use crate::files;
 
 /// Largest size of all fixtures together.
 const ROOM: usize = 2 << 20;
@@ -317,19 +319,6 @@ fn make() -> Made {
     made
 }
 
-/// Every file below a folder, by its path there.
-fn below(dir: &std::path::Path, prefix: &str, files: &mut BTreeMap<String, Vec<u8>>) {
-    for entry in dir.read_dir().expect("a folder") {
-        let entry = entry.expect("an entry");
-        let name = format!("{prefix}{}", entry.file_name().to_str().expect("text"));
-        if entry.path().is_dir() {
-            below(&entry.path(), &format!("{name}/"), files);
-        } else {
-            files.insert(name, std::fs::read(entry.path()).expect("a file"));
-        }
-    }
-}
-
 #[test]
 fn fixtures_match_the_generating_code() {
     let made = make().files;
@@ -345,8 +334,9 @@ fn fixtures_match_the_generating_code() {
             std::fs::write(path, bytes).expect("room for a file");
         }
     }
-    let mut kept = BTreeMap::new();
-    below(&own(), "", &mut kept);
+    let name = |path: &Path| path.strip_prefix(own()).expect("below").to_str().expect("text").to_owned();
+    let kept = files("fixtures").into_iter().map(|path| (name(&path), std::fs::read(&path).expect("a file")));
+    let mut kept: BTreeMap<_, _> = kept.collect();
     // Facts about files from elsewhere.
     kept.remove("real.jsonl").expect("the list of the real ones");
     assert_eq!(kept.keys().collect::<Vec<_>>(), made.keys().collect::<Vec<_>>());

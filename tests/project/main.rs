@@ -33,14 +33,13 @@ fn listed(folder: impl AsRef<Path>) -> Vec<PathBuf> {
     paths
 }
 
-/// The Rust files below a folder of the project.
+/// All files below a folder of the project.
+fn files(folder: impl AsRef<Path>) -> Vec<PathBuf> {
+    listed(folder).into_iter().flat_map(|path| if path.is_dir() { files(path) } else { vec![path] }).collect()
+}
+
 fn rust_files(folder: impl AsRef<Path>) -> Vec<PathBuf> {
-    let below = |path: PathBuf| match path.extension() {
-        _ if path.is_dir() => rust_files(path),
-        Some(extension) if extension == "rs" => vec![path],
-        _ => Vec::new(),
-    };
-    listed(folder).into_iter().flat_map(below).collect()
+    files(folder).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
 }
 
 /// The sources: names below `src`, and texts. Unit tests are left out.
@@ -55,4 +54,40 @@ fn sources() -> Vec<(String, String)> {
     let sources: Vec<_> = rust_files("src").into_iter().filter_map(own).collect();
     assert!(sources.len() > 100);
     sources
+}
+
+/// The module of a file below `src`, e.g. `load::car`; the root has no name.
+fn module_of(file: &str) -> String {
+    match file.trim_end_matches(".rs").trim_end_matches("/mod") {
+        "lib" => String::new(),
+        module => module.replace('/', "::"),
+    }
+}
+
+/// The path from the root that `module` names by `path`.
+fn resolved(module: &str, path: &[String]) -> String {
+    let mut at: Vec<&str> = module.split("::").filter(|name| !name.is_empty()).collect();
+    for name in path {
+        match &**name {
+            "crate" => at.clear(),
+            "super" => drop(at.pop()),
+            "self" | "*" => {}
+            name => at.push(name),
+        }
+    }
+    at.join("::")
+}
+
+/// The paths of a `use`, and the name of each in its module.
+fn use_paths(tree: &syn::UseTree) -> Vec<(Vec<String>, String)> {
+    match tree {
+        syn::UseTree::Path(path) => {
+            let below = use_paths(&path.tree).into_iter();
+            below.map(|(rest, name)| ([vec![path.ident.to_string()], rest].concat(), name)).collect()
+        }
+        syn::UseTree::Name(name) => vec![(vec![name.ident.to_string()], name.ident.to_string())],
+        syn::UseTree::Rename(name) => vec![(vec![name.ident.to_string()], name.rename.to_string())],
+        syn::UseTree::Glob(_) => vec![(vec!["*".into()], "*".into())],
+        syn::UseTree::Group(group) => group.items.iter().flat_map(use_paths).collect(),
+    }
 }
