@@ -1,6 +1,6 @@
 //! The one error type of the library.
 //!
-//! The text of an error is a verb, an object and the reason. It does not repeat the cause, its `source()`.
+//! The text of an error says what failed, on which object, and why. It does not repeat the cause, its `source()`.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The input is corrupt, truncated or of a kind that is not supported.
-    #[error("read {}{}", path.display(), at(*offset))]
+    #[error("cannot read {}{}", path.display(), at(*offset))]
     BadInput {
         /// The input as the user named it; `-` for a pipe.
         path: PathBuf,
@@ -26,7 +26,7 @@ pub enum Error {
         problem: Cause,
     },
     /// A system call failed.
-    #[error("{action} {}", named(action, path))]
+    #[error("cannot {action} {}", named(action, path))]
     Io {
         /// A verb, e.g. `open`.
         action: &'static str,
@@ -37,7 +37,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A disk is full, or will be.
-    #[error("find room at {}: {}{} free", path.display(), more(*needed), human(*free))]
+    #[error("not enough space in {}: {}{} free", path.display(), more(*needed), human(*free))]
     NoSpace {
         /// A directory on the file system that is full.
         path: PathBuf,
@@ -49,7 +49,7 @@ pub enum Error {
         source: Option<Box<Error>>,
     },
     /// A call of RocksDB failed.
-    #[error("{action} {}: {message}", path.display())]
+    #[error("cannot {action} {}: {message}", path.display())]
     Rocks {
         /// A verb, e.g. `ingest into`.
         action: &'static str,
@@ -92,7 +92,7 @@ pub enum Error {
         hint: String,
     },
     /// The key or block that was looked up is not in the database.
-    #[error("get from {}: {reason}", path.display())]
+    #[error("cannot get from {}: {reason}", path.display())]
     NotFound {
         /// The database.
         path: PathBuf,

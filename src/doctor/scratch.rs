@@ -58,6 +58,6 @@ mod tests {
     #[test]
     fn unwritable_directory_is_an_error() {
         let error = nameless(Path::new("/proc/self")).expect_err("not there");
-        assert_eq!(error.to_string(), "write in /proc/self");
+        assert_eq!(error.to_string(), "cannot write in /proc/self");
     }
 }

@@ -216,7 +216,7 @@ mod tests {
         assert!(warning.starts_with(&format!("/data has 10.0 GiB free; {why}")), "{warning}");
         with(may_not_fit).check_space().expect("it may fit");
         let error = with(vec![space(12 * GIB, 11 * GIB, 10 * GIB)]).check_space().expect_err("cannot fit");
-        assert_eq!(error.to_string(), "find room at /data: 12.0 GiB more needed, 10.0 GiB free");
+        assert_eq!(error.to_string(), "not enough space in /data: 12.0 GiB more needed, 10.0 GiB free");
         assert_eq!(error.exit(), crate::error::Exit::Failed);
         assert!(error.hint().contains("df -h /data"), "{}", error.hint());
     }
@@ -226,9 +226,9 @@ mod tests {
         let full = || Error::io("write", "/proc/self/none")(rustix::io::Errno::NOSPC.into());
         let device = Path::new("/proc/self").metadata().expect("there").dev();
         let error = explain(full(), || Ok(vec![Space { device, ..space(3 * GIB, 0, 0) }]));
-        assert_eq!(error.to_string(), "find room at /proc/self: 3.0 GiB more needed, 0 B free");
+        assert_eq!(error.to_string(), "not enough space in /proc/self: 3.0 GiB more needed, 0 B free");
         let cause = std::error::Error::source(&error).expect("a cause").to_string();
-        assert_eq!(cause, "write /proc/self/none");
+        assert_eq!(cause, "cannot write /proc/self/none");
         let other = explain(Error::io("write", "/proc/x")(rustix::io::Errno::IO.into()), || Ok(Vec::new()));
         assert!(matches!(other, Error::Io { .. }), "{other}");
     }

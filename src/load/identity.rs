@@ -267,7 +267,7 @@ fn of_stdin(options: &ImportOptions) -> Result<Option<SourceFile>> {
         return Ok(None);
     }
     let file = std::io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::io("open", path))?;
-    let is_file = file.metadata().map_err(Error::io("look at", path))?.is_file();
+    let is_file = file.metadata().map_err(Error::io("read metadata of", path))?.is_file();
     if is_file { SourceFile::of(path, &file).map(Some) } else { Ok(None) }
 }
 

@@ -313,7 +313,7 @@ fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()
             missing.push(number);
             continue;
         };
-        let there = path.symlink_metadata().map_err(Error::io("look at", &path))?;
+        let there = path.symlink_metadata().map_err(Error::io("read metadata of", &path))?;
         if Inode::of(&there) == *inode || fetch.is_same(number, &path)? {
             here = (here.0 + file.bytes, here.1 + file.records);
             continue;
@@ -340,7 +340,7 @@ fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()
         fetch.fetch(number, &path, &|bytes| progress.add(bytes, 0))?;
         sync_dir(&target.sst)?;
         failpoint::reach("fetch");
-        let there = path.symlink_metadata().map_err(Error::io("look at", &path))?;
+        let there = path.symlink_metadata().map_err(Error::io("read metadata of", &path))?;
         let (number, inode) = (number as u32, Inode::of(&there));
         journal.append(&Entry::Fetched { number, file: file.clone(), inode })?;
         progress.add(0, file.records);

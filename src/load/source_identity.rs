@@ -199,7 +199,7 @@ impl KnownSource {
 
 impl SourceFile {
     pub fn of(path: &Path, file: &File) -> Result<Self> {
-        let metadata = file.metadata().map_err(Error::io("look at", path))?;
+        let metadata = file.metadata().map_err(Error::io("read metadata of", path))?;
         let sample = |at: u64| -> Result<String> {
             let mut bytes = vec![0; SAMPLE.min(metadata.len()) as usize];
             file.read_exact_at(&mut bytes, at).map_err(|error| match error.kind() {

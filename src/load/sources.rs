@@ -202,7 +202,7 @@ impl Sources {
         let all = self.known();
         let known = all.get(number).and_then(|known| Some((known.files.first()?, known.facts.size?)));
         let Some((name, (known, size))) = self.names.get(number).zip(known) else { return Ok(()) };
-        let metadata = file.metadata().map_err(Error::io("look at", name))?;
+        let metadata = file.metadata().map_err(Error::io("read metadata of", name))?;
         if Inode::of(&metadata) != known.inode || metadata.len() != size {
             return Err(changed(name, "it is another file, or was written to, since the import began"));
         }
@@ -308,13 +308,13 @@ fn probe_all(
         }
         let Some((mut look, file)) = input::look(name)? else {
             if name.as_os_str() != STDIN {
-                only_once(name, &name.metadata().map_err(Error::io("look at", name))?)?;
+                only_once(name, &name.metadata().map_err(Error::io("read metadata of", name))?)?;
             }
             known.push(KnownSource::named(name));
             continue;
         };
         check_is_no_log(name, &mut look, options)?;
-        only_once(name, &file.metadata().map_err(Error::io("look at", name))?)?;
+        only_once(name, &file.metadata().map_err(Error::io("read metadata of", name))?)?;
         let (files, is_plain) = (vec![SourceFile::of(name, &file)?], look.compression == Compression::None);
         known.push(KnownSource { files, facts: facts(&look, is_plain), ..KnownSource::named(name) });
     }

@@ -74,7 +74,7 @@ mod tests {
         let found = try_in_places(&places, |dir| Tried::Answered(dir.to_owned())).expect("there is one");
         assert!(found.starts_with(good.path()) && !found.exists(), "{}", found.display());
         let error = try_in_places(&places[..2], |_| Tried::Answered(())).expect_err("there is none");
-        assert_eq!(error.to_string(), "create a directory in /nonexistent");
+        assert_eq!(error.to_string(), "cannot create a directory in /nonexistent");
     }
 
     #[test]

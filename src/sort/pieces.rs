@@ -205,7 +205,7 @@ mod tests {
         let mut pieces = PartitionBuffers::new(1, 1000);
         pieces.add(&spill, 0, b"something", ContentDigest::default()).expect("memory");
         let error = pieces.flush(&spill).expect_err("it is open for reading only");
-        assert_eq!(error.to_string(), format!("write {}", path.display()));
+        assert_eq!(error.to_string(), format!("cannot write {}", path.display()));
     }
 
     #[test]

@@ -407,6 +407,6 @@ mod tests {
     fn failed_write_names_the_partition() {
         let spill = Spill::new("/nonexistent/place".into(), 1);
         let error = spill.append(0, b"something", Content::default(), &[]).expect_err("there is no such folder");
-        assert_eq!(error.to_string(), "open /nonexistent/place/00000.part");
+        assert_eq!(error.to_string(), "cannot open /nonexistent/place/00000.part");
     }
 }

@@ -221,5 +221,5 @@ fn foreign_file_is_bad_input() {
     let file = place.file("s.car", b"this is not a snapshot at all");
     let report = run(doctor(&place, &place.path(""), &[file.to_str().expect("text")]));
     assert_eq!(report.code, Some(3), "{report:?}");
-    report.says(&["error: read ", "hint: "]);
+    report.says(&["error: cannot read ", "hint: "]);
 }

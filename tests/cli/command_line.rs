@@ -113,7 +113,7 @@ fn unwritable_output_directory_is_named() {
     assert_eq!(
         said,
         format!(
-            "error: create {folder}/a.car: Permission denied (os error 13)\n\
+            "error: cannot create {folder}/a.car: Permission denied (os error 13)\n\
              hint: this user may not write to {folder} (ls -ld {folder}): choose another place, or run the command as its owner\n"
         )
     );

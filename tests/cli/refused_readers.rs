@@ -98,7 +98,7 @@ fn walk_refuses_a_block_log() {
 #[test]
 fn missing_root_or_file_is_explained() {
     let place = with_database("1MiB");
-    let create = "error: create no-folder/out.car: No such file or directory (os error 2)\n\
+    let create = "error: cannot create no-folder/out.car: No such file or directory (os error 2)\n\
                   hint: there is no directory no-folder: check the path, or make it: mkdir -p no-folder\n";
     for (line, code, words) in [
         (
@@ -155,7 +155,7 @@ fn malformed_list_is_refused_with_its_line() {
     for (list, words) in [
         ("\n\nnonsense\n", "error: line 3 of list is not a CID: "),
         ("\n\nnonsense\n", "one CID per line"),
-        ("\n", "error: list contains no CID\nhint: "),
+        ("\n", "error: cannot list contains no CID\nhint: "),
     ] {
         place.file("list", list.as_bytes());
         ends(&place, "export --cids list --json db out.car", 2, words);

@@ -11,7 +11,7 @@ use crate::{ends, output, with_database};
 #[test]
 fn database_as_source_is_refused() {
     let place = with_database("256KiB");
-    let words = "error: read db: it is a RocksDB database, not a snapshot\nhint: bedload verify db checks it, bedload stat \
+    let words = "error: cannot read db: it is a RocksDB database, not a snapshot\nhint: bedload verify db checks it, bedload stat \
                  db describes it; to rebuild it, import its snapshot: bedload import SNAPSHOT --db db --replace\n";
     ends(&place, "inspect db", 3, words);
     ends(&place, "import db --db other", 3, words);
@@ -83,7 +83,7 @@ fn unreadable_directory_reports_the_permission() {
     for name in ["stat", "verify"] {
         let ended = output(command().arg(name).arg(&db));
         assert_eq!(ended.code, Some(1), "{ended:?}");
-        for words in [&format!("error: read {}: ", db.display()), "hint: check the permissions with ls -ld"] {
+        for words in [&format!("error: cannot read {}: ", db.display()), "hint: check the permissions with ls -ld"] {
             assert!(ended.stderr.contains(words), "{ended:?}");
         }
         assert!(ended.stderr.to_lowercase().contains("permission denied"), "{ended:?}");

@@ -391,8 +391,8 @@ impl Done {
         assert!(!hint.trim().is_empty(), "an empty hint");
         if code == 3 {
             let place = match offset.into() {
-                Some(offset) => format!("read {} at byte {offset}: ", self.source),
-                None => format!("read {}: ", self.source),
+                Some(offset) => format!("cannot read {} at byte {offset}: ", self.source),
+                None => format!("cannot read {}: ", self.source),
             };
             assert!(error.starts_with(&place), "`{error}` does not begin with `{place}`");
         }

@@ -62,7 +62,7 @@ fn fails_and_finishes(fault: Fault, errno: Errno, words: &[&str]) {
 
 #[test]
 fn failed_write_keeps_the_work() {
-    let full = ["error: find room at ", " free: ", "No space left on device", "hint: make room (df -h "];
+    let full = ["error: not enough space in ", " free: ", "No space left on device", "hint: make room (df -h "];
     for fault in WRITES {
         fails_and_finishes(fault, Errno::IO, &["Input/output error", "check the disk (dmesg, smartctl)"]);
         if fault.1 == "write" {
@@ -76,7 +76,7 @@ fn missing_first_byte_of_room_is_reported() {
     for file in ["partial/lock", "partial/journal"] {
         let case = Case::plain(Way::Spill);
         let Some(failing) = failing(&case, "write", 1, Errno::NOSPC, file) else { return };
-        let words = ["error: find room at ", " MiB more needed, ", file, "No space left on device"];
+        let words = ["error: not enough space in ", " MiB more needed, ", file, "No space left on device"];
         failing.fails(1, file, &words);
         case.finishes();
     }
@@ -117,7 +117,7 @@ fn failed_rename_leaves_complete_work() {
     let case = Case::plain(Way::Memory);
     let to = format!("{}$", case.db.to_str().expect("text"));
     let Some(failing) = failing(&case, "rename", 1, Errno::IO, &to) else { return };
-    let words = [&*format!("error: rename to {}: Input/output error", case.db.display()), "hint: "];
+    let words = [&*format!("error: cannot rename to {}: Input/output error", case.db.display()), "hint: "];
     failing.fails(1, "a failing rename", &words);
     assert_eq!(case.journal().last().expect("lines")["entry"], "complete");
     case.finishes();

@@ -35,10 +35,10 @@ fn import_on_full_disk_resumes_with_room() {
         if what == "journal" {
             case = case.env("BEDLOAD_DURABLE_BYTES", "1");
         }
-        let room = format!("error: find room at {}", disk.0.display());
+        let room = format!("error: not enough space in {}", disk.0.display());
         let words = [&[&room, " free", "No space left on device", "hint: make room (df -h "], words].concat();
         // Without room it fails again in the same way, and loses nothing.
-        for words in [&words[..], &["find room at ", "No space left on device"]] {
+        for words in [&words[..], &["not enough space in ", "No space left on device"]] {
             case.fails(1, what, words);
             assert!(case.partial().join("journal").exists(), "{what}: the work is not kept");
             // The last line of a journal on a full disk may be cut.
@@ -56,7 +56,7 @@ fn missing_room_is_refused_before_writing() {
     let Some(disk) = Disk::new(place.path("work"), 5 << 10) else { return };
     let spill = case(&place, &place.path(""), Way::Spill, From::File).arg(&["--work-dir", disk.arg()]);
     for case in [spill.clone().arg(&["--dry-run"]), spill.clone()] {
-        let words = format!("error: find room at {}: 7.9 MiB more needed, 5.0 MiB free\n", disk.0.display());
+        let words = format!("error: not enough space in {}: 7.9 MiB more needed, 5.0 MiB free\n", disk.0.display());
         case.fails(1, "partitions", &[&words]);
     }
     assert!(!spill.partial().exists() && list(&disk.0).is_empty(), "something was written");
@@ -67,7 +67,7 @@ fn missing_room_is_refused_before_writing() {
     assert_eq!((fits.code, fits.stderr.as_str()), (Some(0), ""));
     assert!(fits.number("/space/0/least_bytes") > 6 << 20, "{}", fits.json);
     disk.remount("size=6m");
-    let room = format!("error: find room at {}: ", disk.0.display());
+    let room = format!("error: not enough space in {}: ", disk.0.display());
     let words = [&room, " MiB more needed, 6.0 MiB free\n"];
     let dry = case.clone().arg(&["--dry-run"]).fails(1, "a dry run", &words);
     assert!(!dry.stderr.contains("warning: "), "{dry:?}");
@@ -137,12 +137,13 @@ fn unwritable_directory_is_named() {
     case(&place, Path::new("/proc/self"), Way::Memory, From::File).fails(
         1,
         "not a place for files",
-        &["error: create /proc/self/db.partial", "hint: "],
+        &["error: cannot create /proc/self/db.partial", "hint: "],
     );
     let Some(disk) = Disk::new(place.path("data"), 1 << 10) else { return };
     disk.remount("ro");
     let case = case(&place, &disk.0, Way::Memory, From::File);
-    let words = ["error: create ", "db.partial: Read-only file system", "hint: the file system is mounted read-only"];
+    let words =
+        ["error: cannot create ", "db.partial: Read-only file system", "hint: the file system is mounted read-only"];
     case.fails(1, "read-only", &words);
     // The kernel makes a file system read-only when its disk fails.
     disk.remount("rw,size=100m");

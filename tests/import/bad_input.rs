@@ -287,7 +287,7 @@ fn damaged_compressions_are_refused() {
         let (_place, done) = imported(&corrupt, &[]);
         // The offset depends on the format; the refusal and the name do not.
         assert_eq!(done.code, Some(3), "{done:?}");
-        assert!(done.stderr.starts_with("error: read ") && done.stderr.contains(" at byte "), "{}", done.stderr);
+        assert!(done.stderr.starts_with("error: cannot read ") && done.stderr.contains(" at byte "), "{}", done.stderr);
         assert!(!done.db.exists());
     }
 }

@@ -157,7 +157,7 @@ fn get_reads_log_blocks_by_range() {
         (format!("5-{}", head + 1), format!("blocks 5 to {} are", head + 1)),
         ("0-4000000000".into(), "blocks 0 to 4000000000 are".into()),
     ] {
-        let said = format!("error: get from {}: {what} not in the database, {there}", db.display());
+        let said = format!("error: cannot get from {}: {what} not in the database, {there}", db.display());
         get(&db, &[&key]).code(1).stderr(contains(said));
     }
     get(&db, &["3", "0", &format!("{}", head + 5)])
@@ -201,7 +201,7 @@ fn get_decodes_headers_and_finds_epochs() {
     assert_eq!(below["key"], header["Parents"][0]["/"]);
     assert_eq!(below["block"]["Height"], head - 1);
     get(&db, &["--epoch", &(head + 1).to_string()]).code(1).stderr(format!(
-        "error: get from {}: epoch {} is above the head, which is of epoch {head}\n\
+        "error: cannot get from {}: epoch {} is above the head, which is of epoch {head}\n\
          hint: `bedload stat` shows the epoch of its head; `bedload walk` finds what is missing below it\n",
         db.display(),
         head + 1

@@ -65,7 +65,7 @@ fn referenced_sources(job: &Job<'_>, chunks: &Chunks) -> Result<Option<Reference
         };
         let bytes = match (&file, sizes.get(number)) {
             (_, Some(Some(bytes))) => *bytes,
-            (Some(file), _) => file.metadata().map_err(Error::io("look at", name))?.len(),
+            (Some(file), _) => file.metadata().map_err(Error::io("read metadata of", name))?.len(),
             (None, _) => return Ok(None),
         };
         sources.push(ReferencedSource { name: name.clone(), bytes, file });

@@ -143,7 +143,7 @@ impl Existing<'_> {
             let sum = match kind {
                 FileKind::Data => {
                     link(&from, &to)?;
-                    to.metadata().map_err(Error::io("look at", &to))?.len()
+                    to.metadata().map_err(Error::io("read metadata of", &to))?.len()
                 }
                 FileKind::Small => copy(&from, &to)?,
                 FileKind::Scrap => continue,

@@ -109,7 +109,7 @@ pub(super) fn check_whole(checkpoint: &Path) -> Result<()> {
 pub(super) fn copy(from: &Path, to: &Path) -> Result<u64> {
     let mut file = File::create(to).map_err(Error::io("create", to))?;
     let sum = copy_to(from, &mut file).map_err(Error::io("copy", from))?;
-    let permissions = from.metadata().map_err(Error::io("look at", from))?.permissions();
+    let permissions = from.metadata().map_err(Error::io("read metadata of", from))?.permissions();
     file.set_permissions(permissions).and_then(|()| file.sync_all()).map_err(Error::io("sync", to))?;
     Ok(sum)
 }

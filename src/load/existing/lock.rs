@@ -42,7 +42,7 @@ impl<'a> Existing<'a> {
     /// True if the locked database still has its name.
     pub fn is_in_place(&self) -> Result<bool> {
         let path = self.target.db.join("LOCK");
-        let mine = self.file.metadata().map_err(Error::io("look at", &path))?;
+        let mine = self.file.metadata().map_err(Error::io("read metadata of", &path))?;
         Ok(path.symlink_metadata().is_ok_and(|there| (there.dev(), there.ino()) == (mine.dev(), mine.ino())))
     }
 

@@ -204,7 +204,7 @@ impl DatabaseState {
     pub fn of(dir: &Path) -> Result<Self> {
         let (current, identity) = (dir.join("CURRENT"), dir.join("IDENTITY"));
         let text = |path: &Path| read_regular(path, MOST).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let metadata = current.metadata().map_err(Error::io("look at", &current))?;
+        let metadata = current.metadata().map_err(Error::io("read metadata of", &current))?;
         Ok(Self {
             manifest: text(&current).map_err(Error::io("read", &current))?,
             written_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),

@@ -104,7 +104,7 @@ impl RotatingSstWriter<'_> {
     fn close(&mut self) -> Result<()> {
         let Some(OpenFile { writer, first, last, content, .. }) = self.open.take() else { return Ok(()) };
         let path = writer.finish()?;
-        let bytes = path.metadata().map_err(Error::io("look at", &path))?.len();
+        let bytes = path.metadata().map_err(Error::io("read metadata of", &path))?.len();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (first, last) = (HEXLOWER.encode(&first), HEXLOWER.encode(&last));
         let Content { records, digest } = content;

@@ -80,7 +80,7 @@ impl Target {
     fn check_replaceable(&self) -> Result<()> {
         let refused =
             |reason: String, hint: &str| Err(Error::state(&self.db, reason, format!("{hint}; nothing was removed")));
-        let there = self.db.symlink_metadata().map_err(Error::io("look at", &self.db))?;
+        let there = self.db.symlink_metadata().map_err(Error::io("read metadata of", &self.db))?;
         if !there.is_dir() {
             let what = private::kind(&there);
             return refused(format!("is {what}, which is not replaced"), "give --db the path of the directory itself");

@@ -53,7 +53,7 @@ impl Lock {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let owner = format!("process {} on {host}\n", std::process::id());
         file.set_len(0).and_then(|()| file.write_all(owner.as_bytes())).map_err(Error::io("write", &path))?;
-        let mine = file.metadata().map_err(Error::io("look at", &path))?.ino();
+        let mine = file.metadata().map_err(Error::io("read metadata of", &path))?.ino();
         let is_there = path.metadata().is_ok_and(|there| there.ino() == mine);
         Ok(is_there.then(|| Self { file: Some(file), dir: dir.to_owned() }))
     }

@@ -82,7 +82,7 @@ fn invalid_base_is_rejected_with_place() {
     }
     let (_dir, first) = family_of(&[("a.toml", "base = \"nowhere.toml\"\n")]);
     let error = Preset::from_file(&first).expect_err("no such file").to_string();
-    assert!(error.starts_with("open ") && error.ends_with("nowhere.toml"), "{error}");
+    assert!(error.starts_with("cannot open ") && error.ends_with("nowhere.toml"), "{error}");
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl FileReader {
     pub fn len(&self, name: &Path) -> Result<u64> {
         match &self.map {
             Some(map) => Ok(map.len() as u64),
-            None => Ok(self.file.metadata().map_err(Error::io("look at", name))?.len()),
+            None => Ok(self.file.metadata().map_err(Error::io("read metadata of", name))?.len()),
         }
     }
 

@@ -105,7 +105,7 @@ impl<Q: UnpackedQueue> ByteStream for UnpackedStream<Q> {
 
 /// The error for a thread that ended without a message.
 pub(super) fn thread_died(name: &Path) -> Error {
-    Error::io("unpack", name)(io::Error::other("the unpacking thread died"))
+    Error::io("decompress", name)(io::Error::other("the unpacking thread died"))
 }
 
 /// The queue of one producer thread.
@@ -145,7 +145,7 @@ fn spawn(
         }
     };
     let builder = thread::Builder::new().name(thread_name.into());
-    builder.spawn(run).map_err(Error::io("start a thread to unpack", name))?;
+    builder.spawn(run).map_err(Error::io("start a decompression thread for", name))?;
     Ok(UnpackedStream::new(name, Producer { full, empty }))
 }
 

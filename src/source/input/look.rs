@@ -37,7 +37,7 @@ pub(crate) fn look(path: &Path) -> Result<Option<(Look, File)>> {
         return Ok(None);
     }
     let file = File::open(path).map_err(|error| refused(path, "open", error))?;
-    let size = file.metadata().map_err(Error::io("look at", path))?.len();
+    let size = file.metadata().map_err(Error::io("read metadata of", path))?.len();
     if size == 0 {
         return Err(Error::bad_input(path, 0, CompressionProblem::Empty));
     }

@@ -31,12 +31,12 @@ pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     }
     if path.as_os_str() == STDIN {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::io("open", path))?;
-        let metadata = file.metadata().map_err(|error| refused(path, "look at", error))?;
+        let metadata = file.metadata().map_err(|error| refused(path, "read metadata of", error))?;
         let at_start = rustix::fs::seek(&file, SeekFrom::Current(0)).is_ok_and(|at| at == 0);
         return from_file(path, file, &metadata, at_start, options);
     }
     let file = File::open(path).map_err(|error| refused(path, "open", error))?;
-    let metadata = file.metadata().map_err(|error| refused(path, "look at", error))?;
+    let metadata = file.metadata().map_err(|error| refused(path, "read metadata of", error))?;
     let opened = file.try_clone().map_err(Error::io("open", path))?;
     let input = from_file(path, file, &metadata, true, options)?;
     Ok(Input { file: metadata.is_file().then_some(opened), ..input })

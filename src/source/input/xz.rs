@@ -52,7 +52,7 @@ impl Xz {
                 limit: self.limit,
             },
             XzError::Mem => {
-                return Error::io("unpack", self.source.name())(std::io::ErrorKind::OutOfMemory.into());
+                return Error::io("decompress", self.source.name())(std::io::ErrorKind::OutOfMemory.into());
             }
             XzError::UnsupportedCheck => corrupt("its integrity check is of an unknown kind"),
             XzError::Options => corrupt("it asks for unknown options"),
@@ -77,7 +77,7 @@ impl Decompressor for Xz {
                 None if self.next_stream()? => {
                     self.start = self.source.offset();
                     Stream::new_stream_decoder(self.limit, TELL_UNSUPPORTED_CHECK)
-                        .map_err(|error| Error::io("unpack", self.source.name())(std::io::Error::other(error)))?
+                        .map_err(|error| Error::io("decompress", self.source.name())(std::io::Error::other(error)))?
                 }
                 None => return Ok(0),
             };

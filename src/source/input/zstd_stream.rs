@@ -208,7 +208,7 @@ impl Scanner {
             thread::Builder::new()
                 .name(format!("bedload-zstd-{}", self.started))
                 .spawn(move || work(&shared))
-                .map_err(Error::io("start a thread to unpack", self.source.name()))?;
+                .map_err(Error::io("start a decompression thread for", self.source.name()))?;
             self.started += 1;
         }
         self.scanned.send(Ok(Scanned::Job(unpacked, start))).map_err(|_| None)?;
@@ -269,7 +269,7 @@ pub(super) fn spawn(
     thread::Builder::new()
         .name("bedload-scan".into())
         .spawn(move || scanner.run(tail.map(|(_, end)| end)))
-        .map_err(Error::io("start a thread to unpack", &*name))?;
+        .map_err(Error::io("start a decompression thread for", &*name))?;
     let jobs = ZstdJobs { scanned: scanned_out, job: None, chunks, unpacked, starts: Mutex::default() };
     Ok(UnpackedStream::new(&name, jobs))
 }

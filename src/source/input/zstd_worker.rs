@@ -169,7 +169,7 @@ impl JobRun<'_> {
     }
 
     fn system(&self, error: std::io::Error) -> Error {
-        Error::io("unpack", &*self.shared.name)(error)
+        Error::io("decompress", &*self.shared.name)(error)
     }
 }
 
