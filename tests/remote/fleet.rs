@@ -5,10 +5,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::bundle::*;
-use crate::common::crash::{plain, rounds};
+use crate::common::crash::{plain, rounds, succeeds};
 use crate::common::run::{BEDLOAD, Place, hermetic};
-use crate::servers::{Running, debian, free_port, python, succeeds};
-use crate::{needs, runs, with};
+use crate::servers::{Running, debian, free_port, python};
+use crate::{needs, runs};
 
 /// Time in which a daemon must be ready, or an array must end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -40,8 +40,8 @@ impl Slurm {
         let place = Place::new();
         let dir = place.path("");
         let dir = dir.to_str().expect("text").trim_end_matches('/').to_owned();
-        for folder in ["state", "spool"] {
-            std::fs::create_dir(place.path(folder)).expect("a folder");
+        for name in ["state", "spool"] {
+            place.dir(name);
         }
         // munged takes a key that only its user may read.
         let key = place.file("key", &crate::common::car::noise(u64::from(std::process::id()), 128));
@@ -80,8 +80,8 @@ impl Slurm {
     /// Starts a daemon, and waits until it is ready.
     fn daemon(&mut self, program: &str, args: &[&str], is_ready: impl Fn(&Self) -> bool) {
         let log = std::fs::File::create(self.place.path(&format!("{program}.out"))).expect("a file");
-        let mut command = with(debian(program), args);
-        command.stdout(log.try_clone().expect("a handle")).stderr(log);
+        let mut command = debian(program);
+        command.args(args).stdout(log.try_clone().expect("a handle")).stderr(log);
         self.daemons.push(Running::start(command));
         let started = Instant::now();
         while !is_ready(self) {
@@ -96,8 +96,8 @@ impl Slurm {
     }
 
     fn command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = with(debian(program), args);
-        command.env("SLURM_CONF", self.place.path("slurm.conf"));
+        let mut command = debian(program);
+        command.args(args).env("SLURM_CONF", self.place.path("slurm.conf"));
         command
     }
 
@@ -202,12 +202,9 @@ fn aws_schema_accepts_the_jobs() {
     let aws = place.file("aws", AWS.as_bytes());
     std::fs::set_permissions(&aws, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
     let run = |script: &Path| {
+        let variables = [("QUEUE", "queue"), ("SNAPSHOT", "s3://bucket/a.car"), ("BUNDLES", "s3://bucket/main")];
         let mut command = hermetic("bash");
-        command
-            .arg(script)
-            .env("QUEUE", "queue")
-            .env("SNAPSHOT", "s3://bucket/a.car")
-            .env("BUNDLES", "s3://bucket/main");
+        command.arg(script).envs(variables);
         command.env("PATH", path(&place.path(""))).envs(python("fleet").get_envs().filter_map(|(k, v)| Some((k, v?))));
         command.output().expect("it runs")
     };

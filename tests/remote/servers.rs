@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::crash::{succeeds, wait_for};
 use crate::common::run::{Place, hermetic, import};
 
-/// Time in which a server must start, or notice a closed connection.
+/// Time in which a server must start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program that Debian may keep where only root looks.
@@ -25,11 +26,6 @@ pub fn python(packages: &str) -> Command {
     let mut python = hermetic(std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into()));
     python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(packages));
     python
-}
-
-/// True if the command runs and succeeds.
-pub fn succeeds(command: &mut Command) -> bool {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// A process that does not outlive this one, even if that is killed; it is started and waited for by one thread.
@@ -115,8 +111,8 @@ impl Nginx {
             return None;
         }
         let place = Place::new();
-        for dir in ["files", "tmp"] {
-            std::fs::create_dir(place.path(dir)).expect("a folder");
+        for name in ["files", "tmp"] {
+            place.dir(name);
         }
         let scheme = if rules.contains("ssl_certificate") { "https" } else { "http" };
         let mut nginx = Self { place, running: None, port: 0, scheme };
@@ -141,7 +137,7 @@ impl Nginx {
              server {{\n listen 127.0.0.1:{port}{tls};\n root {dir}/files;\n{rules}\n\
              location = /connections {{ stub_status; access_log off; auth_basic off; }}\n}}\n}}\n"
         );
-        std::fs::write(self.place.path("conf"), text).expect("a file");
+        self.place.file("conf", text.as_bytes());
         self.same_again()
     }
 
@@ -194,11 +190,7 @@ impl Nginx {
 
     /// Waits until no connection but the one that asks is open: then all answers are logged.
     pub fn settle(&self) {
-        let started = Instant::now();
-        while !ask(self.port, "GET /connections HTTP/1.1", b"").contains("Active connections: 1 ") {
-            assert!(started.elapsed() < PATIENCE, "connections stay open");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(|| ask(self.port, "GET /connections HTTP/1.1", b"").contains("Active connections: 1 "));
     }
 
     /// Bytes that it has sent of all files.
@@ -238,7 +230,7 @@ impl Moto {
     }
 
     fn ask(&self, request: &str, body: &[u8]) {
-        // It looks at who signs, and not at the signature.
+        // moto reads who signs, and ignores the signature.
         let signed = "Authorization: AWS4-HMAC-SHA256 Credential=a-key/20260101/us-east-1/s3/aws4_request, \
                       SignedHeaders=host, Signature=0";
         let answer = ask(self.port, &format!("{request} HTTP/1.1\r\n{signed}"), body);
