@@ -39,7 +39,8 @@ impl Snapshot {
         Self { name, file, bytes, blocks: Vec::new(), digest, read, records }
     }
 
-    fn plain(name: &'static str, blocks: impl IntoIterator<Item = Block>) -> Self {
+    /// A CAR of these blocks.
+    pub fn plain(name: &'static str, blocks: impl IntoIterator<Item = Block>) -> Self {
         let blocks: Vec<Block> = blocks.into_iter().collect();
         Self::of_blocks(name, rooted(&blocks), &blocks)
     }
@@ -478,14 +479,12 @@ impl Case {
     #[track_caller]
     pub fn holds_everything(&self) {
         let found = Model { records: super::model::records(&self.db), read: 0, payload: 0 };
-        let expected = self.old.as_ref().map_or_else(
-            || self.digest(),
-            |old| {
-                let mut all = Model::new(&self.snapshot.blocks, self.key);
-                all.records.extend(old.records.clone());
-                all.digest()
-            },
-        );
+        let mut expected = self.digest();
+        if let Some(old) = &self.old {
+            let mut all = Model::new(&self.snapshot.blocks, self.key);
+            all.records.extend(old.records.clone());
+            expected = all.digest();
+        }
         assert_eq!(found.digest(), expected, "{}: the database's digest", self.snapshot.name);
     }
 
@@ -536,6 +535,7 @@ impl Case {
     }
 }
 
+/// A command that has ended.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -568,11 +568,8 @@ pub fn ended_within(child: Child, patience: Duration) -> (Ended, bool) {
     let pid = Pid::from_child(&child);
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
-        if is_done.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            let _ = kill_process(pid, Signal::KILL);
-            return true;
-        }
-        false
+        let hangs = is_done.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+        hangs && kill_process(pid, Signal::KILL).is_ok()
     });
     let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
     drop(done);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::bundle::*;
-use crate::common::car::{Block, block, noise, rooted};
+use crate::common::car::{block, noise};
 use crate::common::crash::{Snapshot, list, plain, small};
 use crate::common::database::{flip, record};
 use crate::common::run::{Place, bedload, import};
@@ -245,8 +245,7 @@ fn store_receives_the_pointer_last() {
 #[test]
 fn failed_parts_of_uploads_are_retried() {
     let (place, store) = (Place::new(), Store::new());
-    let blocks: Vec<Block> = (0..3).map(|i| block(&noise(i, 9 << 20))).collect();
-    let long = Snapshot::of_blocks("long.car", rooted(&blocks), &blocks);
+    let long = Snapshot::plain("long.car", (0..3).map(|i| block(&noise(i, 9 << 20))));
     let db = imported(&place, &long);
     let failures = AtomicUsize::new(0);
     store.now(move |request, _| {

@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use assert_cmd::assert::Assert;
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -20,14 +23,9 @@ fn bench(url: &str, place: &Place, args: &[&str]) -> Command {
     command
 }
 
-/// Ends as `code` says; what it has written to both streams.
 #[track_caller]
-fn ends(mut command: Command, code: i32) -> (String, String) {
-    let output = command.output().expect("it runs");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{stderr}");
-    (stdout, stderr)
+fn ends(command: Command, code: i32) -> Assert {
+    assert_cmd::Command::from_std(command).assert().code(code)
 }
 
 #[track_caller]
@@ -47,7 +45,7 @@ fn bench_fetches_once_and_hides_secrets() {
         let address = &server.address;
         let url = format!("http://user:hidden@{address}/{}?hidden-too", snapshot.name);
         let run = |runs: &str| bench(&url, &place, &["--runs", runs]);
-        let (said, noted) = ends(run("2"), 0);
+        ends(run("2"), 0).stdout(contains("hidden").not()).stderr(contains("hidden").not());
         let (served, len) = (server.served(), snapshot.bytes.len() as u64);
         // Bytes sent to an abandoned connection count, although nobody reads them. Fetching twice would exceed this.
         let given_up = (len / 2).max(1 << 20);
@@ -63,7 +61,6 @@ fn bench_fetches_once_and_hides_secrets() {
             let text = std::fs::read(&file).expect("read");
             assert!(!String::from_utf8_lossy(&text).contains("hidden"), "{}", file.display());
         }
-        assert!(!said.contains("hidden") && !noted.contains("hidden"), "{said}{noted}");
         nothing_is_left(&place);
 
         // Completed runs need no snapshot; an added round does.
@@ -74,8 +71,7 @@ fn bench_fetches_once_and_hides_secrets() {
         server.served();
         // Another file there is another comparison.
         server.replace(snapshot, "\"two\"");
-        let (_, said) = ends(run("4"), 4);
-        assert!(said.contains("snapshot tag: \"one\" there, \"two\" here"), "{said}");
+        ends(run("4"), 4).stderr(contains("snapshot tag: \"one\" there, \"two\" here"));
         assert!(server.served() < len / 2, "refused before it is fetched");
         nothing_is_left(&place);
     }
@@ -84,8 +80,7 @@ fn bench_fetches_once_and_hides_secrets() {
 /// A comparison ends with this exit code and message, and leaves nothing in the folder of its work.
 #[track_caller]
 fn refuses(source: &str, place: &Place, code: i32, words: &str) {
-    let (_, said) = ends(bench(source, place, &[]), code);
-    assert!(said.contains(words), "{said}");
+    ends(bench(source, place, &[]), code).stderr(contains(words));
     nothing_is_left(place);
 }
 
@@ -98,8 +93,8 @@ fn unusable_source_stops_a_comparison() {
     server.now(|_, _| Act::Status(404, ""));
     refuses(&server.url("a.car"), &place, 3, "there is no such file on the server");
     assert!(!place.path("out").exists(), "made for nothing");
-    let (_, said) = ends(bench(small().file.to_str().expect("text"), &place, &["--connections", "2"]), 2);
-    assert!(said.contains("--connections and --endpoint have no effect"), "{said}");
+    let local = bench(small().file.to_str().expect("text"), &place, &["--connections", "2"]);
+    ends(local, 2).stderr(contains("--connections and --endpoint have no effect"));
     let server = Store::serving(small()).with("small.car.sha256sum", sha256(&forest().bytes));
     let words = format!("its SHA-256 is {}, and should be", sha256(&small().bytes));
     refuses(&server.url("small.car"), &place, 3, &words);
@@ -139,9 +134,9 @@ fn tune_fetches_the_snapshot_once() {
     let (place, server) = (Place::new(), Store::serving(small()));
     let written = place.path("mine.toml");
     let args = ["--tune", "--json", "--budget", "2s", "--write", written.to_str().expect("text")];
-    let (report, said) = ends(bench(&server.url("a.car"), &place, &args), 0);
-    let report: Value = serde_json::from_str(&report).expect("JSON");
-    assert_eq!(report["snapshot"]["path"].as_str(), Some(&*server.url("a.car")), "{said}");
+    let tuned = ends(bench(&server.url("a.car"), &place, &args), 0);
+    let report: Value = serde_json::from_slice(&tuned.get_output().stdout).expect("JSON");
+    assert_eq!(report["snapshot"]["path"].as_str(), Some(&*server.url("a.car")));
     let (served, len) = (server.served(), small().bytes.len() as u64);
     assert!(served < len + (1 << 20), "{served} bytes of {len}");
     nothing_is_left(&place);

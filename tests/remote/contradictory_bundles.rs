@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::common::bundle::*;
 use crate::common::car::{block, car, noise};
 use crate::common::crash::{plain, small};
+use crate::common::model::records;
 use crate::common::run::{Place, import};
 use crate::common::store::Store;
 use crate::partial_bundles::published_log;
@@ -60,15 +61,12 @@ fn replace_second_file(to: &Path, db: &Path, write: Write) -> String {
     };
     let (first, last) = (key("first"), key("last"));
     let options = rust_rocksdb::Options::default();
-    let source = rust_rocksdb::DB::open_for_read_only(&options, db, false).expect("open");
     let sst = to.join("made.sst");
     let mut writer = rust_rocksdb::SstFileWriter::create(&options);
     writer.open(&sst).expect("created");
-    let from = rust_rocksdb::IteratorMode::From(&first, rust_rocksdb::Direction::Forward);
-    let records = source.iterator(from).map(|record| record.expect("read"));
-    records
-        .take_while(|(key, _)| **key <= *last)
-        .for_each(|(key, value)| write(&mut writer, &key, &value).expect("written"));
+    for (key, value) in records(db).range(first..=last) {
+        write(&mut writer, key, value).expect("written");
+    }
     writer.finish().expect("finished");
     put_file(to, 1, &std::fs::read(&sst).expect("a file"))
 }

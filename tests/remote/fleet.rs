@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::bad_shards::set;
 use crate::common::bundle::*;
 use crate::common::crash::{plain, rounds, succeeds};
 use crate::common::run::{BEDLOAD, Place, hermetic};
@@ -12,10 +13,6 @@ use crate::{needs, runs};
 
 /// Time in which a daemon must be ready, or an array must end.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-fn has_schemas() -> bool {
-    succeeds(python("fleet").args(["-c", "import botocore.validate, kubernetes_validate"]))
-}
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/fleet").join(name)
@@ -135,8 +132,7 @@ fn slurm_array_makes_a_bundle() {
     assert_eq!(scratch.read_dir().expect("a folder").count(), 0, "shards are left over");
     seed(&to, &slurm.place.path("y")).seeds(plain());
     // A shard that is lost is run again alone, under the number that it had.
-    let set = std::fs::read_to_string(to.join("parts/latest")).expect("a pointer");
-    let part = to.join("parts").join(set.trim_end()).join("5.json");
+    let part = set(&to).join("5.json");
     std::fs::remove_file(&part).expect("gone");
     slurm.sbatch(&environment, &[&few[..], &["--wait", "--array=5", file]].concat());
     assert!(part.exists());
@@ -160,10 +156,15 @@ fn gnu_parallel_makes_a_bundle() {
 }
 
 #[test]
-fn kubernetes_schema_accepts_the_jobs() {
-    if !needs(has_schemas(), "the schemas of scripts/fleet") {
-        return;
+fn schemas_accept_the_jobs() {
+    let has_schemas = succeeds(python("fleet").args(["-c", "import botocore.validate, kubernetes_validate"]));
+    if needs(has_schemas, "the schemas of scripts/fleet") {
+        kubernetes_accepts_the_jobs();
+        aws_accepts_the_jobs();
     }
+}
+
+fn kubernetes_accepts_the_jobs() {
     let check = |file: &Path| {
         let args = ["-m", "kubernetes_validate", "--kubernetes-version", "1.33", "--strict"];
         python("fleet").args(args).arg(file).output().expect("it runs")
@@ -193,11 +194,7 @@ open(sys.argv[0] + ".log", "a").write(json.dumps([operation, given]) + "\n")
 print("an-id")
 "#;
 
-#[test]
-fn aws_schema_accepts_the_jobs() {
-    if !needs(has_schemas(), "the schemas of scripts/fleet") {
-        return;
-    }
+fn aws_accepts_the_jobs() {
     let place = Place::new();
     let aws = place.file("aws", AWS.as_bytes());
     std::fs::set_permissions(&aws, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");

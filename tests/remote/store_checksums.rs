@@ -5,7 +5,7 @@ use data_encoding::{BASE64, HEXLOWER};
 use sha2::{Digest, Sha256};
 
 use crate::common::crash::{forest, plain, small};
-use crate::common::run::{Done, Place, import, import_all};
+use crate::common::run::{Place, import, import_all};
 use crate::common::store::Store;
 use crate::several_sources::file;
 
@@ -38,11 +38,6 @@ fn checksum(server: &Store, args: &[&str]) -> serde_json::Value {
     done.json["sources"][0].get("checksum").cloned().unwrap_or_default()
 }
 
-#[track_caller]
-fn refused(done: &Done, people: &str, sum: &[u8]) {
-    done.refused(3, None, &format!("its {people} is {}", HEXLOWER.encode(sum)));
-}
-
 #[test]
 fn store_checksum_is_compared() {
     let server = Store::serving(plain());
@@ -57,7 +52,7 @@ fn store_checksum_is_compared() {
         let other = &sums(b"something else")[number].2;
         says(&server, name, other);
         let done = import(&Place::new(), URL).at(&server.endpoint()).run();
-        refused(&done, people, &sum);
+        done.refused(3, None, &format!("its {people} is {hex}"));
         done.says(&[&format!("should be {} by the metadata of {URL}", HEXLOWER.encode(other))]);
     }
 }
@@ -120,7 +115,7 @@ fn store_checksum_survives_a_resume() {
             server.served();
             if !is_right {
                 says(&server, name, &wrong);
-                refused(&run().run(), people, sum);
+                run().run().refused(3, None, &format!("its {people} is {}", HEXLOWER.encode(sum)));
                 continue;
             }
             says(&server, name, sum);
