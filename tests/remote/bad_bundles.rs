@@ -112,7 +112,7 @@ fn seed_reports_a_missing_bundle() {
         seed(&from, &y).refused_at_once(3, "the place has no bundle");
     }
     place.file("latest", b"../../etc/passwd\n");
-    seed(place.path(""), &y).refused(3, "names no bundle");
+    seed(place.path(""), &y).refused(3, "does not name a bundle");
     seed(place.path(""), &y).args(&["--bundle", &"0".repeat(64)]).refused(3, "it does not exist");
 }
 

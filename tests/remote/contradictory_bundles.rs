@@ -231,7 +231,7 @@ fn reformatted_description_or_pointer_is_refused() {
     let id = latest(&to);
     for wrong in [format!("{id}\r\n"), format!("{id} "), format!(" {id}"), format!("{id}\n\n"), id.to_uppercase()] {
         std::fs::write(to.join("latest"), &wrong).expect("written");
-        seed(&to, &y).refused(3, "names no bundle");
+        seed(&to, &y).refused(3, "does not name a bundle");
     }
     std::fs::write(to.join("latest"), vec![b'0'; 300]).expect("written");
     for from in [to.display().to_string(), Store::of(&to).url("")] {
