@@ -249,6 +249,6 @@ mod tests {
         let job =
             ChildJob { program: Path::new("/no/such"), words: Vec::new(), dir: dir.path(), name: "x", stop: &stop };
         let Err(error) = run(&job) else { panic!("it started") };
-        assert_eq!(error.to_string(), "start /no/such");
+        assert_eq!(error.to_string(), "cannot start /no/such");
     }
 }

@@ -100,7 +100,7 @@ mod tests {
                     Tried::Unsupported(())
                 }
             });
-            assert_eq!(answer.expect_err("not tried everywhere").to_string(), format!("try {}", full.display()));
+            assert_eq!(answer.expect_err("not tried everywhere").to_string(), format!("cannot try {}", full.display()));
         }
     }
 

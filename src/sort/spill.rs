@@ -400,7 +400,7 @@ mod tests {
         let path = dir.path().join("00000.part");
         std::fs::remove_file(&path).expect("it is there");
         let error = spill.delete(0).expect_err("it is gone");
-        assert_eq!(error.to_string(), format!("delete {}", path.display()));
+        assert_eq!(error.to_string(), format!("cannot delete {}", path.display()));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! `bedload doctor`: measures, forecasts, advises, and leaves nothing behind, however it ends.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::crash::{Chance, Ended, ended, plain, rounds};
+use crate::common::crash::{Chance, Ended, ended, list, log, plain, rounds};
 use crate::common::disk::Disk;
-use crate::common::run::Place;
+use crate::common::run::{BEDLOAD, Place, hermetic};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -38,16 +38,9 @@ fn succeeds(place: &Place, dir: &Path, args: &[&str]) -> Ended {
     report
 }
 
-fn dir(place: &Place, name: &str) -> std::path::PathBuf {
-    let dir = place.path(name);
-    std::fs::create_dir_all(&dir).expect("a folder");
-    dir
-}
-
 #[track_caller]
 fn is_empty(dir: &Path) {
-    let left: Vec<_> = dir.read_dir().expect("a folder").map(|entry| entry.expect("one").file_name()).collect();
-    assert!(left.is_empty(), "something is left: {left:?}");
+    assert_eq!(list(dir), Vec::<PathBuf>::new(), "something is left");
 }
 
 #[track_caller]
@@ -62,12 +55,8 @@ fn ids(report: &Value) -> Vec<&str> {
 #[test]
 fn doctor_forecasts_a_block_log() {
     let place = Place::new();
-    let data = dir(&place, "data");
-    let source = place.path("block_log");
-    let mut generate = bedload(&place);
-    generate.arg("generate").arg(&source).args(["--profile", "steem", "--size", "8MiB", "--json"]);
-    assert_eq!(run(generate).code, Some(0));
-    let report = succeeds(&place, &data, &["--threads", "2", source.to_str().expect("text")]);
+    let data = place.dir("data");
+    let report = succeeds(&place, &data, &["--threads", "2", log().file.to_str().expect("text")]);
     assert_eq!(report.json["forecast"]["plan"]["log"]["families"], serde_json::json!(["default", "block_ids"]));
     assert!(number(&report, "/forecast/prediction/seconds/read") > 0.0);
     let sample = number(&report, "/forecast/prediction/sample_bytes");
@@ -77,35 +66,22 @@ fn doctor_forecasts_a_block_log() {
 #[test]
 fn doctor_measures_and_imports_generated_blocks() {
     let place = Place::new();
-    let data = dir(&place, "data");
-    let left = data.join(".bedload-doctor-a1B2c3");
-    std::fs::create_dir(&left).expect("created");
-    std::fs::write(left.join("journal"), "by a run that was killed").expect("written");
+    let data = place.dir("data");
+    place.dir("data/.bedload-doctor-a1B2c3");
+    place.file("data/.bedload-doctor-a1B2c3/journal", b"by a run that was killed");
     let source = plain().file.to_str().expect("text");
     let report = succeeds(&place, &data, &["--memory", "96MiB", "--threads", "2", source]);
     assert!(!place.path("home").exists() && !place.path("cache").exists(), "it writes nothing of the user's");
 
     assert_eq!(report.text("/schema"), "bedload-doctor-4");
     assert_eq!(report.text("/dir"), data.to_str().expect("text"));
-    for rate in [
-        "/disk/sync_write/median_us",
-        "/disk/sync_write/p99_us",
-        "/disk/fsync/median_us",
-        "/disk/write_bytes_per_second",
-        "/disk/synced_write_bytes_per_second",
-        "/disk/read_bytes_per_second",
-        "/disk/random_reads_per_second",
-        "/hash/one_core",
-        "/hash/all_cores",
-        "/forecast/prediction/seconds/total",
-        "/forecast/prediction/seconds/read",
-        "/forecast/prediction/seconds/build",
-        "/forecast/prediction/sample_bytes",
-        "/forecast/prediction/sample_seconds",
-        "/seconds",
-    ] {
-        let value = number(&report, rate);
-        assert!(value > 0.0, "{rate} is {value}");
+    let positive = "/disk/sync_write/median_us /disk/sync_write/p99_us /disk/fsync/median_us /seconds \
+                    /disk/write_bytes_per_second /disk/synced_write_bytes_per_second /disk/read_bytes_per_second \
+                    /disk/random_reads_per_second /hash/one_core /hash/all_cores /forecast/prediction/seconds/total \
+                    /forecast/prediction/seconds/read /forecast/prediction/seconds/build \
+                    /forecast/prediction/sample_bytes /forecast/prediction/sample_seconds";
+    for rate in positive.split_whitespace() {
+        assert!(number(&report, rate) > 0.0, "{rate}: {report:?}");
     }
     assert!(["processor", "disk", "source"].contains(&report.text("/forecast/prediction/limited_by")));
     assert!(["direct", "dropped"].contains(&report.text("/disk/past_the_cache")));
@@ -128,7 +104,7 @@ fn doctor_measures_and_imports_generated_blocks() {
 #[test]
 fn interrupted_doctor_leaves_no_files() {
     let place = Place::new();
-    let data = dir(&place, "data");
+    let data = place.dir("data");
     let source = plain().file.to_str().expect("text");
     let mut chance = Chance::new();
     for (signal, sample) in
@@ -137,8 +113,7 @@ fn interrupted_doctor_leaves_no_files() {
         for round in 0..rounds(1, 30) {
             let child = doctor(&place, &data, &[source][..usize::from(sample)]).spawn().expect("it starts");
             let started = std::time::Instant::now();
-            let has_files = || data.read_dir().expect("listed").next().is_some();
-            while sample && !has_files() && started.elapsed() < Duration::from_secs(60) {
+            while sample && list(&data).is_empty() && started.elapsed() < Duration::from_secs(60) {
                 std::thread::sleep(Duration::from_millis(2));
             }
             // The handlers are there after some milliseconds; it measures for more than a second.
@@ -180,9 +155,8 @@ fn warnings_have_a_remedy() {
     let place = Place::new();
     let Some(disk) = Disk::new(place.path("data"), 6 << 10) else { return };
     let data = disk.0.clone();
-    let binary = crate::common::run::BEDLOAD;
-    let mut command = crate::common::run::hermetic("prlimit");
-    command.args(["--nofile=200:200", binary, "doctor", "--json", "--memory", "4096GiB", "--dir"]);
+    let mut command = hermetic("prlimit");
+    command.args(["--nofile=200:200", BEDLOAD, "doctor", "--json", "--memory", "4096GiB", "--dir"]);
     command.arg(&data).arg(&plain().file).env("XDG_CACHE_HOME", place.path("cache"));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let report = run(command);
@@ -200,7 +174,7 @@ fn warnings_have_a_remedy() {
 #[test]
 fn doctor_forecasts_a_size_without_a_snapshot() {
     let place = Place::new();
-    let data = dir(&place, "data");
+    let data = place.dir("data");
     for (form, times) in [("car", 1), ("car.zst", 3), ("forest.car.zst", 3), ("block-log", 1)] {
         let report = succeeds(&place, &data, &["--memory", "96MiB", "--size", "80GiB", "--form", form]);
         assert_eq!(report.text("/forecast/source"), format!("80.0 GiB of {form} (assumed)"));
@@ -210,8 +184,7 @@ fn doctor_forecasts_a_size_without_a_snapshot() {
         assert!(number(&report, "/forecast/prediction/seconds/total") > 1.0, "{form}");
     }
     for args in [&["--size", "1GiB", plain().file.to_str().expect("text")][..], &["--form", "car.zst"]] {
-        let refused = run(doctor(&place, &data, args));
-        assert_eq!(refused.code, Some(2), "{refused:?}");
+        run(doctor(&place, &data, args)).failed(2, "a size or a form", &[]);
     }
 }
 
@@ -220,6 +193,5 @@ fn foreign_file_is_bad_input() {
     let place = Place::new();
     let file = place.file("s.car", b"this is not a snapshot at all");
     let report = run(doctor(&place, &place.path(""), &[file.to_str().expect("text")]));
-    assert_eq!(report.code, Some(3), "{report:?}");
-    report.says(&["error: cannot read ", "hint: "]);
+    report.failed(3, "a text", &["error: cannot read ", "hint: "]);
 }

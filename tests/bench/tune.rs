@@ -2,18 +2,14 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
+use crate::bench::{lines, place};
+use crate::common::crash::{send, wait_for};
 use crate::common::database::{bedload, generate};
 use predicates::str::contains;
 use serde_json::Value;
 
 const TUNE: [&str; 7] = ["--presets", "ingest", "--lookups", "0", "--no-scan", "--tune", "--json"];
-
-fn stored_runs(out: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(out.join("runs.ndjson")).unwrap_or_default();
-    text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(str::to_owned).collect()
-}
 
 /// Changes the stored runs of some variants to take a millisecond.
 fn make_fast(out: &Path, variants: &str) {
@@ -24,36 +20,33 @@ fn make_fast(out: &Path, variants: &str) {
         }
         format!("{run}\n")
     };
-    let text: String = stored_runs(out).iter().map(change).collect();
+    let text: String = lines(out).iter().map(change).collect();
     std::fs::write(out.join("runs.ndjson"), text).expect("room");
 }
 
 #[test]
 fn stopped_search_resumes_and_writes() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let snapshot = generate(dir.path(), "2MiB");
-    let (file, out) = (dir.path().join("mine.toml"), dir.path().join("out"));
+    let (dir, snapshot, out) = place("2MiB");
+    let file = dir.path().join("mine.toml");
     let search = || {
         let mut command = crate::common::run::bedload();
         command.arg("bench").arg(&snapshot).args(TUNE).arg("--out").arg(&out).arg("--write").arg(&file);
         command
     };
+    let searched = || -> Value {
+        let found = search().output().expect("the program");
+        assert_eq!(found.status.code(), Some(0), "{}", String::from_utf8_lossy(&found.stderr));
+        serde_json::from_slice(&found.stdout).expect("json")
+    };
     let mut child = search().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program");
-    let begun = Instant::now();
-    while stored_runs(&out).len() < 3 {
-        assert!(begun.elapsed() < Duration::from_secs(120), "nothing is measured");
-        assert!(child.try_wait().expect("ours").is_none(), "it ended by itself");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    crate::send(&child, rustix::process::Signal::INT);
+    wait_for(|| lines(&out).len() >= 3);
+    send(&child, rustix::process::Signal::INT);
     assert_eq!(child.wait().expect("ours").code(), Some(130));
     assert!(!file.exists());
-    let before = stored_runs(&out);
+    let before = lines(&out);
 
-    let found = search().output().expect("the program");
-    assert_eq!(found.status.code(), Some(0), "{}", String::from_utf8_lossy(&found.stderr));
-    let report: Value = serde_json::from_slice(&found.stdout).expect("json");
-    let after = stored_runs(&out);
+    let report = searched();
+    let after = lines(&out);
     assert_eq!(&after[..before.len()], &before[..], "stored runs are not made again");
     let turns: std::collections::BTreeSet<String> = after
         .iter()
@@ -69,15 +62,13 @@ fn stopped_search_resumes_and_writes() {
     // As if the runs of one value, and then those of the combination, had been faster.
     let _ = std::fs::remove_file(&file);
     make_fast(&out, "ingest block_size=4K");
-    assert!(search().output().expect("the program").status.success());
+    searched();
     let second = out.read_dir().expect("results").flatten().map(|entry| entry.path());
-    let second: Vec<_> =
-        second.filter(|path| stored_runs(path).iter().any(|run| run.contains("block_size=4K"))).collect();
+    let second: Vec<_> = second.filter(|path| lines(path).iter().any(|run| run.contains("block_size=4K"))).collect();
     assert_eq!(second.len(), 1, "{second:?}");
     let _ = std::fs::remove_file(&file);
     make_fast(&second[0], "ingest block_size=4K");
-    let found = search().output().expect("the program");
-    let report: Value = serde_json::from_slice(&found.stdout).expect("json");
+    let report = searched();
     assert_eq!(report["setup"]["notes"], Value::Array(Vec::new()), "the combination is faster");
     let text = std::fs::read_to_string(&file).expect("a preset");
     assert!(text.contains("base = \"ingest\"") && text.contains("block_size = \"4K\""), "{text}");
@@ -88,11 +79,11 @@ fn stopped_search_resumes_and_writes() {
 
 #[test]
 fn search_without_time_writes_nothing() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let (snapshot, file) = (generate(dir.path(), "2MiB"), dir.path().join("mine.toml"));
+    let (dir, snapshot, out) = place("2MiB");
+    let file = dir.path().join("mine.toml");
     let tune = ["--presets", "ingest", "--tune", "--budget", "1s"];
     let mut command = bedload();
-    command.arg("bench").arg(&snapshot).args(tune).arg("--out").arg(dir.path().join("out")).arg("--write").arg(&file);
+    command.arg("bench").arg(&snapshot).args(tune).arg("--out").arg(&out).arg("--write").arg(&file);
     command.assert().success().stdout(contains("note: no value is shown to be faster than ingest"));
     assert!(!file.exists());
 }

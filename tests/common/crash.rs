@@ -39,7 +39,8 @@ impl Snapshot {
         Self { name, file, bytes, blocks: Vec::new(), digest, read, records }
     }
 
-    fn plain(name: &'static str, blocks: impl IntoIterator<Item = Block>) -> Self {
+    /// A CAR of these blocks.
+    pub fn plain(name: &'static str, blocks: impl IntoIterator<Item = Block>) -> Self {
         let blocks: Vec<Block> = blocks.into_iter().collect();
         Self::of_blocks(name, rooted(&blocks), &blocks)
     }
@@ -148,15 +149,12 @@ pub fn several() -> &'static Snapshot {
         let cars: Vec<Vec<u8>> = shares.iter().map(|blocks| rooted(blocks)).collect();
         let dir = own_folder().join("several");
         std::fs::create_dir_all(&dir).expect("a folder");
-        let framed: Vec<u8> = cars[2].chunks(100_000).flat_map(zstd).collect();
-        let files = [
-            ("1.car", cars[0].clone()),
-            ("2.car.gz", gzip(&cars[1])),
-            ("3.car.zst", framed),
-            ("4.car", v2(&cars[3], 9, &[])),
-            ("5.car", cars[4].clone()),
-        ];
-        files.iter().for_each(|(name, bytes)| std::fs::write(dir.join(name), bytes).expect("room"));
+        let put = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).expect("room");
+        put("1.car", &cars[0]);
+        put("2.car.gz", &gzip(&cars[1]));
+        put("3.car.zst", &cars[2].chunks(100_000).flat_map(zstd).collect::<Vec<u8>>());
+        put("4.car", &v2(&cars[3], 9, &[]));
+        put("5.car", &cars[4]);
         let joined = Snapshot::of_blocks("joined.car", cars.concat(), &shares.concat());
         Snapshot { name: "several", file: dir, ..joined }
     })
@@ -308,25 +306,22 @@ impl Case {
         self.again();
         let Some(old) = &self.old else { return };
         std::fs::create_dir_all(&self.db).expect("a folder");
-        let mut options = rust_rocksdb::Options::default();
-        options.create_if_missing(true);
-        let db = rust_rocksdb::DB::open(&options, &self.db).expect("a database");
-        let put = |(index, (key, value)): (usize, (&Vec<u8>, &Vec<u8>))| {
+        let db = rust_rocksdb::DB::open_default(&self.db).expect("a database");
+        for (index, (key, value)) in old.records.iter().enumerate() {
             db.put(key, value).expect("written");
             // The last ones are in the WAL alone.
             if index == old.records.len() * 9 / 10 {
                 db.flush().expect("flushed");
             }
-        };
-        old.records.iter().enumerate().for_each(put);
+        }
     }
 
     /// Digest of the records of this import alone.
     pub fn digest(&self) -> String {
-        if self.snapshot.blocks.is_empty() || self.key == Key::Cid {
-            return self.snapshot.digest.clone();
+        match self.key {
+            Key::Cid => self.snapshot.digest.clone(),
+            key => Model::new(&self.snapshot.blocks, key).digest(),
         }
-        Model::new(&self.snapshot.blocks, self.key).digest()
     }
 
     /// A database that was there opens, and holds all that it did; with nothing else where `alone`.
@@ -334,16 +329,11 @@ impl Case {
     pub fn holds_the_old(&self, what: &str, alone: bool) {
         let Some(old) = &self.old else { return };
         let options = rust_rocksdb::Options::default();
-        let db = rust_rocksdb::DB::open_for_read_only(&options, &self.db, false)
-            .unwrap_or_else(|error| panic!("{what}: the database does not open: {error}"));
-        for (key, value) in &old.records {
-            let found = db.get(key).unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert!(found.as_ref() == Some(value), "{what}: an old record is lost");
-        }
-        if alone {
-            let found = db.iterator(rust_rocksdb::IteratorMode::Start).count();
-            assert_eq!(found, old.records.len(), "{what}: there is more than before");
-        }
+        let db = rust_rocksdb::DB::open_for_read_only(&options, &self.db, false).expect(what);
+        let is_there = |(key, value): (&Vec<u8>, &Vec<u8>)| db.get(key).expect(what).as_ref() == Some(value);
+        assert!(old.records.iter().all(is_there), "{what}: an old record is lost");
+        let is_all = || db.iterator(rust_rocksdb::IteratorMode::Start).count() == old.records.len();
+        assert!(!alone || is_all(), "{what}: there is more than before");
     }
 
     pub fn arg(mut self, args: &[&str]) -> Self {
@@ -373,40 +363,34 @@ impl Case {
         let binary = std::ffi::OsString::from(BEDLOAD);
         let mut words = self.through.iter().chain([&binary]);
         let mut command = hermetic(words.next().expect("at least the binary"));
-        command.args(words).arg("import");
-        match self.from {
-            From::File => command.arg(&self.snapshot.file),
-            From::Pipe | From::Stdin => command.arg("-"),
-        };
-        command.arg("--db").arg(&self.db).args(["--json", "--progress", "off", "--threads", "2"]).args(&self.args);
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        let stdin = match self.from {
-            From::Stdin => std::fs::File::open(&self.snapshot.file).expect("the snapshot").into(),
-            From::File | From::Pipe => Stdio::null(),
-        };
-        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let source = if self.from == From::File { &self.snapshot.file } else { Path::new("-") };
+        command.args(words).arg("import").arg(source).arg("--db").arg(&self.db);
+        command.args(["--json", "--progress", "off", "--threads", "2"]).args(&self.args).envs(self.env.iter().cloned());
+        if self.from == From::Stdin {
+            command.stdin(std::fs::File::open(&self.snapshot.file).expect("the snapshot"));
+        } else {
+            command.stdin(Stdio::null());
+        }
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     /// Starts it on a pipe that brings `bytes` and is closed.
     pub fn start_fed(&self, bytes: &[u8]) -> Child {
-        let mut child = self.command().stdin(Stdio::piped()).spawn().expect("it starts");
-        let (mut stdin, bytes) = (child.stdin.take().expect("a pipe"), bytes.to_vec());
-        // A program that dies does not read to the end.
-        std::thread::spawn(move || stdin.write_all(&bytes));
-        child
+        spawn_fed(&mut self.command(), bytes.to_vec())
     }
 
-    /// Runs it; a pipe brings `bytes`.
+    /// Starts it; a pipe brings `bytes`.
+    fn start_with(&self, bytes: &[u8]) -> Child {
+        if self.from == From::Pipe { self.start_fed(bytes) } else { self.command().spawn().expect("it starts") }
+    }
+
     pub fn run_with(&self, bytes: &[u8]) -> Ended {
-        ended(if self.from == From::Pipe { self.start_fed(bytes) } else { self.start() })
+        ended(self.start_with(bytes))
     }
 
     pub fn start(&self) -> Child {
-        match self.from {
-            From::Pipe => self.start_fed(&self.snapshot.bytes),
-            From::File | From::Stdin => self.command().spawn().expect("it starts"),
-        }
+        self.start_with(&self.snapshot.bytes)
     }
 
     /// Starts it on a pipe that brings `bytes` and then nothing, until the handle is dropped.
@@ -494,17 +478,14 @@ impl Case {
     /// Reads the database with RocksDB itself.
     #[track_caller]
     pub fn holds_everything(&self) {
-        let records = super::model::records(&self.db);
-        let model = Model { records, read: 0, payload: 0 };
-        let expected = match &self.old {
-            Some(old) => {
-                let mut all = Model::new(&self.snapshot.blocks, self.key);
-                all.records.extend(old.records.clone());
-                all.digest()
-            }
-            None => self.digest(),
-        };
-        assert_eq!(model.digest(), expected, "{}: the database's digest", self.snapshot.name);
+        let found = Model { records: super::model::records(&self.db), read: 0, payload: 0 };
+        let mut expected = self.digest();
+        if let Some(old) = &self.old {
+            let mut all = Model::new(&self.snapshot.blocks, self.key);
+            all.records.extend(old.records.clone());
+            expected = all.digest();
+        }
+        assert_eq!(found.digest(), expected, "{}: the database's digest", self.snapshot.name);
     }
 
     /// Is refused with exit code 4, and all of `words` in what it says.
@@ -531,10 +512,8 @@ impl Case {
 
     /// Forgets the database, for the next round.
     pub fn again(&self) {
-        for dir in [self.db.clone(), self.partial()] {
-            if dir.exists() {
-                std::fs::remove_dir_all(dir).expect("it is ours");
-            }
+        for dir in [self.db.clone(), self.partial()].iter().filter(|dir| dir.exists()) {
+            std::fs::remove_dir_all(dir).expect("it is ours");
         }
     }
 
@@ -556,6 +535,7 @@ impl Case {
     }
 }
 
+/// A command that has ended.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -563,6 +543,15 @@ pub struct Ended {
     pub json: Value,
     pub stderr: String,
     pub took: Duration,
+}
+
+/// Starts a command on a pipe that brings `bytes` and is closed.
+pub fn spawn_fed(command: &mut Command, bytes: Vec<u8>) -> Child {
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // A program that dies does not read to the end.
+    std::thread::spawn(move || stdin.write_all(&bytes));
+    child
 }
 
 /// Waits for a run to end; one that hangs is killed and fails the test.
@@ -579,11 +568,8 @@ pub fn ended_within(child: Child, patience: Duration) -> (Ended, bool) {
     let pid = Pid::from_child(&child);
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
-        if is_done.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            let _ = kill_process(pid, Signal::KILL);
-            return true;
-        }
-        false
+        let hangs = is_done.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+        hangs && kill_process(pid, Signal::KILL).is_ok()
     });
     let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
     drop(done);
@@ -627,14 +613,9 @@ impl Ended {
 /// Waits until a run stops. Returns false if it ends before.
 pub fn stops(child: &Child) -> bool {
     let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    let started = Instant::now();
-    loop {
-        if let Some(status) = waitid(WaitId::Pid(Pid::from_child(child)), options).expect("a child") {
-            return status.stopped();
-        }
-        assert!(started.elapsed() < PATIENCE, "it neither stops nor ends");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    let status = || waitid(WaitId::Pid(Pid::from_child(child)), options).expect("a child");
+    wait_for(|| status().is_some());
+    status().expect("it neither runs nor is waited for").stopped()
 }
 
 pub fn send(child: &Child, signal: Signal) {
@@ -646,12 +627,12 @@ pub fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Waits until a condition holds, for 20 seconds at most.
+/// Waits until a condition holds.
 #[track_caller]
 pub fn wait_for(is_met: impl Fn() -> bool) {
     let started = Instant::now();
     while !is_met() {
-        assert!(started.elapsed() < Duration::from_secs(20), "it does not come");
+        assert!(started.elapsed() < PATIENCE, "it does not come");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -687,7 +668,7 @@ pub fn f3_metadata(f3: &[u8], head: &[u8]) -> Block {
 }
 
 /// Numbers that differ from run to run, shown so that a failure can be looked at again.
-pub struct Chance(u64);
+pub struct Chance(pub u64);
 
 impl Chance {
     pub fn new() -> Self {
@@ -707,11 +688,15 @@ impl Chance {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 >> 8) % limit.max(1)
+        self.0
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        (self.word() >> 8) % limit.max(1)
     }
 }
 

@@ -33,6 +33,11 @@ pub fn json(command: &[&str], db: &Path, more: &[&str], code: i32) -> Value {
     super::run::json(bedload().args(command).arg("--db").arg(db).args(more), code)
 }
 
+/// The record that an import leaves in its database.
+pub fn record(db: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("a record")).expect("JSON")
+}
+
 pub fn ssts(db: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(db).expect("list").map(|entry| entry.expect("entry").path());
     let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|it| it == "sst")).collect();

@@ -1,7 +1,9 @@
 //! A small file system of a test's own.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use super::crash::succeeds;
 
 /// A tmpfs that is mounted while this lives.
 pub struct Disk(pub PathBuf);
@@ -11,8 +13,7 @@ impl Disk {
     pub fn new(dir: PathBuf, kib: u64) -> Option<Self> {
         std::fs::create_dir_all(&dir).expect("a folder");
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(&dir).stderr(Stdio::null());
-        if mount.status().is_ok_and(|status| status.success()) {
+        if succeeds(mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(&dir)) {
             return Some(Self(dir));
         }
         super::skipped("a small file system cannot be mounted here: that takes root");
@@ -20,8 +21,8 @@ impl Disk {
     }
 
     pub fn remount(&self, options: &str) {
-        let done = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0).status();
-        assert!(done.expect("mount").success(), "{options}");
+        let is_done = succeeds(Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0));
+        assert!(is_done, "{options}");
     }
 
     pub fn make_room(&self) {

@@ -8,7 +8,8 @@ use serde_ipld_dagcbor::codec::DagCborCodec;
 use serde_json::Value;
 
 use super::car::{sections, unpacked};
-use super::database::{import, json, open};
+use super::database::{import, json, open, record};
+use super::run::roots;
 
 pub fn export(db: &Path, to: &Path, more: &[&str], code: i32) -> Value {
     let to = to.to_str().expect("a path of text");
@@ -22,9 +23,7 @@ pub fn export(db: &Path, to: &Path, more: &[&str], code: i32) -> Value {
 pub fn digest(snapshot: &Path, more: &[&str]) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     let db = import(dir.path(), snapshot, more);
-    let record = std::fs::read(db.join("BEDLOAD.json")).expect("a record");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
-    record["digest"].as_str().expect("a digest").to_owned()
+    record(&db)["digest"].as_str().expect("a digest").to_owned()
 }
 
 pub fn unpack(path: &Path) -> Vec<u8> {
@@ -53,8 +52,7 @@ fn model(db: &Path, roots: &[Vec<u8>]) -> Vec<Vec<u8>> {
                     _ => Vec::new(),
                 };
                 // A header: 16 fields, the fourth from behind of its links and those before are parents.
-                let is_header = block[0] == 0x90 && links.len() > 3 && matches!(block[1], 0x42..=0x44);
-                if is_header {
+                if block[0] == 0x90 && links.len() > 3 && matches!(block[1], 0x42..=0x44) {
                     let [state, receipts, messages]: [Vec<u8>; 3] =
                         links.split_off(links.len() - 3).try_into().expect("three");
                     let own = match db.get(&links[0]).expect("read") {
@@ -79,14 +77,8 @@ pub fn is_in_node_order(snapshot: &Path) {
     let db = import(dir.path(), snapshot, &[]);
     let to = dir.path().join("out.car");
     let report = export(&db, &to, &[], 0);
-    let roots: Vec<Vec<u8>> = report["roots"]
-        .as_array()
-        .expect("roots")
-        .iter()
-        .map(|root| root.as_str().expect("text").parse::<cid::Cid>().expect("a CID").to_bytes())
-        .collect();
     let ours: Vec<Vec<u8>> = sections(&unpack(&to)).into_iter().map(|(cid, _)| cid).collect();
-    let model = model(&db, &roots);
+    let model = model(&db, &roots(&report));
     let first = ours.iter().zip(&model).position(|(ours, theirs)| ours != theirs);
     assert_eq!((first, ours.len()), (None, model.len()), "{}", snapshot.display());
     // Neither memory nor threads change a byte.

@@ -1,14 +1,14 @@
 /* Makes system calls of a program fail: preloaded by the tests into the real binary.
  *
  * BEDLOAD_FAULT=CALL:NUMBER:ERRNO:TEXT fails the calls of CALL (write, read, sync, open or rename), from the NUMBER-th
- * on, on files whose path contains TEXT, or ends with it where TEXT ends with $, with ERRNO. Everything else goes on to the C library.
+ * on, on files whose path contains TEXT, or ends with it where TEXT ends with $, with ERRNO. Everything else is passed to the C library.
  * With CALL `thread` fewer than NUMBER threads may run at once beside the first, with CALL `start` fewer than NUMBER may
  * ever start; TEXT is then any.
  *
  * CALL may be `change`: every call that changes a file or a directory, whoever makes it. Code that makes its calls
  * without the C library is caught too, because the kernel hands these calls over (seccomp). ERRNO may then be
  *    0  the process dies before the call
- *   -1  the process dies behind the call; of a write only the first half is done
+ *   -1  the process dies after the call; of a write only the first half is done
  *   -2  the process stops (SIGSTOP) before the call, once
  * BEDLOAD_FAULT_TIMES=N lets N calls fail instead of all; BEDLOAD_FAULT_SEEN names a file of 8 bytes that counts them. */
 #define _GNU_SOURCE
@@ -130,74 +130,48 @@ int pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*star
   return error;
 }
 
-ssize_t write(int fd, const void *bytes, size_t len) {
-  NEXT(write);
-  return fails("write", fd) ? -1 : next(fd, bytes, len);
-}
-ssize_t writev(int fd, const struct iovec *pieces, int count) {
-  NEXT(writev);
-  return fails("write", fd) ? -1 : next(fd, pieces, count);
-}
-ssize_t pwrite(int fd, const void *bytes, size_t len, off_t at) {
-  NEXT(pwrite);
-  return fails("write", fd) ? -1 : next(fd, bytes, len, at);
-}
-ssize_t pwrite64(int fd, const void *bytes, size_t len, off64_t at) {
-  NEXT(pwrite64);
-  return fails("write", fd) ? -1 : next(fd, bytes, len, at);
-}
+/* A function of the C library whose calls on a file may fail. */
+#define ON_FILE(result, name, call, parameters, ...) \
+  result name parameters { \
+    NEXT(name); \
+    return fails(call, fd) ? -1 : next(__VA_ARGS__); \
+  }
+ON_FILE(ssize_t, write, "write", (int fd, const void *bytes, size_t len), fd, bytes, len)
+ON_FILE(ssize_t, writev, "write", (int fd, const struct iovec *pieces, int count), fd, pieces, count)
+ON_FILE(ssize_t, pwrite, "write", (int fd, const void *bytes, size_t len, off_t at), fd, bytes, len, at)
+ON_FILE(ssize_t, pwrite64, "write", (int fd, const void *bytes, size_t len, off64_t at), fd, bytes, len, at)
+ON_FILE(ssize_t, read, "read", (int fd, void *bytes, size_t len), fd, bytes, len)
+ON_FILE(ssize_t, pread, "read", (int fd, void *bytes, size_t len, off_t at), fd, bytes, len, at)
+ON_FILE(ssize_t, pread64, "read", (int fd, void *bytes, size_t len, off64_t at), fd, bytes, len, at)
+ON_FILE(int, fsync, "sync", (int fd), fd)
+ON_FILE(int, fdatasync, "sync", (int fd), fd)
+
 void *mmap(void *at, size_t len, int protection, int flags, int fd, off_t from_byte) {
   return map(at, len, protection, flags, fd, from_byte);
 }
 void *mmap64(void *at, size_t len, int protection, int flags, int fd, off64_t from_byte) {
   return map(at, len, protection, flags, fd, from_byte);
 }
-ssize_t read(int fd, void *bytes, size_t len) {
-  NEXT(read);
-  return fails("read", fd) ? -1 : next(fd, bytes, len);
-}
-ssize_t pread(int fd, void *bytes, size_t len, off_t at) {
-  NEXT(pread);
-  return fails("read", fd) ? -1 : next(fd, bytes, len, at);
-}
-ssize_t pread64(int fd, void *bytes, size_t len, off64_t at) {
-  NEXT(pread64);
-  return fails("read", fd) ? -1 : next(fd, bytes, len, at);
-}
-int fsync(int fd) {
-  NEXT(fsync);
-  return fails("sync", fd) ? -1 : next(fd);
-}
-int fdatasync(int fd) {
-  NEXT(fdatasync);
-  return fails("sync", fd) ? -1 : next(fd);
-}
 int rename(const char *old_path, const char *new_path) {
   NEXT(rename);
   return fails_at("rename", new_path) ? -1 : next(old_path, new_path);
 }
 
-#define MODE \
-  mode_t mode = 0; \
-  if (flags & (O_CREAT | O_TMPFILE)) { \
-    va_list list; \
-    va_start(list, flags); \
-    mode = va_arg(list, mode_t); \
-    va_end(list); \
+#define OPEN(name, parameters, ...) \
+  int name parameters { \
+    NEXT(name); \
+    mode_t mode = 0; \
+    if (flags & (O_CREAT | O_TMPFILE)) { \
+      va_list list; \
+      va_start(list, flags); \
+      mode = va_arg(list, mode_t); \
+      va_end(list); \
+    } \
+    return fails_at("open", path) ? -1 : next(__VA_ARGS__, flags, mode); \
   }
-
-int open(const char *path, int flags, ...) {
-  NEXT(open);
-  MODE return fails_at("open", path) ? -1 : next(path, flags, mode);
-}
-int open64(const char *path, int flags, ...) {
-  NEXT(open64);
-  MODE return fails_at("open", path) ? -1 : next(path, flags, mode);
-}
-int openat(int dir, const char *path, int flags, ...) {
-  NEXT(openat);
-  MODE return fails_at("open", path) ? -1 : next(dir, path, flags, mode);
-}
+OPEN(open, (const char *path, int flags, ...), path)
+OPEN(open64, (const char *path, int flags, ...), path)
+OPEN(openat, (int dir, const char *path, int flags, ...), dir, path)
 
 /* `change`: the kernel sends SIGSYS instead of making the call, unless the call is made in `pass_on`. */
 

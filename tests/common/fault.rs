@@ -1,12 +1,12 @@
 //! The library that lets system calls of the real binary fail: `fault.c`, compiled here.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
 
-use super::crash::Case;
+use super::crash::{Case, succeeds};
 
 /// The preloaded library; `None`, said loudly, where it cannot be made.
 pub fn library() -> Option<&'static PathBuf> {
@@ -16,14 +16,9 @@ pub fn library() -> Option<&'static PathBuf> {
         // Each run its own: another may be reading it.
         let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fault-{}.so", std::process::id()));
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-        let made = Command::new(compiler)
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .arg(&library)
-            .args([source, "-ldl"])
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success());
-        made.then_some(library)
+        let mut compile = Command::new(compiler);
+        compile.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).args([source, "-ldl"]);
+        succeeds(&mut compile).then_some(library)
     });
     if made.is_none() {
         super::skipped("no C compiler makes the library that lets disks fail");
@@ -33,15 +28,16 @@ pub fn library() -> Option<&'static PathBuf> {
 
 /// Calls of `call` on files named like `text`, from the `number`-th on, fail with `errno`.
 pub fn failing(case: &Case, call: &str, number: u32, errno: Errno, text: &str) -> Option<Case> {
-    let library = library()?.to_str().expect("text");
-    let fault = format!("{call}:{number}:{}:{text}", errno.raw_os_error());
-    Some(case.clone().env("LD_PRELOAD", library).env("BEDLOAD_FAULT", &fault))
+    with_fault(case, &format!("{call}:{number}:{}:{text}", errno.raw_os_error()))
 }
 
 /// Dies at the `number`-th call that changes a file of `case`, or of its database.
 pub fn killed_at_change(case: &Case, number: usize) -> Option<Case> {
-    let library = library()?.to_str().expect("text");
     let dir = case.db.parent().expect("a folder").display();
-    let fault = format!("change:{number}:0:{dir}");
-    Some(case.clone().env("LD_PRELOAD", library).env("BEDLOAD_FAULT", &fault))
+    with_fault(case, &format!("change:{number}:0:{dir}"))
+}
+
+fn with_fault(case: &Case, fault: &str) -> Option<Case> {
+    let library = library()?.to_str().expect("text");
+    Some(case.clone().env("LD_PRELOAD", library).env("BEDLOAD_FAULT", fault))
 }

@@ -13,7 +13,6 @@ pub mod disk;
 pub mod export;
 pub mod fault;
 pub mod fixtures;
-pub mod http;
 pub mod log;
 pub mod log_blocks;
 pub mod log_export;

@@ -1,8 +1,9 @@
 //! The presets that ship.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use super::crash::list;
 use super::run::Done;
 
 /// Imports that run at the same time: each waits for the disk more than it computes.
@@ -10,26 +11,18 @@ const TOGETHER: usize = 3;
 
 fn presets() -> Vec<String> {
     let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
-    let name = |entry: std::io::Result<std::fs::DirEntry>| {
-        let path = entry.expect("an entry").path();
-        path.file_stem().expect("a name").to_string_lossy().into_owned()
-    };
-    let mut names: Vec<String> = std::fs::read_dir(configs).expect("the directory").map(name).collect();
-    names.sort();
+    let name = |path: PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let names: Vec<String> = list(&configs).into_iter().map(name).collect();
     assert!(names.len() >= 20, "{names:?}");
     names
 }
 
 pub fn for_each_preset(work: impl Fn(&str) + Sync) {
     let names = Mutex::new(presets());
+    let next = || names.lock().expect("no test has failed").pop();
     std::thread::scope(|scope| {
         for _ in 0..TOGETHER {
-            scope.spawn(|| {
-                loop {
-                    let Some(name) = names.lock().expect("no test has failed").pop() else { break };
-                    work(&name);
-                }
-            });
+            scope.spawn(|| std::iter::from_fn(&next).for_each(|name| work(&name)));
         }
     });
 }

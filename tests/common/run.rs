@@ -1,6 +1,7 @@
 //! Runs of the real binary, and the conditions that every run must meet.
 
 use std::ffi::OsStr;
+use std::ops::Deref;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::car::Block;
+use super::crash::{Ended, ended_within, spawn_fed};
 use super::model::{Key, Model, records};
 
 pub const BEDLOAD: &str = env!("CARGO_BIN_EXE_bedload");
@@ -157,10 +159,6 @@ impl Run {
         Self { command: run, stdin: None, source: String::new(), db: db.to_owned(), key: Key::Cid }
     }
 
-    pub fn arg(self, args: &[&str]) -> Self {
-        self.args(args)
-    }
-
     pub fn args(mut self, args: &[&str]) -> Self {
         self.command.args(args);
         self
@@ -252,21 +250,12 @@ impl Run {
     }
 
     /// Runs to the end; a run that hangs is killed.
-    pub fn run(self) -> Done {
-        let mut command = assert_cmd::Command::from_std(self.command);
-        if let Some(bytes) = self.stdin {
-            command.write_stdin(bytes);
-        }
-        let output = command.timeout(PATIENCE).output().expect("it runs");
-        let stdout = String::from_utf8(output.stdout).expect("text");
-        Done {
-            code: output.status.code(),
-            json: serde_json::from_str(&stdout).unwrap_or(Value::Null),
-            stderr: String::from_utf8(output.stderr).expect("text"),
-            source: self.source,
-            db: self.db,
-            key: self.key,
-        }
+    pub fn run(mut self) -> Done {
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = spawn_fed(&mut self.command, self.stdin.unwrap_or_default());
+        let (ended, hung) = ended_within(child, PATIENCE);
+        assert!(!hung, "it hung: {}", ended.stderr);
+        Done { ended, source: self.source, db: self.db, key: self.key }
     }
 
     #[track_caller]
@@ -309,39 +298,37 @@ impl Run {
     }
 }
 
+/// The roots in a report as the bytes of their CIDs.
+pub fn roots(report: &Value) -> Vec<Vec<u8>> {
+    let parse = |root: &Value| root.as_str().expect("text").parse::<cid::Cid>().expect("a CID").to_bytes();
+    report["roots"].as_array().expect("roots").iter().map(parse).collect()
+}
+
+/// A [`Run`] that has ended.
 #[derive(Debug)]
 pub struct Done {
-    pub code: Option<i32>,
-    pub json: Value,
-    pub stderr: String,
+    ended: Ended,
     pub source: String,
     pub db: PathBuf,
     key: Key,
 }
 
+impl Deref for Done {
+    type Target = Ended;
+
+    fn deref(&self) -> &Ended {
+        &self.ended
+    }
+}
+
 impl Done {
-    /// A number of the report, by its path.
-    #[track_caller]
-    pub fn number(&self, path: &str) -> u64 {
-        self.json.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {path} in {self:?}"))
-    }
-
-    #[track_caller]
-    pub fn text(&self, path: &str) -> &str {
-        self.json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("no {path} in {self:?}"))
-    }
-
-    /// The roots of the report as the bytes of their CIDs.
     pub fn roots(&self) -> Vec<Vec<u8>> {
-        let roots = self.json.pointer("/source/roots").and_then(Value::as_array).expect("roots");
-        let parse = |root: &Value| root.as_str().expect("text").parse::<cid::Cid>().expect("a CID").to_bytes();
-        roots.iter().map(parse).collect()
+        roots(&self.json["source"])
     }
 
     #[track_caller]
     pub fn succeeded(&self) {
-        assert_eq!(self.code, Some(0), "{}", self.stderr);
-        assert!(!partial(&self.db).exists(), "something is left of the work");
+        self.succeeded_in_existing();
         let levels = self.json.pointer("/levels").and_then(Value::as_array).expect("levels");
         assert!(levels.iter().all(|level| level["level"] != 0), "the finished database has L0 files: {levels:?}");
     }
@@ -367,9 +354,8 @@ impl Done {
         if code == 0 {
             return std::fs::remove_dir_all(&self.db).expect("a database");
         }
-        assert!(self.text("/error").contains(reason), "{self:?}");
-        assert!(!self.hint().is_empty());
-        assert!(self.db.symlink_metadata().is_err(), "something stands under the final name");
+        assert!(self.text("/error").contains(reason) && !self.hint().is_empty(), "{self:?}");
+        assert!(self.db.symlink_metadata().is_err(), "something exists under the final name");
     }
 
     /// The import into a database that was there ended well.
@@ -390,21 +376,17 @@ impl Done {
         let Some(hint) = hint.strip_prefix("hint: ") else { panic!("no hint line: {hint}") };
         assert!(!hint.trim().is_empty(), "an empty hint");
         if code == 3 {
-            let place = match offset.into() {
-                Some(offset) => format!("cannot read {} at byte {offset}: ", self.source),
-                None => format!("cannot read {}: ", self.source),
-            };
+            let at = offset.into().map(|offset| format!(" at byte {offset}")).unwrap_or_default();
+            let place = format!("cannot read {}{at}: ", self.source);
             assert!(error.starts_with(&place), "`{error}` does not begin with `{place}`");
         }
         assert!(error.contains(reason), "`{error}` does not name the reason `{reason}`");
         assert_eq!(self.text("/error"), error, "the JSON says something else");
         assert_eq!(self.text("/hint"), hint);
         assert_eq!(self.number("/exit"), code as u64);
-        assert!(self.db.symlink_metadata().is_err(), "something stands under the final name");
-        if code == 3 {
-            // After an error of the system an import can resume; after bad input nothing remains.
-            assert!(partial(&self.db).symlink_metadata().is_err(), "something is left of the work");
-        }
+        assert!(self.db.symlink_metadata().is_err(), "something exists under the final name");
+        // After an error of the system an import can resume; after bad input nothing remains.
+        assert!(code != 3 || partial(&self.db).symlink_metadata().is_err(), "something is left of the work");
     }
 
     pub fn hint(&self) -> &str {

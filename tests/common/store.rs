@@ -1,8 +1,8 @@
 //! A web server with files in memory that speaks S3's interface. It keeps to HTTP or misbehaves as a test wants.
 
 use std::collections::BTreeMap;
-use std::io::{Result, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Result, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,8 +10,45 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-pub use super::http::Request;
-use super::http::{Http, respond, stall};
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub method: String,
+    /// With the query.
+    pub path: String,
+    pub headers: BTreeMap<String, String>,
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    fn read(stream: &TcpStream) -> Result<Self> {
+        let mut from = BufReader::new(stream);
+        let mut line = String::new();
+        from.read_line(&mut line)?;
+        let mut words = line.split(' ').map(str::to_owned);
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let mut headers = BTreeMap::new();
+        loop {
+            line.clear();
+            from.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        let mut body = vec![0; headers.get("content-length").and_then(|len| len.parse().ok()).unwrap_or(0)];
+        from.read_exact(&mut body)?;
+        Ok(Self { method, path, headers, body })
+    }
+
+    /// The path without its slash and its query.
+    pub fn name(&self) -> &str {
+        self.path.trim_start_matches('/').split('?').next().unwrap_or_default()
+    }
+
+    /// First and last byte of the range, if there is one.
+    pub fn range(&self) -> Option<(usize, usize)> {
+        let (first, last) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        Some((first.parse().ok()?, last.parse().ok()?))
+    }
+}
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
@@ -49,8 +86,8 @@ type Acts = Box<dyn Fn(&Request, usize) -> Act + Send + Sync>;
 
 #[derive(Default)]
 struct State {
-    /// The file under every name that no object has, and its tag.
-    file: Mutex<Option<(Vec<u8>, String)>>,
+    /// The tag of the file under every name that no object has, and its bytes.
+    file: Mutex<Option<(String, Vec<u8>)>>,
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
     /// Parts of uploads that are not complete.
     parts: Mutex<BTreeMap<String, BTreeMap<usize, Vec<u8>>>>,
@@ -63,24 +100,45 @@ struct State {
     served: AtomicU64,
     connections: AtomicUsize,
     most: AtomicUsize,
+    is_down: AtomicBool,
 }
 
+/// A server on loopback with a thread for each connection. It ends when it is dropped.
 pub struct Store {
-    http: Http,
+    pub address: String,
     state: Arc<State>,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.state.is_down.store(true, Ordering::Relaxed);
+        // The listener sees it at the next connection.
+        let _ = TcpStream::connect(&self.address);
+    }
 }
 
 impl Store {
     pub fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
         let state = Arc::<State>::default();
         let shared = Arc::clone(&state);
-        let http = Http::start(move |request, stream, down| {
-            shared.most.fetch_max(shared.connections.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-            let answered = shared.answer(request, stream, down);
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
-            answered
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let state = Arc::clone(&shared);
+                if state.is_down.load(Ordering::Relaxed) {
+                    return;
+                }
+                // A client that goes away is no failure of the server.
+                std::thread::spawn(move || {
+                    state.most.fetch_max(state.connections.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    let answered = Request::read(&stream).and_then(|request| state.answer(&request, &mut stream));
+                    state.connections.fetch_sub(1, Ordering::Relaxed);
+                    answered
+                });
+            }
         });
-        Self { http, state }
+        Self { address, state }
     }
 
     /// Serves `file` under every name that no object has.
@@ -141,7 +199,7 @@ impl Store {
     }
 
     pub fn replace(&self, bytes: impl Into<Vec<u8>>, etag: &str) {
-        *self.state.file.lock() = Some((bytes.into(), etag.into()));
+        *self.state.file.lock() = Some((etag.into(), bytes.into()));
     }
 
     /// Sets the checksum headers of the file, as S3 sends them.
@@ -151,15 +209,11 @@ impl Store {
     }
 
     pub fn url(&self, name: &str) -> String {
-        format!("http://{}/{name}", self.http.address)
+        format!("http://{}/{name}", self.address)
     }
 
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.http.address)
-    }
-
-    pub fn address(&self) -> &str {
-        &self.http.address
+        format!("http://{}", self.address)
     }
 
     pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
@@ -209,7 +263,7 @@ fn note(list: &Mutex<Vec<Request>>, request: &Request) -> usize {
 }
 
 impl State {
-    fn answer(&self, request: &Request, stream: &mut TcpStream, down: &AtomicBool) -> Result<()> {
+    fn answer(&self, request: &Request, stream: &mut TcpStream) -> Result<()> {
         let name = request.name().to_owned();
         let number = note(&self.log, request);
         let object = self.objects.lock().get(&name).cloned();
@@ -221,7 +275,7 @@ impl State {
                 return respond(stream, &format!("{code} Said So"), headers, b"");
             }
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")?;
-            return stall(down);
+            return self.stall();
         }
         let is_head = request.method == "HEAD";
         let mut act = Act::Serve;
@@ -230,57 +284,52 @@ impl State {
             act = self.act.lock().as_ref().map_or(Act::Serve, |act| act(request, nth));
         }
         // The action may have replaced the file.
-        let file = self.file.lock().clone().map(|(bytes, etag)| (etag, bytes));
+        let file = self.file.lock().clone();
         let query = |field: &str| {
             let mut pairs = request.path.split(['?', '&']).skip(1).filter_map(|pair| pair.split_once('='));
             pairs.find(|(name, _)| *name == field).map(|(_, value)| value.to_owned())
         };
+        let (mut tag, mut body) = (String::from("one"), String::new());
         match (request.method.as_str(), query("uploadId")) {
             ("GET" | "HEAD", _) => match object.or(file) {
-                Some((etag, bytes)) => self.send(request, stream, down, act, etag, bytes),
-                None => respond(stream, "404 Not Found", "", b""),
+                Some((etag, bytes)) => return self.send(request, stream, &act, etag, bytes),
+                None => return respond(stream, "404 Not Found", "", b""),
             },
-            _ if let Act::Status(code, headers) = act => respond(stream, &format!("{code} Said So"), headers, b""),
-            ("PUT", None) => {
-                self.objects.lock().insert(name, request.body.clone());
-                respond(stream, "200 OK", "ETag: \"one\"\r\n", b"")
+            _ if let Act::Status(code, headers) = act => {
+                return respond(stream, &format!("{code} Said So"), headers, b"");
             }
+            ("PUT", None) => drop(self.objects.lock().insert(name, request.body.clone())),
             ("PUT", Some(upload)) => {
-                let part = query("partNumber").and_then(|part| part.parse().ok()).unwrap_or(0);
+                tag = query("partNumber").expect("a number");
+                let part = tag.parse().expect("a number");
                 self.parts.lock().entry(upload).or_default().insert(part, request.body.clone());
-                respond(stream, "200 OK", &format!("ETag: \"{part}\"\r\n"), b"")
             }
             ("POST", None) => {
                 let fields = format!("<Bucket>b</Bucket><Key>k</Key><UploadId>{number}</UploadId>");
-                let body = format!("<InitiateMultipartUploadResult>{fields}</InitiateMultipartUploadResult>");
-                respond(stream, "200 OK", "", body.as_bytes())
+                body = format!("<InitiateMultipartUploadResult>{fields}</InitiateMultipartUploadResult>");
             }
             ("POST", Some(upload)) => {
                 let parts = self.parts.lock().remove(&upload).unwrap_or_default();
                 self.objects.lock().insert(name, parts.into_values().flatten().collect());
-                let body = "<CompleteMultipartUploadResult><ETag>\"all\"</ETag></CompleteMultipartUploadResult>";
-                respond(stream, "200 OK", "", body.as_bytes())
+                body = "<CompleteMultipartUploadResult><ETag>\"all\"</ETag></CompleteMultipartUploadResult>".into();
             }
-            (_, upload) => {
-                upload.map(|upload| self.parts.lock().remove(&upload));
-                respond(stream, "200 OK", "", b"")
-            }
+            (_, upload) => drop(upload.map(|upload| self.parts.lock().remove(&upload))),
         }
+        respond(stream, "200 OK", &format!("ETag: \"{tag}\"\r\n"), body.as_bytes())
     }
 
     fn send(
         &self,
         request: &Request,
         stream: &mut TcpStream,
-        down: &AtomicBool,
-        act: Act,
+        act: &Act,
         mut etag: String,
         mut file: Vec<u8>,
     ) -> Result<()> {
-        if let (Act::Other | Act::Replaced, Some(byte)) = (&act, file.last_mut()) {
+        if let (Act::Other | Act::Replaced, Some(byte)) = (act, file.last_mut()) {
             *byte ^= 1;
         }
-        if act == Act::Replaced {
+        if *act == Act::Replaced {
             etag = "\"replaced\"".into();
         }
         let whole = file.len();
@@ -291,13 +340,13 @@ impl State {
             let lines = format!("Content-Length: {whole}\r\n{tag}{sums}Connection: close");
             return write!(stream, "HTTP/1.1 200 OK\r\n{lines}\r\n\r\n");
         }
-        match &act {
+        match act {
             Act::Status(code, headers) => {
                 return respond(stream, &format!("{code} Said So"), &format!("{headers}{tag}"), b"");
             }
             Act::Redirect(to) => return respond(stream, "307 Temporary Redirect", &format!("Location: {to}\r\n"), b""),
             Act::Whole | Act::WithoutLength => {
-                let len = if act == Act::Whole { format!("Content-Length: {whole}\r\n") } else { String::new() };
+                let len = if *act == Act::Whole { format!("Content-Length: {whole}\r\n") } else { String::new() };
                 write!(stream, "HTTP/1.1 200 OK\r\n{len}{tag}Connection: close\r\n\r\n")?;
                 return self.count(stream, &file);
             }
@@ -314,18 +363,13 @@ impl State {
             return respond(stream, "416 Range Not Satisfiable", &headers, b"");
         }
         let body = file.get(first..=last).unwrap_or_default();
-        let shift = usize::from(act == Act::WrongRange);
-        let said = match act {
-            Act::UnknownLength => "*".into(),
-            _ => (whole + usize::from(act == Act::OtherLength)).to_string(),
-        };
-        let len = if act == Act::Endless { usize::MAX >> 8 } else { body.len() };
-        let status = match range {
-            Some(_) => {
-                format!("206 Partial Content\r\nContent-Range: bytes {}-{}/{said}", first + shift, last + shift)
-            }
-            None => "200 OK".into(),
-        };
+        let shift = usize::from(*act == Act::WrongRange);
+        let said = (whole + usize::from(*act == Act::OtherLength)).to_string();
+        let said = if *act == Act::UnknownLength { "*" } else { &said };
+        let len = if *act == Act::Endless { usize::MAX >> 8 } else { body.len() };
+        let status = range.map_or("200 OK".into(), |_| {
+            format!("206 Partial Content\r\nContent-Range: bytes {}-{}/{said}", first + shift, last + shift)
+        });
         write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {len}\r\n{tag}Connection: close\r\n\r\n")?;
         let mut slowly = |len: usize| {
             body.chunks(len.max(1)).try_for_each(|piece| {
@@ -333,13 +377,13 @@ impl State {
                 self.count(stream, piece)
             })
         };
-        match act {
+        match *act {
             Act::Slow(rate) => slowly(rate / 20),
             Act::Trickle => slowly(1),
             Act::Cut(some) => self.count(stream, &body[..some.min(body.len())]),
             Act::Stall(some) => {
                 self.count(stream, &body[..some.min(body.len())])?;
-                stall(down)
+                self.stall()
             }
             Act::Endless => {
                 self.count(stream, body)?;
@@ -359,4 +403,18 @@ impl State {
         }
         Ok(())
     }
+
+    /// Sends nothing until the server ends.
+    fn stall(&self) -> Result<()> {
+        while !self.is_down.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+/// Writes an answer; `headers` are whole lines.
+fn respond(stream: &mut TcpStream, status: &str, headers: &str, body: &[u8]) -> Result<()> {
+    write!(stream, "HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len())?;
+    stream.write_all(body)
 }

@@ -1,7 +1,6 @@
 //! A terminal to run the program in: a pseudo terminal of `script` (util-linux), and a screen that shows what it gets.
 
 use std::io::{Read, Write};
-use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -135,17 +134,8 @@ impl Screen {
 
     /// Lines that a bar has left.
     pub fn bars(&self) -> Vec<&String> {
-        self.lines
-            .iter()
-            .filter(|line| {
-                line.contains(" [=")
-                    || line.contains(" [>")
-                    || [" s left", " min left", " h left"].iter().any(|left| line.contains(left))
-            })
-            .collect()
+        let is_of_bar =
+            |line: &&String| [" [=", " [>", " s left", " min left", " h left"].iter().any(|part| line.contains(part));
+        self.lines.iter().filter(is_of_bar).collect()
     }
-}
-
-pub fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display())
 }

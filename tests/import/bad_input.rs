@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::common::car::*;
 use crate::common::model::{Key, Model};
-use crate::common::run::{BEDLOAD, Done, Place, import, import_pipe};
+use crate::common::run::{BEDLOAD, Place, import, import_pipe};
 use crate::common::{is_root, skipped};
 
 use super::refusals::*;
@@ -340,7 +340,7 @@ fn unreadable_source_is_refused() {
     mode(&program, 0o755);
     mode(&place.path(""), 0o777);
     match run.without_rights(&program).run() {
-        Done { code: Some(127), stderr, .. } => skipped(format_args!("cannot run as another user: {stderr}")),
+        done if done.code == Some(127) => skipped(format_args!("cannot run as another user: {}", done.stderr)),
         done => done.refused(3, None, "no permission to read it"),
     }
 }

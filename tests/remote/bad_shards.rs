@@ -11,7 +11,7 @@ use crate::common::run::Place;
 use crate::shards::published_shards;
 
 /// The only set of parts in a directory.
-fn set(to: &Path) -> PathBuf {
+pub fn set(to: &Path) -> PathBuf {
     let latest = std::fs::read_to_string(to.join("parts/latest")).expect("a pointer");
     to.join("parts").join(latest.trim_end())
 }

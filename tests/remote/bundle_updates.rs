@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::common::bundle::*;
-use crate::common::car::{Block, block, noise, rooted};
-use crate::common::crash::{Snapshot, list, plain, small};
+use crate::common::car::{block, noise};
+use crate::common::crash::{Snapshot, plain, small};
 use crate::common::database::{flip, open, ssts};
 use crate::common::run::{Place, import};
 use crate::common::store::Store;
@@ -12,15 +12,14 @@ use crate::common::store::Store;
 /// The blocks of [`plain`] and one more.
 fn newer() -> Snapshot {
     let more = block(&noise(900_000, 700));
-    let blocks: Vec<Block> = plain().blocks.iter().cloned().chain([more]).collect();
-    Snapshot::of_blocks("newer.car", rooted(&blocks), &blocks)
+    Snapshot::plain("newer.car", plain().blocks.iter().cloned().chain([more]))
 }
 
 #[test]
 fn update_fetches_only_changed_files() {
     let (place, to, y) = bundled(plain());
     seed(&to, &y).succeeds();
-    let (newer, other) = (newer(), Place::new());
+    let (first, newer, other) = (latest(&to), newer(), Place::new());
     bundle(&imported(&other, &newer), &to).succeeds();
     let store = Store::of(&to);
     let fresh = seed(store.url(""), &place.path("z")).succeeds();
@@ -41,20 +40,13 @@ fn update_fetches_only_changed_files() {
     assert!(store.served() < 100_000);
     // And back. Python's rocksdict leaves its settings in a database that it has opened.
     std::fs::write(y.join("rocksdict-config.json"), "{}").expect("written");
-    seed(&to, &y).args(&["--update", "--bundle", &first_id(&to)]).seeds(plain());
+    seed(&to, &y).args(&["--update", "--bundle", &first]).seeds(plain());
     // A damaged file is fetched again.
     let len = flip(&ssts(&y).pop().expect("a file"), 3000, 1).len() as u64;
     store.served();
-    seed(store.url(""), &y).args(&["--update", "--bundle", &first_id(&to)]).seeds(plain());
+    seed(store.url(""), &y).args(&["--update", "--bundle", &first]).seeds(plain());
     let came = store.served();
     assert!(came >= len && came < 2 * len, "{came} bytes came for one file of {len}");
-}
-
-/// The bundle of the directory that is not the newest.
-fn first_id(to: &Path) -> String {
-    let newest = latest(to);
-    let mut all = list(to).into_iter().filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
-    all.find(|name| name.len() == 64 && *name != newest).expect("an older one")
 }
 
 type Write = fn(&Path);

@@ -1,23 +1,18 @@
 //! Bundles: what is published is seeded as the import made it, from directories, web servers and object stores.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::Value;
-
 use crate::common::bundle::*;
-use crate::common::car::{Block, block, noise, rooted};
+use crate::common::car::{block, noise};
 use crate::common::crash::{Snapshot, list, plain, small};
-use crate::common::database::flip;
-use crate::common::run::{Place, bedload};
+use crate::common::database::{flip, record};
+use crate::common::run::{Place, bedload, import};
 use crate::common::store::{Act, Store};
 use crate::runs;
-
-fn record(db: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("a record")).expect("JSON")
-}
 
 #[test]
 fn seeded_database_equals_the_import() {
@@ -120,11 +115,8 @@ fn unusable_bundle_directory_is_refused_early() {
     assert_eq!(std::fs::read(&file).expect("there"), b"of a user");
     // Nor is the replacement of no database, or a bundle of what memtables have written.
     let to = place.path("to");
-    let replaces = import_to(plain(), &to, None, &work).args(&["--replace"]).run();
-    assert_eq!(replaces.code, Some(2), "{replaces:?}");
-    assert!(replaces.stderr.contains("--db"), "{}", replaces.stderr);
-    let memtable = import_to(plain(), &to, Some(&db), &work).args(&["--preset", "memtable"]).run();
-    assert_eq!(memtable.code, Some(2), "{memtable:?}");
+    import_to(plain(), &to, None, &work).args(&["--replace"]).run().failed(2, "no database", &["--db"]);
+    import_to(plain(), &to, Some(&db), &work).args(&["--preset", "memtable"]).run().failed(2, "memtable", &[]);
     assert!(!to.join("latest").exists() && !db.exists());
 }
 
@@ -142,12 +134,18 @@ fn bundle_writes_no_file_twice() {
     assert_eq!((second.number("/uploaded_files"), second.number("/uploaded_bytes")), (0, 0));
     assert_eq!(second.text("/id"), first.text("/id"));
     assert_eq!(inodes(), before);
-    // This import has equal records in other bytes: each SST has a random identity.
-    let other = Place::new();
-    let again = imported(&other, plain());
-    let third = bundle(&again, &to).succeeds();
-    assert_eq!((third.number("/uploaded_files"), third.text("/id")), (0, first.text("/id")));
-    assert_eq!(names_only_what_is_there(&to), 1);
+    // These imports have equal records in other bytes: each SST has a random identity.
+    for args in [
+        ["--threads", "1", "--memory", "4GiB"],
+        ["--threads", "3", "--memory", "64MiB"],
+        ["--threads", "2", "--plan", "spill"],
+    ] {
+        let other = Place::new();
+        let again = import(&other, &plain().file).args(&SMALL_FILES[..2]).args(&args).succeeds();
+        let third = bundle(&again.db, &to).succeeds();
+        assert_eq!((third.number("/uploaded_files"), third.text("/id")), (0, first.text("/id")), "{args:?}");
+        assert_eq!(names_only_what_is_there(&to), 1);
+    }
     // Another snapshot is another bundle, beside the first one, which stays.
     let other = Place::new();
     bundle(&imported(&other, small()), &to).succeeds();
@@ -174,7 +172,7 @@ fn damaged_bundle_files_are_written_anew() {
     // A pointer or a description that is damaged is written anew as well.
     flip(&to.join("latest"), 3, 1);
     let done = bundle(&db, &to).succeeds();
-    assert!(done.stderr.contains("warning: the newest bundle cannot be reused"), "{}", done.stderr);
+    done.says(&["warning: the newest bundle cannot be reused"]);
     names_only_what_is_there(&to);
     // By imports of equal records, whose files have other bytes.
     let by_import = || import_to(plain(), &to, None, &work).succeeds();
@@ -186,9 +184,7 @@ fn damaged_bundle_files_are_written_anew() {
         let done = makes();
         assert_eq!(done.number(path), 3, "{path}");
         assert_eq!(done.stderr.matches("is damaged or missing").count(), 3, "{}", done.stderr);
-        for name in all[..3].iter().map(|file| file.file_name().expect("a name").to_string_lossy()) {
-            assert!(done.stderr.contains(&*name), "{name}: {}", done.stderr);
-        }
+        all[..3].iter().for_each(|file| done.says(&[file.file_name().and_then(OsStr::to_str).expect("a name")]));
         assert_ne!(latest(&to), older);
     }
     seed(&to, &y).seeds(plain());
@@ -203,10 +199,7 @@ fn bundle_writes_through_no_link_or_pipe() {
     let aside = place.path("aside");
     let refused = |name: &Path, target: Option<&Path>| {
         std::fs::rename(name, &aside).expect("moved");
-        match target {
-            Some(target) => symlink(target, name).expect("a link"),
-            None => make_pipe(name),
-        }
+        target.map_or_else(|| make_pipe(name), |target| symlink(target, name).expect("a link"));
         bundle(&db, &to).refused(4, "which is not written to");
         std::fs::remove_file(name).expect("it is still there");
         std::fs::rename(&aside, name).expect("moved back");
@@ -216,10 +209,9 @@ fn bundle_writes_through_no_link_or_pipe() {
         // Right bytes elsewhere are not of the bundle either.
         let same = place.path("same");
         std::fs::copy(&name, &same).expect("copied");
-        for target in [victim.as_path(), &same, Path::new("/dev/null")] {
-            refused(&name, Some(target));
+        for target in [Some(victim.as_path()), Some(&same), Some(Path::new("/dev/null")), None] {
+            refused(&name, target);
         }
-        refused(&name, None);
     }
     for name in [to.join("files"), described] {
         refused(&name, Some(&folder));
@@ -253,16 +245,13 @@ fn store_receives_the_pointer_last() {
 #[test]
 fn failed_parts_of_uploads_are_retried() {
     let (place, store) = (Place::new(), Store::new());
-    let blocks: Vec<Block> = (0..3).map(|i| block(&noise(i, 9 << 20))).collect();
-    let long = Snapshot::of_blocks("long.car", rooted(&blocks), &blocks);
+    let long = Snapshot::plain("long.car", (0..3).map(|i| block(&noise(i, 9 << 20))));
     let db = imported(&place, &long);
     let failures = AtomicUsize::new(0);
     store.now(move |request, _| {
         let is_wanted = request.method == "PUT" && request.path.contains("/files/");
-        match is_wanted && failures.fetch_add(1, Ordering::Relaxed) % 5 == 1 {
-            true => Act::Status(503, ""),
-            false => Act::Serve,
-        }
+        let fails = is_wanted && failures.fetch_add(1, Ordering::Relaxed) % 5 == 1;
+        if fails { Act::Status(503, "") } else { Act::Serve }
     });
     bundle(&db, "s3://bucket/main").at(&store.endpoint()).succeeds();
     assert!(!store.take_names("POST").is_empty(), "no file came in parts");
@@ -283,16 +272,13 @@ fn failed_parts_of_uploads_are_retried() {
 fn seed_falls_back_to_another_mirror() {
     let (_place, to, y) = bundled(plain());
     let (one, two) = (Store::of(&to), Store::of(&to));
+    let names: Vec<String> = one.objects().into_keys().filter(|name| name.starts_with("files/")).collect();
     one.edit(|objects| {
-        let name = objects.keys().find(|name| name.starts_with("files/")).expect("a file").clone();
-        objects.remove(&name);
+        objects.remove(&names[0]);
         // It does not even say which bundle there is.
         objects.insert("latest".into(), b"<html>".to_vec());
     });
-    two.edit(|objects| {
-        let name = objects.keys().rfind(|name| name.starts_with("files/")).expect("a file").clone();
-        objects.get_mut(&name).expect("there")[77] ^= 4;
-    });
+    two.edit(|objects| objects.get_mut(&names[names.len() - 1]).expect("there")[77] ^= 4);
     runs(bedload().args(["seed", "--from-url", &one.url(""), "--from-url", &two.url(""), "--db"]).arg(&y));
     holds(&y, plain());
     for store in [one, two] {

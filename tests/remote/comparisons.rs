@@ -1,65 +1,40 @@
 //! `bench` on a snapshot at a URL: it is fetched once and removed afterwards.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
+use assert_cmd::assert::Assert;
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::crash::{forest, log, small};
+use crate::common::crash::{forest, list, log, send, small, wait_for};
 use crate::common::run::{Place, bedload};
 use crate::common::store::{Act, Store};
-use crate::{sha256, with};
+use crate::sha256;
 
-fn bench(url: &str, place: &Place) -> Command {
+/// A comparison that works below `dir`.
+fn bench(url: &str, place: &Place, args: &[&str]) -> Command {
     let mut command = bedload();
-    command.args(["bench", url, "--presets", "ingest", "--lookups", "0", "--no-scan", "--out"]);
-    command.arg(place.path("out")).arg("--dir").arg(work_dir(place));
+    command.args(["bench", url, "--presets", "ingest", "--lookups", "0", "--no-scan"]).args(args);
+    std::fs::create_dir_all(place.path("dir")).expect("a folder");
+    command.arg("--out").arg(place.path("out")).arg("--dir").arg(place.path("dir"));
     command
 }
 
-fn work_dir(place: &Place) -> PathBuf {
-    let dir = place.path("dir");
-    std::fs::create_dir_all(&dir).expect("a folder");
-    dir
-}
-
-/// Ends as `code` says; what it has written to both streams.
 #[track_caller]
-fn ends(mut command: Command, code: i32) -> (String, String) {
-    let output = command.output().expect("it runs");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{stderr}");
-    (stdout, stderr)
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    let entries = dir.read_dir().expect("a folder").flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+fn ends(command: Command, code: i32) -> Assert {
+    assert_cmd::Command::from_std(command).assert().code(code)
 }
 
 #[track_caller]
 fn nothing_is_left(place: &Place) {
-    assert_eq!(names(&work_dir(place)), Vec::<String>::new());
+    assert!(list(&place.path("dir")).is_empty(), "{:?}", list(&place.path("dir")));
 }
 
 fn results(place: &Place) -> Value {
     serde_json::from_slice(&std::fs::read(place.path("out").join("results.json")).expect("results")).expect("JSON")
-}
-
-/// Waits until some bytes of the snapshot are in the folder of the work.
-fn is_fetching(child: &mut Child, place: &Place) {
-    let begun = Instant::now();
-    let fetched = || {
-        let file = work_dir(place).read_dir().ok()?.flatten().next()?.path().join("snapshot");
-        Some(file.metadata().ok()?.len() > 0)
-    };
-    while fetched() != Some(true) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is fetched");
-        assert!(child.try_wait().expect("ours").is_none(), "it ended by itself");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -67,10 +42,10 @@ fn bench_fetches_once_and_hides_secrets() {
     for snapshot in [forest(), log()] {
         let (place, server) = (Place::new(), Store::serving(snapshot));
         let server = server.with(&format!("{}.sha256sum", snapshot.name), sha256(&snapshot.bytes));
-        let address = server.address();
+        let address = &server.address;
         let url = format!("http://user:hidden@{address}/{}?hidden-too", snapshot.name);
-        let run = |runs: &str| with(bench(&url, &place), &["--runs", runs]);
-        let (said, noted) = ends(run("2"), 0);
+        let run = |runs: &str| bench(&url, &place, &["--runs", runs]);
+        ends(run("2"), 0).stdout(contains("hidden").not()).stderr(contains("hidden").not());
         let (served, len) = (server.served(), snapshot.bytes.len() as u64);
         // Bytes sent to an abandoned connection count, although nobody reads them. Fetching twice would exceed this.
         let given_up = (len / 2).max(1 << 20);
@@ -82,11 +57,10 @@ fn bench_fetches_once_and_hides_secrets() {
         assert_eq!(found["snapshot"]["bytes"].as_u64(), Some(len));
         assert_eq!(found["snapshot"]["blocks"].as_u64(), Some(snapshot.read), "an import of it succeeded");
         assert!(found["setup"]["command"].as_str().is_some_and(|command| command.contains(&shown)), "{found}");
-        for name in names(&place.path("out")) {
-            let text = std::fs::read(place.path("out").join(&name)).expect("read");
-            assert!(!String::from_utf8_lossy(&text).contains("hidden"), "{name}");
+        for file in list(&place.path("out")) {
+            let text = std::fs::read(&file).expect("read");
+            assert!(!String::from_utf8_lossy(&text).contains("hidden"), "{}", file.display());
         }
-        assert!(!said.contains("hidden") && !noted.contains("hidden"), "{said}{noted}");
         nothing_is_left(&place);
 
         // Completed runs need no snapshot; an added round does.
@@ -97,8 +71,7 @@ fn bench_fetches_once_and_hides_secrets() {
         server.served();
         // Another file there is another comparison.
         server.replace(snapshot, "\"two\"");
-        let (_, said) = ends(run("4"), 4);
-        assert!(said.contains("snapshot tag: \"one\" there, \"two\" here"), "{said}");
+        ends(run("4"), 4).stderr(contains("snapshot tag: \"one\" there, \"two\" here"));
         assert!(server.served() < len / 2, "refused before it is fetched");
         nothing_is_left(&place);
     }
@@ -107,8 +80,7 @@ fn bench_fetches_once_and_hides_secrets() {
 /// A comparison ends with this exit code and message, and leaves nothing in the folder of its work.
 #[track_caller]
 fn refuses(source: &str, place: &Place, code: i32, words: &str) {
-    let (_, said) = ends(bench(source, place), code);
-    assert!(said.contains(words), "{said}");
+    ends(bench(source, place, &[]), code).stderr(contains(words));
     nothing_is_left(place);
 }
 
@@ -121,13 +93,12 @@ fn unusable_source_stops_a_comparison() {
     server.now(|_, _| Act::Status(404, ""));
     refuses(&server.url("a.car"), &place, 3, "there is no such file on the server");
     assert!(!place.path("out").exists(), "made for nothing");
-    let options = with(bench(small().file.to_str().expect("text"), &place), &["--connections", "2"]);
-    let (_, said) = ends(options, 2);
-    assert!(said.contains("--connections and --endpoint have no effect"), "{said}");
+    let local = bench(small().file.to_str().expect("text"), &place, &["--connections", "2"]);
+    ends(local, 2).stderr(contains("--connections and --endpoint have no effect"));
     let server = Store::serving(small()).with("small.car.sha256sum", sha256(&forest().bytes));
     let words = format!("its SHA-256 is {}, and should be", sha256(&small().bytes));
     refuses(&server.url("small.car"), &place, 3, &words);
-    assert!(names(&place.path("out")).contains(&"bench.json".to_owned()), "another run may go on there");
+    assert!(place.path("out/bench.json").exists(), "another run may resume there");
     // After the bytes that the probe reads.
     let server = Store::serving(forest()).acts(|request, _| match request.range() {
         Some((first, _)) if (1 << 20..3 << 20).contains(&first) => Act::Status(412, "ETag: \"two\"\r\n"),
@@ -141,23 +112,20 @@ fn unusable_source_stops_a_comparison() {
 fn interrupted_fetch_leaves_no_files() {
     let (place, server) = (Place::new(), Store::serving(forest()).acts(|_, _| Act::Slow(1 << 20)));
     let url = server.url("a.car.zst");
-    let start = || {
-        let mut command = with(bench(&url, &place), &["--runs", "1", "--connections", "1"]);
+    let is_fetched = |dir: &Path| dir.join("snapshot").metadata().is_ok_and(|file| file.len() > 0);
+    let stopped_by = |signal: Signal| {
+        let mut command = bench(&url, &place, &["--runs", "1", "--connections", "1"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        is_fetching(&mut child, &place);
-        child
+        wait_for(|| list(&place.path("dir")).iter().any(|dir| is_fetched(dir)));
+        send(&child, signal);
+        child.wait().expect("it ends").code()
     };
-    let mut child = start();
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(stopped_by(Signal::INT), Some(130));
     nothing_is_left(&place);
-    let mut child = start();
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
-    assert_eq!(names(&work_dir(&place)).len(), 1, "what was fetched lies there");
+    assert_eq!(stopped_by(Signal::KILL), None);
+    assert_eq!(list(&place.path("dir")).len(), 1, "what was fetched lies there");
     server.now(|_, _| Act::Serve);
-    ends(with(bench(&url, &place), &["--runs", "1"]), 0);
+    ends(bench(&url, &place, &["--runs", "1"]), 0);
     nothing_is_left(&place);
 }
 
@@ -166,9 +134,9 @@ fn tune_fetches_the_snapshot_once() {
     let (place, server) = (Place::new(), Store::serving(small()));
     let written = place.path("mine.toml");
     let args = ["--tune", "--json", "--budget", "2s", "--write", written.to_str().expect("text")];
-    let (report, said) = ends(with(bench(&server.url("a.car"), &place), &args), 0);
-    let report: Value = serde_json::from_str(&report).expect("JSON");
-    assert_eq!(report["snapshot"]["path"].as_str(), Some(&*server.url("a.car")), "{said}");
+    let tuned = ends(bench(&server.url("a.car"), &place, &args), 0);
+    let report: Value = serde_json::from_slice(&tuned.get_output().stdout).expect("JSON");
+    assert_eq!(report["snapshot"]["path"].as_str(), Some(&*server.url("a.car")));
     let (served, len) = (server.served(), small().bytes.len() as u64);
     assert!(served < len + (1 << 20), "{served} bytes of {len}");
     nothing_is_left(&place);

@@ -4,18 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::bad_shards::set;
 use crate::common::bundle::*;
-use crate::common::crash::{plain, rounds};
+use crate::common::crash::{plain, rounds, succeeds};
 use crate::common::run::{BEDLOAD, Place, hermetic};
-use crate::servers::{Running, debian, free_port, python, succeeds};
-use crate::{needs, runs, with};
+use crate::servers::{Running, debian, free_port, python};
+use crate::{needs, runs};
 
 /// Time in which a daemon must be ready, or an array must end.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-fn has_schemas() -> bool {
-    succeeds(python("fleet").args(["-c", "import botocore.validate, kubernetes_validate"]))
-}
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/fleet").join(name)
@@ -40,8 +37,8 @@ impl Slurm {
         let place = Place::new();
         let dir = place.path("");
         let dir = dir.to_str().expect("text").trim_end_matches('/').to_owned();
-        for folder in ["state", "spool"] {
-            std::fs::create_dir(place.path(folder)).expect("a folder");
+        for name in ["state", "spool"] {
+            place.dir(name);
         }
         // munged takes a key that only its user may read.
         let key = place.file("key", &crate::common::car::noise(u64::from(std::process::id()), 128));
@@ -80,8 +77,8 @@ impl Slurm {
     /// Starts a daemon, and waits until it is ready.
     fn daemon(&mut self, program: &str, args: &[&str], is_ready: impl Fn(&Self) -> bool) {
         let log = std::fs::File::create(self.place.path(&format!("{program}.out"))).expect("a file");
-        let mut command = with(debian(program), args);
-        command.stdout(log.try_clone().expect("a handle")).stderr(log);
+        let mut command = debian(program);
+        command.args(args).stdout(log.try_clone().expect("a handle")).stderr(log);
         self.daemons.push(Running::start(command));
         let started = Instant::now();
         while !is_ready(self) {
@@ -96,8 +93,8 @@ impl Slurm {
     }
 
     fn command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = with(debian(program), args);
-        command.env("SLURM_CONF", self.place.path("slurm.conf"));
+        let mut command = debian(program);
+        command.args(args).env("SLURM_CONF", self.place.path("slurm.conf"));
         command
     }
 
@@ -135,8 +132,7 @@ fn slurm_array_makes_a_bundle() {
     assert_eq!(scratch.read_dir().expect("a folder").count(), 0, "shards are left over");
     seed(&to, &slurm.place.path("y")).seeds(plain());
     // A shard that is lost is run again alone, under the number that it had.
-    let set = std::fs::read_to_string(to.join("parts/latest")).expect("a pointer");
-    let part = to.join("parts").join(set.trim_end()).join("5.json");
+    let part = set(&to).join("5.json");
     std::fs::remove_file(&part).expect("gone");
     slurm.sbatch(&environment, &[&few[..], &["--wait", "--array=5", file]].concat());
     assert!(part.exists());
@@ -160,10 +156,15 @@ fn gnu_parallel_makes_a_bundle() {
 }
 
 #[test]
-fn kubernetes_schema_accepts_the_jobs() {
-    if !needs(has_schemas(), "the schemas of scripts/fleet") {
-        return;
+fn schemas_accept_the_jobs() {
+    let has_schemas = succeeds(python("fleet").args(["-c", "import botocore.validate, kubernetes_validate"]));
+    if needs(has_schemas, "the schemas of scripts/fleet") {
+        kubernetes_accepts_the_jobs();
+        aws_accepts_the_jobs();
     }
+}
+
+fn kubernetes_accepts_the_jobs() {
     let check = |file: &Path| {
         let args = ["-m", "kubernetes_validate", "--kubernetes-version", "1.33", "--strict"];
         python("fleet").args(args).arg(file).output().expect("it runs")
@@ -193,21 +194,14 @@ open(sys.argv[0] + ".log", "a").write(json.dumps([operation, given]) + "\n")
 print("an-id")
 "#;
 
-#[test]
-fn aws_schema_accepts_the_jobs() {
-    if !needs(has_schemas(), "the schemas of scripts/fleet") {
-        return;
-    }
+fn aws_accepts_the_jobs() {
     let place = Place::new();
     let aws = place.file("aws", AWS.as_bytes());
     std::fs::set_permissions(&aws, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
     let run = |script: &Path| {
+        let variables = [("QUEUE", "queue"), ("SNAPSHOT", "s3://bucket/a.car"), ("BUNDLES", "s3://bucket/main")];
         let mut command = hermetic("bash");
-        command
-            .arg(script)
-            .env("QUEUE", "queue")
-            .env("SNAPSHOT", "s3://bucket/a.car")
-            .env("BUNDLES", "s3://bucket/main");
+        command.arg(script).envs(variables);
         command.env("PATH", path(&place.path(""))).envs(python("fleet").get_envs().filter_map(|(k, v)| Some((k, v?))));
         command.output().expect("it runs")
     };

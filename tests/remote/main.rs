@@ -27,11 +27,6 @@ mod store_checksums;
 mod stores;
 mod urls;
 
-fn with(mut command: std::process::Command, args: &[&str]) -> std::process::Command {
-    command.args(args);
-    command
-}
-
 /// Runs a command, expects that it succeeds, and takes its output.
 #[track_caller]
 fn runs(command: &mut std::process::Command) -> String {

@@ -1,14 +1,13 @@
 //! Imports from nginx.
 
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::common::bundle::{bundled, files, seed};
-use crate::common::crash::{ended, plain};
+use crate::common::crash::{ended, plain, succeeds, wait_for};
 use crate::common::run::{Place, Run, import, own_folder, program};
-use crate::servers::{Nginx, debian, start_import, succeeds};
+use crate::servers::{Nginx, debian, start_import};
 use crate::{needs, runs};
 
 const SLOW: &str = "limit_rate 1m;";
@@ -16,72 +15,43 @@ const SLOW: &str = "limit_rate 1m;";
 #[test]
 fn throttled_import_requests_each_range_once() {
     let Some(nginx) = Nginx::new(SLOW) else { return };
-    nginx.put("a.car", &plain().bytes);
     let done = import(&nginx.place, nginx.url("a.car")).holds(&plain().blocks);
     assert_eq!(done.json.pointer("/sources/0/remote/ranges"), Some(&Value::Bool(true)));
     assert!(done.text("/sources/0/remote/etag").starts_with('"'), "{}", done.json);
     let (sent, len) = (nginx.sent(), plain().bytes.len() as u64);
     assert!(sent >= len && sent < len + (300 << 10), "{sent} bytes were sent of {len}");
     let log = nginx.log();
-    assert!(log.iter().filter(|answer| answer.path == "/a.car").all(|answer| answer.status == 206), "{log:?}");
-    assert!(log.len() > 6, "{log:?}");
+    // The server has no checksum beside the file.
+    let ranges = log.iter().filter(|(status, _)| *status != 404);
+    assert!(ranges.clone().all(|(status, _)| *status == 206) && ranges.count() > 6, "{log:?}");
 }
 
 #[test]
 fn import_survives_a_server_restart() {
     let Some(mut nginx) = Nginx::new(SLOW) else { return };
-    nginx.put("a.car", &plain().bytes);
     let child = start_import(&nginx, "a.car", "2");
-    while nginx.log().iter().filter(|answer| answer.status == 206).count() < 5 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    nginx.stop();
-    std::thread::sleep(Duration::from_millis(500));
-    nginx.start();
+    wait_for(|| nginx.log().iter().filter(|(status, _)| *status == 206).count() >= 5);
+    nginx.restart();
     let done = ended(child);
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert_eq!(done.text("/digest"), plain().digest);
 }
 
 #[test]
-fn resume_refuses_a_changed_file() {
-    let Some(nginx) = Nginx::new("") else { return };
-    nginx.put("a.car", &plain().bytes);
-    let url = nginx.url("a.car");
-    let run = || import(&nginx.place, &url).spilling();
-    run().dies_at("read:3");
-    let mut other = plain().bytes.clone();
-    other.truncate(other.len() - 1000);
-    nginx.put("a.car", &other);
-    let done = run().run();
-    done.refused(4, None, "8,");
-    let tags: Vec<_> = done.stderr.split("ETag ").skip(1).filter_map(|it| it.split(['"', ',']).nth(1)).collect();
-    assert!(tags.len() == 2 && tags[0] != tags[1], "{}", done.stderr);
-    nginx.put("a.car", &plain().bytes);
-    run().args(&["--restart"]).holds(&plain().blocks);
-}
-
-/// A certificate for this machine that nobody else knows, and its key.
-fn certificate(place: &Place) -> (String, String) {
+fn only_named_certificates_are_trusted() {
+    if !needs(succeeds(debian("openssl").arg("version")), "openssl") {
+        return;
+    }
+    let place = Place::new();
+    // A certificate for this machine that nobody else knows, and its key.
     let [certificate, key] = ["certificate", "key"].map(|it| place.path(it).to_str().expect("text").to_owned());
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
     openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
     openssl.args(["-days", "2", "-subj", "/CN=a test", "-addext", "subjectAltName=IP:127.0.0.1"]);
     runs(openssl.args(["-out", &certificate, "-keyout", &key]));
-    (certificate, key)
-}
-
-#[test]
-fn only_named_certificates_are_trusted() {
-    let place = Place::new();
-    if !needs(succeeds(debian("openssl").arg("version")), "openssl") {
-        return;
-    }
-    let (certificate, key) = certificate(&place);
     let tls = format!("ssl_certificate {certificate}; ssl_certificate_key {key};");
     let Some(nginx) = Nginx::new(&tls) else { return };
-    nginx.put("a.car", &plain().bytes);
     let done = import(&place, nginx.url("a.car")).run();
     done.refused(3, None, "the server's certificate is not trusted");
     assert!(done.hint().contains("SSL_CERT_FILE"), "{}", done.hint());
@@ -97,7 +67,6 @@ fn only_named_certificates_are_trusted() {
 fn password_is_sent_but_never_shown() {
     let Some(nginx) = Nginx::new("auth_basic secret; auth_basic_user_file DIR/users;") else { return };
     nginx.place.file("users", b"hidden-user:{PLAIN}hidden-password\n");
-    nginx.put("a.car", &plain().bytes);
     let with = |user: &str| nginx.url("a.car").replace("http://", &format!("http://{user}@"));
     let has_none = |text: &str| assert!(!text.contains("hidden"), "{text}");
     let refused = |source: &str| {
@@ -119,8 +88,7 @@ fn password_is_sent_but_never_shown() {
 #[test]
 fn google_and_azure_imports_resume() {
     let Some(nginx) = Nginx::new("") else { return };
-    std::fs::create_dir(nginx.dir().join("bucket")).expect("a folder");
-    nginx.put("bucket/a.car", &plain().bytes);
+    nginx.lend("bucket/a.car", &plain().file);
     let key = serde_json::json!({
         "gcs_base_url": nginx.url("").trim_end_matches('/'), "disable_oauth": true, "client_email": "",
         "private_key": "", "private_key_id": "",
@@ -149,11 +117,12 @@ fn many_connections_stay_within_the_budget() {
     let source = own_folder().join("connections.car");
     program().args(["generate", "--quiet", "--size", "64MiB"]).arg(&source).assert().success();
     let Some(nginx) = Nginx::new("limit_rate 3m;") else { return };
-    nginx.lend("a.car", &source);
+    nginx.lend("large.car", &source);
     for mib in [16, 64] {
         let place = Place::new();
         let memory = format!("{mib}MiB");
-        let done = import(&place, nginx.url("a.car")).args(&["--connections", "64", "--memory", &memory]).succeeds();
+        let run = import(&place, nginx.url("large.car")).args(&["--connections", "64", "--memory", &memory]);
+        let done = run.succeeds();
         let peak = done.number("/peak_rss_bytes");
         assert!(peak <= (mib + 64) << 20, "{} MiB with a budget of {mib} MiB", peak >> 20);
         assert!(peak > 8 << 20, "something else was measured");

@@ -1,6 +1,6 @@
 //! Imports from an S3 server of another hand: moto.
 
-use crate::common::bundle::{bundle, import_to, imported, join, seed, shard};
+use crate::common::bundle::{bundle, import_to, imported, join, seed};
 use crate::common::crash::{forest, plain};
 use crate::common::run::{Place, Run, import};
 use crate::servers::Moto;
@@ -59,9 +59,8 @@ fn bundles_and_shards_pass_through_a_store() {
     seed(to, &y).at(&endpoint).seeds(plain());
     let parts = "s3://bucket/shards";
     for number in [1, 0] {
-        let part = shard(&plain().file, &format!("{number}/2"), &place.path("part")).args(&["--bundle", parts]);
+        let part = import_to(plain(), parts, None, &place.path("")).args(&["--shard", &format!("{number}/2")]);
         part.at(&endpoint).succeeds();
-        std::fs::remove_dir_all(place.path("part")).expect("a database");
     }
     let joined = join(parts).at(&endpoint).succeeds();
     assert_eq!(joined.number("/records"), done.number("/records"));

@@ -45,20 +45,12 @@ fn killed(file: &Path, rate: &str, kills: u64, most: Duration) -> Option<f64> {
 }
 
 /// Each of ten kills costs less than a twentieth of the file, on the average.
-#[track_caller]
-fn ten_kills_cost_little(name: &str, size: &str) {
-    let again = killed(&snapshot(name, size), "4m", 10, Duration::from_millis(1000));
-    assert!(again.is_none_or(|again| again < 0.05 * 10.0), "{again:?}");
-}
-
 #[test]
-fn plain_car_survives_random_kills() {
-    ten_kills_cost_little("killed.car", "64MiB");
-}
-
-#[test]
-fn forest_snapshot_survives_random_kills() {
-    ten_kills_cost_little("killed.forest.car.zst", "160MiB");
+fn ten_random_kills_cost_little() {
+    for (name, size) in [("killed.car", "64MiB"), ("killed.forest.car.zst", "160MiB")] {
+        let again = killed(&snapshot(name, size), "4m", 10, Duration::from_millis(1000));
+        assert!(again.is_none_or(|again| again < 0.05 * 10.0), "{name}: {again:?}");
+    }
 }
 
 #[test]

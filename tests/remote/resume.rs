@@ -2,7 +2,6 @@
 
 use crate::common::car::{gzip, zstd};
 use crate::common::crash::{Snapshot, forest, log, plain};
-use crate::common::model::{Key, Model};
 use crate::common::run::{Done, Place, Run, import};
 use crate::common::store::{Request, Store};
 use crate::{durable, sha256};
@@ -28,12 +27,12 @@ fn kinds() -> [Kind; 2] {
 
 #[track_caller]
 fn imports(run: Run, snapshot: &Snapshot) -> Done {
+    if !snapshot.blocks.is_empty() {
+        return run.holds(&snapshot.blocks);
+    }
     let done = run.run();
     done.succeeded();
     assert_eq!(done.text("/digest"), snapshot.digest);
-    if !snapshot.blocks.is_empty() {
-        done.holds(&Model::new(&snapshot.blocks, Key::Cid));
-    }
     done
 }
 
@@ -108,9 +107,7 @@ fn resume_refuses_a_changed_file() {
         server.replace(snapshot, "\"two\"");
         let done = run(&place, &url).run();
         done.refused(4, None, "the source was");
-        for words in [&*url, "ETag \"one\"", "ETag \"two\""] {
-            assert!(done.stderr.contains(words), "{words}: {}", done.stderr);
-        }
+        done.says(&[&url, "ETag \"one\"", "ETag \"two\""]);
         let done = imports(run(&place, &url).args(&["--restart"]), snapshot);
         assert_eq!(done.text("/sources/0/remote/etag"), "\"two\"");
         // Another file under the name is not taken for a source that was read, nor is a snapshot of another format.

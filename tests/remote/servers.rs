@@ -3,13 +3,14 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::crash::{plain, succeeds, wait_for};
 use crate::common::run::{Place, hermetic, import};
 
-/// Time in which a server must start, or notice a closed connection.
+/// Time in which a server must start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program that Debian may keep where only root looks.
@@ -25,11 +26,6 @@ pub fn python(packages: &str) -> Command {
     let mut python = hermetic(std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into()));
     python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(packages));
     python
-}
-
-/// True if the command runs and succeeds.
-pub fn succeeds(command: &mut Command) -> bool {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// A process that does not outlive this one, even if that is killed; it is started and waited for by one thread.
@@ -89,15 +85,6 @@ fn ask(port: u16, request: &str, body: &[u8]) -> String {
     answer
 }
 
-/// A line of nginx's log: one answer.
-#[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    /// Bytes of the body that were sent.
-    pub bytes: u64,
-    pub path: String,
-}
-
 /// An nginx of its own, with its own folder.
 pub struct Nginx {
     /// Its folder, with room for a database.
@@ -108,21 +95,22 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves the files that it is given, by `rules` in its server block. `None` if nginx or openssl is not installed.
+    /// Serves [`plain`] as `a.car`, by `rules` in its server block. `None` if nginx or openssl is not installed.
     pub fn new(rules: &str) -> Option<Self> {
         let has_all = succeeds(debian("nginx").arg("-v")) && succeeds(debian("openssl").arg("version"));
         if !crate::needs(has_all, "nginx and openssl") {
             return None;
         }
         let place = Place::new();
-        for dir in ["files", "tmp"] {
-            std::fs::create_dir(place.path(dir)).expect("a folder");
+        for name in ["files", "files/bucket", "tmp"] {
+            place.dir(name);
         }
         let scheme = if rules.contains("ssl_certificate") { "https" } else { "http" };
         let mut nginx = Self { place, running: None, port: 0, scheme };
         let rules = rules.replace("DIR", nginx.place.path("").to_str().expect("text"));
         let (running, port) = answering(|port| nginx.command(port, &rules));
         (nginx.running, nginx.port) = (Some(running), port);
+        nginx.lend("a.car", &plain().file);
         Some(nginx)
     }
 
@@ -136,12 +124,12 @@ impl Nginx {
         let text = format!(
             "daemon off; master_process off; pid {dir}/pid; error_log {dir}/errors;\n\
              events {{ worker_connections 256; }}\n\
-             http {{\n log_format bytes '$status $body_bytes_sent $uri';\n access_log {dir}/log bytes;\n{temporary}\
+             http {{\n log_format bytes '$status $body_bytes_sent';\n access_log {dir}/log bytes;\n{temporary}\
              keepalive_requests 100000;\n\
              server {{\n listen 127.0.0.1:{port}{tls};\n root {dir}/files;\n{rules}\n\
              location = /connections {{ stub_status; access_log off; auth_basic off; }}\n}}\n}}\n"
         );
-        std::fs::write(self.place.path("conf"), text).expect("a file");
+        self.place.file("conf", text.as_bytes());
         self.same_again()
     }
 
@@ -152,13 +140,10 @@ impl Nginx {
         command
     }
 
-    /// Ends it as a machine does that loses power.
-    pub fn stop(&mut self) {
+    /// Ends it as a machine does that loses power, and starts it half a second later at the same port.
+    pub fn restart(&mut self) {
         self.running = None;
-    }
-
-    /// Starts it again, at the same port.
-    pub fn start(&mut self) {
+        std::thread::sleep(Duration::from_millis(500));
         self.running = Some(Running::start(self.same_again()));
     }
 
@@ -166,45 +151,27 @@ impl Nginx {
         format!("{}://127.0.0.1:{}/{name}", self.scheme, self.port)
     }
 
-    /// Its folder of files.
-    pub fn dir(&self) -> PathBuf {
-        self.place.path("files")
-    }
-
-    /// Another file, or the same one anew.
-    pub fn put(&self, name: &str, bytes: &[u8]) {
-        std::fs::write(self.dir().join(name), bytes).expect("room for a file");
-    }
-
-    /// A file that lies elsewhere.
+    /// Serves a file or a folder that lies elsewhere.
     pub fn lend(&self, name: &str, file: &Path) {
-        std::os::unix::fs::symlink(file, self.dir().join(name)).expect("a link");
+        std::os::unix::fs::symlink(file, self.place.path("files").join(name)).expect("a link");
     }
 
-    /// Answers so far. nginx logs each when it ends.
-    pub fn log(&self) -> Vec<Answer> {
+    /// Statuses of the answers so far, and bytes of their bodies. nginx logs each when it ends.
+    pub fn log(&self) -> Vec<(u16, u64)> {
         let text = std::fs::read_to_string(self.place.path("log")).unwrap_or_default();
-        let answer = |line: &str| {
-            let mut words = line.splitn(3, ' ');
-            let (status, bytes) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-            Some(Answer { status, bytes, path: words.next()?.to_owned() })
-        };
-        text.lines().filter_map(answer).collect()
+        let answers = text.lines().filter_map(|line| line.split_once(' '));
+        answers.filter_map(|(status, bytes)| Some((status.parse().ok()?, bytes.parse().ok()?))).collect()
     }
 
     /// Waits until no connection but the one that asks is open: then all answers are logged.
     pub fn settle(&self) {
-        let started = Instant::now();
-        while !ask(self.port, "GET /connections HTTP/1.1", b"").contains("Active connections: 1 ") {
-            assert!(started.elapsed() < PATIENCE, "connections stay open");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(|| ask(self.port, "GET /connections HTTP/1.1", b"").contains("Active connections: 1 "));
     }
 
     /// Bytes that it has sent of all files.
     pub fn sent(&self) -> u64 {
         self.settle();
-        self.log().iter().filter(|answer| answer.status < 300).map(|answer| answer.bytes).sum()
+        self.log().iter().filter(|(status, _)| *status < 300).map(|(_, bytes)| bytes).sum()
     }
 }
 
@@ -238,7 +205,7 @@ impl Moto {
     }
 
     fn ask(&self, request: &str, body: &[u8]) {
-        // It looks at who signs, and not at the signature.
+        // moto reads who signs, and ignores the signature.
         let signed = "Authorization: AWS4-HMAC-SHA256 Credential=a-key/20260101/us-east-1/s3/aws4_request, \
                       SignedHeaders=host, Signature=0";
         let answer = ask(self.port, &format!("{request} HTTP/1.1\r\n{signed}"), body);

@@ -6,7 +6,8 @@ use std::process::Command;
 use minisign::KeyPair;
 
 use crate::common::bundle::*;
-use crate::common::crash::{plain, small};
+use crate::common::crash::{copy, plain, small};
+use crate::common::database::flip;
 use crate::common::run::Place;
 use crate::common::store::Store;
 use crate::{needs, runs};
@@ -61,25 +62,21 @@ fn seed_accepts_only_a_trusted_signature() {
     let refused = |words: &str, trust: &str| {
         let store = Store::of(&to);
         for from in [to.display().to_string(), store.url("")] {
-            let ended =
-                seed(&from, &y).args(&["--trust", trust]).refused_at_once(3, "bundle.json.minisig is not valid");
-            assert!(ended.text("/error").contains(words), "{ended:?}");
+            let run = seed(&from, &y).args(&["--trust", trust]);
+            run.refused_at_once(3, "bundle.json.minisig is not valid").says(&[words]);
         }
         assert!(!store.was_asked_for_files());
     };
     refused("not by a trusted key", &other.text);
     let path = signature(&to);
     let right = std::fs::read_to_string(&path).expect("a signature");
-    // A byte of each line that counts.
-    let mut at = 0;
-    for (number, line) in right.lines().enumerate() {
-        if number > 0 {
-            let mut other = right.clone().into_bytes();
-            other[at + line.len() / 2] ^= 1;
-            std::fs::write(&path, other).expect("written");
-            refused("", &own.text);
-        }
-        at += line.len() + 1;
+    // A byte of each line that counts, which is all but the first.
+    let ends: Vec<usize> = right.match_indices('\n').map(|(at, _)| at).collect();
+    assert_eq!(ends.len(), 4);
+    for line in ends.windows(2) {
+        flip(&path, (line[0] + line[1]) / 2, 1);
+        refused("", &own.text);
+        std::fs::write(&path, &right).expect("written");
     }
     // That of another bundle by the same key.
     let (elsewhere, others) = (Place::new(), place.path("others"));
@@ -127,11 +124,10 @@ fn signature_is_written_once_before_the_pointer() {
 /// A bundle whose first file is another one than its description says: a seed of it has another content.
 fn foreign(to: &Path) {
     let (_place, other, _) = bundled(plain());
-    assert!(Command::new("mv").arg(&other).arg(to).status().expect("mv").success());
+    copy(&other, to);
     let first = files(to).remove(0);
-    let mut bytes = std::fs::read(&first).expect("a file");
-    bytes[4321] ^= 1;
-    put_file(to, 0, &bytes);
+    flip(&first, 4321, 1);
+    put_file(to, 0, &std::fs::read(&first).expect("a file"));
     std::fs::remove_file(first).expect("removed");
 }
 
@@ -197,9 +193,8 @@ fn unusable_key_is_refused_before_reading() {
         seed(place.path("none"), &place.path("y")).args(&["--trust", wrong]).refused(2, "minisign public key");
     }
     // A shard is not signed.
-    let ended = own.sign(shard(&small().file, "0/2", &place.path("x")).args(&["--bundle", "to"])).run();
-    assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("--shard") && ended.stderr.contains("--sign"), "{}", ended.stderr);
+    let signed = own.sign(shard(&small().file, "0/2", &place.path("x")).args(&["--bundle", "to"]));
+    signed.run().failed(2, "a shard", &["--shard", "--sign"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use data_encoding::{BASE64, HEXLOWER};
 use sha2::{Digest, Sha256};
 
 use crate::common::crash::{forest, plain, small};
-use crate::common::run::{Done, Place, import, import_all};
+use crate::common::run::{Place, import, import_all};
 use crate::common::store::Store;
 use crate::several_sources::file;
 
@@ -34,14 +34,8 @@ fn says(server: &Store, name: &str, sum: &[u8]) {
 /// Imports the object with these options, and takes the row of its checksum.
 #[track_caller]
 fn checksum(server: &Store, args: &[&str]) -> serde_json::Value {
-    let place = Place::new();
-    let done = import(&place, URL).at(&server.endpoint()).args(args).holds(&plain().blocks);
+    let done = import(&Place::new(), URL).at(&server.endpoint()).args(args).holds(&plain().blocks);
     done.json["sources"][0].get("checksum").cloned().unwrap_or_default()
-}
-
-#[track_caller]
-fn refused(done: &Done, people: &str, sum: &[u8]) {
-    done.refused(3, None, &format!("its {people} is {}", HEXLOWER.encode(sum)));
 }
 
 #[test]
@@ -57,11 +51,9 @@ fn store_checksum_is_compared() {
 
         let other = &sums(b"something else")[number].2;
         says(&server, name, other);
-        let place = Place::new();
-        let done = import(&place, URL).at(&server.endpoint()).run();
-        refused(&done, people, &sum);
-        let expected = format!("should be {} by the metadata of {URL}", HEXLOWER.encode(other));
-        assert!(done.stderr.contains(&expected), "both sides: {}", done.stderr);
+        let done = import(&Place::new(), URL).at(&server.endpoint()).run();
+        done.refused(3, None, &format!("its {people} is {hex}"));
+        done.says(&[&format!("should be {} by the metadata of {URL}", HEXLOWER.encode(other))]);
     }
 }
 
@@ -123,7 +115,7 @@ fn store_checksum_survives_a_resume() {
             server.served();
             if !is_right {
                 says(&server, name, &wrong);
-                refused(&run().run(), people, sum);
+                run().run().refused(3, None, &format!("its {people} is {}", HEXLOWER.encode(sum)));
                 continue;
             }
             says(&server, name, sum);
@@ -160,14 +152,11 @@ fn checksum_request_is_signed_unless_public() {
 fn each_source_has_its_store_checksum() {
     let [_, crc, ..] = sums(&plain().bytes);
     let (place, server) = (Place::new(), Store::serving(plain()));
-    let run = || import_all(&place, &[file(small()), URL.to_owned()]).at(&server.endpoint()).run();
+    let run = || import_all(&place, &[file(small()), URL.to_owned()]).at(&server.endpoint());
     says(&server, crc.0, b"8 bytes!");
-    let done = run();
-    assert_eq!(done.code, Some(3), "{}", done.stderr);
-    assert!(done.stderr.contains(&format!("read {URL}: its CRC-64/NVME is")), "{}", done.stderr);
+    run().refused(3, &format!("read {URL}: its CRC-64/NVME is"));
     says(&server, crc.0, &crc.2);
-    let done = run();
-    done.succeeded();
+    let done = run().succeeds();
     assert_eq!(done.text("/sources/1/checksum/sum"), HEXLOWER.encode(&crc.2));
     assert_eq!(done.json.pointer("/sources/0/checksum"), None);
 }

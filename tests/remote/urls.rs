@@ -81,8 +81,7 @@ fn inspect_reads_little_of_a_url() {
 fn verify_and_doctor_read_a_url() {
     let (place, server) = (Place::new(), Store::serving(plain()));
     let url = server.url("a.car");
-    let done = import(&place, &url).run();
-    done.succeeded();
+    let done = import(&place, &url).succeeds();
     let report = json(program().arg("verify").arg(&done.db).args(["--against", &url]), 0);
     assert_eq!(report["against"]["same"], plain().records);
     let report = json(program().arg("doctor").arg("--dir").arg(place.dir("here")).arg(&url), 0);
