@@ -446,7 +446,7 @@ mod tests {
         );
         assert_eq!(
             hint(ErrorKind::PermissionDenied, dir.path().to_owned()),
-            format!("check who may use it: ls -ld {here}")
+            format!("check the permissions with ls -ld {here}")
         );
         assert_eq!(
             hint(ErrorKind::NotFound, dir.path().join("gone/a.car")),

@@ -26,7 +26,7 @@ fn database_is_named_by_position_or_option() {
     for line in ["export db a.car", "export --db db b.car -q"] {
         assert!(quiet(line).contains("digest"), "{line}");
     }
-    let hint = "hint: name the database and the file: bedload export chain chain.car";
+    let hint = "hint: name both, e.g. bedload export chain chain.car";
     let refused = ends(&place, "export c.car", 2, hint).stderr;
     assert!(refused.starts_with("error: a file to write is needed\nhint: "), "{refused}");
     assert!(quiet("generate d.car --size 100K -q").contains("blocks"));
@@ -114,7 +114,7 @@ fn unwritable_output_directory_is_named() {
         said,
         format!(
             "error: create {folder}/a.car: Permission denied (os error 13)\n\
-             hint: this user may not write to {folder} (ls -ld {folder}): choose another place, or run it as its owner\n"
+             hint: this user may not write to {folder} (ls -ld {folder}): choose another place, or run the command as its owner\n"
         )
     );
 }

@@ -90,8 +90,8 @@ fn wrong_column_family_is_refused() {
 fn walk_refuses_a_block_log() {
     assert_eq!(
         ends(&with_log(), "walk db", 4, "").stderr,
-        "error: db: holds the blocks of a block log, which have no links to follow but the one to the block before\n\
-         hint: bedload verify checks that each block follows the one before it\n"
+        "error: db: contains a block log, whose blocks link only to the previous block\n\
+         hint: bedload verify checks that each block follows the previous one\n"
     );
 }
 
@@ -102,7 +102,7 @@ fn missing_root_or_file_is_explained() {
         (
             "export nowhere",
             2,
-            "error: a file to write is needed\nhint: name the database and the file: bedload export chain chain.car; `-` \
+            "error: a file to write is needed\nhint: name both, e.g. bedload export chain chain.car; `-` \
              is standard output\n",
         ),
         ("export --db nowhere nowhere out.car", 2, "error: the database is named twice\n"),
@@ -130,7 +130,7 @@ fn missing_root_or_file_is_explained() {
 fn export_refuses_unusable_files_and_lists() {
     let place = with_database("1MiB");
     for (list, words) in [
-        ("\n\nnonsense\n", "error: line 3 of list is no CID: "),
+        ("\n\nnonsense\n", "error: line 3 of list is not a CID: "),
         ("\n\nnonsense\n", "one CID per line"),
         ("\n", "error: list names no CID\nhint: "),
     ] {
@@ -148,8 +148,8 @@ fn export_refuses_unusable_files_and_lists() {
         assert_eq!(
             ends(&place, &format!("export db {name}"), 2, "").stderr,
             format!(
-                "error: the ending of {name} names no format of this export\nhint: let the name end in .car, .car.zst or \
-                 .forest.car.zst, or name the format with --format\n"
+                "error: the suffix of {name} is not a format of this export\nhint: use the suffix .car, .car.zst or \
+                 .forest.car.zst, or pass --format\n"
             )
         );
         assert!(!place.path(name).exists());

@@ -64,7 +64,7 @@ fn fails_and_finishes(fault: Fault, errno: Errno, words: &[&str]) {
 fn failed_write_keeps_the_work() {
     let full = ["error: find room at ", " free: ", "No space left on device", "hint: make room (df -h "];
     for fault in WRITES {
-        fails_and_finishes(fault, Errno::IO, &["Input/output error", "look at the disk (dmesg, smartctl)"]);
+        fails_and_finishes(fault, Errno::IO, &["Input/output error", "check the disk (dmesg, smartctl)"]);
         if fault.1 == "write" {
             fails_and_finishes(fault, Errno::NOSPC, &full);
         }
@@ -106,7 +106,7 @@ fn failed_read_keeps_the_work() {
     ] {
         let case = Case::of(plain(), way, from);
         let Some(failing) = failing(&case, "read", number, Errno::IO, text) else { return };
-        let words = ["error: ", named, "Input/output error", "look at the disk (dmesg, smartctl)"];
+        let words = ["error: ", named, "Input/output error", "check the disk (dmesg, smartctl)"];
         failing.fails(1, &format!("{way:?}, {text}"), &words);
         case.finishes();
     }
