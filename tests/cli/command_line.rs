@@ -32,7 +32,7 @@ fn database_is_named_by_position_or_option() {
     assert!(quiet("generate d.car --size 100K -q").contains("blocks"));
     assert!(quiet("get db --epoch 0").contains("\"Height\":0"));
     for line in ["get", "get db", "get --db db"] {
-        let words = "error: a database and what to look for in it are needed\nhint: name both, as in `bedload get chain \
+        let words = "error: a database and a key are needed\nhint: name both, as in `bedload get chain \
                      1000`\n";
         assert_eq!(ends(&place, line, 2, "").stderr, words, "{line}");
     }

@@ -132,7 +132,7 @@ fn export_refuses_unusable_files_and_lists() {
     for (list, words) in [
         ("\n\nnonsense\n", "error: line 3 of list is not a CID: "),
         ("\n\nnonsense\n", "one CID per line"),
-        ("\n", "error: list names no CID\nhint: "),
+        ("\n", "error: list contains no CID\nhint: "),
     ] {
         place.file("list", list.as_bytes());
         ends(&place, "export --cids list --json db out.car", 2, words);
