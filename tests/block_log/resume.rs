@@ -2,30 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::common::crash::{Way, points};
 use crate::common::database::flip;
 use crate::common::log::*;
 use crate::common::run::{Import, Place, import, import_pipe};
-
-/// The named points that an import of a log passes.
-const POINTS: [&str; 14] = [
-    "start",
-    "range-synced",
-    "range",
-    "range:3",
-    "range-synced:4",
-    "ranges",
-    "ingesting",
-    "ingest",
-    "ingesting:2",
-    "ingest:2",
-    "ingested",
-    "recorded",
-    "complete",
-    "renamed",
-];
-
-/// Those of an import through memtables.
-const OF_MEMTABLES: [&str; 8] = ["start", "batch", "batch:9", "ranges", "read-done", "recorded", "complete", "renamed"];
 
 /// Imports of `log` into one place.
 fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import + 'a {
@@ -37,17 +17,18 @@ fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import
     }
 }
 
-/// Kills an import at each of `points` and resumes it; then kills one at all of `repeated`, one after the other.
-fn resumes(points: &[&str], repeated: &[&str], change: fn(Import) -> Import) {
+/// Kills an import at each point of this way and of `more` and resumes it; then kills one at all of `repeated`, one after
+/// the other.
+fn resumes(way: Way, more: &[&str], repeated: &[&str], change: fn(Import) -> Import) {
     let blocks = steem(1, 12_000, 1);
     let bytes = log(&blocks, |number| if number < 9000 { Packed::Raw } else { Packed::Zstd });
     for piped in [false, true] {
         let place = Place::in_memory();
         let all = case(&place, &bytes, piped);
         let run = || change(all());
-        for point in points {
+        for &point in points(way).iter().chain(more).chain(&["renamed"]) {
             run().dies_at(point);
-            assert_eq!(place.path("db").exists(), *point == "renamed", "{point}");
+            assert_eq!(place.path("db").exists(), point == "renamed", "{point}");
             holds(&run().run(), &blocks);
             std::fs::remove_dir_all(place.path("db")).expect("removed");
         }
@@ -59,12 +40,13 @@ fn resumes(points: &[&str], repeated: &[&str], change: fn(Import) -> Import) {
 #[test]
 fn import_resumes_after_kills() {
     let repeated = ["start", "range", "range-synced", "range:2", "range", "ranges", "ingest", "ingesting", "ingested"];
-    resumes(&POINTS, &repeated, |run| run);
+    resumes(Way::Ranges, &["range-synced:4", "ingesting:2"], &repeated, |run| run);
 }
 
 #[test]
 fn memtable_import_starts_over() {
-    resumes(&OF_MEMTABLES, &OF_MEMTABLES[..6], Import::through_memtables);
+    let repeated = ["start", "batch", "batch:9", "ranges", "read-done", "recorded"];
+    resumes(Way::Batches, &["batch:9"], &repeated, Import::through_memtables);
 }
 
 #[test]
@@ -128,7 +110,7 @@ fn is_damaged(run: &dyn Fn() -> Import, words: &[&str], blocks: &[LogBlock]) {
 }
 
 #[test]
-fn flipped_bit_in_a_file_is_not_published() {
+fn flipped_bit_in_the_work_is_not_published() {
     let blocks = steem(1, 3000, 8);
     let bytes = raw(&blocks);
     let place = Place::in_memory();
@@ -145,48 +127,10 @@ fn flipped_bit_in_a_file_is_not_published() {
             is_damaged(&run, &["the unfinished import is damaged"], &blocks);
         }
     }
-}
-
-#[test]
-fn flipped_bit_in_a_partition_is_not_published() {
-    let blocks = steem(1, 3000, 10);
-    let bytes = raw(&blocks);
-    let place = Place::in_memory();
-    let all = case(&place, &bytes, false);
     let run = || all().args(&["--indexes", "ids,transactions"]);
     for thousandths in [0, 300, 999] {
         run().dies_at("ranges");
         flip_at(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
         is_damaged(&run, &["the unfinished import is damaged: partition 0 has", "were verified"], &blocks);
-    }
-}
-
-/// Puts a file there whose size, times and ends are those of the one that was there.
-fn replace(path: &Path, bytes: &[u8]) {
-    let times = path.metadata().expect("a file").modified().expect("a time");
-    std::fs::remove_file(path).expect("removed");
-    std::fs::write(path, bytes).expect("written");
-    std::fs::File::options().write(true).open(path).and_then(|file| file.set_modified(times)).expect("set");
-}
-
-#[test]
-fn resume_rejects_a_changed_log() {
-    let blocks = steem(1, 12_000, 11);
-    let bytes = raw(&blocks);
-    let mut other = bytes.clone();
-    // Inside a transaction.
-    other[100_000] ^= 1;
-    let place = Place::in_memory();
-    let file = place.file("block_log", &bytes);
-    // One thread takes the ranges in their order: the one with the other byte is among the first three.
-    let run = || import(&place, &file).args(&["--threads", "1", "--memory", "16MiB"]);
-    for point in ["range:3", "ranges"] {
-        run().dies_at(point);
-        replace(&place.path("block_log"), &other);
-        run().run().refused(4, None, "the source is not the one that the unfinished import has read");
-        replace(&place.path("block_log"), &bytes);
-        let done = run().run();
-        holds(&done, &blocks);
-        std::fs::remove_dir_all(&done.db).expect("removed");
     }
 }

@@ -74,7 +74,7 @@ fn clean_removes_killed_imports() {
 }
 
 #[test]
-fn clean_accepts_database_or_work_directory() {
+fn clean_accepts_every_name_of_the_work() {
     let place = with_snapshot("4MiB");
     for name in ["one", "one.partial", "one/"] {
         let partial = killed(&place, "one", "");
@@ -84,17 +84,11 @@ fn clean_accepts_database_or_work_directory() {
     }
     let words = "nothing is not a directory, and not the name of a database that an import has begun";
     clean(&place, "nothing --yes", 2, words);
-}
-
-#[test]
-fn clean_resolves_equivalent_paths() {
-    let place = with_snapshot("4MiB");
     std::fs::create_dir(place.path("work")).expect("made");
     for (db, work, cleaned) in [("work/one", "work", "work/../work"), ("work/../work/one", "work", "work")] {
         killed(&place, db, &format!("--work-dir {work}"));
         let report = clean(&place, &format!("{cleaned} --yes"), 0, "");
-        assert_eq!(found(&report), 1, "{report}");
-        assert_eq!(names(&place.path("work")), NOTHING, "{report}");
+        assert_eq!((found(&report), names(&place.path("work")).len()), (1, 0), "{report}");
     }
 }
 

@@ -249,18 +249,9 @@ fn values_that_crash_rocksdb_are_refused() {
     for (option, words) in [
         ("--set node.db.table_cache_numshardbits=40", "it must be 0 to 19"),
         ("--set node.cf.num_levels=-1", "it must be 1 to 64"),
-        ("--set node.db.max_file_opening_threads=2147483647", "it must be 1 to 1024"),
         ("--set node.db.max_background_flushes=2147483647", "it must be -1 to 1024"),
-        ("--set node.db.max_background_jobs=2147483647", "it must be -1 to 1024"),
         ("--set node.table.partition_filters=true", "partitioned filters need a partitioned index"),
-        ("--set node.cf.preclude_last_level_data_seconds=18446744073709551615", "it must be 0 to 4294967295"),
-        ("--set node.table.block_restart_interval=0", "it must be 1 to 2147483647"),
-        ("--set node.db.allow_ingest_behind=true", "it reserves the last level"),
         ("--set node.db.recycle_log_file_num=1", "RocksDB refuses `node.db.recycle_log_file_num` = `1`"),
-        (
-            "--set node.table.user_defined_index_factory=trie_index",
-            "RocksDB refuses `node.table.user_defined_index_factory",
-        ),
         ("--column-family=", "a column family has a name"),
     ] {
         ends(&place, &format!("import snapshot.car --db db {option}"), 2, words);
@@ -289,12 +280,8 @@ fn dash_is_always_standard_input() {
 }
 
 #[test]
-fn missing_arguments_print_help_and_fail() {
-    ends(&Place::new(), "", 2, "Usage: bedload");
-}
-
-#[test]
 fn usage_error_has_error_and_hint() {
+    ends(&Place::new(), "", 2, "Usage: bedload");
     let (error, hint) = ("unexpected argument '--memry' found", "a similar argument exists: '--memory'");
     let ended = ends(&Place::new(), "import a.car --db d --memry 1G --json", 2, "");
     assert_eq!(ended.stderr, format!("error: {error}\nhint: {hint}\n"));

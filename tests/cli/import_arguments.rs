@@ -96,8 +96,6 @@ fn unknown_arguments_get_useful_hints() {
         ("verify d -j 3", "bedload verify d --threads 3"),
         ("clean d -j 3", "bedload clean --help lists the options"),
         ("presets diff ingest", "bedload presets diff --help lists the options"),
-        ("import a.car --db d --memry 1G", "a similar argument exists: '--memory'"),
-        ("verfy d", "a similar subcommand exists: 'verify'"),
     ] {
         let ended = ends(&place, line, 2, "");
         assert!(ended.hint().starts_with(hint), "{line}: {ended:?}");

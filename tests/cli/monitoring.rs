@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin};
 use std::time::Duration;
 
 use crate::common::run::Place;
-use crate::{Ended, command, ends, names, output, run, stalled, terminate, wait_for, with_database, with_snapshot};
+use crate::{command, ends, names, output, run, stalled, terminate, wait_for, with_database, with_snapshot};
 use serde_json::Value;
 
 /// The value of a metric; `labels` are those after the name of the file.
@@ -60,9 +60,9 @@ fn metrics_file_shows_the_exit_code() {
 }
 
 #[test]
-fn metrics_file_shows_a_running_import() {
+fn metrics_and_log_show_a_stopped_import() {
     let place = with_snapshot("4MiB");
-    let running = half(&place, "snapshot.car", "--metrics a.prom --progress off", &[]);
+    let running = half(&place, "snapshot.car", "--metrics a.prom --log-format json", &[]);
     let text = metrics(&place, |text| metric(text, "phase_bytes", "phase=\"read\"") > Some(0.0));
     assert_eq!((metric(&text, "running", ""), metric(&text, "exit_code", "")), (Some(1.0), None), "{text}");
     assert_eq!(metric(&text, "phase_active", "phase=\"read\""), Some(1.0), "{text}");
@@ -70,6 +70,10 @@ fn metrics_file_shows_a_running_import() {
     let (code, said) = stop(running);
     let text = metrics(&place, |_| true);
     assert_eq!((code, metric(&text, "exit_code", "")), (Some(130), Some(130.0)), "{said}{text}");
+    let log = lines(&said);
+    let last = log.last().expect("a line");
+    assert_eq!((&last["message"], &last["exit"]), (&"interrupted".into(), &130.into()), "{said}");
+    assert_eq!(last["hint"], "nothing is durable yet: the same command starts from the beginning");
 }
 
 /// The bug: the progress of a block log from a pipe stood still until a whole range of up to 64 MiB was read.
@@ -167,12 +171,9 @@ fn refused_command_never_notifies_readiness() {
 }
 
 /// The lines of a log.
-fn lines(ended: &Ended) -> Vec<Value> {
-    let lines: Vec<Value> = ended
-        .stderr
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|it| panic!("{it}: {line}")))
-        .collect();
+fn lines(log: &str) -> Vec<Value> {
+    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|it| panic!("{it}: {line}"));
+    let lines: Vec<Value> = log.lines().map(parse).collect();
     for line in &lines {
         assert_eq!(line["schema"], "bedload-log-1", "{line}");
         assert!(line["message"].is_string() && line["level"].is_string(), "{line}");
@@ -186,7 +187,7 @@ fn json_log_has_one_object_per_line() {
     let place = with_database("2MiB");
     let run = |line: &str| {
         let ended = run(&place, &format!("{line} --log-format json"));
-        (ended.code, lines(&ended))
+        (ended.code, lines(&ended.stderr))
     };
     let (code, said) = run("import snapshot.car --db new");
     assert_eq!(code, Some(0), "{said:?}");
@@ -216,16 +217,4 @@ fn json_log_has_one_object_per_line() {
     assert_eq!((&said[0]["level"], &said[0]["message"]), expected);
     let (code, said) = run("import snapshot.car --db quiet --quiet");
     assert_eq!((code, said.len()), (Some(0), 0), "{said:?}");
-}
-
-#[test]
-fn json_log_of_interrupted_command_has_hint() {
-    let place = with_snapshot("4MiB");
-    let running = half(&place, "snapshot.car", "--log-format json", &[]);
-    wait_for(|| place.path("stalled.partial/journal").exists().then_some(()));
-    let (code, stderr) = stop(running);
-    let said = lines(&Ended { code, stdout: String::new(), stderr });
-    let last = said.last().expect("a line");
-    assert_eq!((code, &last["message"], &last["exit"]), (Some(130), &"interrupted".into(), &130.into()), "{said:?}");
-    assert_eq!(last["hint"], "nothing is durable yet: the same command starts from the beginning");
 }

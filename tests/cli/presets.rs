@@ -22,35 +22,30 @@ fn row<'a>(document: &'a Value, option: &str) -> &'a Value {
 }
 
 #[test]
-fn list_names_every_file_in_configs() {
-    let listed = stdout("presets --all");
-    assert_eq!(listed, stdout("presets list --all"));
-    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
-    for entry in fs::read_dir(configs).expect("the directory") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_stem().expect("a name").to_string_lossy();
-        assert!(listed.lines().any(|line| line.split_whitespace().next() == Some(&name)), "{name}\n{listed}");
-    }
+fn list_names_ten_presets_without_all() {
+    let presets = |document: &Value| document["presets"].as_array().expect("a list").clone();
+    let names = |document: &Value| -> Vec<String> {
+        presets(document).iter().map(|preset| preset["name"].as_str().expect("a name").to_owned()).collect()
+    };
     let document = json("presets");
     assert_eq!(document["schema"], "bedload-presets-2");
-    assert_eq!(document["presets"][0]["name"], "ingest");
-    assert_eq!(document["presets"][0]["default"], true);
-}
-
-#[test]
-fn list_names_ten_presets_without_all() {
-    let names = |line: &str| -> Vec<String> {
-        let document = json(line);
-        let presets = document["presets"].as_array().expect("a list");
-        presets.iter().map(|preset| preset["name"].as_str().expect("a name").to_owned()).collect()
-    };
-    let (main, all) = (names("presets"), names("presets --all"));
+    let first = &document["presets"][0];
+    assert_eq!((&first["name"], &first["default"]), (&"ingest".into(), &true.into()));
+    let (main, all) = (names(&document), names(&json("presets --all")));
     assert_eq!((main.len(), all.len()), (10, 25));
     assert!(all.starts_with(&main) && all[10..].iter().all(|name| name.starts_with("forest-")), "{all:?}");
-    let listed = stdout("presets");
-    assert_eq!(listed, stdout("presets list"));
+    let of =
+        |name: &str| presets(&document).iter().find(|it| it["name"] == name).expect(name)["oldest_rocksdb"].clone();
+    assert_eq!([of("ingest"), of("ingest-compat"), of("ingest-zstd")], ["8.6", "7.8", "8.6"].map(Value::from));
+
+    let (listed, every) = (stdout("presets"), stdout("presets --all"));
+    assert_eq!([&listed, &every], [&stdout("presets list"), &stdout("presets list --all")]);
     assert!(listed.ends_with("15 more, for comparison only: bedload presets --all\n"), "{listed}");
     assert!(!listed.contains("forest-"), "{listed}");
+    assert!(listed.lines().any(|line| line.starts_with("ingest-compat ") && line.contains(" 7.8+ ")), "{listed}");
+    for name in all {
+        assert!(every.lines().any(|line| line.split_whitespace().next() == Some(&name)), "{name}\n{every}");
+    }
 }
 
 /// A node's OPTIONS file in a folder of its own.
@@ -79,17 +74,6 @@ fn explain_reads_an_options_file() {
 }
 
 #[test]
-fn options_file_as_preset_names_the_option() {
-    let (_dir, file) = options_file();
-    for line in [format!("import a.car --db d --preset {file}"), format!("presets show {file}")] {
-        let expected = format!(
-            "error: {file} is an OPTIONS file of RocksDB, not a preset\nhint: give it with --options-file {file}\n"
-        );
-        assert_eq!(ends(&Place::new(), &line, 2, "").stderr, expected);
-    }
-}
-
-#[test]
 fn diff_compares_preset_with_options_file() {
     let (_dir, file) = options_file();
     for (a, b) in [("ingest", file.as_str()), (file.as_str(), "ingest")] {
@@ -102,21 +86,6 @@ fn diff_compares_preset_with_options_file() {
         assert!(options.all(|row| row["option"].as_str().is_some_and(|it| it.starts_with("node."))), "{document}");
     }
     assert_eq!(stdout(&format!("presets diff {file} {file}")), "no difference\n");
-}
-
-#[test]
-fn show_prints_the_preset_file() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/memtable.toml");
-    assert_eq!(stdout("presets show memtable"), fs::read_to_string(file).expect("the file"));
-}
-
-#[test]
-fn explain_shows_the_origin_of_an_override() {
-    let document = json("presets explain ingest --set node.table.block_size=64K");
-    assert_eq!(document["schema"], "bedload-preset-explanation-2");
-    let row = row(&document, "node.table.block_size");
-    assert_eq!((&row["value"], &row["default"]), (&"65536".into(), &"4096".into()));
-    assert_eq!((&row["written"], &row["from"]), (&"64K".into(), &"--set node.table.block_size=64K".into()));
 }
 
 #[test]
@@ -134,66 +103,55 @@ fn diff_lists_different_options() {
 }
 
 #[test]
-fn misspelt_option_names_line_and_suggestion() {
-    let place = Place::new();
-    place.file("mine.toml", b"loader = \"memtable\"\n\n[load.cf]\nwrite_bufer_size = [\"64M\", \"mine\"]\n");
-    let ended = ends(&place, "presets explain mine.toml", 2, "");
-    assert_eq!(ended.stdout, "");
-    assert_eq!(
-        ended.stderr,
-        "error: mine.toml:4: unknown option `load.cf.write_bufer_size`; the nearest valid name is \
-         `load.cf.write_buffer_size`\nhint: write `load.cf.write_buffer_size`\n"
-    );
-}
-
-#[test]
-fn invalid_override_gets_a_hint() {
-    for (set, error, hint) in [
-        (
-            "block_size=16K",
-            "error: --set block_size=16K: unknown option `block_size`; the nearest valid name is `node.table.block_size`\n",
-            "hint: write `node.table.block_size`\n",
-        ),
-        (
-            "node.cf.compression=gzip",
-            "error: --set node.cf.compression=gzip: `node.cf.compression` cannot be `gzip`: it is one of none (kNoCompression), \
-             snappy (kSnappyCompression), zlib (kZlibCompression), bzip2 (kBZip2Compression), lz4 (kLZ4Compression), \
-             lz4hc (kLZ4HCCompression), zstd (kZSTD)\n",
-            "hint: a value is true or false",
-        ),
-    ] {
-        let said = ends(&Place::new(), &format!("presets explain ingest --set {set}"), 2, "").stderr;
-        assert!(said.starts_with(&format!("{error}{hint}")), "{said}");
-    }
+fn show_and_explain_print_the_preset() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/memtable.toml");
+    assert_eq!(stdout("presets show memtable"), fs::read_to_string(file).expect("the file"));
+    let document = json("presets explain ingest --set node.table.block_size=64K");
+    assert_eq!(document["schema"], "bedload-preset-explanation-2");
+    let row = row(&document, "node.table.block_size");
+    assert_eq!((&row["value"], &row["default"]), (&"65536".into(), &"4096".into()));
+    assert_eq!((&row["written"], &row["from"]), (&"64K".into(), &"--set node.table.block_size=64K".into()));
     let said = stdout("presets explain ingest --set node.cf.compression=zstd");
     assert!(said.contains("compression = kZSTD (written zstd)"), "{said}");
 }
 
 #[test]
-fn list_shows_the_oldest_rocksdb_version() {
-    let document = json("presets");
-    let presets = document["presets"].as_array().expect("a list");
-    let of = |name: &str| presets.iter().find(|it| it["name"] == name).expect(name)["oldest_rocksdb"].clone();
-    assert_eq!([of("ingest"), of("ingest-compat"), of("ingest-zstd")], ["8.6", "7.8", "8.6"].map(Value::from));
-    let row = stdout("presets");
-    assert!(row.lines().any(|line| line.starts_with("ingest-compat ") && line.contains(" 7.8+ ")), "{row}");
-}
-
-#[test]
-fn unknown_preset_suggests_the_nearest_name() {
-    assert_eq!(
-        ends(&Place::new(), "presets show memtabel", 2, "").stderr,
-        "error: find preset `memtabel`: it is neither built in nor a file; the nearest valid name is `memtable`\n\
-         hint: `bedload presets --all` lists all presets; give a file by its path\n"
-    );
-}
-
-#[test]
-fn unreadable_configuration_is_reported() {
+fn invalid_presets_and_options_get_hints() {
     let place = Place::new();
-    std::fs::create_dir_all(place.path("bedload/config.toml")).expect("made");
+    place.file("mine.toml", b"loader = \"memtable\"\n\n[load.cf]\nwrite_bufer_size = [\"64M\", \"mine\"]\n");
+    let (_dir, file) = options_file();
+    let not_a_preset = format!(
+        "error: {file} is an OPTIONS file of RocksDB, not a preset\nhint: give it with --options-file {file}\n"
+    );
+    for (line, said) in [
+        (
+            "presets explain mine.toml",
+            "error: mine.toml:4: unknown option `load.cf.write_bufer_size`; the nearest valid name is \
+             `load.cf.write_buffer_size`\nhint: write `load.cf.write_buffer_size`\n",
+        ),
+        (
+            "presets explain ingest --set block_size=16K",
+            "error: --set block_size=16K: unknown option `block_size`; the nearest valid name is `node.table.block_size`\n\
+             hint: write `node.table.block_size`\n",
+        ),
+        (
+            "presets show memtabel",
+            "error: find preset `memtabel`: it is neither built in nor a file; the nearest valid name is `memtable`\n\
+             hint: `bedload presets --all` lists all presets; give a file by its path\n",
+        ),
+        (&format!("import a.car --db d --preset {file}"), &not_a_preset),
+        (&format!("presets show {file}"), &not_a_preset),
+    ] {
+        let ended = ends(&place, line, 2, "");
+        assert_eq!((&*ended.stdout, &*ended.stderr), ("", said), "{line}");
+    }
+    let gzip = "presets explain ingest --set node.cf.compression=gzip";
+    let said =
+        ends(&place, gzip, 2, "`node.cf.compression` cannot be `gzip`: it is one of none (kNoCompression)").stderr;
+    assert!(said.contains("zstd (kZSTD)\nhint: a value is true or false"), "{said}");
+
+    fs::create_dir_all(place.path("bedload/config.toml")).expect("made");
     let ended = output(command(&place, "presets explain").env("XDG_CONFIG_HOME", place.path("")));
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    let words = "bedload/config.toml is not a preset: it is no regular file";
-    assert!(ended.stderr.contains(words), "{ended:?}");
+    assert!(ended.stderr.contains("bedload/config.toml is not a preset: it is no regular file"), "{ended:?}");
 }

@@ -2,7 +2,7 @@
 
 use crate::common::car::zstd;
 use crate::common::run::Place;
-use crate::{command, ends, shell, with_database, with_snapshot};
+use crate::{command, ends, with_database, with_snapshot};
 
 const CID: &str = "bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevlu";
 
@@ -98,8 +98,6 @@ fn walk_refuses_a_block_log() {
 #[test]
 fn missing_root_or_file_is_explained() {
     let place = with_database("1MiB");
-    let create = "error: cannot create no-folder/out.car: No such file or directory (os error 2)\n\
-                  hint: there is no directory no-folder: check the path, or make it: mkdir -p no-folder\n";
     for (line, code, words) in [
         (
             "export nowhere",
@@ -110,7 +108,6 @@ fn missing_root_or_file_is_explained() {
         ("export --db nowhere nowhere out.car", 2, "error: the database is named twice\n"),
         // A missing database is reported first.
         ("export nowhere out.car", 4, "there is no such directory"),
-        ("export db no-folder/out.car", 1, create),
     ] {
         ends(&place, line, code, words);
     }
@@ -130,8 +127,23 @@ fn missing_root_or_file_is_explained() {
 }
 
 #[test]
-fn unknown_extension_needs_a_format() {
+fn export_refuses_unusable_files_and_lists() {
     let place = with_database("1MiB");
+    for (list, words) in [
+        ("\n\nnonsense\n", "error: line 3 of list is not a CID: "),
+        ("\n\nnonsense\n", "one CID per line"),
+        ("\n", "error: list contains no CID\nhint: "),
+    ] {
+        place.file("list", list.as_bytes());
+        ends(&place, "export --cids list --json db out.car", 2, words);
+        assert!(!place.path("out.car").exists());
+    }
+    let to = place.file("out.car", b"mine");
+    let words = "error: out.car: it exists\nhint: choose another name, or replace it with --force\n";
+    assert_eq!(ends(&place, "export db out.car", 4, "").stderr, words);
+    assert_eq!(std::fs::read(&to).expect("read"), b"mine");
+    ends(&place, "export db out.car --force", 0, "");
+    assert!(std::fs::metadata(&to).expect("a file").len() > 1 << 19);
     for name in ["out.car.gz", "out.tar", "out.zst", "out"] {
         assert_eq!(
             ends(&place, &format!("export db {name}"), 2, "").stderr,
@@ -150,31 +162,6 @@ fn unknown_extension_needs_a_format() {
 }
 
 #[test]
-fn malformed_list_is_refused_with_its_line() {
-    let place = with_database("1MiB");
-    for (list, words) in [
-        ("\n\nnonsense\n", "error: line 3 of list is not a CID: "),
-        ("\n\nnonsense\n", "one CID per line"),
-        ("\n", "error: cannot list contains no CID\nhint: "),
-    ] {
-        place.file("list", list.as_bytes());
-        ends(&place, "export --cids list --json db out.car", 2, words);
-        assert!(!place.path("out.car").exists());
-    }
-}
-
-#[test]
-fn export_replaces_a_file_only_with_force() {
-    let place = with_database("1MiB");
-    let to = place.file("out.car", b"mine");
-    let words = "error: out.car: it exists\nhint: choose another name, or replace it with --force\n";
-    assert_eq!(ends(&place, "export db out.car", 4, "").stderr, words);
-    assert_eq!(std::fs::read(&to).expect("read"), b"mine");
-    ends(&place, "export db out.car --force", 0, "");
-    assert!(std::fs::metadata(&to).expect("a file").len() > 1 << 19);
-}
-
-#[test]
 fn export_writes_only_the_snapshot_to_stdout() {
     let place = with_database("3MiB");
     ends(&place, "export db out.car --report report.json --quiet", 0, "");
@@ -185,9 +172,6 @@ fn export_writes_only_the_snapshot_to_stdout() {
     let filed = std::fs::read(place.path("report.json")).expect("read");
     let filed: serde_json::Value = serde_json::from_slice(&filed).expect("JSON");
     assert_eq!((&report["digest"], &report["file"]), (&filed["digest"], &"-".into()));
-    // A reader that has seen enough.
-    let ended = shell(&place.path(""), "bedload export - --progress off -q --db db | head -c 100 | wc -c");
-    assert_eq!((ended.code, &*ended.stdout, &*ended.stderr), (Some(0), "100\n", ""));
 }
 
 #[test]

@@ -51,24 +51,17 @@ fn random_bytes_are_refused_as_a_source() {
 }
 
 #[test]
-fn bundle_of_a_missing_directory_is_refused() {
-    let place = Place::new();
-    ends(&place, "bundle nosuch --to to", 4, "error: nosuch: there is no such directory\n");
-    std::fs::create_dir(place.path("nosuch")).expect("created");
-    ends(&place, "bundle nosuch --to to", 4, "is not a RocksDB database");
-}
-
-#[test]
-fn unreadable_directory_reports_the_permission() {
+fn unreadable_path_reports_the_permission() {
     let mode = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
     };
     let place = Place::new();
     place.file("x.car", &rooted(&[block(b"one")]));
     ends(&place, "import x.car --db db --quiet", 0, "");
-    let (db, program) = (place.path("db"), place.path("bedload"));
+    let (db, car, program) = (place.path("db"), place.path("x.car"), place.path("bedload"));
     std::fs::copy(BEDLOAD, &program).expect("a copy of the program");
-    [&db, &program, &place.path("")].iter().zip([0o000, 0o755, 0o777]).for_each(|(path, bits)| mode(path, bits));
+    let paths = [&db, &car, &program, &place.path("")];
+    paths.iter().zip([0o000, 0o000, 0o755, 0o777]).for_each(|(path, bits)| mode(path, bits));
     // Root may read everything: run as nobody.
     let command = || {
         let mut command = hermetic(if is_root() { "setpriv".as_ref() } else { program.as_os_str() });
@@ -89,12 +82,17 @@ fn unreadable_directory_reports_the_permission() {
         assert!(ended.stderr.to_lowercase().contains("permission denied"), "{ended:?}");
     }
     mode(&db, 0o755);
+    let refused = output(command().arg("import").arg(&car).arg("--db").arg(place.path("new")));
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    let error = format!("error: cannot read {}: no permission to read it\nhint: ", car.display());
+    assert!(refused.stderr.starts_with(&error) && !place.path("new").exists(), "{refused:?}");
 }
 
 #[test]
 fn budgets_below_the_minimum_are_refused() {
     let place = with_database("256KiB");
     for line in [
+        "import snapshot.car --db new",
         "walk db",
         "verify db --against snapshot.car",
         "export db out.car",
@@ -105,5 +103,7 @@ fn budgets_below_the_minimum_are_refused() {
         let words = "the memory budget of 1 B is too small\nhint: pass --memory ";
         ends(&place, &format!("{line} --memory 1"), 2, words);
     }
-    assert!(!place.path("out.car").exists());
+    let words = "error: the memory budget of 15.0 MiB is too small\nhint: pass --memory 16MiB or more\n";
+    ends(&place, "import snapshot.car --db new --memory 15MiB", 2, words);
+    assert!(["out.car", "new", "new.partial"].iter().all(|name| !place.path(name).exists()));
 }

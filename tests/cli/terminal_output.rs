@@ -100,11 +100,17 @@ fn ctrl_c_leaves_a_clean_terminal() {
 }
 
 #[test]
-fn colors_need_a_terminal_and_consent() {
+fn escape_sequences_need_a_terminal_and_consent() {
     let place = with_snapshot("8M");
     let piped = |more: &str| run(&place, &format!("stat --db /nowhere {more}")).stderr;
     assert!(!piped("").contains('\x1b'));
     assert!(piped("--color always").contains("\x1b[1;31merror:\x1b[0m"));
+    let ended = output(command(&place, "import snapshot.car --db piped").env("COLUMNS", "40"));
+    assert_eq!(ended.code, Some(0));
+    assert!(!ended.stderr.contains(['\x1b', '\r']) && !ended.stdout.contains(['\x1b', '\r']), "{ended:?}");
+    let plan = ended.stderr.lines().find(|line| line.starts_with("plan ")).expect("a plan");
+    assert!(plan.len() > 80, "a line for programs is not broken: {plan}");
+    assert!(ended.stdout.lines().all(|line| !line.starts_with(' ')), "{ended:?}");
     for (environment, more, is_colored) in [
         (&[][..], "", true),
         (&[("NO_COLOR", "")], "", true),
@@ -121,17 +127,6 @@ fn colors_need_a_terminal_and_consent() {
     // A dumb terminal has no bar either.
     let dumb = show(&place, "import snapshot.car --db db", 80, &[("TERM", "dumb")]).expect("a terminal");
     assert!(dumb.code == Some(0) && !dumb.raw.contains('\x1b'), "{:?}", dumb.raw);
-}
-
-#[test]
-fn piped_output_has_no_escape_sequences() {
-    let place = with_snapshot("8M");
-    let ended = output(command(&place, "import snapshot.car --db db").env("COLUMNS", "40"));
-    assert_eq!(ended.code, Some(0));
-    assert!(!ended.stderr.contains(['\x1b', '\r']) && !ended.stdout.contains(['\x1b', '\r']), "{ended:?}");
-    let plan = ended.stderr.lines().find(|line| line.starts_with("plan ")).expect("a plan");
-    assert!(plan.len() > 80, "a line for programs is not broken: {plan}");
-    assert!(ended.stdout.lines().all(|line| !line.starts_with(' ')), "{ended:?}");
 }
 
 /// A block may have escape sequences, which a terminal obeys.

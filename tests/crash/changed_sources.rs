@@ -138,8 +138,13 @@ pub const UNFINISHED: &str = "the source is not the one that the unfinished impo
 
 #[test]
 fn replaced_source_is_not_resumed() {
-    for (way, point) in [(Way::Spill, "read:3"), (Way::Spill, "read-done"), (Way::Memory, "built")] {
-        let case = own_copy(way);
+    for (snapshot, way, point) in [
+        (plain(), Way::Spill, "read:3"),
+        (plain(), Way::Spill, "read-done"),
+        (plain(), Way::Memory, "built"),
+        (log(), Way::Ranges, "ranges"),
+    ] {
+        let case = own_copy_of(snapshot, way);
         case.dies_at(point);
         // A change in what was read.
         replace_and_put_times_back(&case.snapshot.file, &with_another_block(case.snapshot));
@@ -224,16 +229,9 @@ fn report_replaces_no_file_of_the_import() {
 #[test]
 fn finished_import_replaces_its_report() {
     let case = own_copy(Way::Memory);
-    let (source, old) = (&case.snapshot.file, case.path("old.json"));
+    let old = case.path("old.json");
     let document = || serde_json::from_slice::<Value>(&std::fs::read(&old).expect("a file")).expect("JSON");
-    std::fs::write(source, b"no snapshot").expect("written");
     std::fs::write(&old, b"{}").expect("written");
-    assert_eq!(with_report(&case, &old).run().code, Some(3));
-    // The error takes the place of a report that would be taken for that of this import.
-    let failed = document();
-    assert_eq!((&failed["schema"], &failed["exit"]), (&"bedload-error-1".into(), &3.into()), "{failed}");
-    std::fs::write(&old, b"{}").expect("written");
-    std::fs::write(source, &case.snapshot.bytes).expect("written");
     with_report(&case, &old).dies_at("built");
     assert_eq!(document(), Value::Object(serde_json::Map::new()));
     let ended = with_report(&case, &old).finishes();
@@ -282,6 +280,7 @@ fn resume_names_both_choices_that_differ() {
         (["--column-family", "other"], "column family was default, is other"),
         (["--verify", "none"], "verify was true, is false"),
         (["--null-padding", "eof"], "null padding was error, is eof"),
+        (["--f3", "skip"], "f3 was "),
         (["--work-dir", elsewhere.to_str().expect("text")], "work dir was nothing, is "),
     ] {
         case.clone().arg(&args).fails(4, words, &[words, "--restart"]);

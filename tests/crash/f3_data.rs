@@ -110,20 +110,12 @@ fn import_killed_within_f3_data_resumes() {
 
 #[test]
 fn skip_without_effect_is_accepted_or_refused() {
-    // Another choice does not resume.
-    let case_of = |snapshot| Case::of(snapshot, Way::Spill, From::File);
-    let plain = case_of(plain());
-    let [stored, skipped] = ["store", "skip"].map(|f3| plain.clone().arg(&["--f3", f3]));
-    stored.dies_at("read-done");
-    skipped.is_refused(&["holds an unfinished import of something else", "f3 was"]);
-    stored.finishes();
-    stored.again();
     // A snapshot without F3 data, and one whose metadata name data that it does not have.
-    assert!(skipped.finishes().json.get("f3").is_none());
-    skipped.again();
-    let snapshot = Snapshot::of_blocks("lacks.car", rooted(&v2().blocks), &v2().blocks).leaked();
-    assert!(case_of(snapshot).arg(&["--f3", "skip"]).finishes().json.get("f3").is_none());
-    Case::of(log(), Way::Ranges, From::File).arg(&["--f3", "skip"]).fails(2, "a log", &[]);
+    let lacks = Snapshot::of_blocks("lacks.car", rooted(&v2().blocks), &v2().blocks).leaked();
+    for snapshot in [plain(), lacks] {
+        assert!(case(snapshot, Way::Spill, From::File, "skip").finishes().json.get("f3").is_none());
+    }
+    case(log(), Way::Ranges, From::File, "skip").fails(2, "a log", &[]);
 }
 
 #[test]

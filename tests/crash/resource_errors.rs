@@ -210,14 +210,6 @@ fn truncated_or_overwritten_source_is_an_error() {
 }
 
 #[test]
-fn budget_below_the_minimum_is_refused() {
-    let case = Case { args: vec!["--memory".into(), "15MiB".into()], ..Case::plain(Way::Spill) };
-    let words = ["error: the memory budget of 15.0 MiB is too small\n", "hint: pass --memory 16MiB or more\n"];
-    case.fails(2, "15 MiB", &words);
-    assert!(!case.partial().exists());
-}
-
-#[test]
 fn full_disk_during_compaction_is_reported() {
     let place = Place::new();
     let Some(disk) = Disk::new(place.path("data"), 9 << 10) else { return };
@@ -238,12 +230,4 @@ fn full_disk_during_compaction_is_reported() {
     disk.make_room();
     let (code, said) = import(&sources[1], &["--into-existing"]);
     assert_eq!(code, Some(0), "{said}");
-}
-
-#[test]
-fn link_to_an_empty_directory_is_refused() {
-    let case = Case::plain(Way::Memory);
-    std::os::unix::fs::symlink(case.folder("elsewhere"), &case.db).expect("a link");
-    case.is_refused(&["already exists"]);
-    assert!(!case.partial().exists(), "work has begun");
 }

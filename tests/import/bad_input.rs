@@ -1,12 +1,9 @@
 //! Bad input ends the import with exit code 3, one line that names file, offset and reason, one line that names the
 //! next step, and no database; a claimed length moves no memory.
 
-use std::path::Path;
-
 use crate::common::car::*;
 use crate::common::model::{Key, Model};
-use crate::common::run::{BEDLOAD, Place, import, import_pipe};
-use crate::common::{is_root, skipped};
+use crate::common::run::{Place, import, import_pipe};
 
 use super::refusals::*;
 use super::{imported, imports};
@@ -171,40 +168,25 @@ fn trailing_bytes_of_a_carv2_are_reported() {
     }
 }
 
-/// The numbers of a CID, each with the bytes before it.
-const CID_NUMBERS: [(&[u8], &str); 4] = [
-    (&[], "a CID's version"),
-    (&[1], "a CID's codec"),
-    (&[1, 0x55], "a CID's hash function"),
-    (&[1, 0x55, 0x12], "a digest's length"),
-];
-
 #[test]
-fn varint_over_64_bits_is_refused() {
-    for long in [&[0xff; 11][..], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]] {
-        let long = [long, &[0; 40]].concat();
-        refused_both(&long, 0, "the header's length is a number of more than 64 bits");
-        tail_refused(&long, 0, "a section's length is a number of more than 64 bits");
-        for (before, part) in CID_NUMBERS {
-            let tail = framed(&[before, &long].concat());
-            tail_refused(&tail, 1, &format!("{part} is a number of more than 64 bits"));
-        }
-    }
-}
-
-#[test]
-fn overlong_varint_is_refused() {
+fn varint_over_64_bits_or_overlong_is_refused() {
+    let long = [&[0xff; 9][..], &[2], &[0; 40]].concat();
+    refused_both(&long, 0, "the header's length is a number of more than 64 bits");
+    tail_refused(&long, 0, "a section's length is a number of more than 64 bits");
     let (cid, _) = block(b"");
     // A length of zero in two bytes is no padding.
     for tail in [&[&[cid.len() as u8 | 0x80, 0][..], &cid].concat()[..], &[0x80, 0]] {
         tail_refused(tail, 0, "a section's length is written with more bytes than it needs");
     }
-    for (cid, (_, part)) in
-        [[0x81, 0, 0x55, 0, 1, 9], [1, 0xd5, 0, 0, 1, 9], [1, 0x55, 0x80, 0, 1, 9], [1, 0x55, 0, 0x81, 0, 9]]
-            .iter()
-            .zip(CID_NUMBERS)
-    {
-        tail_refused(&framed(cid), 1, &format!("{part} is written with more bytes than it needs"));
+    // The numbers of a CID: the bytes before each, and a CID whose number is overlong.
+    for (part, before, overlong) in [
+        ("a CID's version", &b""[..], [0x81, 0, 0x55, 0, 1, 9]),
+        ("a CID's codec", b"\x01", [1, 0xd5, 0, 0, 1, 9]),
+        ("a CID's hash function", b"\x01\x55", [1, 0x55, 0x80, 0, 1, 9]),
+        ("a digest's length", b"\x01\x55\x12", [1, 0x55, 0, 0x81, 0, 9]),
+    ] {
+        tail_refused(&framed(&[before, &long].concat()), 1, &format!("{part} is a number of more than 64 bits"));
+        tail_refused(&framed(&overlong), 1, &format!("{part} is written with more bytes than it needs"));
     }
 }
 
@@ -277,22 +259,6 @@ fn damaged_zstd_is_refused() {
 }
 
 #[test]
-fn damaged_compressions_are_refused() {
-    let bytes = rooted(&many());
-    for (name, packed) in [("xz", xz(&bytes)), ("gzip", gzip(&bytes)), ("lz4", lz4(&bytes))] {
-        let cut = packed.len() - 3;
-        refused_both(&packed[..cut], cut as u64, &format!("the {name} data ends in the middle of a frame"));
-        let mut corrupt = packed.clone();
-        corrupt[packed.len() / 2..][..40].iter_mut().for_each(|byte| *byte ^= 0x55);
-        let (_place, done) = imported(&corrupt, &[]);
-        // The offset depends on the format; the refusal and the name do not.
-        assert_eq!(done.code, Some(3), "{done:?}");
-        assert!(done.stderr.starts_with("error: cannot read ") && done.stderr.contains(" at byte "), "{}", done.stderr);
-        assert!(!done.db.exists());
-    }
-}
-
-#[test]
 fn null_padding_is_refused_unless_allowed() {
     let after = |zeros: usize| followed_by(&vec![0; zeros]);
     let (inner, at) = after(100_000);
@@ -318,29 +284,5 @@ fn blocks_after_null_padding_are_refused() {
             let done = run.args(&["--null-padding", "eof"]).run();
             done.refused(3, at + zeros as u64, "null padding is followed by other bytes");
         }
-    }
-}
-
-#[test]
-fn unreadable_source_is_refused() {
-    use std::os::unix::fs::PermissionsExt;
-    let place = Place::new();
-    let source = place.file("secret.car", &rooted(&blocks()));
-    let mode = |path: &Path, mode| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
-    };
-    mode(&source, 0o000);
-    let run = import(&place, &source);
-    if !is_root() {
-        return run.run().refused(3, None, "no permission to read it");
-    }
-    // Root may read everything: run as nobody.
-    let program = place.path("bedload");
-    std::fs::copy(BEDLOAD, &program).expect("a copy of the program");
-    mode(&program, 0o755);
-    mode(&place.path(""), 0o777);
-    match run.without_rights(&program).run() {
-        done if done.code == Some(127) => skipped(format_args!("cannot run as another user: {}", done.stderr)),
-        done => done.refused(3, None, "no permission to read it"),
     }
 }

@@ -9,6 +9,7 @@ use predicates::str::contains;
 use serde_json::{Value, json};
 
 use crate::common::car::*;
+use crate::common::crash::f3_metadata;
 use crate::common::database::{generate, json as read};
 use crate::common::log;
 use crate::common::model::{Key, Model, records};
@@ -164,11 +165,7 @@ fn header(height: u64) -> Block {
 /// A snapshot of version 2 (FRC-0108): its root is metadata, which name the head and the F3 data.
 fn version_2(height: u64) -> (Vec<u8>, Block) {
     let (f3, head) = (blake(RAW, &noise(height, 500)), header(height));
-    let link = |block: &Block| Ipld::Link(cid::Cid::try_from(&block.0[..]).expect("a CID"));
-    let fields =
-        [("F3Data", link(&f3)), ("HeadTipsetKey", Ipld::List(vec![link(&head)])), ("Version", Ipld::Integer(2))];
-    let map = Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
-    let metadata = block(&serde_ipld_dagcbor::to_vec(&map).expect("encoded"));
+    let metadata = f3_metadata(&f3.0, &head.0);
     let root = metadata.0.clone();
     (car(&[root], &[metadata, f3.clone(), head]), f3)
 }

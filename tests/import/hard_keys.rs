@@ -175,21 +175,6 @@ fn many_codecs_and_functions_are_sorted() {
     }
 }
 
-#[test]
-fn many_key_prefixes_stay_within_the_budget() {
-    let codecs = [RAW, DAG_CBOR, 0x70, 0x72, 0x90, 0x91];
-    let blocks: Vec<_> = (0..100_000).map(|i| blake(codecs[i as usize % 6], &noise(i, 1000))).collect();
-    let model = Model::new(&blocks, Key::Cid);
-    let bytes = car(&[], &blocks);
-    drop(blocks);
-    for budget in [16, 128] {
-        let place = Place::new();
-        let memory = format!("{budget}MiB");
-        let run = import_pipe(&place, bytes.clone()).args(&["--plan", "spill", "--memory", &memory]);
-        holds_within(run, &model, budget);
-    }
-}
-
 /// The first blocks of a source do not predict the key prefixes of the rest.
 #[test]
 fn later_key_prefixes_are_routed() {

@@ -6,6 +6,7 @@ use crate::common::car::*;
 use crate::common::log::hex;
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Import, Place, import, import_pipe};
+use crate::old_rocksdb::python;
 use crate::{imported, imports};
 
 fn some(count: u64) -> Vec<Block> {
@@ -52,29 +53,6 @@ fn skipped_compaction_leaves_files_at_level_0() {
 
     let (_place, done) = imported(&rooted(&blocks), &["--set", "load.compaction.final=false"]);
     done.refused(2, None, "has no effect: preset `ingest` compacts nothing, its files arrive at the last level");
-}
-
-#[test]
-fn write_stalls_are_counted_and_timed() {
-    let blocks = some(4000);
-    let mut seen = Vec::new();
-    // One file at level 0 stops writers until it is compacted. Whether one of them meets that moment is up to the machine;
-    // that none does in several imports is not.
-    for _ in 0..30 {
-        let place = Place::new();
-        let mut run = import(&place, place.file("x.car", &rooted(&blocks))).through_memtables();
-        for option in ["slowdown_writes_trigger", "stop_writes_trigger", "file_num_compaction_trigger"] {
-            run = run.args(&["--set", &format!("load.cf.level0_{option}=1")]);
-        }
-        let done = run.args(&["--set", "load.cf.disable_auto_compactions=false"]).holds(&blocks);
-        let stalled = done.json["memtable"]["stall_seconds"].as_f64().expect("a number");
-        assert_eq!(done.number("/memtable/stalls") > 0, stalled > 0.0, "{}", done.json["memtable"]);
-        if stalled > 0.0 {
-            return;
-        }
-        seen.push(done.json["memtable"].to_string());
-    }
-    panic!("no writer was ever held back: {seen:?}");
 }
 
 #[test]
@@ -170,19 +148,12 @@ fn import_stopped_during_compaction_finishes() {
     assert!(!place.path("db.partial").exists());
 }
 
-/// A Python that has rocksdict: `BEDLOAD_PYTHON`, or `python3`.
-fn python() -> Option<std::process::Command> {
-    let name = std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into());
-    let has = std::process::Command::new(&name).args(["-c", "import rocksdict"]).output().ok()?.status.success();
-    has.then(|| std::process::Command::new(name))
-}
-
 #[test]
 fn rocksdict_reads_the_loaded_blocks() {
-    let Some(python) = python() else {
+    if !python().args(["-c", "import rocksdict"]).output().is_ok_and(|output| output.status.success()) {
         let how = "pip install rocksdict; BEDLOAD_PYTHON names another Python";
         return crate::common::skipped(format_args!("no python3 with rocksdict ({how})"));
-    };
+    }
     let blocks = some(2000);
     let program = r"
 import sys
@@ -199,7 +170,7 @@ print(sum(1 for _ in db.keys()))
     for preset in ["ingest", "ingest-compat", "memtable"] {
         let place = Place::new();
         let done = import(&place, place.file("x.car", &rooted(&blocks))).args(&["--preset", preset]).holds(&blocks);
-        let mut python = std::process::Command::new(python.get_program());
+        let mut python = python();
         python.args(["-c", program]).arg(&done.db);
         let output = assert_cmd::Command::from_std(python).write_stdin(asked.clone()).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -22,7 +22,7 @@ const NODES: [(&str, &str, &str); 2] = [
     ("rocksdict", "import importlib.metadata as it; assert it.version('rocksdict') == '0.3.24'", "rocksdict 0.3.24"),
 ];
 
-fn python() -> Command {
+pub fn python() -> Command {
     let mut python = Command::new(std::env::var_os("BEDLOAD_PYTHON").unwrap_or_else(|| "python3".into()));
     // scripts/old-rocksdb installs it there.
     python.env("PYTHONPATH", Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("old-rocksdb"));

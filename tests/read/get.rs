@@ -48,13 +48,6 @@ fn get_accepts_every_multibase() {
 }
 
 #[test]
-fn get_raw_prints_only_the_block() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (db, cid, block) = database(dir.path(), "cid");
-    get(&db, &["--as", "raw", &cid.to_string()]).success().stdout(block);
-}
-
-#[test]
 fn get_reads_keys_from_stdin() {
     let (_dir, _car, db) = made("1MiB", &[]);
     let keys = some_keys(&db, 300);

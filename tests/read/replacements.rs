@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use crate::common::database::bedload;
 use bedload::progress::{Event, Observer};
-use bedload::{Error, ExportOptions, Location, Lookup, StatOptions, VerifyOptions, WalkOptions};
+use bedload::{Error, ExportOptions, StatOptions, VerifyOptions, WalkOptions};
 use parking_lot::Mutex;
 
 /// Replaces a database once, when the first phase of a command begins.
@@ -70,15 +70,6 @@ fn readers_name_a_replaced_database() {
         is_replaced(read(&case));
         assert!(bedload::verify(&VerifyOptions::new(&case.db), &bedload::progress::Silent).expect("read").valid);
     }
-}
-
-#[test]
-fn get_names_a_replaced_database() {
-    let case = Case::new();
-    let lookup = Lookup::open(&case.db, &Location::default()).expect("open");
-    let absent = lookup.wanted("bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevlu").expect("a CID");
-    replace(&case.db, &case.other);
-    is_replaced(lookup.get(&[absent]));
 }
 
 /// A directory that is moved away takes its files along.

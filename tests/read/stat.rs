@@ -21,6 +21,14 @@ fn stat_agrees_with_the_import_record() {
     assert!((entries..2 * entries).contains(&filter), "ten bits a key: {filter} for {entries}");
     assert!(family["index_bytes"].as_u64() > Some(0));
     assert_eq!((&family["records"], &family["digest"]), (&Value::Null, &Value::Null), "not measured is null");
+    let options = family["options"].as_array().expect("options");
+    let block_size = options.iter().find(|option| option["option"] == "table.block_size").expect("block size");
+    assert_eq!((&block_size["value"], &block_size["default"]), (&"16384".into(), &"4096".into()));
+    assert!(options.iter().all(|option| option["value"] != option["default"]));
+    on(&db, &["stat"])
+        .success()
+        .stdout(contains("column family default\n  entries   "))
+        .stdout(contains("table.block_size = 16384 (default 4096)\n"));
     let report = json(&["stat"], &db, &["--digest"], 0);
     let family = &report["column_families"][0];
     assert_eq!((&family["digest"], &family["payload_bytes"]), (&import["digest"], &import["payload_bytes"]));
@@ -41,18 +49,4 @@ fn stat_warns_of_a_missing_file() {
     assert_eq!(report["warnings"][0]["id"], "unreadable-files", "{report}");
     let remedy = format!("bedload verify {} names them", db.display());
     assert_eq!(report["warnings"][0]["remedy"], remedy);
-}
-
-#[test]
-fn stat_shows_options_other_than_defaults() {
-    let (_dir, _car, db) = made("1MiB", &[]);
-    let report = json(&["stat"], &db, &[], 0);
-    let options = report["column_families"][0]["options"].as_array().expect("options").clone();
-    let block_size = options.iter().find(|option| option["option"] == "table.block_size").expect("block size");
-    assert_eq!((&block_size["value"], &block_size["default"]), (&"16384".into(), &"4096".into()));
-    assert!(options.iter().all(|option| option["value"] != option["default"]));
-    on(&db, &["stat"])
-        .success()
-        .stdout(contains("column family default\n  entries   "))
-        .stdout(contains("table.block_size = 16384 (default 4096)\n"));
 }
