@@ -93,7 +93,7 @@ fn record(db: &Path) -> Result<ImportReport> {
         let what = "BEDLOAD.json does not match its checksum".into();
         return Err(Error::bad_input(db, None, BundleProblem::NotAsImported { what }));
     }
-    let again = "import the snapshot into a new database with a preset that ingests, and bundle that one";
+    let again = "import the snapshot into a new database with a preset of the ingest loader, and bundle that one";
     if report.into_existing {
         return refused("also contains records from before its import", again);
     }

@@ -108,7 +108,7 @@ fn select_families(wanted: &[String], id: &str, mut bundle: Bundle) -> Result<Bu
     let wrong = |reason: String, hint: String| Err(Error::Usage { reason, hint });
     let known: Vec<String> = families(&bundle.record).into_iter().map(|(name, _)| name).collect();
     if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
-        let hint = format!("this bundle has the column families {}", known.join(", "));
+        let hint = format!("its column families: {}", known.join(", "));
         return wrong(format!("the bundle has no column family `{unknown}`"), hint);
     }
     if wanted.is_empty() || known.iter().all(|name| wanted.contains(name)) {

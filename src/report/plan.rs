@@ -312,7 +312,14 @@ impl Space {
 
     /// One line for people.
     pub fn describe(&self) -> String {
-        let needed = self.needed_bytes.map_or_else(|| "an unknown amount".to_owned(), human);
-        format!("{}: {needed} of {} free at {} ({})", self.holds, human(self.free_bytes), self.path, self.file_system)
+        let needed =
+            self.needed_bytes.map_or_else(|| "an unknown amount".to_owned(), |it| format!("up to {}", human(it)));
+        format!(
+            "{}: needs {needed}; {} free at {} ({})",
+            self.holds,
+            human(self.free_bytes),
+            self.path,
+            self.file_system
+        )
     }
 }

@@ -65,11 +65,15 @@ impl Target {
         };
         let is_url = options.db.to_string_lossy().contains("://");
         if is_url || name.as_encoded_bytes().ends_with(b".partial") {
-            let what = if is_url { "a URL: databases are local directories" } else { "a name of unfinished work" };
-            return refuse(format!("--db {shown}: it is {what}"), "give --db another path");
+            let what = if is_url {
+                "it is a URL: databases are local directories"
+            } else {
+                "names that end in .partial are reserved for unfinished imports"
+            };
+            return refuse(format!("--db {shown}: {what}"), "give --db another path");
         }
         if options.replace && options.into_existing {
-            let hint = "give one of them: the database goes, or it is added to";
+            let hint = "pass only one of them";
             return refuse("--replace and --into-existing exclude each other".into(), hint);
         }
         // With a trailing slash, the name of a link would mean its target.
