@@ -248,7 +248,7 @@ impl Error {
     }
 
     /// An unfinished import that lacks `what`.
-    pub(crate) fn work_lacks(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
+    pub(crate) fn incomplete_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         Self::damaged_work(path, format_args!("lacks {what}"))
     }
 

@@ -35,7 +35,7 @@ pub struct BenchOptions {
     /// The variant that the others are compared with; `None` for the first.
     #[arg(skip)]
     pub reference: Option<String>,
-    /// How much slower than another a preset may be and still be recommended, in percent [default: 5]
+    /// Percent by which a recommended preset may be slower than another [default: 5]
     ///
     /// The whole 95 % interval of the ratio must lie below; a smaller margin needs more rounds.
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Variants", hide_short_help = true)]

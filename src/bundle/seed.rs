@@ -216,7 +216,7 @@ impl Fetch for Fetcher<'_> {
         let Some(wanted) = self.files.get(number) else { return Err(Error::interrupted()) };
         if let Some(own) = self.own(number) {
             crate::os::private::remove(path)?;
-            match self.take(&own, wanted, path, on_bytes) {
+            match self.copy_from_dir(&own, wanted, path, on_bytes) {
                 // The bytes differ: fetch the file.
                 Err(Error::BadInput { .. }) => {}
                 taken => return taken,
@@ -232,7 +232,7 @@ impl Fetch for Fetcher<'_> {
             crate::os::private::remove(path)?;
             let fetched = match place.is_remote() {
                 true => self.download(place, wanted, path, on_bytes),
-                false => self.take(&place.at(&file(&wanted.name)).0, wanted, path, on_bytes),
+                false => self.copy_from_dir(&place.at(&file(&wanted.name)).0, wanted, path, on_bytes),
             };
             match fetched {
                 Ok(()) => return Ok(()),
@@ -286,8 +286,14 @@ impl Fetcher<'_> {
         done
     }
 
-    /// Takes a file of a directory: as a reflink, as a hard link, or as a copy. The result is hashed.
-    fn take(&self, from: &Path, wanted: &BundleFile, path: &Path, on_bytes: &(dyn Fn(u64) + Sync)) -> Result<()> {
+    /// Copies a file of a directory: as a reflink, as a hard link, or as a copy. The result is hashed.
+    fn copy_from_dir(
+        &self,
+        from: &Path,
+        wanted: &BundleFile,
+        path: &Path,
+        on_bytes: &(dyn Fn(u64) + Sync),
+    ) -> Result<()> {
         let source = open(from)?.ok_or_else(|| Error::bad_input(from, None, BundleProblem::Missing))?;
         let copy = |source: &File, to: &mut dyn Write| {
             let found = hashing::copy((source, from), (to, path), wanted.bytes, self.stop, on_bytes)?;

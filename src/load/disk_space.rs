@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A replaced database keeps its room until the new one has its name. An existing database that is added to takes its size once
-//! more: its checkpoint is kept until the import is complete, and the final compaction writes the database again.
+//! more: its backup is kept until the import is complete, and the final compaction writes the database again.
 //!
 //! The database counts as large as the blocks, but compression may make it much smaller. So too little space for it is a
 //! warning: a full disk loses nothing, and the same command resumes when there is room. Partitions, and a database without

@@ -194,7 +194,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
         .into());
     }
     let mut printer = Printer::new(args, globals);
-    // How many of the missing keys are numbers, and the first of them.
+    // The count of missing keys that are numbers, and the first of them.
     let (mut lost, mut first_lost) = (0, None);
     let mut print = |key: String| {
         let found = lookup.get(&key)?;

@@ -180,7 +180,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         }
         .into());
     }
-    let db = named_db.map_or_else(|| work_of(args, shard.as_ref().ok().copied().flatten()), Path::to_path_buf);
+    let db = named_db.map_or_else(|| work_path(args, shard.as_ref().ok().copied().flatten()), Path::to_path_buf);
     let mut partial = db.as_os_str().to_owned();
     partial.push(".partial");
     let sources = source_list::expand(given);
@@ -225,7 +225,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 pub(super) const REPORT_IN_DB: &str = "use the database: its BEDLOAD.json has the same report";
 
 /// Name of the unfinished work when no database remains: the place and the shard.
-fn work_of(args: &Args, shard: Option<Shard>) -> PathBuf {
+fn work_path(args: &Args, shard: Option<Shard>) -> PathBuf {
     let place = args.bundle.as_deref().unwrap_or(Path::new(""));
     let place = blake3::hash(place.as_os_str().as_encoded_bytes()).to_hex();
     let shard = shard.map_or_else(String::new, |shard| format!("-{}-of-{}", shard.number, shard.of));

@@ -24,7 +24,7 @@ use crate::load::options::ImportOptions;
 use crate::load::target::lock::Lock;
 use crate::os::private;
 
-/// The list of a checkpoint's files, each with its checksum, or with its length if it is a link.
+/// The list of a backup's files, each with its checksum, or with its length if it is a link.
 pub(in crate::load) const SUMS: &str = "sums";
 
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub(in crate::load) struct Target {
     /// The complete database before the exchange of names, and the replaced one after it. No loader works here, so the
     /// replaced one is never taken for unfinished work.
     pub swap: PathBuf,
-    pub checkpoint: PathBuf,
+    pub backup: PathBuf,
     /// A database of the finished files alone, to be scanned.
     pub scratch: PathBuf,
     /// True if the import adds to an existing database.
@@ -84,7 +84,7 @@ impl Target {
             sst: partial.join("sst"),
             staging: partial.join("db"),
             swap: partial.join("exchange"),
-            checkpoint: partial.join("checkpoint"),
+            backup: partial.join("checkpoint"),
             scratch: partial.join("check"),
             partial,
             db,

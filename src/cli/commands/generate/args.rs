@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
-    /// How many percent of the sections repeat an earlier one, up to 90
+    /// Percent of the sections that repeat an earlier one, up to 90
     #[arg(long, value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=i64::from(DUPLICATES_MAX)))]
     pub duplicates: u8,
