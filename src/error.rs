@@ -288,6 +288,10 @@ impl Error {
                 let is_url = path.to_string_lossy().contains("://");
                 let hint =
                     if is_url { hint.replace("head -c 200 {file}", "curl -fsL {file} | head -c 200") } else { hint };
+                let hint = match is_stream {
+                    true => hint.replace("download the snapshot again", "check the command before the pipe"),
+                    false => hint,
+                };
                 hint.replace("{file}", &file).replace("{dir}", &dir)
             }
             Self::Preset(problem) => problem.0.hint(),

@@ -164,11 +164,21 @@ mod tests {
             (
                 "import --db d",
                 "the following required arguments were not provided: <SNAPSHOT>...",
-                "bedload import --help lists the options",
+                "for example: bedload import snapshot.forest.car.zst --db /data/blocks",
+            ),
+            (
+                "walk --db d --threads abc",
+                "invalid value 'abc' for '--threads <N>': not a number",
+                "bedload walk --help lists the options",
+            ),
+            (
+                "walk --db d --root abc",
+                "invalid value 'abc' for '--root <CID>': not a CID",
+                "bedload walk --help lists the options",
             ),
             (
                 "walk --db d --depth 5",
-                "invalid value '5' for '--depth <tipsets=N>': write it as tipsets=2000",
+                "invalid value '5' for '--depth <tipsets=N>': write it as tipsets=5",
                 "bedload walk --help lists the options",
             ),
             (

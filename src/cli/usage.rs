@@ -82,7 +82,9 @@ pub fn lines(rendered: &str, args: &[String], command: &clap::Command) -> (Strin
     let message = joined(paragraphs.next().unwrap_or_default());
     let message = message.strip_prefix("error: ").unwrap_or(&message);
     // clap lists hidden subcommands as well.
-    let message = message.split(" [subcommands: ").next().unwrap_or(message).to_owned();
+    let message = message.split(" [subcommands: ").next().unwrap_or(message);
+    // The standard library's message for a number.
+    let message = message.replace(": invalid digit found in string", ": not a number");
     let wrong = message.split('\'').nth(1).unwrap_or_default();
     let is_unknown = message.starts_with("unexpected argument ") || message.starts_with("unrecognized subcommand ");
     let found = args.iter().find_map(|arg| command.find_subcommand(arg.as_str()));
@@ -100,9 +102,15 @@ pub fn lines(rendered: &str, args: &[String], command: &clap::Command) -> (Strin
     if !tips.is_empty() {
         return (message, tips.join("; "));
     }
-    let (_, path) = args.iter().fold((command, "bedload".to_owned()), |(at, path), arg| {
+    let (used, path) = args.iter().fold((command, "bedload".to_owned()), |(at, path), arg| {
         at.find_subcommand(arg).map_or_else(|| (at, path.clone()), |next| (next, format!("{path} {}", next.get_name())))
     });
+    if message.starts_with("the following required arguments were not provided") {
+        let help = used.get_after_help().map(ToString::to_string).unwrap_or_default();
+        if let Some((_, example)) = help.rsplit_once("Example: ") {
+            return (message, format!("for example: {example}"));
+        }
+    }
     (message, format!("{path} --help lists the options"))
 }
 

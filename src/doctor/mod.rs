@@ -9,7 +9,8 @@ mod forecast;
 mod scratch;
 mod snapshot;
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::error::{Error, Result};
@@ -17,6 +18,7 @@ use crate::hash::{Checker, Claim, Function};
 use crate::load::planner::MIN_MEMORY;
 use crate::load::{ImportOptions, Outcome, Plan};
 use crate::os::file_system::FileSystem;
+use crate::os::files::check_parent;
 use crate::os::resources;
 use crate::parallel;
 use crate::preset;
@@ -55,7 +57,8 @@ impl DoctorOptions {
     pub fn new(dir: impl Into<PathBuf>, source: Option<PathBuf>) -> Self {
         let dir = dir.into();
         // An unused name: nothing is made under it.
-        let db = dir.join(format!("bedload-doctor-{}", std::process::id()));
+        let unused = format!("bedload-doctor-{}", std::process::id());
+        let db = if dir.exists() { dir.join(unused) } else { dir.clone() };
         let import =
             ImportOptions { dry_run: true, sources: source.into_iter().collect(), ..ImportOptions::new("", db) };
         Self { dir, import, assumed: None, stop: CancellationToken::default(), open_files: resources::open_files() }
@@ -65,8 +68,9 @@ impl DoctorOptions {
 /// Examines this machine.
 ///
 /// # Errors
-/// [`Error::BadInput`] or [`Error::Io`]: the snapshot cannot be read; [`Error::Preset`] or [`Error::Usage`]: the preset
-/// cannot be; [`Error::Interrupted`]: the caller cancels it. An unwritable directory is a finding.
+/// [`Error::BadInput`] or [`Error::Io`]: the snapshot or the directory cannot be read; [`Error::Preset`] or
+/// [`Error::Usage`]: the preset cannot be; [`Error::Interrupted`]: the caller cancels it. An unwritable directory is a
+/// finding.
 pub fn diagnose(options: &DoctorOptions, observer: &dyn Observer) -> Result<DoctorReport> {
     let progress = Progress::new(observer);
     let report = progress.sampled(|| examine(options, &progress));
@@ -83,6 +87,7 @@ const HASHING: u64 = 2;
 
 fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorReport> {
     let started = Instant::now();
+    let no_dir = missing_dir(&options.dir)?;
     let mut import = ImportOptions { stop: options.stop.clone(), ..options.import.without_secrets() };
     let limit = forecast::sample_limit(&import);
     let mut generated = None;
@@ -146,13 +151,29 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     };
     // `verify` reports a database that does not open.
     let mut warnings = read::advice::on_database_in(&options.dir).unwrap_or_default();
-    warnings.extend(no_sample);
+    warnings.extend(no_dir.into_iter().chain(no_sample));
     let schema = DOCTOR_SCHEMA.into();
     let mut report = DoctorReport { schema, dir, file_system, disk, machine, hash, forecast, warnings, seconds: 0.0 };
     let is_remote = import.sources.iter().any(|source| is_remote(source));
     report.warnings.extend(advice::advise(&report, budget, is_remote));
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// The warning about a directory that does not exist yet.
+///
+/// # Errors
+/// [`Error::Io`]: its parent does not exist either, or it cannot be read.
+fn missing_dir(dir: &Path) -> Result<Option<Advice>> {
+    match dir.metadata() {
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound && check_parent(dir).is_ok() => Ok(Some(Advice {
+            id: "directory".into(),
+            finding: format!("{} does not exist: its parent directory was measured", dir.display()),
+            remedy: "check the path, if the directory should exist".into(),
+        })),
+        Err(error) => Err(Error::io("read metadata of", dir)(error)),
+    }
 }
 
 fn planned(import: &ImportOptions) -> Result<Plan> {

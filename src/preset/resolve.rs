@@ -46,7 +46,8 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     layers.apply(&overrides.of_environment(defaults)?)?;
     if let Some(path) = &overrides.options_file {
         layers.resolved.settings.retain(|key, _| key.stage == Stage::Load);
-        layers.apply_options_file(path, overrides.column_family.as_deref().unwrap_or("default"))?;
+        let path = OptionsFile::find(path)?;
+        layers.apply_options_file(&path, overrides.column_family.as_deref().unwrap_or("default"))?;
     }
     layers.apply(&overrides.of_command_line()?)?;
     rules::check(&layers.resolved)?;

@@ -79,6 +79,11 @@ impl OptionsFile {
         first == Some("[Version]")
     }
 
+    /// Returns the path of an OPTIONS file; of a database directory, its latest one.
+    pub fn find(path: &Path) -> Result<PathBuf> {
+        if path.is_dir() { Self::latest_path(path) } else { Ok(path.to_owned()) }
+    }
+
     pub fn latest(dir: &Path) -> Result<Self> {
         Self::read(&Self::latest_path(dir)?)
     }

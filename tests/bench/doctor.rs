@@ -189,6 +189,17 @@ fn doctor_forecasts_a_size_without_a_snapshot() {
 }
 
 #[test]
+fn missing_directory_is_named_or_refused() {
+    let place = Place::new();
+    let data = place.dir("data");
+    let report = run(doctor(&place, &data.join("new"), &[]));
+    assert_eq!((report.code, report.text("/dir")), (Some(0), data.to_str().expect("text")), "{report:?}");
+    assert!(ids(&report.json).contains(&"directory"), "{report:?}");
+    let words = ["cannot read metadata of ", "/no: check the path"];
+    run(doctor(&place, &data.join("no/new"), &[])).failed(1, "no parent", &words);
+}
+
+#[test]
 fn foreign_file_is_bad_input() {
     let place = Place::new();
     let file = place.file("s.car", b"this is not a snapshot at all");

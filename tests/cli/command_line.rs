@@ -28,13 +28,16 @@ fn database_is_named_by_position_or_option() {
     }
     let hint = "hint: name both, e.g. bedload export chain chain.car";
     let refused = ends(&place, "export c.car", 2, hint).stderr;
-    assert!(refused.starts_with("error: a file to write is needed\nhint: "), "{refused}");
+    assert!(refused.starts_with("error: no output file is given\nhint: "), "{refused}");
     assert!(quiet("generate d.car --size 100K -q").contains("blocks"));
     assert!(quiet("get db --epoch 0").contains("\"Height\":0"));
-    for line in ["get", "get db", "get --db db"] {
-        let words = "error: a database and a key are needed\nhint: name both, as in `bedload get chain \
-                     1000`\n";
-        assert_eq!(ends(&place, line, 2, "").stderr, words, "{line}");
+    let hint = "as in `bedload get chain 1000`\n";
+    for (line, words) in [
+        ("get", "error: no database and no key are given\nhint: name both, "),
+        ("get db", "error: no key is given\nhint: name the database and a key, "),
+        ("get --db db", "error: no key is given\nhint: name the database and a key, "),
+    ] {
+        assert_eq!(ends(&place, line, 2, "").stderr, format!("{words}{hint}"), "{line}");
     }
 }
 
@@ -276,6 +279,7 @@ fn dash_is_always_standard_input() {
     std::fs::create_dir(place.path("-")).expect("made");
     for line in ["import - --db db", "inspect -"] {
         ends_with_input(&place, line, b"PK\x03\x04 and the rest", 3, "it is a zip archive");
+        ends_with_input(&place, line, b"", 3, "hint: check the command before the pipe\n");
     }
 }
 

@@ -95,7 +95,11 @@ fn unknown_arguments_get_useful_hints() {
         ("import a.car --output=d", "bedload import a.car --db d"),
         ("verify d -j 3", "bedload verify d --threads 3"),
         ("clean d -j 3", "bedload clean --help lists the options"),
-        ("presets diff ingest", "bedload presets diff --help lists the options"),
+        ("presets diff ingest", "for example: bedload presets diff ingest memtable"),
+        ("verify", "for example: bedload verify /data/blocks --against snapshot.forest.car.zst"),
+        ("bundle s", "for example: bedload bundle /data/blocks --to s3://bucket/mainnet"),
+        ("seed b", "for example: bedload seed https://host/mainnet --db /data/blocks"),
+        ("clean", "for example: bedload clean /data --dry-run"),
     ] {
         let ended = ends(&place, line, 2, "");
         assert!(ended.hint().starts_with(hint), "{line}: {ended:?}");

@@ -62,8 +62,12 @@ fn options_file() -> (tempfile::TempDir, String) {
 
 #[test]
 fn explain_reads_an_options_file() {
-    let (_dir, file) = options_file();
+    let (dir, file) = options_file();
     let document = json(&format!("presets explain {file}"));
+    let dir = dir.path().display();
+    assert_eq!(json(&format!("presets explain {dir}")), document, "of a database directory, the latest file");
+    let set = json(&format!("presets explain ingest --options-file {dir}"));
+    assert_eq!(row(&set, "node.table.block_size")["from"], format!("{file}:9"));
     let options = document["options"].as_array().expect("a list");
     let named: Vec<&str> = options.iter().map(|row| row["option"].as_str().expect("a name")).collect();
     assert_eq!(named, ["node.db.max_open_files", "node.cf.compression", "node.table.block_size"]);

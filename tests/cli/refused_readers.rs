@@ -102,7 +102,7 @@ fn missing_root_or_file_is_explained() {
         (
             "export nowhere",
             2,
-            "error: a file to write is needed\nhint: name both, e.g. bedload export chain chain.car; `-` \
+            "error: no output file is given\nhint: name both, e.g. bedload export chain chain.car; `-` \
              is standard output\n",
         ),
         ("export --db nowhere nowhere out.car", 2, "error: the database is named twice\n"),

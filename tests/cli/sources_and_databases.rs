@@ -24,6 +24,9 @@ fn inspect_reads_a_directory_of_cars() {
     std::fs::create_dir(place.path("cars")).expect("created");
     ends(&place, "inspect cars", 3, "no CAR (*.car, *.car.zst");
     place.file("cars/a.car", &rooted(&[block(b"one")]));
+    place.file("two.car", &rooted(&[block(b"one")]).repeat(2));
+    let hint = "hint: import it with: bedload import two.car --db DIR --concatenated\n";
+    ends(&place, "inspect two.car --full", 3, hint);
     assert!(ends(&place, "inspect cars --full", 0, "").stdout.contains("cars/a.car"));
     assert!(ends(&place, "inspect cars --list", 0, "").stdout.contains("\"type\":\"block\""));
     let damaged = block(b"two");
@@ -48,6 +51,10 @@ fn random_bytes_are_refused_as_a_source() {
     ends(&place, "generate block_log --profile steem --size 64KiB --quiet", 0, "");
     let words = "this is not a CAR: it is a block log\nhint: leave --format car out";
     ends(&place, "import --format car block_log --db db", 3, words);
+    place.file("x.car", &rooted(&[block(b"one")]));
+    ends(&place, "import x.car --db db --quiet", 0, "");
+    let words = "it is a block log\nhint: pass the CAR that the database was imported from";
+    ends(&place, "verify db --against block_log", 3, words);
 }
 
 #[test]

@@ -49,4 +49,5 @@ fn stat_warns_of_a_missing_file() {
     assert_eq!(report["warnings"][0]["id"], "unreadable-files", "{report}");
     let remedy = format!("bedload verify {} names them", db.display());
     assert_eq!(report["warnings"][0]["remedy"], remedy);
+    on(&db, &["stat"]).success().stdout(contains("  entries   unknown\n"));
 }

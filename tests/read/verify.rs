@@ -309,6 +309,9 @@ fn sample_checks_the_requested_count() {
     assert_eq!(report["records"], 300);
     assert_eq!(report["digest"], Value::Null);
     let keys = all_keys(&open(&db));
+    let report = verify(&db, &["--sample", "1000000"], 0);
+    assert_eq!((&report["records"], &report["sample"]), (&keys.len().into(), &Value::Null), "no record twice");
+    assert_eq!(report["verdict"], "confirmed");
     put(&db, keys.into_iter().map(|key| (key, "not what was here")));
     let report = verify(&db, &["--sample", "300"], 3);
     assert_eq!(counts(&report), [("hash", 300)]);

@@ -24,7 +24,8 @@ fn update_fetches_only_changed_files() {
     let store = Store::of(&to);
     let fresh = seed(store.url(""), &place.path("z")).succeeds();
     let whole = store.served();
-    seed(store.url(""), &y).refused(4, "already exists");
+    let refused = seed(store.url(""), &y).refused(4, "already exists");
+    assert!(refused.hint().contains(" --update,") && !refused.hint().contains("--into-existing"), "{refused:?}");
     store.served();
     let updated = seed(store.url(""), &y).args(&["--update"]).seeds(&newer);
     let came = store.served();

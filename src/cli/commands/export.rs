@@ -79,7 +79,7 @@ impl Args {
         match (&self.db, &self.first, &self.second) {
             (Some(db), Some(file), None) | (None, Some(db), Some(file)) => Ok((db, file)),
             (None, ..) | (_, None, _) => Err(Error::Usage {
-                reason: "a file to write is needed".into(),
+                reason: "no output file is given".into(),
                 hint: match self.db.as_deref().or(self.first.as_deref()).filter(|db| db.is_dir()) {
                     None => "name both, e.g. bedload export chain chain.car; `-` is standard output".into(),
                     Some(db) => command_line(

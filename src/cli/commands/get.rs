@@ -78,8 +78,12 @@ impl Args {
                 reason: "--epoch cannot be combined with keys".into(),
                 hint: "omit --epoch or the keys".into(),
             }),
-            _ => Err(Error::Usage {
-                reason: "a database and a key are needed".into(),
+            Some(_) => Err(Error::Usage {
+                reason: "no key is given".into(),
+                hint: "name the database and a key, as in `bedload get chain 1000`".into(),
+            }),
+            None => Err(Error::Usage {
+                reason: "no database and no key are given".into(),
                 hint: "name both, as in `bedload get chain 1000`".into(),
             }),
         }

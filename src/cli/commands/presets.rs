@@ -1,7 +1,7 @@
 //! `bedload presets`: lists, shows, explains and compares presets.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::preset::{self, Overrides, Preset, Resolved};
 use crate::report::shown;
@@ -94,14 +94,14 @@ fn explained(word: Option<&str>, overrides: Overrides) -> crate::Result<Resolved
             hint: "give one of them".into(),
         });
     }
-    preset::resolve(&Preset::for_options_file(file, None), &overrides.options_file(file))
+    preset::resolve(&Preset::for_options_file(&file, None), &overrides.options_file(file))
 }
 
-/// The path, if the file is an OPTIONS file of RocksDB by its content.
-fn options_file(word: &str) -> Option<&Path> {
-    let path = Path::new(word);
+/// The path, if the file is an OPTIONS file of RocksDB by its content; the latest one of a database directory.
+fn options_file(word: &str) -> Option<PathBuf> {
     let is_builtin = Preset::builtin_names().any(|name| name == word);
-    (!is_builtin && OptionsFile::is_one(path)).then_some(path)
+    let path = OptionsFile::find(Path::new(word)).ok()?;
+    (!is_builtin && OptionsFile::is_one(&path)).then_some(path)
 }
 
 fn list(args: &ListArgs, globals: &Globals) -> anyhow::Result<()> {
@@ -141,7 +141,7 @@ fn diff(a: &str, b: &str, globals: &Globals) -> anyhow::Result<()> {
             return Ok(preset::resolve(&Preset::find(word)?, &Overrides::default())?);
         };
         let like = if options_file(other).is_some() { None } else { Some(Preset::find(other)?) };
-        let preset = Preset::for_options_file(file, like.as_ref());
+        let preset = Preset::for_options_file(&file, like.as_ref());
         Ok(preset::resolve(&preset, &Overrides::default().options_file(file))?)
     };
     let (a, b) = (resolved(a, b)?, resolved(b, a)?);

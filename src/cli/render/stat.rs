@@ -38,7 +38,9 @@ fn import(report: &StatReport) -> String {
 
 fn family(family: &FamilyStat) -> String {
     let mut rows = Rows::below(&format!("column family {}", family.name));
-    rows.add("entries", grouped(family.entries));
+    // A missing file has no readable counts.
+    let is_unknown = family.files > 0 && family.entries == 0;
+    rows.add("entries", if is_unknown { "unknown".into() } else { grouped(family.entries) });
     rows.add("files", format!("{}, {}", grouped(family.files), human(family.bytes)));
     rows.add("levels", levels(&family.levels));
     rows.add("memory", format!("{} of filters, {} of indexes", human(family.filter_bytes), human(family.index_bytes)));

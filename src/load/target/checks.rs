@@ -32,9 +32,11 @@ impl Target {
             if !has_current(&self.db)? {
                 return refuse("already exists, and is not a RocksDB database".into(), "choose another --db".into());
             }
-            let hint = "choose another --db, add to it with --into-existing (seed: --update), or let the new one take its \
-                        place with --replace";
-            return refuse("already exists".into(), hint.into());
+            // A seed has no source file.
+            let is_seed = self.sources.iter().all(|source| source.as_os_str().is_empty());
+            let add = if is_seed { "update it with --update" } else { "add to it with --into-existing" };
+            let hint = format!("choose another --db, {add}, or let the new one take its place with --replace");
+            return refuse("already exists".into(), hint);
         }
         if !self.into_existing || has_current(&self.db)? {
             return Ok(());

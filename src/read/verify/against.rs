@@ -21,8 +21,8 @@ use crate::read::snapshot::{CHUNK, SnapshotReader};
 use crate::report::ImportReport;
 use crate::rocks::key_ranges::{KeyRange, range_of};
 use crate::sort::key::Record;
-use crate::source::car::NullPadding;
 use crate::source::car::chunk::Chunk;
+use crate::source::car::{CarProblem, NullPadding};
 use crate::source::input::{self, Extent, InputOptions};
 
 const HASH: usize = 16;
@@ -44,6 +44,19 @@ struct IndexPart {
     file: Option<PathBuf>,
 }
 
+/// Replaces the hint for a block log, which is about an option of `import`.
+fn with_hint_for_block_log(error: Error) -> Error {
+    match error {
+        Error::BadInput { path, offset, problem }
+            if matches!(problem.downcast_ref(), Some(CarProblem::Foreign { what: "a block log", .. })) =>
+        {
+            let hint = "pass the CAR that the database was imported from";
+            Error::bad_input(&path, offset, CarProblem::Foreign { what: "a block log", hint })
+        }
+        other => other,
+    }
+}
+
 impl SourceIndex {
     /// Reads the snapshot at `path`.
     pub fn read(job: &VerifyJob<'_>, path: &Path, ranges: &[KeyRange], record: Option<&ImportReport>) -> Result<Self> {
@@ -53,7 +66,8 @@ impl SourceIndex {
         let padding = options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error });
         let network = options.network.clone();
         let how = InputOptions { network, extent: Extent::All, ..InputOptions::of_share(threads, memory / 4) };
-        let mut snapshot = SnapshotReader::open(path, input::open(path, &how)?, padding, CHUNK, progress)?;
+        let mut snapshot = SnapshotReader::open(path, input::open(path, &how)?, padding, CHUNK, progress)
+            .map_err(with_hint_for_block_log)?;
         snapshot.accept_concatenated();
         let index = Self {
             parts: ranges.iter().map(|_| Mutex::default()).collect(),

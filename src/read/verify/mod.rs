@@ -132,6 +132,9 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     report.files = files.len() as u64;
     report.file_bytes = files.iter().map(|file| file.size).sum();
     check_sizes(&files, &problems);
+    // Picks may repeat a record, so a sample as large as the database reads each record once instead.
+    let has_all = |count: u64| reader.entries(&report.column_family).is_ok_and(|all| all > 0 && count >= all);
+    report.sample = options.sample.filter(|count| !has_all(*count));
     let job = VerifyJob {
         options,
         reader: &reader,
@@ -142,7 +145,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         progress,
     };
     let log = record.as_ref().filter(|record| record.key == KeyLayout::Number);
-    let (totals, against) = match (log, options.sample) {
+    let (totals, against) = match (log, report.sample) {
         (Some(_), _) if options.sample.is_some() || options.against.is_some() => {
             return Err(Error::Usage {
                 reason: "a database made from a block log is verified as a whole".into(),
@@ -160,7 +163,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     report.records = totals.content.records;
     report.payload_bytes = totals.payload;
     report.against = against;
-    if options.sample.is_none() {
+    if report.sample.is_none() {
         report.digest = Some(totals.content.digest);
         let untouched = || match &record {
             Some(record) => recorded::files_are_untouched(&reader, &files, record, totals.content.records),

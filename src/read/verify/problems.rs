@@ -65,7 +65,10 @@ impl<'a> Collector<'a> {
             kind,
             key: (!key.is_empty()).then(|| key_text(self.layout, key)),
             file: named.or_else(|| self.file_of(family, key)),
-            message: format!("the records after this key cannot be read: {words}"),
+            message: match key {
+                [] => format!("the records at the start of the range cannot be read: {words}"),
+                _ => format!("the records after this key cannot be read: {words}"),
+            },
         });
     }
 
@@ -127,6 +130,13 @@ mod tests {
         collector.add_unreadable("default", &[2], words.into());
         let problems = collector.take();
         assert_eq!(problems.total, 1, "two ranges came upon the same block");
+        assert!(problems.first[0].message.starts_with("the records after this key cannot be read: "));
         assert_eq!(problems.first[0].file.as_deref(), Some("/db/000012.sst"));
+
+        let collector = Collector::new(KeyLayout::Digest, &[]);
+        collector.add_unreadable("default", &[], words.into());
+        let problem = &collector.take().first[0];
+        assert_eq!(problem.key, None);
+        assert!(problem.message.starts_with("the records at the start of the range cannot be read: "), "{problem:?}");
     }
 }

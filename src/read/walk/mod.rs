@@ -70,8 +70,9 @@ pub struct WalkOptions {
 
 #[cfg(feature = "cli")]
 fn parse_depth(text: &str) -> std::result::Result<u32, String> {
-    let count = text.strip_prefix("tipsets=").and_then(|count| count.parse().ok());
-    count.filter(|&count| count > 0).ok_or_else(|| "write it as tipsets=2000".to_owned())
+    let count = |text: &str| text.parse().ok().filter(|&count: &u32| count > 0);
+    let depth = text.strip_prefix("tipsets=").and_then(count);
+    depth.ok_or_else(|| format!("write it as tipsets={}", count(text).unwrap_or(2000)))
 }
 
 impl WalkOptions {

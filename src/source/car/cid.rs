@@ -46,7 +46,7 @@ impl FromStr for RawCid {
     /// Reads a CID in any multibase, or version 0 in bare base58.
     fn from_str(text: &str) -> Result<Self, NoCid> {
         let text = text.strip_prefix("/ipfs/").unwrap_or(text);
-        let no_text = |error: multibase::Error| NoCid { reason: format!("it is not a CID: {error}") };
+        let no_text = |_: multibase::Error| NoCid { reason: "not a CID".into() };
         if text.len() == 46 && text.starts_with("Qm") {
             return Self::from_bytes(Base::Base58Btc.decode(text).map_err(no_text)?);
         }

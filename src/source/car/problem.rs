@@ -100,7 +100,7 @@ impl Problem for CarProblem {
                      bedload import SNAPSHOT --db {dir} --replace"
                 )
             }
-            Self::Concatenated => "give --concatenated: `bedload import` takes both then".into(),
+            Self::Concatenated => "import it with: bedload import {file} --db DIR --concatenated".into(),
             Self::IndexInConcatenation => {
                 "a CARv2 with an index cannot be joined with others: give each file by its own name".into()
             }

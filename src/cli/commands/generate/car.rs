@@ -23,18 +23,15 @@ pub fn generate(args: &Args, profile: Profile, progress: &Progress<'_>) -> anyho
     })
 }
 
-/// Endings of formats that are not written here.
-const OTHERS: [&str; 9] = ["zst", "gz", "xz", "lz4", "bz2", "zip", "tar", "tgz", "7z"];
-
 fn format_of_name(path: &Path) -> crate::Result<Format> {
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let compressed = [Format::ForestCarZst, Format::CarZst];
     if let Some(format) = compressed.into_iter().find(|format| name.ends_with(&format!(".{}", format.name()))) {
         return Ok(format);
     }
-    match name.rsplit_once('.').filter(|(_, ending)| OTHERS.contains(ending)) {
-        None => Ok(Format::default()),
-        Some((_, ending)) => Err(Error::Usage {
+    match Path::new(&name).extension().and_then(|ending| ending.to_str()) {
+        None | Some("car") => Ok(Format::default()),
+        Some(ending) => Err(Error::Usage {
             reason: format!("{} ends in .{ending}, which is not a format of a generated CAR", path.display()),
             hint: "let the name end in .car, .car.zst or .forest.car.zst, or name the format with --format".into(),
         }),
@@ -77,10 +74,12 @@ mod tests {
             ("a.forest.car.zst", Format::ForestCarZst),
             ("dir/A.CAR.ZST", Format::CarZst),
             ("-", Format::Car),
+            ("a", Format::Car),
+            (".hidden", Format::Car),
         ] {
             assert_eq!(format_of_name(Path::new(name)).expect(name), format, "{name}");
         }
-        for name in ["a.car.gz", "a.TAR", "a.zst"] {
+        for name in ["a.car.gz", "a.TAR", "a.zst", "zz.foo", "a.txt"] {
             let error = format_of_name(Path::new(name)).expect_err(name);
             assert_eq!((error.exit(), error.hint().contains(".forest.car.zst")), (crate::Exit::Usage, true), "{name}");
         }

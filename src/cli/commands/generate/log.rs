@@ -57,6 +57,7 @@ fn spec(args: &Args, family: Family) -> crate::Result<LogSpec> {
             hint: format!("leave out {option}, or choose --profile mainnet, calibnet or small"),
         });
     }
+    check_name(&args.file)?;
     let mut spec = LogSpec::new(family, args.size).seed(args.seed);
     if let Some(version) = args.log.log_version {
         spec = spec.version(version)?;
@@ -70,6 +71,17 @@ fn spec(args: &Args, family: Family) -> crate::Result<LogSpec> {
         spec = spec.dictionaries(log::read_dictionaries(dir)?)?;
     }
     Ok(spec)
+}
+
+/// Refuses a suffix of another format. The parts of a split hive log have numbers as suffixes.
+fn check_name(file: &Path) -> crate::Result<()> {
+    match file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()) {
+        Some(ending) if ending != "log" && !ending.bytes().all(|byte| byte.is_ascii_digit()) => Err(Error::Usage {
+            reason: format!("{} ends in .{ending}, which is not a format of a generated block log", file.display()),
+            hint: "let the name end in .log, or in no suffix".into(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn index_of(file: &Path, kind: IndexKind, family: Family) -> PathBuf {
@@ -156,6 +168,12 @@ mod tests {
             let (error, hint) = refused(&format!("x {} --size 20K {line}", file.display()));
             assert_eq!(error, reason);
             assert!(!hint.is_empty());
+            assert!(!file.exists());
+        }
+        for name in ["b.car.zst", "b.txt"] {
+            let file = folder.path().join(name);
+            let (error, _) = refused(&format!("x {} --size 20K --profile steem", file.display()));
+            assert!(error.ends_with(", which is not a format of a generated block log"), "{error}");
             assert!(!file.exists());
         }
     }
