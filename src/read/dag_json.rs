@@ -9,8 +9,8 @@ use super::keys::cid_text;
 use super::links::{Field, Malformed, codec, each_field, link};
 use crate::blocks::cbor::{ItemHead, LINK_TAG, head, string};
 
-/// Deepest nesting of a block that is decoded, as in serde_ipld_dagcbor.
-const MAX_DEPTH: u32 = 256;
+/// Deepest nesting of a block that is decoded. `serde_json` reads 127 levels.
+const MAX_DEPTH: u32 = 120;
 
 /// Converts a block to JSON; to bytes if its codec has no JSON form.
 pub(crate) fn dag_json(codec: u64, block: &[u8]) -> Result<Value, Malformed> {
@@ -164,6 +164,9 @@ mod tests {
     #[test]
     fn nesting_without_end_is_malformed_not_a_crash() {
         assert_eq!(dag_json(codec::DAG_CBOR, &[0x81; 100_000]), Err(Malformed));
+        let deepest = [&[0x81; MAX_DEPTH as usize][..], &[0x80]].concat();
+        let text = dag_json(codec::DAG_CBOR, &deepest).expect("lists").to_string();
+        assert!(serde_json::from_str::<Value>(&text).is_ok(), "`get --json` reads it back");
     }
 
     proptest::proptest! {

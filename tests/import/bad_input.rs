@@ -8,6 +8,15 @@ use crate::common::run::{Place, import, import_pipe};
 use super::refusals::*;
 use super::{imported, imports};
 
+/// Two million roots made a BEDLOAD.json that no command read.
+#[test]
+fn header_with_too_many_roots_is_refused() {
+    let place = Place::new();
+    let roots = vec![identity(0x55, b"").0; 2_000_000];
+    let done = import(&place, place.file("roots.car", &car(&roots, &[]))).args(&["--memory", "1GiB"]).run();
+    done.refused(3, None, "a header of 2,000,000 roots is too long for the record of an import");
+}
+
 #[test]
 fn other_files_and_headers_are_refused() {
     let text = "<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n";

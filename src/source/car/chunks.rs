@@ -16,7 +16,7 @@ use super::open_car::{Modes, NextRead, OpenCar};
 use super::section::VisitSection;
 use super::skipped_block::SkippedCount;
 use super::sources::{Following, SourceRead};
-use super::{CarProblem, Header, MAX_ROOTS, RawCid};
+use super::{CarProblem, Header, MAX_RECORDED_ROOTS, MAX_ROOTS, RawCid};
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::source::input::{Input, Restart};
@@ -140,6 +140,12 @@ impl Chunks {
 
     /// Checks the limit of the roots of all headers together.
     fn count_roots(&mut self, header: &Header) -> Result<()> {
+        // Twice as text of at most two letters a byte, with quotes, indentation and line feed.
+        let recorded = 2 * (2 * bytes_of(&header.roots) + 16 * header.roots.len() as u64);
+        if recorded > MAX_RECORDED_ROOTS {
+            let problem = CarProblem::HeaderOverRecord { roots: header.roots.len() as u64 };
+            return Err(Error::bad_input(&self.car.name, None, problem));
+        }
         self.roots_bytes += bytes_of(&header.roots);
         if self.roots_bytes > MAX_ROOTS && (self.source > 0 || self.car.position > header.blocks_start) {
             return Err(Error::bad_input(&self.car.name, self.car.position, CarProblem::TooManyRoots));

@@ -40,6 +40,9 @@ pub const MAX_HEADER: u64 = 32 << 20;
 /// Most bytes of the roots of several headers together: the record of an import has each twice, as text.
 pub(crate) const MAX_ROOTS: u64 = 8 << 20;
 
+/// Most bytes of the roots in the record of an import, which is read up to 64 MiB.
+pub(crate) const MAX_RECORDED_ROOTS: u64 = 60 << 20;
+
 /// Default limit of a block in bytes.
 pub const DEFAULT_MAX_BLOCK: u64 = (1 << 31) - 1;
 

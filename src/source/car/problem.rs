@@ -47,6 +47,8 @@ pub enum CarProblem {
     BlockOverBudget { len: u64, budget: u64, needs: u64 },
     #[error("a header of {} does not fit a memory budget of {}", human(*len), human(*budget))]
     HeaderOverBudget { len: u64, budget: u64, needs: u64 },
+    #[error("a header of {} roots is too long for the record of an import", grouped(*roots))]
+    HeaderOverRecord { roots: u64 },
     #[error("a CID of {len} bytes exceeds the limit of {max} bytes")]
     CidTooLong { len: u64, max: u64 },
     #[error("a section of {len} bytes ends inside its CID")]
@@ -92,6 +94,7 @@ impl Problem for CarProblem {
             Self::HeaderOverBudget { needs, .. } => {
                 format!("run it again with --memory {}", human(*needs).replace(' ', ""))
             }
+            Self::HeaderOverRecord { .. } => "import a CAR with fewer roots; `bedload inspect {file}` lists them".into(),
             Self::NothingInDirectory => "name the files; bedload does not search subdirectories".into(),
             Self::Database { dir } => {
                 let dir = shell_word(dir);
