@@ -96,7 +96,7 @@ fn unusable_source_stops_a_comparison() {
     let local = bench(small().file.to_str().expect("text"), &place, &["--connections", "2"]);
     ends(local, 2).stderr(contains("--connections and --endpoint have no effect"));
     let server = Store::serving(small()).with("small.car.sha256sum", sha256(&forest().bytes));
-    let words = format!("its SHA-256 is {}, and should be", sha256(&small().bytes));
+    let words = format!("its SHA-256 is {}, but", sha256(&small().bytes));
     refuses(&server.url("small.car"), &place, 3, &words);
     assert!(place.path("out/bench.json").exists(), "another run may resume there");
     // After the bytes that the probe reads.
