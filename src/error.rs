@@ -248,7 +248,7 @@ impl Error {
     }
 
     /// An unfinished import that lacks `what`.
-    pub(crate) fn work_lacks(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
+    pub(crate) fn incomplete_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         Self::damaged_work(path, format_args!("lacks {what}"))
     }
 
@@ -297,7 +297,7 @@ impl Error {
             Self::Preset(problem) => problem.0.hint(),
             Self::Io { action, source, path } => io_hint(source, path, is_output(action, path)),
             Self::NoSpace { path, .. } => format!(
-                "make room (df -h {}), then run the same command again to resume; or start over with --restart in another place",
+                "free some space (df -h {}), then run the same command again to resume; or start over with another --db",
                 shell_word(path)
             ),
             Self::Rocks { message, path, .. } => errno_of(message).map_or_else(
@@ -375,7 +375,7 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         },
         Kind::StorageFull | Kind::QuotaExceeded => {
             format!(
-                "make room (df -h {}) or choose another place (TMPDIR for temporary files), then run the same command again",
+                "free some space (df -h {}) or choose another place (TMPDIR for temporary files), then run the same command again",
                 shell_word(existing(path))
             )
         }
@@ -460,7 +460,7 @@ mod tests {
         let quoted = dir.path().join("my db/x");
         assert!(hint(ErrorKind::NotFound, quoted).ends_with(&format!("mkdir -p '{here}/my db'")));
         let removed = hint(ErrorKind::StorageFull, dir.path().join("gone"));
-        assert!(removed.starts_with(&format!("make room (df -h {here}) or ")), "{removed}");
+        assert!(removed.starts_with(&format!("free some space (df -h {here}) or ")), "{removed}");
         let relative = hint(ErrorKind::PermissionDenied, PathBuf::from("gone.partial"));
         assert!(relative.starts_with("this user may not write to . (ls -ld .): "), "{relative}");
     }

@@ -1,8 +1,8 @@
 //! Named points of an import at which tests kill the program, with the feature `failpoints`, which releases do not
 //! have.
 //!
-//! `BEDLOAD_ABORT_AT=NAME` or `BEDLOAD_ABORT_AT=NAME:N` (the N-th time, from 1) ends the process as a power cut would:
-//! at once, without a message or cleaning up. `BEDLOAD_STOP_AT` stops it by SIGSTOP. `BEDLOAD_DURABLE_BYTES` is the
+//! `BEDLOAD_ABORT_AT=NAME` or `BEDLOAD_ABORT_AT=NAME:N` (the N-th time, from 1) ends the process at once, like
+//! SIGKILL, without a message or cleaning up. `BEDLOAD_STOP_AT` stops it by SIGSTOP. `BEDLOAD_DURABLE_BYTES` is the
 //! distance of durable points. `BEDLOAD_NETWORK_PATIENCE_MS` and `BEDLOAD_NETWORK_STALL_MS` are network timeouts.
 
 use std::sync::OnceLock;

@@ -35,42 +35,48 @@ pub struct BenchOptions {
     /// The variant that the others are compared with; `None` for the first.
     #[arg(skip)]
     pub reference: Option<String>,
-    /// How much slower than another a preset may be and still be recommended, in percent [default: 5]
+    /// Percent by which a recommended preset may be slower than another [default: 5]
     ///
     /// The whole 95 % interval of the ratio must lie below; a smaller margin needs more rounds.
-    #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "What", hide_short_help = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Variants", hide_short_help = true)]
     pub margin: Option<f64>,
 
     /// Rounds that count
-    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "How")]
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Measurement")]
     pub runs: u32,
-    /// Rounds before them that do not count
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "How", hide_short_help = true)]
+    /// Warm-up rounds
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Measurement", hide_short_help = true)]
     pub warmup: u32,
     /// The order within a round: rotated by one place each time, or shuffled
-    #[arg(long, value_name = "HOW", default_value = "interleaved", help_heading = "How", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "interleaved",
+        help_heading = "Measurement",
+        hide_short_help = true
+    )]
     pub order: Order,
     /// Seed of the shuffling and of the choice of keys
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How", hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measurement", hide_short_help = true)]
     pub seed: u64,
     /// Empty the page cache before each import; otherwise the snapshot is read once before
-    #[arg(long, help_heading = "How")]
+    #[arg(long, help_heading = "Measurement")]
     pub cold: bool,
     /// Start no run that would probably end later than this, e.g. 90m
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "How")]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Measurement")]
     pub budget: Option<Duration>,
     /// Lookups of each kind in each finished database; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 2000, help_heading = "How", hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = 2000, help_heading = "Measurement", hide_short_help = true)]
     pub lookups: u64,
-    /// Leave out the scan of each finished database
-    #[arg(long, help_heading = "How", hide_short_help = true)]
+    /// Skip the scan of each finished database
+    #[arg(long, help_heading = "Measurement", hide_short_help = true)]
     pub no_scan: bool,
 
     /// Directory of the temporary databases; its file system is part of what is measured
-    #[arg(long, value_name = "DIR", help_heading = "Where")]
+    #[arg(long, value_name = "DIR", help_heading = "Directories and results")]
     pub dir: Option<PathBuf>,
     /// Directory of the results: results.json, runs.ndjson, report.md, report.csv, report.html
-    #[arg(long, value_name = "DIR", default_value = "bedload-bench", help_heading = "Where")]
+    #[arg(long, value_name = "DIR", default_value = "bedload-bench", help_heading = "Directories and results")]
     pub out: PathBuf,
     /// Cancelled by the caller to end the comparison.
     #[arg(skip)]

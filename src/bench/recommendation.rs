@@ -90,7 +90,7 @@ impl Judge<'_> {
         let open = |(_, ratio): &&(&str, Option<Ratio>)| ratio.as_ref().is_none_or(|it| it.verdict != Verdict::Lower);
         let alike: Vec<&str> = ratios.iter().filter(open).map(|(name, _)| *name).collect();
         let reason = match alike[..] {
-            [] => "the shortest total time, by more than the noise".into(),
+            [] => "the shortest total time; the difference is significant".into(),
             _ if first.variant == fastest => format!(
                 "the shortest median of total time; shown to take at most {margin} longer than {}",
                 some_of(&alike)
@@ -126,7 +126,7 @@ impl Judge<'_> {
         let so_far = match worst {
             Some((other, None)) => format!("no round has both `{fastest}` and `{other}` yet"),
             Some((other, Some(Ratio { low: Some(low), high: Some(high), pairs, .. }))) => format!(
-                "after {pairs} rounds `{fastest}` leads, but could take {low:.2} to {high:.2} times as long as `{other}`"
+                "after {pairs} rounds `{fastest}` leads, but takes {low:.2} to {high:.2} times as long as `{other}` (95 % interval)"
             ),
             Some((other, Some(_))) => format!("one round of `{fastest}` and `{other}` shows no spread"),
             None => String::new(),
@@ -237,14 +237,14 @@ mod tests {
                 (900.0, &[4.25, 4.33, 4.21][..]),
                 (300.0, &[1.25, 1.27, 1.24][..]),
                 (Use, None, Some("b")),
-                "the shortest total time, by more than the noise",
+                "the shortest total time; the difference is significant",
             ),
             // The interval of the ratio is 0.10 to 30 or wider.
             (
                 (300.0, &[1.0, 1.0]),
                 (9000.0, &[1.4, 2.2]),
                 (NotDecided, Some(2), None),
-                "run 2 more rounds (--runs 4); after 2 rounds `a` leads, but could take 0.03 to 10.06 times as long as `b`",
+                "run 2 more rounds (--runs 4); after 2 rounds `a` leads, but takes 0.03 to 10.06 times as long as `b` (95 % interval)",
             ),
             (
                 (300.0, alike[0]),

@@ -62,7 +62,7 @@ impl BenchSnapshot {
             is_inspectable = !is_block_log(&head, head.len() < PEEK);
             snapshot.remote = Some(packed);
         } else {
-            let own = fs::metadata(path).map_err(|error| input::refused(path, "open", error))?;
+            let own = fs::metadata(path).map_err(|error| input::input_error(path, "open", error))?;
             if !own.is_file() && !own.is_dir() {
                 return Err(Error::Usage {
                     reason: format!("{} is neither a file nor a folder: it can be read only once", path.display()),

@@ -62,7 +62,7 @@ impl ResultStore {
             whole += line.len() as u64;
         }
         if whole < text.len() as u64 {
-            file.set_len(whole).map_err(Error::io("cut", &path))?;
+            file.set_len(whole).map_err(Error::io("truncate", &path))?;
         }
         Ok((Self { dir: dir.to_owned(), log: file, log_path: path }, runs))
     }

@@ -16,7 +16,7 @@ use super::signature::{self, Signer};
 use super::target::BundleTarget;
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::report::record::{sealed, unsealed};
+use crate::report::record::{append_checksum, verify_checksum};
 use crate::report::{BUNDLED_SCHEMA, BlockCounts, BundleReport, ImportReport, ShardReport};
 use crate::rocks::releases::Release;
 use crate::rocks::{options, options_of};
@@ -88,7 +88,7 @@ pub(super) fn write_bundle(
 fn write_part(target: &BundleTarget, part: &Bundle, shard: &ShardReport) -> Result<String> {
     let set = set_of(&part.record, shard);
     let name = part_name(&set, shard.number);
-    let bytes = sealed(part, Path::new(&name))?;
+    let bytes = append_checksum(part, Path::new(&name))?;
     // Publish only a part that a join accepts.
     read_part(&bytes).map_err(|problem| Error::bad_input(Path::new(&name), None, problem))?;
     target.put(&name, &bytes)?;
@@ -99,7 +99,7 @@ fn write_part(target: &BundleTarget, part: &Bundle, shard: &ShardReport) -> Resu
 
 pub(super) fn read_part(bytes: &[u8]) -> Result<(Bundle, ShardReport), BundleProblem> {
     let form = |reason: String| BundleProblem::Form { reason };
-    let bytes = unsealed(bytes).ok_or_else(|| form("it does not match its checksum".into()))?;
+    let bytes = verify_checksum(bytes).ok_or_else(|| form("it does not match its checksum".into()))?;
     let part = Bundle::parse(&bytes, PART_SCHEMA)?;
     let shard = part.record.shard.clone().ok_or_else(|| form("its report names no shard".into()))?;
     if Shard::new(shard.number, shard.of).is_none() {

@@ -83,17 +83,17 @@ fn map_all<I: Sync, T: Send>(threads: usize, items: &[I], work: impl Fn(&I) -> R
 fn record(db: &Path) -> Result<ImportReport> {
     let refused =
         |reason: &str, hint: &str| Err(Error::State { path: db.to_owned(), reason: reason.into(), hint: hint.into() });
-    let Some((report, is_sealed)) = ImportReport::load_sealed(db)? else {
+    let Some((report, is_valid)) = ImportReport::load_with_checksum(db)? else {
         if !db.join("CURRENT").exists() {
             return Err(no_database(db));
         }
         return refused("has no BEDLOAD.json, so no import made it", "bundle a database that `bedload import` made");
     };
-    if !is_sealed {
+    if !is_valid {
         let what = "BEDLOAD.json does not match its checksum".into();
         return Err(Error::bad_input(db, None, BundleProblem::NotAsImported { what }));
     }
-    let again = "import the snapshot into a new database with a preset that ingests, and bundle that one";
+    let again = "import the snapshot into a new database with a preset of the ingest loader, and bundle that one";
     if report.into_existing {
         return refused("also contains records from before its import", again);
     }

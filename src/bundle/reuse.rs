@@ -17,7 +17,7 @@ pub(super) fn find_reusable_files(db: &Path, wanted: &[BundleFile]) -> Result<Ha
         Error::Rocks { message, .. } if errno_of(&message).is_none() => changed(format!("cannot be read: {message}")),
         error => error,
     };
-    let Some((record, true)) = ImportReport::load_sealed(db)? else {
+    let Some((record, true)) = ImportReport::load_with_checksum(db)? else {
         return Err(changed("has no valid BEDLOAD.json of an import".into()));
     };
     if record.into_existing {

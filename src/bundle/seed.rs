@@ -108,7 +108,7 @@ fn select_families(wanted: &[String], id: &str, mut bundle: Bundle) -> Result<Bu
     let wrong = |reason: String, hint: String| Err(Error::Usage { reason, hint });
     let known: Vec<String> = families(&bundle.record).into_iter().map(|(name, _)| name).collect();
     if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
-        let hint = format!("this bundle has the column families {}", known.join(", "));
+        let hint = format!("its column families: {}", known.join(", "));
         return wrong(format!("the bundle has no column family `{unknown}`"), hint);
     }
     if wanted.is_empty() || known.iter().all(|name| wanted.contains(name)) {
@@ -216,7 +216,7 @@ impl Fetch for Fetcher<'_> {
         let Some(wanted) = self.files.get(number) else { return Err(Error::interrupted()) };
         if let Some(own) = self.own(number) {
             crate::os::private::remove(path)?;
-            match self.take(&own, wanted, path, on_bytes) {
+            match self.copy_from_dir(&own, wanted, path, on_bytes) {
                 // The bytes differ: fetch the file.
                 Err(Error::BadInput { .. }) => {}
                 taken => return taken,
@@ -232,7 +232,7 @@ impl Fetch for Fetcher<'_> {
             crate::os::private::remove(path)?;
             let fetched = match place.is_remote() {
                 true => self.download(place, wanted, path, on_bytes),
-                false => self.take(&place.at(&file(&wanted.name)).0, wanted, path, on_bytes),
+                false => self.copy_from_dir(&place.at(&file(&wanted.name)).0, wanted, path, on_bytes),
             };
             match fetched {
                 Ok(()) => return Ok(()),
@@ -286,8 +286,14 @@ impl Fetcher<'_> {
         done
     }
 
-    /// Takes a file of a directory: as a reflink, as a hard link, or as a copy. The result is hashed.
-    fn take(&self, from: &Path, wanted: &BundleFile, path: &Path, on_bytes: &(dyn Fn(u64) + Sync)) -> Result<()> {
+    /// Copies a file of a directory: as a reflink, as a hard link, or as a copy. The result is hashed.
+    fn copy_from_dir(
+        &self,
+        from: &Path,
+        wanted: &BundleFile,
+        path: &Path,
+        on_bytes: &(dyn Fn(u64) + Sync),
+    ) -> Result<()> {
         let source = open(from)?.ok_or_else(|| Error::bad_input(from, None, BundleProblem::Missing))?;
         let copy = |source: &File, to: &mut dyn Write| {
             let found = hashing::copy((source, from), (to, path), wanted.bytes, self.stop, on_bytes)?;

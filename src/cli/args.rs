@@ -14,10 +14,10 @@ pub const RESTARTS: &str = "run the same command again; it starts over";
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct NetworkArgs {
-    /// Connections at once to a URL; the default is measured
+    /// Parallel connections; bedload chooses the number by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128), help_heading = "Network", hide_short_help = true)]
     pub connections: Option<u16>,
-    /// Another server of S3's or Azure's protocol
+    /// URL of an S3- or Azure-compatible server
     #[arg(long, value_name = "URL", help_heading = "Network", hide_short_help = true)]
     pub endpoint: Option<String>,
 }
@@ -74,7 +74,7 @@ pub struct PlanArgs {
     /// Directory for spilled data; the default is beside the database
     #[arg(long, value_name = "DIR", help_heading = "Memory", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
-    /// Place of blocks: auto, memory, spill (files) or source
+    /// Storage of blocks while sorting: auto, memory, spill (files) or source
     #[arg(
         long,
         value_name = "HOW",

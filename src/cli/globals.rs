@@ -26,7 +26,7 @@ pub struct Globals {
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_short_help = true)]
     pub color: ColorChoice,
-    /// Print help; --help lists all options
+    /// Print help: -h the common options, --help all
     #[arg(short, long, global = true, action = clap::ArgAction::HelpShort)]
     pub help: Option<bool>,
 }

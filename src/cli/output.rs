@@ -221,7 +221,7 @@ fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
                 _ if error.is::<io::Error>() => {
                     "check the file or device of standard output (df -h); then run it again"
                 }
-                _ => "run it again; if it stays, look at the disk (dmesg, smartctl)",
+                _ => "run it again; if it stays, check the disk (dmesg, smartctl)",
             };
             (Exit::Failed, hint.to_owned())
         }

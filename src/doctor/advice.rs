@@ -34,10 +34,10 @@ pub(super) fn advise(report: &DoctorReport, budget: u64, is_remote: bool) -> Vec
             let (needed, free) = (human(needed), human(space.free_bytes));
             let finding = format!("{} may need {needed} at {}, and {free} are free", space.holds, space.path);
             let remedy = if space.holds == "partitions" {
-                "make room, choose another --work-dir, or give more --memory so that none are needed"
+                "free some space, choose another --work-dir, or give more --memory so that none are needed"
             } else {
                 // Partitions beside the database go while it grows, so they hardly add to it.
-                "make room, choose another --db, or a preset that compresses more (bedload presets list)"
+                "free some space, choose another --db, or a preset that compresses more (bedload presets list)"
             };
             say("space", finding, remedy);
         }

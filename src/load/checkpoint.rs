@@ -12,8 +12,8 @@ use crate::failpoint;
 use crate::load::journal::{Entry, Journal, PartitionCheckpoint};
 use crate::sort::spill::Spill;
 
-/// Bytes of the source between two checkpoints: the least, those for each partition's file that may have to be synced, and the
-/// most. Thus the disk works steadily from the start, and the last tenth of a snapshot is read as fast as the first.
+/// Bytes of the source between two checkpoints: minimum, per partition file to sync, and maximum. Thus the disk works steadily
+/// from the start, and the last tenth of a snapshot is read as fast as the first.
 const EVERY_BYTES_LEAST: u64 = 32 << 20;
 const EVERY_BYTES_PER_FILE: u64 = 4 << 20;
 const EVERY_BYTES_MOST: u64 = 256 << 20;
@@ -71,7 +71,7 @@ impl CheckpointClock {
 }
 
 /// Makes checkpoints durable until the sender is dropped. A failure goes to `fail`.
-pub(in crate::load) fn keep(
+pub(in crate::load) fn write_checkpoints(
     checkpoints: &Receiver<PartitionCheckpoint>,
     spill: &Spill,
     journal: &Journal,

@@ -18,7 +18,7 @@ const OF_IDS: [(Group, &str, &str); 3] = [
 
 pub(in crate::load) struct ColumnFamilies<'a> {
     all: Vec<FamilyOptions<'a>>,
-    /// How many of them are loaded. RocksDB requires the others.
+    /// Number of families that are loaded. RocksDB requires the others.
     loaded: usize,
 }
 

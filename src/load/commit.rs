@@ -15,7 +15,7 @@ use crate::load::sources::Sources;
 use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
-use crate::report::record::{checksum, sealed};
+use crate::report::record::{append_checksum, checksum};
 use crate::report::{
     BlockCounts, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, ShardReport,
     SourceInfo, Versions, rfc3339,
@@ -29,7 +29,7 @@ use crate::sort::key::KeyLayout;
 use crate::source::car::sources::SourceRead;
 
 /// Rewrites the options, writes the record that `report` makes, makes the database durable and gives it its name.
-pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportReport>) -> Result<ImportReport> {
+pub(super) fn commit_database(job: &Job<'_>, report: impl FnOnce() -> Result<ImportReport>) -> Result<ImportReport> {
     let Job { target, progress, .. } = *job;
     progress.begin(Phase::Commit, None);
     if !target.into_existing && job.preset.oldest_rocksdb().is_old() {
@@ -42,7 +42,7 @@ pub(super) fn publish(job: &Job<'_>, report: impl FnOnce() -> Result<ImportRepor
     }
     let mut report = report()?;
     measure(progress, &mut report);
-    let record = sealed(&report, &target.working().join(RECORD_FILE))?;
+    let record = append_checksum(&report, &target.working().join(RECORD_FILE))?;
     write_synced(target.working(), RECORD_FILE, &record)?;
     failpoint::reach("recorded");
     if !target.into_existing {
@@ -81,12 +81,12 @@ pub(super) fn report(
     let before = if options.into_existing { ImportReport::load(target.working())? } else { None };
     let newest = before.as_ref().and_then(|record| record.newest_after(&source.roots, head.as_ref()));
     // The functions of older records are not known.
-    let knows_functions = options.key == KeyLayout::Digest && !options.into_existing;
+    let records_functions = options.key == KeyLayout::Digest && !options.into_existing;
     Ok(ImportReport {
         schema: SCHEMA.into(),
         imported_at: rfc3339(now()).unwrap_or_default(),
         resumed: job.resumes(),
-        sources: rows(job.sources, &source, &loaded),
+        sources: source_rows(job.sources, &source, &loaded),
         source: SourceInfo { checksum: None, ..source },
         head: if newest.is_some() { before.and_then(|record| record.head) } else { head },
         newest,
@@ -114,7 +114,7 @@ pub(super) fn report(
             .filter(|_| options.shard.is_some())
             .zip(options.shard)
             .map(|((router, framed), shard)| ShardReport::of(shard, &router, &framed, complete.network)),
-        hash_functions: knows_functions.then(|| job.journal.functions()),
+        hash_functions: records_functions.then(|| job.journal.functions()),
         preset: preset.preset.clone(),
         preset_from: Some(preset.choice.to_string()),
         loader: preset.loader.to_string(),
@@ -170,14 +170,14 @@ pub(super) fn report_of_seed(
 }
 
 /// The report of all sources together. `info` has the first header.
-pub(super) fn of_all(info: SourceInfo, sources: &[SourceRead]) -> SourceInfo {
+pub(super) fn merge_source_infos(info: SourceInfo, sources: &[SourceRead]) -> SourceInfo {
     let Some((first, others)) = sources.split_first() else { return info };
     let is_mixed = others.iter().any(|source| source.compression != first.compression);
     // One header may name a root twice.
     let is_one_header = others.is_empty() && first.last_part == 0;
-    let mut met = HashSet::new();
+    let mut seen = HashSet::new();
     let all = sources.iter().flat_map(|source| &source.roots);
-    let roots = all.filter(|root| is_one_header || met.insert(*root)).map(ToString::to_string).collect();
+    let roots = all.filter(|root| is_one_header || seen.insert(*root)).map(ToString::to_string).collect();
     SourceInfo {
         compression: if is_mixed { "mixed".into() } else { info.compression },
         version: sources.iter().map(|source| source.version).fold(info.version, u64::max),
@@ -187,7 +187,7 @@ pub(super) fn of_all(info: SourceInfo, sources: &[SourceRead]) -> SourceInfo {
 }
 
 /// The report of each source. `whole` is that of all, with the checksum of a single one.
-fn rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
+fn source_rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
     let blocks = |read: u64, duplicate: u64| {
         Some(BlockCounts { read, written: read.saturating_sub(duplicate), duplicate, existing: None })
     };

@@ -57,15 +57,15 @@ pub(super) struct Prepared {
     pub planned: Planned,
     pub identity: Identity,
     /// True if all sources are files that need no decompression.
-    pub plain: bool,
+    pub is_plain: bool,
     /// True if the source is a bundle: if one file is bad, the others stay.
     pub is_seed: bool,
 }
 
 impl Prepared {
-    /// Adds to an error of a full disk how much is missing.
+    /// Adds the missing space to a disk-full error.
     pub fn explain(&self, error: Error, target: &Target) -> Error {
-        let space = || disk_space::of(&self.planned.plan, self.plain, self.planned.least_bytes, target);
+        let space = || disk_space::of(&self.planned.plan, self.is_plain, self.planned.least_bytes, target);
         disk_space::explain(error, space)
     }
 }

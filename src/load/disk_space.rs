@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A replaced database keeps its room until the new one has its name. An existing database that is added to takes its size once
-//! more: its checkpoint is kept until the import is complete, and the final compaction writes the database again.
+//! more: its backup is kept until the import is complete, and the final compaction writes the database again.
 //!
 //! The database counts as large as the blocks, but compression may make it much smaller. So too little space for it is a
 //! warning: a full disk loses nothing, and the same command resumes when there is room. Partitions, and a database without
@@ -85,12 +85,12 @@ pub(in crate::load) fn warnings(space: &[Space]) -> Vec<String> {
         |space: &&Space| space.certain_bytes <= space.free_bytes && space.needed_bytes > Some(space.free_bytes);
     let warn = |Space { path, needed_bytes, least_bytes, free_bytes, holds, .. }: &Space| {
         let (free, needed) = (human(*free_bytes), human(needed_bytes.unwrap_or_default()));
-        let less = match least_bytes {
-            0 => "less if the blocks compress well".to_owned(),
-            least => format!("and {} at least: it is not compressed", human(*least)),
+        let needed = match least_bytes {
+            0 => format!("up to {needed}, less if the blocks compress well"),
+            least => format!("{} to {needed}", human(*least)),
         };
         format!(
-            "{path} has {free} free; {holds} may need {needed}, {less}. If the disk gets full, make room and run the same \
+            "{path} has {free} free; the {holds} may need {needed}. If the disk gets full, free some space and run the same \
              command again"
         )
     };
@@ -188,7 +188,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let space = of(&plan(PlanChoice::Auto, None), false, 0, &target(dir.path())).expect("it answers");
         assert_eq!(space[0].needed_bytes, None);
-        assert!(space[0].describe().contains("an unknown amount of "), "{}", space[0].describe());
+        assert!(space[0].describe().contains("needs an unknown amount; "), "{}", space[0].describe());
         assert_eq!(warnings(&space), Vec::<String>::new());
         with(space).check_space().expect("let through");
     }
@@ -212,7 +212,7 @@ mod tests {
         let may_not_fit = vec![space(11 * GIB, 8 * GIB, 10 * GIB)];
         let warned = warnings(&may_not_fit);
         let [warning] = &warned[..] else { panic!("one warning: {warned:?}") };
-        let why = "database may need 11.0 GiB, and 8.0 GiB at least: it is not compressed";
+        let why = "the database may need 8.0 GiB to 11.0 GiB. ";
         assert!(warning.starts_with(&format!("/data has 10.0 GiB free; {why}")), "{warning}");
         with(may_not_fit).check_space().expect("it may fit");
         let error = with(vec![space(12 * GIB, 11 * GIB, 10 * GIB)]).check_space().expect_err("cannot fit");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::commit::{of_all, publish, report};
+use crate::load::commit::{commit_database, merge_source_infos, report};
 use crate::load::context::{Job, Loaded, Prepared};
 use crate::load::existing::{Existing, check_layout, with_layout};
 use crate::load::identity::{self, Identity};
@@ -27,7 +27,7 @@ use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
 use crate::source::remote::is_remote;
 
-/// The most time that a signal may arrive here after it arrived at the writer of a pipe.
+/// Time to wait for Ctrl-C to reach this process after it has ended the writer of the pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
 
 /// Imports a snapshot, as [`ImportOptions`] say.
@@ -62,7 +62,7 @@ pub(crate) fn import_and_publish(
     progress.sampled(import).map_err(|error| with_hint(error, options))
 }
 
-/// Adds to an interruption what is durable.
+/// Adds a hint about the durable work to an interruption.
 pub(super) fn with_hint(error: Error, options: &ImportOptions) -> Error {
     match error {
         Error::Interrupted { .. } => Error::Interrupted { hint: hint_after_interruption(&options.db) },
@@ -102,8 +102,8 @@ impl Import<'_> {
     /// complete and died before it had cleaned up.
     pub(super) fn begin(&self) -> Result<(Target, bool)> {
         let target = Target::new(self.options)?;
-        let finished = target.is_finished()?;
-        if !finished {
+        let is_finished = target.is_finished()?;
+        if !is_finished {
             if let Err(error) = target.check() {
                 // A complete import may have died before it removed its last file.
                 if target.partial.exists()
@@ -122,12 +122,12 @@ impl Import<'_> {
         // Before RocksDB starts threads to check the preset's options.
         planner::check_memory(self.options)?;
         self.warn(planner::excess_memory(self.options));
-        Ok((target, finished))
+        Ok((target, is_finished))
     }
 
     fn run(&self, place: Option<&dyn Publish>) -> Result<Outcome> {
         let options = self.options;
-        let (target, finished) = self.begin()?;
+        let (target, is_finished) = self.begin()?;
         let is_remote = options.sources.iter().any(|source| is_remote(source));
         // If a URL redirects elsewhere by now, the source is read from where it was when the import began.
         let known = if is_remote && !options.restart { Journal::peek(&target.partial).identity } else { None };
@@ -137,24 +137,24 @@ impl Import<'_> {
             validate::check_published(preset.loader)?;
         }
         self.warn(sources.take_unusable());
-        let planned = self.plan(&opened, &preset, &target, finished)?;
+        let planned = self.plan(&opened, &preset, &target, is_finished)?;
         let (compression, size, blocks, checksum) = (opened.compression, opened.size, opened.blocks, opened.checksum());
-        let plain = sources.are_plain();
+        let is_plain = sources.are_plain();
         let source = opened.read_header(options, &planned.plan)?;
-        if !finished && planned.plan.check_space().is_ok() {
+        if !is_finished && planned.plan.check_space().is_ok() {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
         if options.dry_run {
             return Ok(Outcome::Planned(Box::new(dry_run(&sources, &preset, planned.plan))));
         }
-        if !finished {
+        if !is_finished {
             planned.plan.check_space().or_else(|error| self.explain_lack_of_room(&target, error))?;
         }
         let identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
         let mut info = SourceInfo { checksum, ..source.info(&sources, compression) };
-        let prepared = Prepared { sources, preset, planned, identity, plain, is_seed: false };
+        let prepared = Prepared { sources, preset, planned, identity, is_plain, is_seed: false };
         let check_whole = |job: &Job<'_>, source: &mut Source| self.check_whole(job, source);
-        let report = self.locked((target, finished), &prepared, source, check_whole, |job, source| {
+        let report = self.locked((target, is_finished), &prepared, source, check_whole, |job, source| {
             uploading(job, place, |job| {
                 self.progress.begin(Phase::Read, size);
                 if is_remote {
@@ -163,19 +163,19 @@ impl Import<'_> {
                 }
                 blocks.into_iter().for_each(|blocks| self.progress.expect_blocks(blocks));
                 let resumed = job.resumed;
-                // A run without a sum may have taken all bytes.
+                // An earlier run without this checksum may have read all bytes.
                 let is_taken = resumed.car.read_done.is_some() || (resumed.ingested && resumed.held.is_some());
                 if let Some(checksum) = &mut info.checksum {
                     checksum.compared = !is_taken || resumed.compared;
                 }
                 let loaded = load(job, source, &prepared.identity)?;
                 self.warn(job.sources.take_unusable());
-                let info = of_all(info, &loaded.sources);
+                let info = merge_source_infos(info, &loaded.sources);
                 let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
                 let complete = car::completeness::check(job, &roots, loaded.routed.as_ref().map(|(router, _)| router))?;
                 let bytes = size.unwrap_or(loaded.consumed);
                 let info = SourceInfo { bytes, null_padding: loaded.tail.padding, ..info };
-                publish(job, || report(job, info, loaded, complete))
+                commit_database(job, || report(job, info, loaded, complete))
             })
         })?;
         Ok(Outcome::Imported(Box::new(report)))
@@ -220,13 +220,13 @@ impl Import<'_> {
         Ok(resolved)
     }
 
-    fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target, finished: bool) -> Result<Planned> {
+    fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target, is_finished: bool) -> Result<Planned> {
         let sources = &opened.sources;
         let mut planned = planner::plan(self.options, preset, opened)?;
         self.warn(std::mem::take(&mut planned.warnings));
         // Skipped F3 data are known only when they are read.
         let stores_all = self.options.f3 == F3Data::Store;
-        if finished || !stores_all {
+        if is_finished || !stores_all {
             planned.least_bytes = 0;
         }
         planned.plan.space =
@@ -273,7 +273,7 @@ impl Import<'_> {
     /// which `compare` checks.
     pub(super) fn locked<S>(
         &self,
-        (mut target, finished): (Target, bool),
+        (mut target, is_finished): (Target, bool),
         prepared: &Prepared,
         mut source: S,
         compare: impl FnOnce(&Job<'_>, &mut S) -> Result<()>,
@@ -281,7 +281,7 @@ impl Import<'_> {
     ) -> Result<ImportReport> {
         let take_lock = |target: &Target| target.lock().map_err(|error| prepared.explain(error, target));
         let mut lock = take_lock(&target)?;
-        if finished {
+        if is_finished {
             let mut earlier = Journal::open(&target.partial)?;
             let known = earlier.1.identity.as_ref();
             earlier.1.touched = known.map_or_else(Vec::new, |known| prepared.identity.touched_since(known));
@@ -298,7 +298,7 @@ impl Import<'_> {
         }
         // Another process may have worked on it until now.
         target.check().or_else(|error| target.remove_if_unused().and(Err(error)))?;
-        // `existing` uses the paths of the checkpoint; those of partitions are chosen later.
+        // `existing` uses the paths of the backup; those of partitions are chosen later.
         let paths = target.clone();
         let there = (paths.into_existing || paths.has_old()).then(|| Existing::lock(&paths));
         let there = there.transpose().or_else(|error| target.remove_if_unused().and(Err(error)))?;
@@ -312,10 +312,10 @@ impl Import<'_> {
         }
         let earlier = resume(self.options, self.progress, &mut target, existing, prepared);
         let earlier = earlier.map_err(|error| prepared.explain(error, &target))?;
-        let plan = &planner::resume(&prepared.planned, self.options, &earlier.1)?;
+        let plan = &planner::fit_plan_to_journal(&prepared.planned, self.options, &earlier.1)?;
         let compacts = prepared.preset.final_compaction();
         let loading = &prepared.planned.loading;
-        self.progress.expect(phase_weights::of(self.options, plan, loading, prepared.plain, compacts));
+        self.progress.expect(phase_weights::of(self.options, plan, loading, prepared.is_plain, compacts));
         let links = (plan.links_bytes > 0).then(|| LinkList::new(self.options.key, &target.spill, plan.links_bytes));
         let job = self.job(prepared, &target, &earlier);
         let outcome = work(&Job { plan, existing, replaced, links: links.as_ref(), ..job }, source);

@@ -71,7 +71,7 @@ fn ingest_family(job: &Job<'_>, store: &Store, name: &str, family: &FamilyDone) 
     let paths = family.paths(&job.target.sst);
     if found != 0 || job.resumed.ingested || !paths.iter().all(|path| path.exists()) {
         let what = format!("records in {name}: it has {found} of {records}");
-        return Err(Error::work_lacks(&job.target.partial, what));
+        return Err(Error::incomplete_work(&job.target.partial, what));
     }
     // Noted before any file moves.
     if !job.resumed.ingesting {

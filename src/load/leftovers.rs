@@ -94,7 +94,7 @@ fn remove_one(partial: &Path) -> Result<Option<String>> {
     };
     // Read again under the lock: an import may have begun or ended meanwhile.
     let known = Journal::peek(partial);
-    if let Some(reason) = kept(&target, &known) {
+    if let Some(reason) = reason_to_keep(&target, &known) {
         return Ok(Some(reason));
     }
     failpoint::reach("clean");
@@ -118,7 +118,7 @@ fn describe(partial: &Path) -> Result<Option<Leftover>> {
         path: partial.display().to_string(),
         work: Vec::new(),
         bytes: size(partial),
-        complete: known.complete,
+        complete: known.is_complete,
         removed: false,
         kept: None,
     };
@@ -132,18 +132,18 @@ fn describe(partial: &Path) -> Result<Option<Leftover>> {
     leftover.work = work.iter().map(|dir| dir.display().to_string()).collect();
     leftover.kept = owner_of(&target.partial)?.map(|owner| format!("an import is working on it ({owner})"));
     if leftover.kept.is_none() {
-        leftover.kept = kept(&target, &known);
+        leftover.kept = reason_to_keep(&target, &known);
     }
     Ok(Some(leftover))
 }
 
 /// The reason to keep work that cannot be repeated.
-fn kept(target: &Target, known: &ResumedState) -> Option<String> {
+fn reason_to_keep(target: &Target, known: &ResumedState) -> Option<String> {
     let has = |path: &Path| path.symlink_metadata().is_ok();
     if let Some(mount) = target.first_mount() {
         return Some(format!("{} is a mount point: unmount it first", mount.display()));
     }
-    if known.opened.is_some() || known.restoring || has(&target.checkpoint) {
+    if known.opened.is_some() || known.is_restoring || has(&target.backup) {
         return Some(format!(
             "it has what {} was before an import into it, which is not finished: run that again, or with --restart",
             target.db.display()

@@ -23,7 +23,7 @@ pub(super) fn resume(
     existing: Option<&Existing<'_>>,
     prepared: &Prepared,
 ) -> Result<(Journal, ResumedState)> {
-    let Prepared { identity, planned: Planned { plan, .. }, plain, .. } = prepared;
+    let Prepared { identity, planned: Planned { plan, .. }, is_plain, .. } = prepared;
     let warn = |message: String| progress.report(&Event::Warning { message });
     target.undo_swap()?;
     if !options.restart {
@@ -55,7 +55,7 @@ pub(super) fn resume(
     target.clear()?;
     let (journal, mut resumed) = Journal::open(&target.partial)?;
     let new_key = || random_bytes().map(DigestKey::new).map_err(Error::io("make a random key for", &target.partial));
-    let digest_key = (*plain && plan.reads_twice()).then(new_key).transpose()?;
+    let digest_key = (*is_plain && plan.reads_twice()).then(new_key).transpose()?;
     journal.append(&Entry::start(identity.clone(), digest_key.clone()))?;
     target.create(identity)?;
     (resumed.identity, resumed.digest_key) = (Some(identity.clone()), digest_key);
@@ -101,7 +101,7 @@ pub(super) fn finish_earlier(
         Err(Error::State { .. } | Error::BadInput { .. }) => false,
         Err(error) => return Err(error),
     };
-    // The checkpoint is kept until the database is known to open.
+    // The backup is kept until the database is known to open.
     if !opens(&target.db)? {
         return Err(does_not_open(target));
     }
@@ -118,15 +118,15 @@ pub(super) fn finish_earlier(
 fn does_not_open(target: &Target) -> Error {
     let hint = match target.into_existing {
         true => format!(
-            "to go back to what it was before, put the files of {} in place of its own",
-            target.checkpoint.display()
+            "to restore the state before the import, replace the files of the database with those of {}",
+            target.backup.display()
         ),
         false if target.swap.exists() => format!(
-            "look at the disk; the database that it replaced is whole in {}: move it away first, then remove the rest \
+            "check the disk; the database that it replaced is whole in {}: move it away first, then remove the rest \
                  and import again",
             target.swap.display()
         ),
-        false => format!("look at the disk; then remove it and {}, and import again", target.partial.display()),
+        false => format!("check the disk; then remove it and {}, and import again", target.partial.display()),
     };
     Error::state(&target.db, "does not open any more: it was damaged after the import was complete", hint)
 }

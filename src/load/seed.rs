@@ -11,7 +11,7 @@ use crate::failpoint;
 use crate::load::built::{FamilyDone, SstFile, Tally};
 use crate::load::car::completeness;
 use crate::load::column_families::ColumnFamilies;
-use crate::load::commit::{publish, report_of_seed};
+use crate::load::commit::{commit_database, report_of_seed};
 use crate::load::context::{Job, Prepared};
 use crate::load::identity::Identity;
 use crate::load::import::{Import, with_hint};
@@ -49,7 +49,7 @@ pub(crate) struct Seed<'a> {
 
 /// The source of the files.
 pub(crate) trait Fetch: Sync {
-    /// How many are fetched at once.
+    /// Number of files that are fetched at once.
     fn at_once(&self) -> usize;
 
     /// True if the file with this number needs room of its own here.
@@ -95,13 +95,13 @@ pub(crate) fn bundle_of_unfinished(options: &ImportOptions) -> Result<Option<Str
 }
 
 fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportReport> {
-    let (target, finished) = import.begin()?;
-    if !finished {
+    let (target, is_finished) = import.begin()?;
+    if !is_finished {
         fetch.check_replaced()?;
     }
     let prepared = prepare(import, seed)?;
     import.locked(
-        (target, finished),
+        (target, is_finished),
         &prepared,
         (),
         |_, ()| Ok(()),
@@ -150,7 +150,7 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     identity.part = part;
     let planned = Planned { plan, loading: preset.loading(), least_bytes: 0, warnings: Vec::new() };
     let sources = Sources::none(options.source());
-    Ok(Prepared { sources, preset, planned, identity, plain: true, is_seed: true })
+    Ok(Prepared { sources, preset, planned, identity, is_plain: true, is_seed: true })
 }
 
 /// Fetches what is missing, ingests all, and commits.
@@ -185,7 +185,7 @@ fn load(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportRepor
         Some(_) => &of_part(job, seed.record)?,
         None => seed.record,
     };
-    publish(job, || report_of_seed(job, record, reports))
+    commit_database(job, || report_of_seed(job, record, reports))
 }
 
 /// The record of a part of a bundle. Payload and missing roots are counted in the database.
@@ -324,7 +324,7 @@ fn fetch_missing(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<()
         missing.push(number);
     }
     if here.1 > 0 {
-        progress.take_up(here.0, here.1);
+        progress.add_earlier(here.0, here.1);
     }
     let coming = missing.iter().filter(|&&number| fetch.takes_room(number));
     let bytes: u64 = coming.filter_map(|&number| seed.files.get(number)).map(|file| file.bytes).sum();

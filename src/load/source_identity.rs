@@ -247,7 +247,7 @@ pub(super) fn changed(source: &Path, what: &str) -> Error {
 pub(super) fn changed_on_server(source: &Path, was: &RemotePin, is: &RemotePin) -> Error {
     let reason =
         format!("it changed on the server since the import began: it was {}, is {}", was.describe(), is.describe());
-    Error::state(source, reason, "the same command with --restart imports what is there now")
+    Error::state(source, reason, "run the same command with --restart to import the current content")
 }
 
 /// A digest for comparisons: XXH3-64 as hex.

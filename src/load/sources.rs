@@ -23,7 +23,7 @@ use crate::report::RemoteInfo;
 use crate::source::block_log::{PEEK, has_log_name, is_block_log, is_set, log_in};
 use crate::source::car::sources::Following;
 use crate::source::car::{cars_in, has_car_name, no_snapshot_in};
-use crate::source::input::{self, Compression, Input, InputOptions, Look, Remote, STDIN};
+use crate::source::input::{self, Compression, Input, InputOptions, Remote, STDIN, SourceProbe};
 use crate::source::remote::is_remote;
 
 /// The most sources of one import: fingerprints have 16 bits for the number of a source.
@@ -204,7 +204,7 @@ impl Sources {
         let Some((name, (known, size))) = self.names.get(number).zip(known) else { return Ok(()) };
         let metadata = file.metadata().map_err(Error::io("read metadata of", name))?;
         if Inode::of(&metadata) != known.inode || metadata.len() != size {
-            return Err(changed(name, "it is another file, or was written to, since the import began"));
+            return Err(changed(name, "it was replaced or modified since the import began"));
         }
         Ok(())
     }
@@ -306,23 +306,23 @@ fn probe_all(
         if pipes > 1 {
             return Err(Error::usage("`-`, standard input, is named twice", "name it once"));
         }
-        let Some((mut look, file)) = input::look(name)? else {
+        let Some((mut probe, file)) = input::probe(name)? else {
             if name.as_os_str() != STDIN {
                 only_once(name, &name.metadata().map_err(Error::io("read metadata of", name))?)?;
             }
             known.push(KnownSource::named(name));
             continue;
         };
-        check_is_no_log(name, &mut look, options)?;
+        check_is_no_log(name, &mut probe, options)?;
         only_once(name, &file.metadata().map_err(Error::io("read metadata of", name))?)?;
-        let (files, is_plain) = (vec![SourceFile::of(name, &file)?], look.compression == Compression::None);
-        known.push(KnownSource { files, facts: facts(&look, is_plain), ..KnownSource::named(name) });
+        let (files, is_plain) = (vec![SourceFile::of(name, &file)?], probe.compression == Compression::None);
+        known.push(KnownSource { files, facts: facts(&probe, is_plain), ..KnownSource::named(name) });
     }
     Ok(known)
 }
 
-fn facts(look: &Look, is_plain: bool) -> SourceFacts {
-    SourceFacts { size: Some(look.size), compression: look.compression, blocks: look.blocks, is_plain }
+fn facts(probe: &SourceProbe, is_plain: bool) -> SourceFacts {
+    SourceFacts { size: Some(probe.size), compression: probe.compression, blocks: probe.blocks, is_plain }
 }
 
 /// Probes all URLs, several at once, and closes them. If one fails, returns its error and at least the URLs before it.
@@ -333,30 +333,30 @@ fn probe_urls(
 ) -> (HashMap<usize, (KnownSource, RemoteInfo)>, Option<Error>) {
     let urls: Vec<(usize, &PathBuf)> = names.iter().enumerate().filter(|(_, name)| is_remote(name)).collect();
     let seen = Mutex::new(HashMap::new());
-    let look = |_: &mut (), item: usize| {
+    let probe = |_: &mut (), item: usize| {
         let &(number, name) = urls.get(item).ok_or_else(|| no_source(item))?;
         options.check_cancelled()?;
         let network = options.network.clone();
         let how = InputOptions { network, pinned: pinned(number, name), ..InputOptions::new(1, 0) };
-        let (mut look, remote) = input::look_at_remote(name, &how)?;
-        if let Some(look) = &mut look {
-            check_is_no_log(name, look, options)?;
+        let (mut probe, remote) = input::probe_remote(name, &how)?;
+        if let Some(probe) = &mut probe {
+            check_is_no_log(name, probe, options)?;
         }
         let origin = Some(Box::new(RemoteOrigin::of(&remote)));
-        let facts = look.map_or_else(SourceFacts::default, |look| facts(&look, false));
+        let facts = probe.map_or_else(SourceFacts::default, |probe| facts(&probe, false));
         let source = KnownSource { remote: origin, facts, ..KnownSource::named(name) };
         seen.lock().insert(number, (source, merge_traffic(None, &remote)));
         Ok(())
     };
     let at_once = options.network.connections.map_or(PROBES, |connections| PROBES.min(connections.into()));
-    let fault = parallel::for_each(at_once, urls.len(), || (), look).err();
+    let fault = parallel::for_each(at_once, urls.len(), || (), probe).err();
     (seen.into_inner(), fault)
 }
 
 /// Checks that one of several sources is no log. Drops the head, which shows that.
-fn check_is_no_log(name: &Path, look: &mut Look, options: &ImportOptions) -> Result<()> {
-    let head = std::mem::take(&mut look.head);
-    let is_plain = look.compression == Compression::None;
+fn check_is_no_log(name: &Path, probe: &mut SourceProbe, options: &ImportOptions) -> Result<()> {
+    let head = std::mem::take(&mut probe.head);
+    let is_plain = probe.compression == Compression::None;
     if options.format == Format::Auto && is_plain && is_block_log(&head, head.len() < PEEK) {
         return Err(no_log(name));
     }

@@ -23,7 +23,7 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     let usage = |reason: &str, hint: &str| Err(Error::usage(reason, hint));
     let log = &options.log;
     if options.into_existing {
-        return usage("a block log is not added to a database that is there", "import it into a new one");
+        return usage("cannot add a block log to an existing database", "import it into a new one");
     }
     if options.key != KeyLayout::Cid || options.column_family != "default" {
         return usage(

@@ -30,7 +30,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::new(ErrorKind::InvalidData, "it is no regular file")),
+        false => Err(io::Error::new(ErrorKind::InvalidData, "it is not a regular file")),
     }
 }
 

@@ -27,7 +27,7 @@ const MAX_MARKS: usize = 128;
 /// The least share of a phase that shows its pace.
 const LEAST_DONE: f64 = 0.002;
 
-/// How long the phases of a job take in proportion to each other.
+/// Durations of the phases of a job in proportion to each other.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PhaseWeights {
     /// Phases in order, each with its weight; the first phase that runs sets the scale.

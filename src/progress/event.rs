@@ -168,7 +168,7 @@ pub enum Event {
         /// SST files that are built already.
         built_files: u64,
     },
-    /// The blocks of a source of unknown size do not fit into memory: from now on they go through files.
+    /// The blocks do not fit into memory: from now on they are spilled to files.
     Spills {
         /// Limit of blocks and entries in memory, in bytes.
         held_bytes: u64,

@@ -164,7 +164,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Adds what an earlier run did of this phase. It counts as done, but not for the speed.
-    pub fn take_up(&self, bytes: u64, blocks: u64) {
+    pub fn add_earlier(&self, bytes: u64, blocks: u64) {
         self.add(bytes, blocks);
         self.earlier.fetch_add(bytes, Ordering::Relaxed);
         let cpu = resources::cpu_seconds();

@@ -148,7 +148,7 @@ impl Lookup {
                 }
                 height if height == epoch => return Ok(tipset),
                 height if height < epoch && above == u64::MAX => {
-                    return Err(missing(format!("epoch {epoch} is above the head, which is of epoch {height}")));
+                    return Err(missing(format!("epoch {epoch} is above the head, which is at epoch {height}")));
                 }
                 height if height < epoch => {
                     return Err(missing(format!("epoch {epoch} has no tipset: {above} follows {height}")));

@@ -17,7 +17,7 @@ pub struct BundleReport {
     /// The number of the shard, where only its part was published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<u32>,
-    /// How many parts were joined.
+    /// Number of joined parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub joined: Option<u32>,
     /// Records in it, of all column families.

@@ -39,7 +39,7 @@ pub struct ExportReport {
     pub(crate) left_out: Option<u64>,
     /// Distinct blocks that are not in the database although they should be exported.
     pub missing: u64,
-    /// How many of these may be missing: they were named by headers below the epoch given.
+    /// Number of these that may be missing: headers below the given epoch name them.
     pub missing_allowed: u64,
     /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,

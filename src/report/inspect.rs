@@ -122,7 +122,7 @@ pub struct CodeCount {
 pub struct ZstdInfo {
     /// Frames that readers unpack, also those that hold nothing.
     pub frames: u64,
-    /// How many of them end with a checksum.
+    /// Number of these frames that end with a checksum.
     pub checksums: u64,
     /// Frames that readers skip, such as an index.
     pub skippable: u64,

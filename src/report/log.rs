@@ -81,7 +81,7 @@ pub(crate) fn not_covered(
         LogVerified::Hash => {}
     }
     if !expects {
-        all.push("the last block's header, which no later block names: see --expect-head".into());
+        all.push("the header of the last block: import with --expect-head to verify it".into());
     }
     if family == Family::Antelope {
         all.push("the producers' signatures and the extensions of blocks, which are part of no id and no root".into());

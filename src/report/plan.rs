@@ -94,9 +94,9 @@ impl Default for Method {
 /// The sort of the blocks of a CAR.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SortPlan {
-    /// True if blocks are spilled to files from the first block on.
+    /// True if blocks are spilled to files from the first block on. After an import: true if any were spilled.
     pub spill: bool,
-    /// True if blocks are spilled should they not fit into memory. After an import: true if they were.
+    /// True if blocks are spilled once they do not fit into memory. After an import: true if this happened.
     #[serde(default)]
     pub may_spill: bool,
     /// True if partitions stay in the page cache: the machine has memory for all blocks beyond the budget.
@@ -312,7 +312,14 @@ impl Space {
 
     /// One line for people.
     pub fn describe(&self) -> String {
-        let needed = self.needed_bytes.map_or_else(|| "an unknown amount".to_owned(), human);
-        format!("{}: {needed} of {} free at {} ({})", self.holds, human(self.free_bytes), self.path, self.file_system)
+        let needed =
+            self.needed_bytes.map_or_else(|| "an unknown amount".to_owned(), |it| format!("up to {}", human(it)));
+        format!(
+            "{}: needs {needed}; {} free at {} ({})",
+            self.holds,
+            human(self.free_bytes),
+            self.path,
+            self.file_system
+        )
     }
 }

@@ -70,12 +70,12 @@ impl ImportReport {
     /// # Errors
     /// [`Error::Io`], or [`Error::State`] if the file is not a record.
     pub fn load(db: &Path) -> Result<Option<Self>> {
-        Ok(Self::load_sealed(db)?.map(|(record, _)| record))
+        Ok(Self::load_with_checksum(db)?.map(|(record, _)| record))
     }
 
     /// Reads the record, and returns true with it if its checksum matches.
-    pub(crate) fn load_sealed(db: &Path) -> Result<Option<(Self, bool)>> {
-        Ok(Self::load_as(db)?.map(|(record, bytes)| (record, unsealed(&bytes).is_some())))
+    pub(crate) fn load_with_checksum(db: &Path) -> Result<Option<(Self, bool)>> {
+        Ok(Self::load_as(db)?.map(|(record, bytes)| (record, verify_checksum(&bytes).is_some())))
     }
 
     /// Reads the record of the database in `db` as a `T`, and its bytes; `None` if it has none.
@@ -103,24 +103,24 @@ impl ImportReport {
     }
 }
 
-const SEAL: &[u8] = b",\n  \"checksum\": \"";
+const CHECKSUM_FIELD: &[u8] = b",\n  \"checksum\": \"";
 const END: &[u8] = b"\"\n}";
 
 /// Serialises `report`, an object, with its checksum as the last field; `path` is named in errors.
-pub(crate) fn sealed(report: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn append_checksum(report: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
     let json = serde_json::to_vec_pretty(report);
     let mut record = json.map_err(|error| Error::io("write", path)(error.into()))?;
     // Records of many sources have tens of MiB, so the field is added in place.
     record.truncate(record.strip_suffix(b"\n}").map_or(record.len(), <[u8]>::len));
     let checksum = checksum(&record);
-    [SEAL, checksum.as_bytes(), END].iter().for_each(|bytes| record.extend_from_slice(bytes));
+    [CHECKSUM_FIELD, checksum.as_bytes(), END].iter().for_each(|bytes| record.extend_from_slice(bytes));
     Ok(record)
 }
 
 /// The object before its checksum was added; `None` if the checksum does not match.
-pub(crate) fn unsealed(record: &[u8]) -> Option<Vec<u8>> {
-    let (report, seal) = record.split_at(memchr::memmem::rfind(record, SEAL)?);
-    let found = seal.strip_prefix(SEAL)?.strip_suffix(END)?;
+pub(crate) fn verify_checksum(record: &[u8]) -> Option<Vec<u8>> {
+    let (report, field) = record.split_at(memchr::memmem::rfind(record, CHECKSUM_FIELD)?);
+    let found = field.strip_prefix(CHECKSUM_FIELD)?.strip_suffix(END)?;
     (found == checksum(report).as_bytes()).then(|| [report, b"\n}"].concat())
 }
 
@@ -167,11 +167,11 @@ mod tests {
 
     #[test]
     fn unserialisable_record_is_an_error() {
-        let error = sealed(&Broken, Path::new("db/BEDLOAD.json")).expect_err("nothing to write");
+        let error = append_checksum(&Broken, Path::new("db/BEDLOAD.json")).expect_err("nothing to write");
         let Error::Io { action, path, source } = error else { panic!("{error}") };
         assert_eq!((action, path.as_path()), ("write", Path::new("db/BEDLOAD.json")));
         assert_eq!(source.to_string(), "no JSON");
-        let record = sealed(&serde_json::json!({ "blocks": 7 }), Path::new("")).expect("a record");
-        assert_eq!(unsealed(&record).as_deref(), Some(&b"{\n  \"blocks\": 7\n}"[..]));
+        let record = append_checksum(&serde_json::json!({ "blocks": 7 }), Path::new("")).expect("a record");
+        assert_eq!(verify_checksum(&record).as_deref(), Some(&b"{\n  \"blocks\": 7\n}"[..]));
     }
 }

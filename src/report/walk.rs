@@ -24,7 +24,7 @@ pub struct WalkReport {
     pub reachable_bytes: u64,
     /// Distinct blocks that are linked to and not there.
     pub missing: u64,
-    /// How many of these may be missing: they were named by headers below the epoch given.
+    /// Number of these that may be missing: headers below the given epoch name them.
     pub missing_allowed: u64,
     /// Records of the database that nothing leads to; `null` when the walk was limited.
     pub unreachable: Option<u64>,
@@ -34,7 +34,7 @@ pub struct WalkReport {
     pub identity: u64,
     /// Blocks that do not match their codec, and links that are not CIDs or longer than 65,535 bytes.
     pub malformed: u64,
-    /// How many links deep the walk went: along the chain of headers, and from there to the deepest block below them.
+    /// Depth of the walk in links: along the chain of headers, and from there to the deepest block below them.
     pub depth: u64,
     /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,

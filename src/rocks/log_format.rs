@@ -46,7 +46,7 @@ pub(super) fn check(dir: &Path) -> Result<()> {
         let path = entry.path();
         let is_other = path.metadata().is_ok_and(|there| !there.is_file());
         if is_other && entry.file_name().to_str().is_some_and(is_database_file) {
-            return Err(damaged(&path, "it is no regular file".into()));
+            return Err(damaged(&path, "it is not a regular file".into()));
         }
     }
     if let Some(manifest) = manifest(dir)? {
@@ -121,7 +121,7 @@ fn check_log(mut file: impl Read, wal: Option<u64>) -> std::io::Result<Option<(u
             let at = number * BLOCK as u64 + (block.len() - rest.len()) as u64;
             let is_reused = matches!(kind_of_record, 5..=8 | 11 | 131);
             if is_reused && begun && !reused {
-                return Ok(Some((at, "is of a type that cannot stand there")));
+                return Ok(Some((at, "is of a type that is not allowed there")));
             }
             reused |= is_reused;
             let header = if is_reused { REUSED_HEADER } else { HEADER };
@@ -220,7 +220,7 @@ mod tests {
         for kind in [5, 6, 7, 8, 11, 131] {
             let (mut log, second) = two();
             log[second + 6] = kind;
-            let found = Some((second as u64, "is of a type that cannot stand there"));
+            let found = Some((second as u64, "is of a type that is not allowed there"));
             assert_eq!((check(&log, WAL), check(&log, MANIFEST)), (found, found));
         }
         let reused = [record(5, Some(9), b"one"), record(1, None, b"two"), record(5, Some(9), b"three")].concat();
@@ -238,6 +238,6 @@ mod tests {
         assert_eq!(check(&log, WAL), None);
         assert_eq!(check(&log, MANIFEST), Some((second as u64, "does not match its checksum")));
         log[BLOCK + second + 6] = 5;
-        assert_eq!(check(&log, WAL), Some(((BLOCK + second) as u64, "is of a type that cannot stand there")));
+        assert_eq!(check(&log, WAL), Some(((BLOCK + second) as u64, "is of a type that is not allowed there")));
     }
 }

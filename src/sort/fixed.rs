@@ -37,7 +37,7 @@ impl Spill {
             at += piece.len() as u64;
         }
         if content != extent.content() {
-            return Err(self.damaged(partition, content));
+            return Err(self.damaged_error(partition, content));
         }
         let sorted = sorter.sorted().map_err(failed())?;
         sorted.iter().map_err(failed())?.try_for_each(|record| take(record.map_err(failed())?))

@@ -200,7 +200,7 @@ mod tests {
     fn failed_write_names_the_partition() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("00000.part");
-        let spill = Spill::new(dir.path().to_owned(), 1).cached(false, 1 << 20, 1).expect("threads");
+        let spill = Spill::new(dir.path().to_owned(), 1).with_page_cache(false, 1 << 20, 1).expect("threads");
         spill.set_file(0, std::fs::File::create(&path).and_then(|_| std::fs::File::open(&path)).expect("made"));
         let mut pieces = PartitionBuffers::new(1, 1000);
         pieces.add(&spill, 0, b"something", ContentDigest::default()).expect("memory");
@@ -217,7 +217,7 @@ mod tests {
 
     fn several_workers_add(cached: bool) {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let spill = Spill::new(dir.path().to_owned(), 3).cached(cached, 1 << 20, 4).expect("threads");
+        let spill = Spill::new(dir.path().to_owned(), 3).with_page_cache(cached, 1 << 20, 4).expect("threads");
         std::thread::scope(|scope| {
             for worker in 0..4u8 {
                 let spill = &spill;

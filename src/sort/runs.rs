@@ -100,7 +100,7 @@ impl Runs<'_> {
                     }
                     // No section ends after the partition.
                     Step::Cut { missing, .. } if missing > total - at - len as u64 => {
-                        return Err(self.spill.damaged(self.partition, content));
+                        return Err(self.spill.damaged_error(self.partition, content));
                     }
                     Step::Cut { missing, .. } => {
                         if entries.is_empty() {
@@ -130,7 +130,7 @@ impl Runs<'_> {
             })?);
         }
         if content != extent.content() {
-            return Err(self.spill.damaged(self.partition, content));
+            return Err(self.spill.damaged_error(self.partition, content));
         }
         Ok(paths)
     }
@@ -148,7 +148,7 @@ impl Runs<'_> {
     }
 
     fn damaged(&self) -> Error {
-        self.spill.damaged(self.partition, Content::default())
+        self.spill.damaged_error(self.partition, Content::default())
     }
 
     fn merge(&self, runs: &[PathBuf], mut take: impl FnMut(&[u8], Record<'_>, u32) -> Result<()>) -> Result<()> {

@@ -64,7 +64,7 @@ impl Spill {
         count: u64,
     ) -> Result<Vec<Reference>> {
         let extent = self.extent(partition);
-        let damaged = || self.damaged(partition, Content::default());
+        let damaged = || self.damaged_error(partition, Content::default());
         if extent.blocks.checked_mul(size_of::<Reference>() as u64) != Some(extent.bytes) {
             return Err(damaged());
         }
@@ -89,7 +89,7 @@ impl Spill {
             let count = (extent.blocks - first).min((PIECE / size_of::<Reference>()) as u64);
             for reference in self.references(sources, partition, first, count)? {
                 if u64::from(reference.len) > max_section {
-                    return Err(self.damaged(partition, Content::default()));
+                    return Err(self.damaged_error(partition, Content::default()));
                 }
                 self.check_room(reference.len.into())?;
                 section.resize(reference.len as usize, 0);
@@ -139,7 +139,7 @@ mod tests {
 
     /// A spill whose pieces bypass the page cache, unless they are `cached`.
     fn spill(dir: &Path, cached: bool) -> Spill {
-        Spill::new(dir.to_owned(), 1).cached(cached, LEAST_DIRECT, 1).expect("threads")
+        Spill::new(dir.to_owned(), 1).with_page_cache(cached, LEAST_DIRECT, 1).expect("threads")
     }
 
     #[test]

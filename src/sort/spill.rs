@@ -119,10 +119,10 @@ impl Spill {
         Self { dir, partitions, referenced: None, direct: None, budget: None }
     }
 
-    /// Checks that a section that a run with more memory accepted fits the memory of this run.
+    /// Checks that a section fits this run's memory. An earlier run may have had more.
     pub fn check_room(&self, section: u64) -> Result<()> {
         match self.budget {
-            // That run did not count the length prefix.
+            // The earlier run did not count the length prefix.
             Some((memory, share)) if section > (memory / share).saturating_add(MAX_LENGTH) => Err(Error::State {
                 path: self.dir.clone(),
                 reason: format!(
@@ -139,8 +139,8 @@ impl Spill {
         }
     }
 
-    /// Lets pieces of `piece` bytes of `workers` bypass the page cache, unless they are to be `cached`.
-    pub fn cached(self, cached: bool, piece: u64, workers: usize) -> Result<Self> {
+    /// Writes pieces of `piece` bytes of `workers` with O_DIRECT, unless `cached`.
+    pub fn with_page_cache(self, cached: bool, piece: u64, workers: usize) -> Result<Self> {
         let is_direct = !cached && piece >= LEAST_DIRECT && self.referenced.is_none();
         let direct = is_direct.then(|| IoThreads::start((workers * IN_FLIGHT).min(MOST_IN_FLIGHT))).transpose()?;
         Ok(Self { direct, ..self })
@@ -168,20 +168,20 @@ impl Spill {
         for &(partition, extent) in extents {
             let path = self.path(partition);
             let slot = self.slot(partition)?;
-            let lacks = |what: String| Error::work_lacks(&path, what);
+            let incomplete = |what: String| Error::incomplete_work(&path, what);
             let file = match private::open_file(&path, false) {
                 Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                    return Err(lacks("this file".into()));
+                    return Err(incomplete("this file".into()));
                 }
                 opened => opened?,
             };
             let len = file.metadata().map_err(Error::io("read metadata of", &path))?.len();
             if len < extent.bytes {
-                return Err(lacks(format!("a part of this file: it had {} bytes and has {len}", extent.bytes)));
+                return Err(incomplete(format!("a part of this file: it had {} bytes and has {len}", extent.bytes)));
             }
             // An earlier run may have had more memory and pieces of any length: zeros fill the last block.
             let whole = if self.is_direct() { direct::whole_blocks(extent.bytes) } else { extent.bytes };
-            file.set_len(extent.bytes).and_then(|()| file.set_len(whole)).map_err(Error::io("cut", &path))?;
+            file.set_len(extent.bytes).and_then(|()| file.set_len(whole)).map_err(Error::io("truncate", &path))?;
             let mut state = slot.state.lock();
             (state.extent, state.synced) = (PartitionExtent { bytes: whole, ..extent }, extent.bytes);
             direct::set(&file, self.is_direct());
@@ -261,7 +261,7 @@ impl Spill {
     }
 
     /// Returns the error for a partition whose records do not match those that were written.
-    pub fn damaged(&self, partition: u32, found: Content) -> Error {
+    pub fn damaged_error(&self, partition: u32, found: Content) -> Error {
         let written = self.extent(partition).content();
         Error::damaged_work(
             self.path(partition),
@@ -330,7 +330,7 @@ impl Spill {
             return Ok(());
         }
         let slot = self.slot(partition)?;
-        let Some(file) = slot.file.get() else { return Err(self.damaged(partition, Content::default())) };
+        let Some(file) = slot.file.get() else { return Err(self.damaged_error(partition, Content::default())) };
         if self.is_direct() {
             // O_DIRECT reads only whole blocks.
             direct::set(file, false);

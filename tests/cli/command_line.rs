@@ -149,7 +149,7 @@ fn plan_and_record_report_spilling() {
     // Without --plan it is on standard error as it happens, and in the summary.
     let auto = "import packed.car.zst --memory 16MiB --db";
     let (text, said) = run(&format!("{auto} auto"));
-    assert!(said.contains("\nspill    the blocks do not fit the ") && !said.contains("warning: "), "{said}");
+    assert!(said.contains("\nspill    blocks exceed ") && !said.contains("warning: "), "{said}");
     assert!(text.contains("\nspilled   the blocks did not fit into memory and were written to files"), "{text}");
     let (text, said) = run(&format!("{auto} quiet -q"));
     assert!(said.is_empty() && text.contains("\nspilled   "), "{said}{text}");

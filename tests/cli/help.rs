@@ -74,12 +74,12 @@ fn options(help: &str) -> Vec<&str> {
 fn import_help_is_short_or_grouped() {
     let is_option = |line: &&str| line.starts_with("      --") || (line.starts_with("  -") && line.contains(", --"));
     let (short, long) = (help("import", "-h"), help("import", "--help"));
-    let listed: Vec<&str> = short.lines().skip_while(|line| *line != "Where:").filter(is_option).collect();
+    let listed: Vec<&str> = short.lines().skip_while(|line| *line != "Target:").filter(is_option).collect();
     assert!(listed.len() <= 15, "{}: {short}", listed.len());
     // One line each: whatever is neither a heading nor an option is the text at the end.
-    let body = short.lines().skip_while(|line| *line != "Where:").take_while(|line| !line.starts_with('`'));
+    let body = short.lines().skip_while(|line| *line != "Target:").take_while(|line| !line.starts_with("The man page"));
     assert!(body.clone().all(|line| line.is_empty() || line.ends_with(':') || is_option(&line)), "{short}");
-    for heading in ["Where", "Memory", "RocksDB", "CARs", "Block logs", "Network", "Bundles and shards", "Output"] {
+    for heading in ["Target", "Memory", "RocksDB", "CARs", "Block logs", "Network", "Bundles and shards", "Output"] {
         assert_eq!(long.lines().filter(|line| *line == format!("{heading}:")).count(), 1, "{heading}: {long}");
     }
     let place = Place::new();

@@ -176,7 +176,7 @@ fn named_pipes_instead_of_files_are_refused() {
         let output = output.expect("run");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{line}: {said}");
-        assert!(said.contains("is no regular file"), "{line}: {said}");
+        assert!(said.contains("is not a regular file"), "{line}: {said}");
     };
     for (line, code) in [
         (format!("import snapshot.car --db db --preset {one}"), 2),

@@ -68,7 +68,7 @@ fn unusable_database_path_is_refused() {
         ("import snapshot.car --db linked", 4, "already exists"),
         ("import snapshot.car --db db", 4, "choose another --db, add to it with --into-existing, or let the new one"),
         ("import snapshot.car --db s3://b/x", 2, "--db s3://b/x: it is a URL: databases are local"),
-        ("import snapshot.car --db x.partial", 2, "--db x.partial: it is a name of unfinished work"),
+        ("import snapshot.car --db x.partial", 2, "--db x.partial: names that end in .partial are reserved"),
         ("import snapshot.car --db db/in", 4, "db/in: would be in the database db\nhint: choose another --db"),
         ("import snapshot.car --db snapshot.car", 4, "already exists, and is not a RocksDB database\nhint: choose"),
         ("import snapshot.car --db bundle --into-existing", 4, "to import into\nhint: choose another --db"),

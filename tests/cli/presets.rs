@@ -157,5 +157,5 @@ fn invalid_presets_and_options_get_hints() {
     fs::create_dir_all(place.path("bedload/config.toml")).expect("made");
     let ended = output(command(&place, "presets explain").env("XDG_CONFIG_HOME", place.path("")));
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("bedload/config.toml is not a preset: it is no regular file"), "{ended:?}");
+    assert!(ended.stderr.contains("bedload/config.toml is not a preset: it is not a regular file"), "{ended:?}");
 }

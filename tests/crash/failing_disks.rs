@@ -62,7 +62,7 @@ fn fails_and_finishes(fault: Fault, errno: Errno, words: &[&str]) {
 
 #[test]
 fn failed_write_keeps_the_work() {
-    let full = ["error: not enough space in ", " free: ", "No space left on device", "hint: make room (df -h "];
+    let full = ["error: not enough space in ", " free: ", "No space left on device", "hint: free some space (df -h "];
     for fault in WRITES {
         fails_and_finishes(fault, Errno::IO, &["Input/output error", "check the disk (dmesg, smartctl)"]);
         if fault.1 == "write" {

@@ -312,7 +312,7 @@ fn user_files_among_the_work_are_kept() {
         let all = ["sst", "spill", "db"].map(put);
         std::fs::write(partial.join("lock"), "").expect("written");
         set_mode(&partial, 0o700);
-        let words = " is not of an import, and stands where its database is made\nhint: move it away";
+        let words = " is a foreign file in the directory of the new database\nhint: move it away";
         case.fails(4, "in the database", &[words]);
         assert!(all.iter().flatten().all(|path| path.exists()));
         std::fs::remove_dir_all(partial.join("db")).expect("it goes");
@@ -335,8 +335,7 @@ fn resume_publishes_no_file_of_the_user() {
         std::fs::create_dir_all(&staging).expect("a folder");
         let theirs = staging.join("my.txt");
         std::fs::write(&theirs, "mine").expect("written");
-        let words =
-            ["/my.txt: is not of an import, and stands where its database is made", "hint: move it away and run"];
+        let words = ["/my.txt: is a foreign file in the directory of the new database", "hint: move it away and run"];
         case.fails(4, stage, &words);
         assert!(theirs.exists(), "{stage}: it is gone");
         std::fs::rename(&theirs, case.path("my.txt")).expect("moved");

@@ -36,7 +36,7 @@ fn import_on_full_disk_resumes_with_room() {
             case = case.env("BEDLOAD_DURABLE_BYTES", "1");
         }
         let room = format!("error: not enough space in {}", disk.0.display());
-        let words = [&[&room, " free", "No space left on device", "hint: make room (df -h "], words].concat();
+        let words = [&[&room, " free", "No space left on device", "hint: free some space (df -h "], words].concat();
         // Without room it fails again in the same way, and loses nothing.
         for words in [&words[..], &["not enough space in ", "No space left on device"]] {
             case.fails(1, what, words);

@@ -146,8 +146,12 @@ fn no_room_to_try_options_is_reported() {
     for number in [1, 3] {
         let case = Case::plain(Way::Memory);
         let Some(failing) = failing(&case, "write", number, Errno::NOSPC, "/bedload-options-") else { return };
-        let words =
-            ["error: cannot try the options in ", ": No space left on device", "hint: make room (df -h ", "TMPDIR"];
+        let words = [
+            "error: cannot try the options in ",
+            ": No space left on device",
+            "hint: free some space (df -h ",
+            "TMPDIR",
+        ];
         let ended = failing.fails(1, &format!("write {number}"), &words);
         assert!(!ended.stderr.contains("bedload-options-"), "the directory is gone: {ended:?}");
         case.finishes();

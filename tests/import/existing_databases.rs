@@ -70,7 +70,7 @@ fn conflicting_key_leaves_the_database_unchanged() {
                 Key::Cid => cid::Cid::try_from(&cid[..]).expect("a CID").to_string(),
                 _ => hex(&key.of(cid)),
             };
-            ended.says(&[&format!("the key {shown} stands for two different blocks"), "hint: "]);
+            ended.says(&[&format!("two different blocks have the key {shown}"), "hint: "]);
             assert!(files(&case.db) == before, "{way:?} {key:?}: {:?}", files(&case.db).keys());
             case.holds_the_old("a conflict", true);
             assert!(!case.partial().exists(), "{way:?} {key:?}: something is left of the work");
@@ -251,8 +251,8 @@ fn damaged_journal_restores_nothing() {
             case.is_refused(&[
                 "nothing tells whether this import or another program changed ",
                 " last: the journal is damaged",
-                "hint: --restart starts over and keeps the database as it is now; to go back to what it was before the \
-                 import, put the files of ",
+                "hint: --restart starts over and keeps the database as it is now; to restore the state before the \
+                 import, first replace the files of the database with those of ",
             ]);
             assert!(files(&case.db) == before, "something was changed");
         }

@@ -107,7 +107,7 @@ fn conflict_found_during_merge_is_refused() {
     let source = place.file("x.car", &car(&[], &blocks));
     for plan in [SPILL, SOURCE] {
         let done = import(&place, &source).args(UNCHECKED).args(plan).run();
-        done.refused(3, None, &format!("the key {text} stands for two different blocks"));
+        done.refused(3, None, &format!("two different blocks have the key {text}"));
     }
 }
 

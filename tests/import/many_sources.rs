@@ -174,7 +174,7 @@ fn damaged_source_is_named_with_its_offset() {
     for args in [&["--verify", "none"][..], &["--verify", "none", "--plan", "spill", "--memory", "16M"]] {
         files[1] = place.file("other.car", &rooted(&other));
         let done = import_all(&place, &files).args(args).at_fault(&files[1]).run();
-        done.refused(3, None, "stands for two different blocks");
+        done.refused(3, None, "two different blocks have the key ");
     }
 }
 

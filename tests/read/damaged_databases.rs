@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const REUSED: [u8; 6] = [5, 6, 7, 8, 11, 131];
 
 /// The message about such a record.
-const WORDS: &str = "is of a type that cannot stand there";
+const WORDS: &str = "is of a type that is not allowed there";
 
 /// A database whose last writes are in its WAL only, and a key in it.
 fn with_wal(place: &Place) -> (PathBuf, String) {
@@ -202,7 +202,7 @@ fn special_file_instead_of_metadata_is_refused() {
         replace_by(&file, "pipe");
         let output = bedload().args(["stat", "--db"]).arg(&db).timeout(PATIENCE).output().expect("it runs");
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains("it is no regular file"), "{}", said(&output));
+        assert!(said(&output).contains("it is not a regular file"), "{}", said(&output));
         std::fs::remove_file(&file).expect("removed");
         std::fs::write(&file, valid).expect("restored");
     }
@@ -224,7 +224,7 @@ fn special_file_instead_of_metadata_is_refused() {
                     (_, false) => 1,
                 };
                 assert_eq!(output.status.code(), Some(code), "{what}: {}", said(&output));
-                assert!(said(&output).contains("it is no regular file"), "{what}: {}", said(&output));
+                assert!(said(&output).contains("it is not a regular file"), "{what}: {}", said(&output));
             }
             if kind == "folder" { std::fs::remove_dir(&file) } else { std::fs::remove_file(&file) }.expect("removed");
             std::fs::write(&file, &valid).expect("restored");

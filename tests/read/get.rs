@@ -194,7 +194,7 @@ fn get_decodes_headers_and_finds_epochs() {
     assert_eq!(below["key"], header["Parents"][0]["/"]);
     assert_eq!(below["block"]["Height"], head - 1);
     get(&db, &["--epoch", &(head + 1).to_string()]).code(1).stderr(format!(
-        "error: cannot get from {}: epoch {} is above the head, which is of epoch {head}\n\
+        "error: cannot get from {}: epoch {} is above the head, which is at epoch {head}\n\
          hint: `bedload stat` shows the epoch of its head; `bedload walk` finds what is missing below it\n",
         db.display(),
         head + 1

@@ -56,7 +56,7 @@ fn is_replaced<T: std::fmt::Debug>(result: Result<T, Error>) {
     assert_eq!((error.exit() as i32, error.hint().contains("run the same command again")), (1, true));
 }
 
-/// `verify` reported damage, and advised to look at the disk.
+/// `verify` reported damage, and advised to check the disk.
 #[test]
 fn readers_name_a_replaced_database() {
     type Reader = fn(&Case) -> Result<(), Error>;

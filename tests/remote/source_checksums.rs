@@ -80,8 +80,8 @@ fn checksum_is_read_from_file_or_url() {
     for (wrong, words) in [
         ("sha256:abcd", "`abcd` has 4 hex digits, and a SHA-256 has 64"),
         (&format!("sha256:{}", "a".repeat(65)), "has 65 hex"),
-        ("md5:ab", "begins with sha256:"),
-        (&sums, "begins with sha256:"),
+        ("md5:ab", "only sha256 is supported"),
+        (&sums, "only sha256 is supported"),
     ] {
         run(wrong).refused(2, None, words);
     }

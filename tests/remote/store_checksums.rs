@@ -53,7 +53,7 @@ fn store_checksum_is_compared() {
         says(&server, name, other);
         let done = import(&Place::new(), URL).at(&server.endpoint()).run();
         done.refused(3, None, &format!("its {people} is {hex}"));
-        done.says(&[&format!("should be {} by the metadata of {URL}", HEXLOWER.encode(other))]);
+        done.says(&[&format!("but the metadata of {URL} declares {}", HEXLOWER.encode(other))]);
     }
 }
 

@@ -27,36 +27,36 @@ pub struct Args {
     #[arg(value_name = "SNAPSHOT", required_unless_present_any = ["recommend", "compare"])]
     pub source: Option<PathBuf>,
     /// Presets to compare, by name or file; `all` is all built-in ones
-    #[arg(long, value_name = "A,B,..", value_delimiter = ',', hide_possible_values = true, value_parser = values::preset(), help_heading = "What")]
+    #[arg(long, value_name = "A,B,..", value_delimiter = ',', hide_possible_values = true, value_parser = values::preset(), help_heading = "Variants")]
     pub presets: Vec<String>,
     /// Override one option in all of them, e.g. node.table.block_size=32K, or set an argument of the import, e.g. memory=1GiB;
     /// repeatable
-    #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "What")]
+    #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "Variants")]
     pub set: Vec<String>,
     /// Try each of these values with each preset; repeatable: all combinations are tried
-    #[arg(long, value_name = "OPTION=A,B,..", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "What")]
+    #[arg(long, value_name = "OPTION=A,B,..", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "Variants")]
     pub vary: Vec<String>,
     /// Search for faster options around the one preset: try single changes, then combine the faster ones
-    #[arg(long, requires = "presets", conflicts_with_all = ["vary", "reference"], help_heading = "What")]
+    #[arg(long, requires = "presets", conflicts_with_all = ["vary", "reference"], help_heading = "Variants")]
     pub tune: bool,
     /// Write the combination of --tune as a preset if it is shown to be faster
-    #[arg(long, value_name = "FILE", requires = "tune", help_heading = "What")]
+    #[arg(long, value_name = "FILE", requires = "tune", help_heading = "Variants")]
     pub write: Option<PathBuf>,
     /// The preset to compare the others with; the default is the first one
-    #[arg(long, value_name = "PRESET", hide_possible_values = true, value_parser = values::preset(), help_heading = "What", hide_short_help = true)]
+    #[arg(long, value_name = "PRESET", hide_possible_values = true, value_parser = values::preset(), help_heading = "Variants", hide_short_help = true)]
     pub reference: Option<String>,
     #[command(flatten)]
     pub options: BenchOptions,
     #[command(flatten)]
     pub network: NetworkArgs,
     /// Show every column of the table, however wide the terminal is
-    #[arg(long, help_heading = "Where", hide_short_help = true)]
+    #[arg(long, help_heading = "Directories and results", hide_short_help = true)]
     pub wide: bool,
     /// Run nothing: analyse saved results (results.json or its directory) again
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary"], help_heading = "Where")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary"], help_heading = "Directories and results")]
     pub recommend: Option<PathBuf>,
     /// Run nothing: show two saved results side by side, and what differs between their machines, data and settings
-    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["source", "presets", "vary", "recommend"], help_heading = "Where", hide_short_help = true)]
+    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["source", "presets", "vary", "recommend"], help_heading = "Directories and results", hide_short_help = true)]
     pub compare: Option<Vec<PathBuf>>,
 }
 

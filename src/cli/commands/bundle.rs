@@ -50,7 +50,7 @@ pub struct Args {
     /// Threads to use; the default is the number of cores
     #[arg(long, value_name = "N", value_parser = values::threads())]
     pub threads: Option<usize>,
-    /// Another server of S3's or Azure's protocol
+    /// URL of an S3- or Azure-compatible server
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
 }

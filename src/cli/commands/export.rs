@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Blocks")]
     pub to: Option<u32>,
 
-    /// car, car.zst, forest.car.zst; log, log.zst; by default what the file's name ends in
+    /// car, car.zst, forest.car.zst; log, log.zst; default: from the suffix
     #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = values::named(ExportFormat::ALL.map(|format| (format.name(), format))), help_heading = "File")]
     pub format: Option<ExportFormat>,
     /// Replace the file if it exists

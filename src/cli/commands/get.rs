@@ -24,7 +24,7 @@ use crate::cli::signals;
 /// Keys looked up at once.
 const BATCH: usize = 256;
 
-/// Print blocks by CID; those of a block log by number, id, or the id of a transaction
+/// Print blocks by CID, or blocks of a log by number, id, or transaction id
 ///
 /// Ends with exit code 1 when a key is not in the database; the others are printed anyway.
 #[derive(Debug, clap::Args)]
@@ -198,7 +198,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
         .into());
     }
     let mut printer = Printer::new(args, globals);
-    // How many of the missing keys are numbers, and the first of them.
+    // The count of missing keys that are numbers, and the first of them.
     let (mut lost, mut first_lost) = (0, None);
     let mut print = |key: String| {
         let found = lookup.get(&key)?;

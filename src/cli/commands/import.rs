@@ -24,7 +24,7 @@ use crate::cli::{output, progress, shard, signals};
 
 /// Load a snapshot into a new RocksDB database
 ///
-/// `bedload import --help` lists all options. The man page also has those that only errors name.
+/// The man page lists rare options too: `bedload man DIR`.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "bedload import [OPTIONS] SNAPSHOT... --db DIR\n       bedload import [OPTIONS] SNAPSHOT... DIR",
@@ -36,16 +36,16 @@ pub struct Args {
     pub sources: Vec<PathBuf>,
 
     /// Directory of the new database; unfinished work is in DIR.partial beside it
-    #[arg(long, value_name = "DIR", help_heading = "Where")]
+    #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub db: Option<PathBuf>,
     /// Replace the database DIR; the old one is removed
-    #[arg(long, help_heading = "Where")]
+    #[arg(long, help_heading = "Target")]
     pub replace: bool,
     /// Add to an existing database, then compact it
-    #[arg(long, help_heading = "Where")]
+    #[arg(long, help_heading = "Target")]
     pub into_existing: bool,
     /// Discard unfinished work and start over
-    #[arg(long, help_heading = "Where")]
+    #[arg(long, help_heading = "Target")]
     pub restart: bool,
 
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub struct Args {
         hide_short_help = true
     )]
     pub format: Format,
-    /// Check hash, links (a log's links alone) or none
+    /// Check hash, links (block logs only) or none
     #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
           value_parser = ["hash", "links", "none"], help_heading = "Source")]
     pub verify: String,
@@ -115,11 +115,11 @@ pub struct Args {
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs",
           hide_short_help = true)]
     pub to: Option<u32>,
-    /// Column families to find records by: ids (of blocks), transactions, or none
+    /// Index column families: ids (of blocks), transactions, or none
     #[arg(long, value_name = "A,B", default_value = "ids", value_parser = values::indexes, help_heading = "Block logs",
           hide_short_help = true)]
     pub indexes: Indexes,
-    /// Directory of Hive's published dictionaries, NNNM.dict.zst
+    /// Directory of zstd dictionaries of Hive, NNNM.dict.zst
     #[arg(long, value_name = "DIR", help_heading = "Block logs", hide_short_help = true)]
     pub dictionaries: Option<PathBuf>,
     /// Refuse the log unless this is its last block
@@ -146,7 +146,7 @@ pub struct Args {
     #[command(flatten)]
     pub network: NetworkArgs,
 
-    /// Publish each file as it is built; without --db no database stays
+    /// Publish each file as it is built; without --db no database is kept
     #[arg(long, value_name = "PLACE", conflicts_with = "into_existing", help_heading = "Bundles and shards")]
     pub bundle: Option<PathBuf>,
     /// Sign the bundle with a secret key of minisign; BEDLOAD_SIGN_PASSWORD or BEDLOAD_SIGN_PASSWORD_FILE has its password
@@ -175,12 +175,12 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let Places { sources: given, db: named_db } = places(&args.sources, args.db.as_deref(), args.bundle.is_none())?;
     if args.replace && named_db.is_none() {
         return Err(Error::Usage {
-            reason: "--replace needs --db: without it no database stays".into(),
+            reason: "--replace needs --db: without it no database is kept".into(),
             hint: "omit --replace, or name the database with --db".into(),
         }
         .into());
     }
-    let db = named_db.map_or_else(|| work_of(args, shard.as_ref().ok().copied().flatten()), Path::to_path_buf);
+    let db = named_db.map_or_else(|| work_path(args, shard.as_ref().ok().copied().flatten()), Path::to_path_buf);
     let mut partial = db.as_os_str().to_owned();
     partial.push(".partial");
     let sources = source_list::expand(given);
@@ -225,7 +225,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 pub(super) const REPORT_IN_DB: &str = "use the database: its BEDLOAD.json has the same report";
 
 /// Name of the unfinished work when no database remains: the place and the shard.
-fn work_of(args: &Args, shard: Option<Shard>) -> PathBuf {
+fn work_path(args: &Args, shard: Option<Shard>) -> PathBuf {
     let place = args.bundle.as_deref().unwrap_or(Path::new(""));
     let place = blake3::hash(place.as_os_str().as_encoded_bytes()).to_hex();
     let shard = shard.map_or_else(String::new, |shard| format!("-{}-of-{}", shard.number, shard.of));

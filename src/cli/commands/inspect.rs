@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "MEANING", default_value = "error")]
     pub null_padding: NullPadding,
 
-    /// Directory of Hive's published dictionaries, NNNM.dict.zst
+    /// Directory of zstd dictionaries of Hive, NNNM.dict.zst
     #[arg(long, value_name = "DIR")]
     pub dictionaries: Option<PathBuf>,
 

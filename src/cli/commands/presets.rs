@@ -37,14 +37,14 @@ enum What {
     /// The built-in presets: name, loader, summary
     #[command(after_help = "Example: bedload presets list --all")]
     List(ListArgs),
-    /// A preset's file as it is
+    /// Print a preset file
     #[command(after_help = "Example: bedload presets show ingest > mine.toml")]
     Show {
         /// A built-in preset's name or a file
         #[arg(value_name = "NAME|FILE", hide_possible_values = true, value_parser = values::preset())]
         preset: String,
     },
-    /// Every option that differs from RocksDB's default, with its reason and its cost
+    /// Explain every option that differs from RocksDB's default, with its reason and its cost
     ///
     /// Of a node's OPTIONS file it shows the options of the database.
     #[command(after_help = "Example: bedload presets explain ingest --set node.table.block_size=32K")]
@@ -63,7 +63,7 @@ enum What {
         /// A built-in preset's name, a file, or a node's OPTIONS file
         #[arg(value_name = "A", hide_possible_values = true, value_parser = values::preset())]
         a: String,
-        /// Another
+        /// The second preset
         #[arg(value_name = "B", hide_possible_values = true, value_parser = values::preset())]
         b: String,
     },

@@ -97,7 +97,8 @@ fn hint(report: &VerifyReport) -> String {
                  the snapshot again into another --db"
             )
         }
-        _ => "import the snapshot again into another --db; if it happens again, look at the disk (dmesg, smartctl)"
-            .into(),
+        _ => {
+            "import the snapshot again into another --db; if it happens again, check the disk (dmesg, smartctl)".into()
+        }
     }
 }

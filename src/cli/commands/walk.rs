@@ -10,7 +10,7 @@ use crate::cli::{output, progress, signals};
 
 /// Follow links from the roots, as a node scans, and report which blocks are missing or unreachable
 ///
-/// Ends with exit code 3 when a block is missing that may not be.
+/// Ends with exit code 3 if a required block is missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload walk /data/blocks --depth tipsets=2000 --allow-missing-below 4500000")]
 pub struct Args {

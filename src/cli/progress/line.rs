@@ -13,6 +13,7 @@ pub const INDENT: usize = 9;
 pub fn text(event: &Event) -> Option<String> {
     Some(match event {
         Event::Planned { plan } => format!("plan     {plan}"),
+        Event::Resumed { source_bytes: 0, built_files: 0 } => "resume   starts over: no checkpoint yet".into(),
         Event::Resumed { source_bytes, built_files } => {
             let files = counted(*built_files, "SST file", "SST files");
             format!("resume   {} of the source and {files} done already", human(*source_bytes))
@@ -22,7 +23,7 @@ pub fn text(event: &Event) -> Option<String> {
         }
         Event::Spills { held_bytes } => {
             let held = human(*held_bytes);
-            format!("spill    the blocks do not fit the {held} of memory for them: from here on they go through files")
+            format!("spill    blocks exceed {held} of memory: the import now spills to files")
         }
         Event::Warning { message } => format!("warning: {message}"),
         _ => return None,

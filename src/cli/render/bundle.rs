@@ -46,7 +46,7 @@ pub fn text(report: &BundleReport) -> String {
 pub fn seeded(report: &ImportReport) -> String {
     let mut rows = Rows::new(NAMES);
     rows.add("database", &report.db);
-    rows.add("source", format!("{}, imported before", report.source.path));
+    rows.add("source", format!("bundle of {}", report.source.path));
     rows.add_some("part", report.part.as_ref().map(|part| part.describe()));
     rows.add("blocks", grouped(report.blocks.written));
     rows.add("digest", report.digest.to_string());

@@ -16,13 +16,14 @@ pub fn text(report: &ExportReport) -> String {
         (false, file) => format!("{file} was not written: blocks are missing"),
     };
     rows.add("file", file);
-    let (bytes, uncompressed) = (human(report.bytes), human(report.car_bytes));
-    rows.add("format", format!("{}, {bytes} ({uncompressed} before compression)", report.format));
+    let is_packed = report.bytes != report.car_bytes;
+    let before = if is_packed { format!(" ({} before compression)", human(report.car_bytes)) } else { String::new() };
+    rows.add("format", format!("{}, {}{before}", report.format, human(report.bytes)));
     match &report.log {
-        Some(log) => add_log(&mut rows, log, report.bytes != report.car_bytes),
+        Some(log) => add_log(&mut rows, log, is_packed),
         None => rows.add("roots", if report.roots.is_empty() { "none".into() } else { report.roots.join(", ") }),
     }
-    let whole = if report.all_records == Some(true) { ", all that the import wrote" } else { "" };
+    let whole = if report.all_records == Some(true) { ", all imported blocks" } else { "" };
     rows.add("blocks", format!("{}, {}{whole}", grouped(report.blocks), human(report.payload_bytes)));
     rows.add_some("left out", report.left_out.filter(|&count| count > 0).map(left_out));
     rows.add("digest", report.digest.to_string());

@@ -122,8 +122,8 @@ fn checksum(checksum: &ChecksumInfo) -> String {
 /// The address of the source, and the traffic of this run.
 fn network(remote: &RemoteInfo) -> String {
     let received = human(remote.received_bytes);
-    let ranges = if remote.ranges { "" } else { ", without ranges" };
-    format!("{received} from {}{ranges}, waited {} for it", remote.url, took(remote.waited_seconds))
+    let ranges = if remote.ranges { "" } else { ", no range requests" };
+    format!("{received} from {}{ranges}, {} wait", remote.url, took(remote.waited_seconds))
 }
 
 fn links(links: &LinkReport) -> String {
@@ -142,8 +142,8 @@ pub fn head(head: &Head) -> String {
 
 pub fn checked_in_log(verified: LogVerified) -> &'static str {
     match verified {
-        LogVerified::Hash => "every block against the next one, and its transactions against its merkle root",
-        LogVerified::Links => "every block against the next one, but no transactions (--verify links)",
+        LogVerified::Hash => "every block links to the previous one, and its transactions match its merkle root",
+        LogVerified::Links => "every block links to the previous one; transactions were not checked (--verify links)",
         LogVerified::None => "nothing (--verify none)",
     }
 }

@@ -18,14 +18,13 @@ pub fn text(report: &VerifyReport) -> String {
     };
     rows.add_some("since", report.recorded.as_ref().and_then(|recorded| since(recorded, report)));
     rows.add("keys", format!("{}{assumed}", report.key.name()));
-    let files = if report.sample.is_some() { "sizes" } else { "sizes, and the checksums of all blocks" };
+    let files = if report.sample.is_some() { "sizes" } else { "sizes, and the checksums of all RocksDB blocks" };
     rows.add("files", format!("{}, {}: {files}", grouped(report.files), human(report.file_bytes)));
     rows.add("checked", checked(report));
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
     if let Some(against) = &report.against {
         let (blocks, same) = (counted(against.blocks, "block", "blocks"), grouped(against.same));
-        let mut text =
-            format!("{}: {blocks}, {} distinct, {same} the same here", against.source, grouped(against.distinct));
+        let mut text = format!("{}: {blocks}, {} distinct, {same} match", against.source, grouped(against.distinct));
         if against.extra > 0 {
             text.push_str(&format!(", {} here only", counted(against.extra, "record", "records")));
         }
@@ -64,7 +63,11 @@ pub fn verdict(report: &VerifyReport) -> String {
 fn record(report: &VerifyReport) -> String {
     match &report.recorded {
         Some(recorded) => {
-            let part = if recorded.whole { "" } else { "; others were there before, so neither is compared" };
+            let part = if recorded.whole {
+                ""
+            } else {
+                "; the database had records before, so count and digest are not compared"
+            };
             let records = counted(recorded.records, "record", "records");
             format!("{records} of {}, digest {}{part}", recorded.source, recorded.digest)
         }

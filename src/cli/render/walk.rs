@@ -38,12 +38,12 @@ pub fn text(report: &WalkReport) -> String {
     rows.into_text()
 }
 
-/// How many blocks and links do not match their codec.
+/// The number of blocks and links that do not match their codec.
 pub fn malformed(count: u64) -> String {
     format!("{} not match the codec", counted(count, "block or link does", "blocks or links do"))
 }
 
-/// How many blocks are missing, and how many of them may be.
+/// The number of missing blocks, and of those that may be missing.
 pub fn missing(missing: u64, allowed: u64) -> String {
     match allowed {
         0 => grouped(missing),

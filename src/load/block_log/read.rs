@@ -158,7 +158,7 @@ impl<'a> LogReader<'a> {
         job.progress.begin(Phase::Read, Some(all().map(|range| range.end - range.start).sum()));
         job.progress.expect_blocks(all().map(|range| u64::from(range.last - range.first) + 1).sum());
         for (range, counted) in done.iter().zip(&job.resumed.ranges) {
-            job.progress.take_up(range.end - range.start, counted.blocks.tally.written.records);
+            job.progress.add_earlier(range.end - range.start, counted.blocks.tally.written.records);
         }
         self.pull(
             ranges.iter(),

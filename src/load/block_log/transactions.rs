@@ -194,7 +194,7 @@ impl<'a> TransactionLoader<'a> {
             let all = sink.tally().unwrap_or_default().read();
             let used = all.without(before).and(again);
             if used != extent.content() {
-                return Err(index.spill.damaged(partition, used));
+                return Err(index.spill.damaged_error(partition, used));
             }
             before = all;
         }

@@ -210,7 +210,7 @@ impl Builder<'_> {
         }
         let layout = self.job.options.key;
         let (sort_bytes, outside) = self.sort_bytes(partition);
-        let damaged = |found: Content| self.attribute_to_source(spill, spill.damaged(partition, found));
+        let damaged = |found: Content| self.attribute_to_source(spill, spill.damaged_error(partition, found));
         let loaded = spill.load(partition, size_of::<SortEntry>(), sort_bytes, spare.take());
         let Some((bytes, marks)) = loaded.map_err(|error| self.attribute_to_source(spill, error))? else {
             let memory = usize::try_from(outside).unwrap_or(usize::MAX);

@@ -18,10 +18,10 @@ use crate::source::car::skipped_block::SkippedCount;
 use crate::source::car::sources::SourceRead;
 use crate::source::car::{CarProblem, RawCid, read_cid};
 
-/// How many missing roots and links are named.
+/// Number of missing roots and links that the report names.
 const NAMED: usize = 10;
 
-/// How many of these are in a message.
+/// Number of these in a message.
 const NAMED_IN_MESSAGE: usize = 3;
 
 /// Roots that are looked up at once.

@@ -56,7 +56,7 @@ impl Counts {
     }
 
     fn fill<'c>(&self, chunks: &'c mut Chunks) -> &'c mut [SourceRead] {
-        let reads = chunks.reads();
+        let reads = chunks.update_reads();
         for (read, (content, payload)) in reads.iter_mut().zip(self.0.lock().iter()) {
             (read.blocks, read.digest, read.payload) = (content.records, content.digest, *payload);
         }

@@ -42,7 +42,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
     let done = resumed.built.tally.verified().records;
     if done > 0 {
         let share = done as f64 / checkpoint.blocks.max(1) as f64;
-        progress.take_up((checkpoint.payload as f64 * share) as u64, resumed.built.tally.written.records);
+        progress.add_earlier((checkpoint.payload as f64 * share) as u64, resumed.built.tally.written.records);
     }
     let spilled = matches!(blocks.stored, StoredBlocks::Spilled(_));
     let built = build(job, sort, &sst, &blocks)?;
@@ -90,7 +90,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
 /// Ingests the files into an existing database, above its own, and compacts it. Returns its levels, and how many of the
 /// records it had before.
 fn ingest_into_existing(job: &Job<'_>, built: &FamilyDone, existing: &Existing<'_>) -> Result<(Vec<Level>, u64)> {
-    existing.make_checkpoint()?;
+    existing.make_backup()?;
     let before = compare(job, built, existing)?;
     job.progress.begin(Phase::Ingest, None);
     let store = existing.open(job.loading, &job.options.column_family, job.journal, None)?;

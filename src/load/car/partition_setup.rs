@@ -46,7 +46,7 @@ pub(super) fn prepare_spill(job: &Job<'_>, sort: &SortPlan, router: &Router, chu
     let budget = resumed.car.read.as_ref().map(|_| (job.options.memory_budget(), block_share(plan)));
     let mut spill = Spill::new(job.target.spill.clone(), router.partitions());
     (spill.referenced, spill.budget) = (referenced, budget);
-    spill.cached(cached, piece_bytes, plan.threads)
+    spill.with_page_cache(cached, piece_bytes, plan.threads)
 }
 
 /// The files that partitions refer to; `None` if a source is no file.

@@ -100,7 +100,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
         checkpoint = *known;
         chunks.resume_sources(&resumed.car.sources);
         skip(&mut chunks, &checkpoint, job)?;
-        job.progress.take_up(checkpoint.consumed, checkpoint.framed.all().blocks);
+        job.progress.add_earlier(checkpoint.consumed, checkpoint.framed.all().blocks);
     }
     let first = chunks.next(None)?;
     let router = match &resumed.car.router {
@@ -118,8 +118,8 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     let counts = Counts::new(chunks.sources(), before.map_or(&[][..], |_| &resumed.car.sources));
 
     let first_bytes = first.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64);
-    // Files of references are small, and pieces that bypass the page cache are written without a checkpoint: then checkpoints
-    // come by time. A network that is faster than the disk waits for it.
+    // By bytes only if partitions hold sections and use the page cache; otherwise by time. A network that is faster than the
+    // disk waits for it.
     let by_bytes = spill.referenced.is_none() && !spill.is_direct();
     if spill.is_direct() && spilling {
         chunks.start_readers()?;
@@ -130,7 +130,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
     // Blocks that cannot be mapped are copied: a chunk of its own for each of many small files takes a page or more.
     let are_mapped = sources.names().len() <= MAX_MAPS && chunks.is_mapped() && sources.are_plain();
-    let room = WorkerBlocks::room(sort.hold_bytes, piece_bytes);
+    let piece_size = WorkerBlocks::piece_size(sort.hold_bytes, piece_bytes);
     let shared = ReadState {
         job,
         sort,
@@ -141,7 +141,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
         holders: AtomicUsize::new(if spilling { 0 } else { plan.threads }),
         held_bytes: AtomicU64::new(0),
         framed: Mutex::new(checkpoint.framed),
-        copies: (options.shard.is_some() || !are_mapped).then_some(room),
+        copies: (options.shard.is_some() || !are_mapped).then_some(piece_size),
         counts,
         large: MemoryLimit::new(plan.memory / LARGE_SHARE),
         longest: AtomicU64::new(0),
@@ -150,15 +150,15 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     let make = |(number, pieces)| Worker::new(&shared, number, pieces);
     let mut workers: Vec<_> = (0..).zip(&shared.pieces).map(make).collect();
     std::thread::scope(|scope| {
-        // The sender is dropped at the end of this scope: the keeper then makes the last checkpoint durable and ends.
+        // The sender is dropped at the end of this scope: the checkpoint thread then writes the last one and ends.
         let (checkpoints, pending) = checkpoint::channel();
         let (pull, spill) = (&pull, &spill);
-        let keep = move || checkpoint::keep(&pending, spill, journal, |error| pull.fail(error));
-        parallel::start(scope, keep).map_or_else(|error| pull.fail(error), drop);
+        let write = move || checkpoint::write_checkpoints(&pending, spill, journal, |error| pull.fail(error));
+        parallel::start(scope, write).map_or_else(|error| pull.fail(error), drop);
         pull.run(&mut workers, |worker| {
             let next = |source: &mut SourceReader, worker: &mut &mut Worker<'_>| {
                 let next = match source.first.take() {
-                    // Taken even after a cancellation: the source is read beyond it.
+                    // The source position is already after this chunk, so a cancelled run must take it too.
                     Some(chunk) => Some(chunk),
                     None if options.stop.is_cancelled() => None,
                     None => {
@@ -170,7 +170,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
                 job.progress.reach(source.chunks.consumed());
                 Ok(next.map(|chunk| (shared.take_share(&chunk), chunk)))
             };
-            pull.each(&mut { worker }, next, |worker, (_share, chunk), _| worker.take(chunk));
+            pull.each(&mut { worker }, next, |worker, (_share, chunk), _| worker.verify_chunk(chunk));
         });
     });
     let SourceReader { mut chunks, mut noted, .. } = pull.finish()?;
@@ -318,7 +318,7 @@ impl ReadState<'_> {
         let checkpoint = self.checkpoint(&source.chunks, self.spill.content());
         let checkpoint = self.with_extents(checkpoint, &mut source.chunks, &mut source.noted);
         drop(idle_guard);
-        // The keeper is gone only after a failure, which is reported where it is noted.
+        // The checkpoint thread ends early only after a failure, which it reports itself.
         let _ = checkpoints.send(checkpoint);
         Ok(())
     }
@@ -348,7 +348,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Verifies and routes the blocks of one chunk.
-    fn take(&mut self, mut chunk: Chunk) -> Result<()> {
+    fn verify_chunk(&mut self, mut chunk: Chunk) -> Result<()> {
         let shared = self.shared;
         let options = shared.job.options;
         let mut framed = ClassCounts::default();

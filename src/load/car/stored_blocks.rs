@@ -85,19 +85,19 @@ impl CopiedBlocks {
         self.buffer.len() - self.len
     }
 
-    /// Copies a section into the last of a partition's pieces, or into a new one of `room` bytes if it does not fit: then the
-    /// free bytes of the last one are added to `unused`. Returns the number of the piece, and the section's place in it.
+    /// Copies a section into the last of a partition's pieces, or into a new one of `piece_size` bytes if it does not fit. Then
+    /// the free bytes of the last one are added to `unused`. Returns the number of the piece, and the section's place in it.
     fn copy(
         pieces: &mut Vec<Self>,
         slab: &mut Slab,
         unused: &mut usize,
-        room: usize,
+        piece_size: usize,
         source: u32,
         section: &[u8],
     ) -> Result<(u32, u32)> {
         if pieces.last().is_none_or(|piece| piece.free() < section.len()) {
             *unused += pieces.last().map_or(0, Self::free);
-            let len = room.max(section.len()).next_multiple_of(LEAST_PIECE as usize);
+            let len = piece_size.max(section.len()).next_multiple_of(LEAST_PIECE as usize);
             // Many partitions of a short source have little more than their first piece.
             let buffer = if pieces.is_empty() { Buffer::new(len)? } else { slab.cut(len)? };
             pieces.push(Self { buffer, len: 0, marks: Vec::new() });
@@ -132,13 +132,13 @@ pub(super) struct WorkerBlocks {
     /// blocks; the last piece of each partition has its own share of the plan.
     pub unused: usize,
     /// The bytes of a piece, if blocks are copied.
-    room: Option<usize>,
+    piece_size: Option<usize>,
     number: u32,
     workers: u32,
 }
 
 impl WorkerBlocks {
-    pub fn new(partitions: u32, (number, workers): (u32, u32), room: Option<usize>) -> Self {
+    pub fn new(partitions: u32, (number, workers): (u32, u32), piece_size: Option<usize>) -> Self {
         Self {
             entries: (0..partitions).map(|_| Vec::new()).collect(),
             contents: vec![Content::default(); partitions as usize],
@@ -146,14 +146,14 @@ impl WorkerBlocks {
             copies: (0..partitions).map(|_| Vec::new()).collect(),
             slab: Slab::default(),
             unused: 0,
-            room,
+            piece_size,
             number,
             workers,
         }
     }
 
     /// Bytes of a piece of `memory`, no less than those of a piece for the disk.
-    pub fn room(memory: u64, for_disk: u64) -> usize {
+    pub fn piece_size(memory: u64, for_disk: u64) -> usize {
         for_disk.max(LEAST_PIECE).max(memory / MOST_PIECES) as usize
     }
 
@@ -166,9 +166,9 @@ impl WorkerBlocks {
         else {
             return Err(no_partition(route.partition));
         };
-        let (index, start) = match self.room {
-            Some(room) => {
-                let (nth, start) = CopiedBlocks::copy(copies, slab, unused, room, chunk.source, block.whole())?;
+        let (index, start) = match self.piece_size {
+            Some(piece_size) => {
+                let (nth, start) = CopiedBlocks::copy(copies, slab, unused, piece_size, chunk.source, block.whole())?;
                 (nth * self.workers + self.number, start)
             }
             None => (chunk.index, block.section.start as u32),
@@ -189,7 +189,7 @@ impl WorkerBlocks {
     /// Takes the verified records and their sections, with the marks of their sources.
     pub fn take(&mut self) -> (Content, impl Iterator<Item = (ChunkBytes, Vec<SourceMark>)> + use<>) {
         let content = self.content();
-        let none = Self::new(0, (self.number, self.workers), self.room);
+        let none = Self::new(0, (self.number, self.workers), self.piece_size);
         let Self { chunks, copies, .. } = std::mem::replace(self, none);
         let chunks = chunks.into_iter().map(|held| (held.bytes, vec![SourceMark { at: 0, source: held.source }]));
         (content, chunks.chain(copies.into_iter().flatten().map(CopiedBlocks::into_bytes)))

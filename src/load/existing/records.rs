@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, errno_of};
 use crate::load::existing::Existing;
-use crate::load::existing::checkpoint_files::check_whole;
+use crate::load::existing::backup_files::check_whole;
 use crate::rocks::{Reader, ReaderOptions};
 
 /// Options for looking keys up in any order. Each open file has its index and its filter in memory.
@@ -17,13 +17,13 @@ pub(in crate::load) struct ExistingRecords {
 impl Existing<'_> {
     /// Opens the records that the database had before this import.
     pub fn records(&self, family: &str) -> Result<ExistingRecords> {
-        let checkpoint = &self.target.checkpoint;
-        check_whole(checkpoint)?;
-        let reader = Reader::open(checkpoint, &LOOKING_UP).map_err(|error| match error {
-            // A checkpoint of a damaged database is damaged, too: then the error is that of the database.
+        let backup = &self.target.backup;
+        check_whole(backup)?;
+        let reader = Reader::open(backup, &LOOKING_UP).map_err(|error| match error {
+            // A backup of a damaged database is damaged, too: then the error is that of the database.
             Error::Rocks { message, .. } if errno_of(&message).is_none() => {
                 let own = Reader::open(&self.target.db, &LOOKING_UP).err();
-                own.unwrap_or_else(|| Error::damaged_work(checkpoint, format!("is damaged: {message}")))
+                own.unwrap_or_else(|| Error::damaged_work(backup, format!("is damaged: {message}")))
             }
             error => error,
         })?;

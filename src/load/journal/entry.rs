@@ -19,7 +19,7 @@ use crate::source::car::chunks::Chunks;
 use crate::source::car::sources::SourceRead;
 use crate::source::input::Restart;
 
-/// The version of the form of all entries, [`Identity`] among them.
+/// Version of the journal format, including [`Identity`].
 pub(super) const VERSION: u32 = 8;
 
 /// One line.
@@ -85,7 +85,7 @@ pub(in crate::load) enum Entry {
     Opened {
         state: DatabaseState,
     },
-    /// The existing database is restored from its checkpoint.
+    /// The existing database is restored from its backup.
     Restoring,
     /// The existing database has no records of this import that count.
     Undone,
@@ -107,7 +107,7 @@ pub(in crate::load) struct PartitionCheckpoint {
     pub delta: SourceDelta,
 }
 
-/// News about the sources of CARs since the last entry.
+/// Changes to the sources of CARs since the last entry.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::load) struct SourceDelta {
     /// Each source that was read.
@@ -118,7 +118,7 @@ pub(in crate::load) struct SourceDelta {
     pub marks: Vec<(u32, SourceMark)>,
 }
 
-/// How far the source has been read.
+/// A position in the source, and the verified records before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::load) struct Checkpoint {
     /// The number of the source that is read, counted from 0. Those before it have been read to their ends.
@@ -182,7 +182,7 @@ impl Checkpoint {
     }
 
     pub fn is_same(&self, other: &Self) -> bool {
-        // How far a decoder has read ahead, and where it could begin again, do not count.
+        // The read-ahead and the restart point of a decoder do not count.
         Self { consumed: 0, restart: None, ..*self } == Self { consumed: 0, restart: None, ..*other }
     }
 }

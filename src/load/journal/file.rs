@@ -6,9 +6,8 @@
 //! <16 hex digits: XXH3-64 of the rest of the line> <JSON>\n
 //! ```
 //!
-//! The first line that is torn or does not match its checksum ends the journal: it and the rest is dropped. Any entry can be
-//! lost without harm to those before it. No entry takes an earlier one back, except for an existing database
-//! ([`Entry::Restoring`], [`Entry::Undone`]).
+//! The journal ends before the first torn or damaged line. Its entries stay valid if later ones are lost. Only
+//! [`Entry::Restoring`] and [`Entry::Undone`] revoke earlier entries, of an existing database.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -50,7 +49,7 @@ impl Journal {
         let valid = replay(&file, &mut resumed).map_err(Error::io("read", &path))?;
         // Cuts a torn line off, so that the next line begins at the start of a line.
         let cut = file.set_len(valid).and_then(|()| file.seek(SeekFrom::Start(valid))).and_then(|_| file.sync_all());
-        cut.map_err(Error::io("cut", &path))?;
+        cut.map_err(Error::io("truncate", &path))?;
         sync_dir(partial)?;
         let functions = Mutex::new((resumed.functions.clone(), resumed.functions.len()));
         Ok((Self { file: Mutex::new(Ok(file)), path, functions }, resumed))
@@ -72,7 +71,7 @@ impl Journal {
                     "another version of bedload began the unfinished import: its journal has the form {version}, this \
                      program reads the form {VERSION}"
                 ),
-                "finish it with the program that began it, or throw it away with --restart",
+                "finish it with the program that began it, or discard it with --restart",
             )),
             _ => Ok(()),
         }
@@ -157,7 +156,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 
 /// Adds the entries of a journal to `resumed`. Returns the bytes of the valid lines.
 fn replay(journal: impl Read, resumed: &mut ResumedState) -> io::Result<u64> {
-    let (valid, is_damaged) = parse(journal, |entry| resumed.take(entry))?;
+    let (valid, is_damaged) = parse(journal, |entry| resumed.apply(entry))?;
     resumed.is_damaged = is_damaged;
     Ok(valid)
 }
@@ -301,7 +300,7 @@ mod tests {
         let (dir, _) = written();
         let (_, resumed) = Journal::open(dir.path()).expect("opened");
         assert_eq!(resumed.car.read.as_ref().expect("read").0.offset, 1 << 28);
-        assert!(resumed.ingested && !resumed.complete);
+        assert!(resumed.ingested && !resumed.is_complete);
         assert!(resumed.is_built(3) && !resumed.is_built(4) && resumed.built.tally.written.records == 3);
     }
 

@@ -27,7 +27,7 @@ pub(in crate::load) struct ResumedState {
     pub car: ResumedCar,
     /// Hash functions of keys that do not name theirs.
     pub functions: BTreeSet<u64>,
-    /// How far the source was read into memory or through memtables, and its null padding.
+    /// The position in the source after a read into memory or through memtables, and its null padding.
     pub held: Option<(Checkpoint, u64)>,
     /// Ranges of partitions that are built, and what was built of them.
     pub built_partitions: Vec<(u32, u32)>,
@@ -42,9 +42,9 @@ pub(in crate::load) struct ResumedState {
     pub ingested: bool,
     /// The state of an existing database as this import left it.
     pub opened: Option<DatabaseState>,
-    /// True if an existing database may be partly restored from its checkpoint.
-    pub restoring: bool,
-    pub complete: bool,
+    /// True if an existing database may be partly restored from its backup.
+    pub is_restoring: bool,
+    pub is_complete: bool,
     /// The checksum of the complete database's `BEDLOAD.json`, once its name may have been exchanged.
     pub exchanging: Option<String>,
     /// True if the journal ends in a torn or damaged line.
@@ -67,8 +67,8 @@ pub(in crate::load) struct ResumedCar {
 }
 
 impl ResumedState {
-    /// Adds the next entry of the journal.
-    pub fn take(&mut self, entry: Entry) {
+    /// Applies the next entry of the journal.
+    pub fn apply(&mut self, entry: Entry) {
         match entry {
             Entry::Start { identity, digest_key, .. } => {
                 (self.identity, self.digest_key) = (Some(*identity), digest_key);
@@ -97,10 +97,12 @@ impl ResumedState {
             Entry::Ingesting => self.ingesting = true,
             Entry::Ingested => self.ingested = true,
             Entry::Opened { state } => self.opened = Some(state),
-            Entry::Restoring => self.restoring = true,
+            Entry::Restoring => self.is_restoring = true,
             // The files of the import stay.
-            Entry::Undone => (self.restoring, self.opened, self.ingesting, self.ingested) = (false, None, false, false),
-            Entry::Complete => self.complete = true,
+            Entry::Undone => {
+                (self.is_restoring, self.opened, self.ingesting, self.ingested) = (false, None, false, false)
+            }
+            Entry::Complete => self.is_complete = true,
             Entry::Exchanging { record } => self.exchanging = Some(record),
         }
     }
@@ -125,7 +127,7 @@ impl ResumedState {
             None => format!("at byte {} of the source", grouped(checkpoint.consumed)),
         });
         match (read, files) {
-            _ if self.ingesting || self.complete => format!("{again} with the complete database"),
+            _ if self.ingesting || self.is_complete => format!("{again} with the complete database"),
             (Some(read), Some(files)) => format!("{again} {read}, with {files}"),
             (Some(read), None) => format!("{again} {read}"),
             (None, Some(files)) if self.held.is_some() => format!("{again} with {files}, and reads the source again"),

@@ -11,4 +11,4 @@ pub(crate) use choose::{choose, for_log};
 pub use limits::MIN_MEMORY;
 pub(in crate::load) use limits::{check_memory, excess_memory};
 pub(in crate::load) use memtable::unflushed_bytes;
-pub(in crate::load) use plan::{Planned, plan, resume, threads};
+pub(in crate::load) use plan::{Planned, fit_plan_to_journal, plan, threads};

@@ -120,9 +120,13 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     Ok(Planned { plan, loading, least_bytes, warnings })
 }
 
-/// The plan of a new or resumed import. The journal has the partitions, and the memory of this run decides the number of
+/// Fits the plan of a new or resumed import to the partitions in its journal. The memory of this run decides the number of
 /// threads. It is an error if the partitions need more memory or open files than this run may use.
-pub(in crate::load) fn resume(planned: &Planned, options: &ImportOptions, resumed: &ResumedState) -> Result<Plan> {
+pub(in crate::load) fn fit_plan_to_journal(
+    planned: &Planned,
+    options: &ImportOptions,
+    resumed: &ResumedState,
+) -> Result<Plan> {
     let mut plan = planned.plan.clone();
     let partitions = match (&mut plan.method, &resumed.car.router, &resumed.identity) {
         (Method::CarSst { sort }, Some(router), _) => {
@@ -256,17 +260,17 @@ mod tests {
             least_bytes: 0,
             warnings: Vec::new(),
         };
-        let same = resume(&planned(256 * MIB), &options(256 * MIB), &resumed).expect("it fits");
+        let same = fit_plan_to_journal(&planned(256 * MIB), &options(256 * MIB), &resumed).expect("it fits");
         assert_eq!((same.threads, same.sort().expect("a CAR").partitions.bits), (4, 13));
-        let less = resume(&planned(48 * MIB), &options(48 * MIB), &resumed).expect("it fits");
+        let less = fit_plan_to_journal(&planned(48 * MIB), &options(48 * MIB), &resumed).expect("it fits");
         assert_eq!(less.threads, 2);
         let pieces = piece_bytes_for(&less, less.sort().expect("a CAR"), partitions as u32) * partitions * 2;
         assert!(pieces <= 12 * MIB, "{pieces}");
-        let error = resume(&planned(16 * MIB), &options(16 * MIB), &resumed).expect_err("it does not fit");
+        let error = fit_plan_to_journal(&planned(16 * MIB), &options(16 * MIB), &resumed).expect_err("it does not fit");
         assert_eq!(error.exit(), crate::error::Exit::State);
         assert!(error.to_string().contains("partitions, which need more memory than 16.0 MiB"), "{error}");
         assert_eq!(error.hint(), "run it again with --memory 17MiB or more, or start over with --restart");
-        resume(&planned(17 * MIB), &options(17 * MIB), &resumed).expect("the hint is true");
+        fit_plan_to_journal(&planned(17 * MIB), &options(17 * MIB), &resumed).expect("the hint is true");
     }
 
     #[test]

@@ -41,12 +41,12 @@ impl Target {
         if !self.into_existing || has_current(&self.db)? {
             return Ok(());
         }
-        if self.checkpoint.exists() {
+        if self.backup.exists() {
             return refuse(
                 "has lost its CURRENT since an import into it began".into(),
                 format!(
-                    "to go back to what it was before, put the files of {} in place of its own",
-                    self.checkpoint.display()
+                    "to restore the state before the import, replace the files of the database with those of {}",
+                    self.backup.display()
                 ),
             );
         }
@@ -96,7 +96,7 @@ impl Target {
         if !has_current(&self.db)? {
             return refused(
                 "is not a RocksDB database that could be replaced: it has no CURRENT".into(),
-                "choose another --db, or move away what is there",
+                "choose another --db, or move the existing directory away",
             );
         }
         if let Some(source) = self.sources.iter().find(|source| is_below(source, &self.db)) {

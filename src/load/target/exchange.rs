@@ -59,7 +59,7 @@ impl Target {
         }
         // While the new database has its working name, the final name belongs to another one.
         let is_named = self.into_existing || self.staging.symlink_metadata().is_err();
-        Ok(known.complete && is_named && self.db.join(RECORD_FILE).exists())
+        Ok(known.is_complete && is_named && self.db.join(RECORD_FILE).exists())
     }
 
     /// Gives the complete database its working name again, if a run died before it exchanged names.

@@ -16,7 +16,7 @@ use crate::os::private;
 /// The name of the lock. It is held while an import runs and names the process.
 pub(super) const LOCK: &str = "lock";
 
-/// How long to wait for a file system that removes an open file only after it was closed, and how often to check.
+/// Longest wait for a file system that removes an open file only after it was closed, and the time between two checks.
 const CLOSING: Duration = Duration::from_secs(2);
 const CLOSING_STEP: Duration = Duration::from_millis(10);
 
@@ -29,8 +29,8 @@ pub(in crate::load) struct Lock {
 
 impl Lock {
     /// Takes the lock in `dir` for work on `what`, and writes this process into it. `None` if the file was removed between
-    /// opening and locking it: an import has just ended. `replace` removes a lock that is no regular file, which no process
-    /// can hold.
+    /// opening and locking it: an import has just ended. `replace` removes a lock that is not a regular file, which no
+    /// process can hold.
     pub fn take(dir: &Path, what: &Path, replace: bool) -> Result<Option<Self>> {
         let path = dir.join(LOCK);
         let mut file = match private::open_file(&path, true) {

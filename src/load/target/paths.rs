@@ -24,7 +24,7 @@ use crate::load::options::ImportOptions;
 use crate::load::target::lock::Lock;
 use crate::os::private;
 
-/// The list of a checkpoint's files, each with its checksum, or with its length if it is a link.
+/// The list of a backup's files, each with its checksum, or with its length if it is a link.
 pub(in crate::load) const SUMS: &str = "sums";
 
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub(in crate::load) struct Target {
     /// The complete database before the exchange of names, and the replaced one after it. No loader works here, so the
     /// replaced one is never taken for unfinished work.
     pub swap: PathBuf,
-    pub checkpoint: PathBuf,
+    pub backup: PathBuf,
     /// A database of the finished files alone, to be scanned.
     pub scratch: PathBuf,
     /// True if the import adds to an existing database.
@@ -65,11 +65,15 @@ impl Target {
         };
         let is_url = options.db.to_string_lossy().contains("://");
         if is_url || name.as_encoded_bytes().ends_with(b".partial") {
-            let what = if is_url { "a URL: databases are local directories" } else { "a name of unfinished work" };
-            return refuse(format!("--db {shown}: it is {what}"), "give --db another path");
+            let what = if is_url {
+                "it is a URL: databases are local directories"
+            } else {
+                "names that end in .partial are reserved for unfinished imports"
+            };
+            return refuse(format!("--db {shown}: {what}"), "give --db another path");
         }
         if options.replace && options.into_existing {
-            let hint = "give one of them: the database goes, or it is added to";
+            let hint = "pass only one of them";
             return refuse("--replace and --into-existing exclude each other".into(), hint);
         }
         // With a trailing slash, the name of a link would mean its target.
@@ -80,7 +84,7 @@ impl Target {
             sst: partial.join("sst"),
             staging: partial.join("db"),
             swap: partial.join("exchange"),
-            checkpoint: partial.join("checkpoint"),
+            backup: partial.join("checkpoint"),
             scratch: partial.join("check"),
             partial,
             db,

@@ -33,7 +33,7 @@ impl Target {
             // An import creates its lock first and removes it last.
             let own = [self.partial.join(LOCK), Journal::path(&self.partial)];
             if !is_empty_dir(&self.partial) && !own.iter().any(|path| path.symlink_metadata().is_ok()) {
-                let hint = "choose another --db, or move away what is there";
+                let hint = "choose another --db, or move the existing directory away";
                 return Err(Error::state(&self.partial, "holds files that are not of an import", hint));
             }
             if let Some(lock) = Lock::take(&self.partial, &self.db, self.restart)? {
@@ -86,7 +86,7 @@ impl Target {
     pub fn has_only_the_database(&self) -> Result<()> {
         let mut names = self.staging.read_dir().into_iter().flatten().flatten().map(|entry| entry.file_name());
         names.find(|name| !name.to_str().is_some_and(is_ours)).map_or(Ok(()), |name| {
-            let reason = "is not of an import, and stands where its database is made";
+            let reason = "is a foreign file in the directory of the new database";
             let hint = "move it away and run the same command again, or choose another --db";
             Err(Error::state(self.staging.join(name), reason, hint))
         })
@@ -110,11 +110,11 @@ impl Target {
 
     /// The directories below the partial one.
     fn dirs(&self) -> [PathBuf; 8] {
-        let making = self.checkpoint.with_extension("new");
-        let [sst, staging, swap, scratch, checkpoint] =
-            [&self.sst, &self.staging, &self.swap, &self.scratch, &self.checkpoint].map(Clone::clone);
+        let making = self.backup.with_extension("new");
+        let [sst, staging, swap, scratch, backup] =
+            [&self.sst, &self.staging, &self.swap, &self.scratch, &self.backup].map(Clone::clone);
         let [spill, probe] = ["spill", "probe"].map(|name| self.partial.join(name));
-        [spill, sst, staging, swap, scratch, checkpoint, making, probe]
+        [spill, sst, staging, swap, scratch, backup, making, probe]
     }
 
     /// The first file among unfinished work that no import makes. [`Target::remove`] would leave it and remove the rest.
@@ -132,11 +132,11 @@ impl Target {
         below.chain(self.spill_elsewhere()).find_map(|path| private::first_mount(&path))
     }
 
-    /// Removes the checkpoint of an existing database, atomically.
-    pub fn remove_checkpoint(&self) -> Result<()> {
-        let going = self.checkpoint.with_extension("new");
+    /// Removes the backup of an existing database, atomically.
+    pub fn remove_backup(&self) -> Result<()> {
+        let going = self.backup.with_extension("new");
         self.remove_dir(&going)?;
-        std::fs::rename(&self.checkpoint, &going).map_err(Error::io("remove", &self.checkpoint))?;
+        std::fs::rename(&self.backup, &going).map_err(Error::io("remove", &self.backup))?;
         self.remove_dir(&going)
     }
 
@@ -166,10 +166,10 @@ impl Target {
 
     /// Checks that the files of the journal exist, and removes other files of an import.
     pub fn reconcile(&self, known: &ResumedState) -> Result<()> {
-        if known.ingested || known.complete {
+        if known.ingested || known.is_complete {
             return Ok(());
         }
-        let missing = |what: String| Err(Error::work_lacks(&self.partial, what));
+        let missing = |what: String| Err(Error::incomplete_work(&self.partial, what));
         for file in known.files() {
             let path = self.sst.join(&file.name);
             match path.symlink_metadata() {
@@ -193,7 +193,7 @@ impl Target {
 
 /// Takes the lock of a directory of partitions in a work directory.
 fn lock_spill(dir: &Path) -> Result<Lock> {
-    Lock::take(dir, dir, false)?.ok_or_else(|| Error::work_lacks(dir, LOCK))
+    Lock::take(dir, dir, false)?.ok_or_else(|| Error::incomplete_work(dir, LOCK))
 }
 
 /// True if an import makes files with this name below the partial directory.

@@ -79,12 +79,12 @@ impl SourceIndex {
         };
         // CIDs of the blocks that the import omitted.
         let left_out = record.map(ImportReport::left_out).unwrap_or_default();
-        let take = |(): &mut (), chunk: &Chunk| index.take(path, chunk, job, &left_out, ranges);
-        snapshot.read_rest(&mut vec![(); threads], &options.resources.stop, progress, take)?;
+        let add = |(): &mut (), chunk: &Chunk| index.add_chunk(path, chunk, job, &left_out, ranges);
+        snapshot.read_rest(&mut vec![(); threads], &options.resources.stop, progress, add)?;
         Ok(index)
     }
 
-    fn take(
+    fn add_chunk(
         &self,
         path: &Path,
         chunk: &Chunk,
@@ -198,8 +198,8 @@ impl SourceEntries {
         Self { bytes, starts, conflicts, content, at: 0 }
     }
 
-    /// Takes the entries before the key `next`, or all, and passes their keys.
-    pub fn pass(&mut self, next: Option<&[u8]>, mut passed: impl FnMut(&[u8])) {
+    /// Skips the entries before the key `next`, or all, and passes their keys to `passed`.
+    pub fn skip_before(&mut self, next: Option<&[u8]>, mut passed: impl FnMut(&[u8])) {
         while let Some((key, _)) = self.peek().filter(|(key, _)| next.is_none_or(|next| *key < next)) {
             passed(key);
             self.at += 1;
@@ -250,7 +250,7 @@ mod tests {
         }
         assert_eq!(entries.take(b"b"), None, "ab is first");
         let mut passed = Vec::new();
-        entries.pass(Some(b"b"), |key| passed.push(key.to_vec()));
+        entries.skip_before(Some(b"b"), |key| passed.push(key.to_vec()));
         assert_eq!((entries.take(b"b"), passed), (Some(2), vec![b"ab".to_vec()]));
     }
 }

@@ -36,7 +36,7 @@ impl KeyReader {
     }
 
     /// True if a failed claim holds with another hash function: a bare digest does not name its function.
-    pub fn holds_otherwise(&self, claim: &Claim<'_>) -> bool {
+    pub fn matches_another_function(&self, claim: &Claim<'_>) -> bool {
         self.layout == KeyLayout::Digest
             && self.fitting(claim.digest).skip(1).filter_map(Function::from_code).any(|function| match function {
                 Function::Identity => claim.digest == claim.data,
@@ -58,7 +58,7 @@ mod tests {
 
     fn holds(reader: &KeyReader, key: &[u8], value: &[u8]) -> Result<bool, String> {
         let claim = reader.claim(key, value)?;
-        Ok(Checker::new().check(&[claim]).is_ok() || reader.holds_otherwise(&claim))
+        Ok(Checker::new().check(&[claim]).is_ok() || reader.matches_another_function(&claim))
     }
 
     #[test]

@@ -56,7 +56,7 @@ struct Findings {
     roots: u64,
     unknown_operations: u64,
     /// True if the records that follow could not be read.
-    broken: bool,
+    is_broken: bool,
 }
 
 pub(super) fn everything(job: &VerifyJob<'_>, record: &ImportReport) -> Result<(Totals, Option<VerifiedLog>)> {
@@ -76,7 +76,7 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: &ImportReport) -> Result<(
         if let (Some(before), Some(first)) = (&before, &findings.first) {
             check_link(job, before, first);
         }
-        before = if findings.broken { None } else { findings.last.or(before) };
+        before = if findings.is_broken { None } else { findings.last.or(before) };
         all.totals.merge(&findings.totals);
         all.blocks.merge(&findings.blocks);
         all.transactions.merge(&findings.transactions);
@@ -120,7 +120,7 @@ fn verify_range(
             findings.add(job, (key, block), lookup, own);
         }
         Seen::Gap(_) => {
-            findings.broken = true;
+            findings.is_broken = true;
             all.push(std::mem::take(&mut findings));
         }
     })?;

@@ -52,7 +52,7 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
 }
 
 fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport> {
-    let (record, bad_record) = match ImportReport::load_sealed(&options.db) {
+    let (record, bad_record) = match ImportReport::load_with_checksum(&options.db) {
         Ok(Some((record, false))) => {
             (Some(record), Some("was changed after the import: it does not match its checksum".to_owned()))
         }

@@ -1,6 +1,6 @@
-//! Compares the result with the record of the import. Count and digest are sums over all records, which a node's records change:
-//! an added record could hide a missing one. Then only the comparison with the snapshot decides, or the import's files as long as
-//! no compaction has replaced one.
+//! Compares the result with the record of the import. Count and digest are sums over all records. A node's own records change
+//! count and digest, so an added record could hide a missing one. Then only the comparison with the snapshot decides, or the
+//! import's files as long as no compaction has replaced one.
 
 use std::path::Path;
 

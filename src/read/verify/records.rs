@@ -25,7 +25,7 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
     let total = payload.unwrap_or_else(|| job.files.iter().map(|file| file.size).sum());
     let totals = read_all(job, &own, &[job.family], total, |worker, item, range| {
         let entries = index.as_ref().map(|(_, index)| index.take_range(item)).transpose()?;
-        worker.go_through(job.family, range, entries)
+        worker.scan_range(job.family, range, entries)
     })?;
     let against = index.map(|(path, index)| Against {
         source: path.display().to_string(),

@@ -102,7 +102,7 @@ impl<'a> ScanWorker<'a> {
     }
 
     /// Reads all blocks of a range and, of the family that holds the blocks, checks all records.
-    pub fn go_through(&mut self, family: &str, range: &KeyRange, entries: Option<SourceEntries>) -> Result<()> {
+    pub fn scan_range(&mut self, family: &str, range: &KeyRange, entries: Option<SourceEntries>) -> Result<()> {
         let job = self.job;
         if let Some(entries) = &entries {
             self.totals.source.merge(entries.content);
@@ -119,12 +119,12 @@ impl<'a> ScanWorker<'a> {
                 self.check_batch();
                 // Entries of unreadable records cannot be compared.
                 if let Some(entries) = &mut self.entries {
-                    entries.pass(next, |_| self.totals.unreadable += 1);
+                    entries.skip_before(next, |_| self.totals.unreadable += 1);
                 }
             }
         })?;
         self.check_batch();
-        self.entries.take().unwrap_or_default().pass(None, |key| job.add_missing(key));
+        self.entries.take().unwrap_or_default().skip_before(None, |key| job.add_missing(key));
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl<'a> ScanWorker<'a> {
                 FailureKind::DigestLength { .. } => ProblemKind::Key,
                 FailureKind::Mismatch { .. } => ProblemKind::Hash,
             };
-            if !job.keys.holds_otherwise(claim) {
+            if !job.keys.matches_another_function(claim) {
                 job.problems.add_key(kind, job.family, key, || problem_of(key, claim, failure).to_string());
             }
         });
@@ -204,7 +204,7 @@ impl<'a> ScanWorker<'a> {
 }
 
 fn compare(entries: &mut SourceEntries, job: &VerifyJob<'_>, totals: &mut Totals, key: &[u8], hash: u128) {
-    entries.pass(Some(key), |known| job.add_missing(known));
+    entries.skip_before(Some(key), |known| job.add_missing(known));
     let add = |kind, message: &str| job.problems.add_key(kind, job.family, key, || message.to_owned());
     match entries.take(key) {
         Some(known) if known == hash => totals.same += 1,
@@ -223,14 +223,14 @@ fn compare(entries: &mut SourceEntries, job: &VerifyJob<'_>, totals: &mut Totals
 fn step_over<'r>(job: &VerifyJob<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
     let end = to.map(<[u8]>::to_vec).or_else(|| job.largest_key(family)).unwrap_or_default();
     let Some(window) = Window::between(last, &end) else { return Ok(None) };
-    let lands = |number: u64| -> Result<Option<Scan<'r>>> {
+    let scan_from = |number: u64| -> Result<Option<Scan<'r>>> {
         let scan = job.reader.scan(family, Some(&window.key(number)), to)?;
         Ok((scan.item().is_some() || scan.status().is_ok()).then_some(scan))
     };
     let (mut bad, mut step) = (window.low, 1u64);
     let (mut good, mut found) = loop {
         let next = bad.saturating_add(step).min(window.high);
-        if let Some(scan) = lands(next)? {
+        if let Some(scan) = scan_from(next)? {
             break (next, scan);
         }
         if next == window.high {
@@ -240,7 +240,7 @@ fn step_over<'r>(job: &VerifyJob<'r>, family: &str, last: &[u8], to: Option<&[u8
     };
     while good - bad > 1 {
         let middle = bad + (good - bad) / 2;
-        match lands(middle)? {
+        match scan_from(middle)? {
             Some(scan) => (good, found) = (middle, scan),
             None => bad = middle,
         }
@@ -249,7 +249,7 @@ fn step_over<'r>(job: &VerifyJob<'r>, family: &str, last: &[u8], to: Option<&[u8
 }
 
 /// Reads all records of all column families, and the blocks of the files that no scan reads. `own` takes each of `ranges`, those of
-/// the family of the blocks; the others than `known` are read whichever program wrote them.
+/// the family of the blocks; families not in `known` are only read.
 pub(super) fn read_all(
     job: &VerifyJob<'_>,
     ranges: &[KeyRange],
@@ -265,7 +265,7 @@ pub(super) fn read_all(
         let Some(item) = item.checked_sub(1) else { return job.check_tables() };
         match (ranges.get(item), others.get(item.saturating_sub(ranges.len()))) {
             (Some(range), _) => own(worker, item, range),
-            (None, Some((family, range))) => worker.go_through(family, range, None),
+            (None, Some((family, range))) => worker.scan_range(family, range, None),
             (None, None) => Ok(()),
         }
     })

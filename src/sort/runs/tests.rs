@@ -19,7 +19,7 @@ type Pair = (Vec<u8>, Vec<u8>);
 
 /// A partition of `blocks`, in which zeros follow each section unless it is `cached`.
 fn spill_of(dir: &std::path::Path, blocks: &[Pair], cached: bool) -> Spill {
-    let spill = Spill::new(dir.to_owned(), 1).cached(cached, 1 << 20, 1).expect("threads");
+    let spill = Spill::new(dir.to_owned(), 1).with_page_cache(cached, 1 << 20, 1).expect("threads");
     for (digest, data) in blocks {
         let whole = [&digest[..], data].concat();
         let content = Content { records: 1, digest: KEY.of_section(&whole, digest.len()) };

@@ -1,7 +1,7 @@
 //! CARs as a sequence of chunks: buffers that hold whole sections, in the order of the file.
 //!
-//! One thread at a time does this, so it does the least: it reads bytes and hops from length to length. The worker that
-//! takes the chunk reads CIDs and hashes blocks.
+//! One thread at a time does this, so it only reads bytes and section lengths. The worker that takes the chunk reads CIDs and
+//! hashes blocks.
 //!
 //! The next source is opened at the clean end of the previous one. A chunk has sections of one source, and offsets are
 //! offsets in it. If the caller accepts joined CARs, a source may hold several.
@@ -33,7 +33,7 @@ pub(crate) struct Chunks {
     /// Bytes of sections handed out or skipped, of all sources.
     taken: u64,
     /// True after an error.
-    broken: bool,
+    is_broken: bool,
     /// The current source, all sources, and the progress in each.
     source: u32,
     following: Option<Following>,
@@ -51,10 +51,10 @@ impl Chunks {
     pub fn open(input: Input, limits: Limits) -> Result<(Header, Self)> {
         let (maps, has_readers, concatenated, index_is_last, skip_f3) = Default::default();
         let car = OpenCar::empty(Modes { limits, maps, has_readers, concatenated, index_is_last, skip_f3 });
-        let (next_index, taken, broken, source, following, before, roots_bytes, undeclared) = Default::default();
+        let (next_index, taken, is_broken, source, following, before, roots_bytes, undeclared) = Default::default();
         let reads = vec![SourceRead::default()];
         let mut chunks =
-            Self { car, next_index, taken, broken, source, following, reads, before, roots_bytes, undeclared };
+            Self { car, next_index, taken, is_broken, source, following, reads, before, roots_bytes, undeclared };
         let header = chunks.begin(input)?;
         Ok((header, chunks))
     }
@@ -151,10 +151,10 @@ impl Chunks {
     pub fn next(&mut self, mut spare: Option<Buffer>) -> Result<Option<Chunk>> {
         loop {
             let next = self.next_here(spare.take())?;
-            if next.is_some() || self.broken || self.source + 1 >= self.sources() {
+            if next.is_some() || self.is_broken || self.source + 1 >= self.sources() {
                 return Ok(next);
             }
-            self.reads();
+            self.update_reads();
             // After an error nothing more is read.
             let next = self.go_to(self.source + 1);
             self.fail_on_error(next)?;
@@ -162,7 +162,7 @@ impl Chunks {
     }
 
     pub fn next_here(&mut self, spare: Option<Buffer>) -> Result<Option<Chunk>> {
-        if self.broken {
+        if self.is_broken {
             return Ok(None);
         }
         let next = self.try_next(spare);
@@ -194,7 +194,7 @@ impl Chunks {
     }
 
     fn fail_on_error<T>(&mut self, outcome: Result<T>) -> Result<T> {
-        self.broken |= outcome.is_err();
+        self.is_broken |= outcome.is_err();
         outcome
     }
 
@@ -301,7 +301,7 @@ impl Chunks {
     }
 
     /// Updates and returns the progress in all sources.
-    pub fn reads(&mut self) -> &mut [SourceRead] {
+    pub fn update_reads(&mut self) -> &mut [SourceRead] {
         let car = &self.car;
         let bytes = self.following.as_ref().and_then(|it| it.bytes.get(self.source as usize).copied()).flatten();
         let read = &mut self.reads[self.source as usize];

@@ -67,7 +67,7 @@ pub enum CarProblem {
     MissingLinks { missing: u64, of: u64, first: String },
     #[error("{} not what their codec says, so that not all links could be followed", counted(*malformed, "block or link is", "blocks or links are"))]
     UnreadableLinks { malformed: u64 },
-    #[error("the key {key} stands for two different blocks")]
+    #[error("two different blocks have the key {key}")]
     Conflict { key: String },
 }
 

@@ -31,12 +31,12 @@ pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     }
     if path.as_os_str() == STDIN {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::io("open", path))?;
-        let metadata = file.metadata().map_err(|error| refused(path, "read metadata of", error))?;
+        let metadata = file.metadata().map_err(|error| input_error(path, "read metadata of", error))?;
         let at_start = rustix::fs::seek(&file, SeekFrom::Current(0)).is_ok_and(|at| at == 0);
         return from_file(path, file, &metadata, at_start, options);
     }
-    let file = File::open(path).map_err(|error| refused(path, "open", error))?;
-    let metadata = file.metadata().map_err(|error| refused(path, "read metadata of", error))?;
+    let file = File::open(path).map_err(|error| input_error(path, "open", error))?;
+    let metadata = file.metadata().map_err(|error| input_error(path, "read metadata of", error))?;
     let opened = file.try_clone().map_err(Error::io("open", path))?;
     let input = from_file(path, file, &metadata, true, options)?;
     Ok(Input { file: metadata.is_file().then_some(opened), ..input })
@@ -63,7 +63,7 @@ fn local(
 }
 
 /// Returns the error for a failed call: a problem of the input, or else of the system.
-pub(crate) fn refused(path: &Path, action: &'static str, error: io::Error) -> Error {
+pub(crate) fn input_error(path: &Path, action: &'static str, error: io::Error) -> Error {
     let problem = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename if is_url(path) => {
             CompressionProblem::Url
@@ -91,7 +91,7 @@ fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, optio
     }
     // Advice only: the system may read further ahead.
     rustix::fs::fadvise(&file, 0, None, Advice::Sequential).ok();
-    let head = read_head(&file, PROBE).map_err(|error| refused(name, "read", error))?;
+    let head = read_head(&file, PROBE).map_err(|error| input_error(name, "read", error))?;
     let is_plain = detect::magic(&head) == Magic::Other;
     // Only a stream has the bytes in the order of the checksum.
     if is_plain && options.checksum.is_none() {

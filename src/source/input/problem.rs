@@ -19,7 +19,7 @@ pub enum CompressionProblem {
     Loop,
     #[error("it is neither a supported URL nor an existing file")]
     Url,
-    #[error("its {function} is {found}, and should be {expected} by {from}")]
+    #[error("its {function} is {found}, but {from} declares {expected}")]
     Checksum { function: SumFunction, found: String, expected: String, from: String },
     #[error("no permission to read it")]
     NoPermission,
@@ -53,7 +53,7 @@ impl Problem for CompressionProblem {
                     .into()
             }
             Self::Checksum { .. } => {
-                "one of both is wrong: compare the sum with the publisher's page, and download the snapshot again"
+                "one of the two is wrong: compare the sum with the publisher's page, and download the snapshot again"
                     .into()
             }
             Self::NoPermission => "check who may read it: ls -l {file}".into(),

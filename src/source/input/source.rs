@@ -20,13 +20,13 @@ pub(super) struct InputReader {
     /// True if a decoder read past the end.
     starved: bool,
     /// True if the reader failed. Then a decoder reports this failure, not damage.
-    broken: bool,
+    is_broken: bool,
 }
 
 impl InputReader {
     pub(super) fn new(name: &Path, reader: Box<dyn Read + Send>) -> Self {
-        let (buf, start, end, offset, ended, starved, broken) = Default::default();
-        Self { name: name.to_owned(), reader, buf, start, end, offset, ended, starved, broken }
+        let (buf, start, end, offset, ended, starved, is_broken) = Default::default();
+        Self { name: name.to_owned(), reader, buf, start, end, offset, ended, starved, is_broken }
     }
 
     /// Sets the offset of a reader that begins in the middle of the input.
@@ -79,7 +79,7 @@ impl InputReader {
                 Ok(0) => self.ended = true,
                 Ok(count) => self.end += count,
                 Err(error) => {
-                    self.broken = true;
+                    self.is_broken = true;
                     return Err(error);
                 }
             }
@@ -155,7 +155,7 @@ impl InputReader {
     /// Returns the error for a decoder that failed: the reader's failure, the early end, or damage to the frame that began
     /// at `frame`.
     pub(super) fn decoder_failed(&self, compression: Compression, frame: u64, error: io::Error) -> Error {
-        if self.broken {
+        if self.is_broken {
             Error::io("read", &self.name)(error)
         } else if self.starved || error.kind() == io::ErrorKind::UnexpectedEof {
             self.truncated(compression)
@@ -169,7 +169,7 @@ impl Read for InputReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // A large read with an empty buffer goes directly into the caller's memory.
         if self.start == self.end && into.len() >= READ_SIZE && !self.ended {
-            let count = Self::read_once(&mut *self.reader, into).inspect_err(|_| self.broken = true)?;
+            let count = Self::read_once(&mut *self.reader, into).inspect_err(|_| self.is_broken = true)?;
             self.ended = count == 0;
             self.starved |= count == 0;
             self.offset += count as u64;

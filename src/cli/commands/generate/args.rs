@@ -9,7 +9,7 @@ use crate::generate::{DUPLICATES_MAX, Format, Profile};
 use crate::cli::values;
 use crate::progress::CancellationToken;
 
-/// Make up a snapshot of any size
+/// Generate a snapshot of any size
 ///
 /// The blocks have a real network's sizes, right hashes and links that lead from the roots to every block. The same
 /// profile, size, seed and options give the same bytes on any machine (for compressed formats: with the same version
@@ -39,12 +39,12 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
-    /// How many percent of the sections repeat an earlier one, up to 90
+    /// Percent of the sections that repeat an earlier one, up to 90
     #[arg(long, value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=i64::from(DUPLICATES_MAX)))]
     pub duplicates: u8,
 
-    /// Format of the CAR; by default what the file's name ends in, and a plain CAR for a name without an ending
+    /// Format of the CAR; default: from the suffix, and a plain CAR without one
     #[arg(long, value_name = "FORMAT", value_parser = values::named(Format::ALL.map(|format| (format.name(), format))))]
     pub format: Option<Format>,
 

@@ -384,7 +384,7 @@ fn joined_cars_are_read_in_chunks_of_any_size() {
                 }));
             }
             assert_eq!(values, [1, 2, 3], "{way:?} {chunk}");
-            assert_eq!(chunks.reads()[0].roots.len(), 3);
+            assert_eq!(chunks.update_reads()[0].roots.len(), 3);
             let (found, error) = read(&joined, way, limits(chunk));
             let Some(Error::BadInput { offset, .. }) = &error else { panic!("taken: {error:?}") };
             assert_eq!((found.len(), *offset), (2, Some(second)), "{way:?} {chunk}");

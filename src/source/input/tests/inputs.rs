@@ -58,7 +58,7 @@ fn unreadable_paths_are_bad_input() {
 
     // Root may read everything, so the system's refusal is made up.
     let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-    assert_eq!(problem(&open::refused(&empty, "open", denied)).1, "no permission to read it");
+    assert_eq!(problem(&open::input_error(&empty, "open", denied)).1, "no permission to read it");
 }
 
 #[test]

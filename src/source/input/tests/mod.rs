@@ -136,7 +136,7 @@ fn rejection(bytes: &[u8]) -> (Option<u64>, String) {
     problem(&decompressed(bytes).expect_err("it must be refused"))
 }
 
-/// How many blocks the index of Forest's form has.
+/// Number of blocks in the index of Forest's form.
 const BLOCKS: u64 = 57;
 
 /// A snapshot of `fixtures/`.

@@ -260,7 +260,7 @@ fn error_of(name: &Path, fault: Fault, known: &RemotePin) -> Error {
                 "it changed on the server while it was being read: it was {}, is {found}",
                 known.describe()
             ),
-            hint: "the same command with --restart imports what is there now".into(),
+            hint: "run the same command with --restart to import the current content".into(),
         },
         Fault::Local(error) => error,
         fault => Error::io("read", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, fault.to_string())),

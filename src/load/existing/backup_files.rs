@@ -1,4 +1,4 @@
-//! The files of a database and of its checkpoint.
+//! The files of a database and of its backup.
 
 use std::fs::File;
 use std::hash::Hasher;
@@ -79,13 +79,13 @@ pub(super) fn link(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-/// True if a checkpoint has all its files unchanged. An incomplete one could lose records of the WAL.
-pub(super) fn is_whole(checkpoint: &Path) -> bool {
+/// True if a backup has all its files unchanged. An incomplete one could lose records of the WAL.
+pub(super) fn is_whole(backup: &Path) -> bool {
     let compare = || {
-        let sums = std::fs::read_to_string(checkpoint.join(SUMS)).ok()?;
+        let sums = std::fs::read_to_string(backup.join(SUMS)).ok()?;
         let is_right = |line: &str| {
             let (sum, name) = line.split_once(' ')?;
-            let path = checkpoint.join(name);
+            let path = backup.join(name);
             let found = match FileKind::of(name)? {
                 FileKind::Data => path.metadata().ok()?.len(),
                 FileKind::Small => copy_to(&path, std::io::sink()).ok()?,
@@ -94,15 +94,15 @@ pub(super) fn is_whole(checkpoint: &Path) -> bool {
             (u64::from_str_radix(sum, 16) == Ok(found)).then_some(())
         };
         sums.lines().try_for_each(is_right)?;
-        Some(files(checkpoint).ok()?.len() == sums.lines().count())
+        Some(files(backup).ok()?.len() == sums.lines().count())
     };
     compare() == Some(true)
 }
 
-/// Checks that a checkpoint has all its files unchanged.
-pub(super) fn check_whole(checkpoint: &Path) -> Result<()> {
-    let damaged = || Error::damaged_work(checkpoint, "is damaged: its files are not what was put there");
-    if is_whole(checkpoint) { Ok(()) } else { Err(damaged()) }
+/// Checks that a backup has all its files unchanged.
+pub(super) fn check_whole(backup: &Path) -> Result<()> {
+    let damaged = || Error::damaged_work(backup, "is damaged: its files are not what was put there");
+    if is_whole(backup) { Ok(()) } else { Err(damaged()) }
 }
 
 /// Copies a file and syncs the copy. Returns the checksum of the bytes.
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checkpoint_handles_only_database_files() {
+    fn backup_handles_only_database_files() {
         for (name, kind) in [
             ("000012.sst", Some(FileKind::Data)),
             ("000013.blob", Some(FileKind::Data)),

@@ -1,7 +1,7 @@
-//! The checkpoint of an existing database, and how an import restores the database from it.
+//! The backup of an existing database, and how an import restores the database from it.
 //!
 //! Before the import changes the database, `<db>.partial/checkpoint` gets all that RocksDB needs to open it: hard links to
-//! its SST and blob files, copies of the small files. The checkpoint is made while no process has the database open, because
+//! its SST and blob files, copies of the small files. The backup is made while no process has the database open, because
 //! opening it for writing changes it: RocksDB replays its WAL, begins another MANIFEST and deletes what is replayed.
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //! crash. It can be repeated any number of times.
 //!
 //! A run that is killed leaves a database that opens. The next run restores it, unless [`DatabaseState`] shows that another
-//! program has opened it since. Then the records of that program stay, and a new checkpoint is made. If it is not known which
+//! program has opened it since. Then the records of that program stay, and a new backup is made. If it is not known which
 //! program was last, nothing is changed.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::existing::Existing;
-use crate::load::existing::checkpoint_files::{
+use crate::load::existing::backup_files::{
     FileKind, check_whole, copy, files, is_whole, link, newest_manifest, opens, put,
 };
 use crate::load::journal::{DatabaseState, Entry, Journal, ResumedState};
@@ -39,22 +39,22 @@ impl Existing<'_> {
     /// Restores the database after an earlier run, unless another program has opened it since. Returns a warning for the
     /// user.
     pub fn resume(&self, journal: &Journal, before: &mut ResumedState) -> Result<Option<String>> {
-        let Target { db, partial, checkpoint, .. } = self.target;
-        let was_opened = before.opened.is_some() || before.restoring;
-        if before.complete || (!was_opened && !checkpoint.exists()) {
+        let Target { db, partial, backup, .. } = self.target;
+        let was_opened = before.opened.is_some() || before.is_restoring;
+        if before.is_complete || (!was_opened && !backup.exists()) {
             return Ok(None);
         }
-        if !checkpoint.exists() {
-            return Err(Error::work_lacks(partial, checkpoint.display()));
+        if !backup.exists() {
+            return Err(Error::incomplete_work(partial, backup.display()));
         }
         if self.is_last_writer(before)? {
             self.restore_with(journal)?;
-            before.take(Entry::Undone);
+            before.apply(Entry::Undone);
             return Ok(Some(self.describe_restored()));
         }
         journal.append(&Entry::Undone)?;
-        before.take(Entry::Undone);
-        self.target.remove_checkpoint()?;
+        before.apply(Entry::Undone);
+        self.target.remove_backup()?;
         Ok(was_opened.then(|| {
             format!(
                 "{} has been opened by another program since the import stopped: what it has written stays, and the \
@@ -67,8 +67,8 @@ impl Existing<'_> {
     /// Restores the database before the work of an earlier run is deleted, unless another program has opened it since.
     pub fn restore_before_restart(&self) -> Result<()> {
         let known = Journal::peek(&self.target.partial);
-        let Target { db, checkpoint, .. } = self.target;
-        if known.complete || !checkpoint.exists() {
+        let Target { db, backup, .. } = self.target;
+        if known.is_complete || !backup.exists() {
             return Ok(());
         }
         let is_last_writer = match self.is_last_writer(&known) {
@@ -76,7 +76,7 @@ impl Existing<'_> {
             Err(Error::State { .. }) => false,
             found => found?,
         };
-        if !is_last_writer || (!is_whole(checkpoint) && opens(db)?) {
+        if !is_last_writer || (!is_whole(backup) && opens(db)?) {
             return Ok(());
         }
         self.restore_with(&Journal::open(&self.target.partial)?.0)
@@ -85,7 +85,7 @@ impl Existing<'_> {
     /// Checks that it is known which program changed the database last.
     pub fn check_last_writer(&self) -> Result<()> {
         let known = Journal::peek(&self.target.partial);
-        if known.complete || !self.target.checkpoint.exists() {
+        if known.is_complete || !self.target.backup.exists() {
             return Ok(());
         }
         self.is_last_writer(&known).map(drop)
@@ -94,12 +94,12 @@ impl Existing<'_> {
     /// True if an earlier run of this import changed the database last, false if another program did. It is an error if that is
     /// not known.
     fn is_last_writer(&self, known: &ResumedState) -> Result<bool> {
-        let Target { db, checkpoint, .. } = self.target;
+        let Target { db, backup, .. } = self.target;
         let now = DatabaseState::of(db)?;
-        // A restore puts CURRENT of the checkpoint in place last.
-        let is_kept = DatabaseState::of(checkpoint)
-            .is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
-        if known.opened.as_ref() == Some(&now) || (known.restoring && is_kept) {
+        // A restore puts CURRENT of the backup in place last.
+        let is_kept =
+            DatabaseState::of(backup).is_ok_and(|kept| kept.manifest == now.manifest && kept.identity == now.identity);
+        if known.opened.as_ref() == Some(&now) || (known.is_restoring && is_kept) {
             return Ok(true);
         }
         if opens(db)? {
@@ -109,32 +109,32 @@ impl Existing<'_> {
         // A program that opens it begins another MANIFEST, even if CURRENT is damaged later.
         let is_last = match &known.opened {
             Some(opened) => newest_manifest(db)?.as_deref() == Some(opened.manifest.trim()),
-            None => is_kept && newest_manifest(checkpoint)? == newest_manifest(db)?,
+            None => is_kept && newest_manifest(backup)? == newest_manifest(db)?,
         };
         if is_last { Ok(true) } else { Err(self.unknown("it does not open any more")) }
     }
 
     /// The error if it is not known which program changed the database last.
     fn unknown(&self, why: &str) -> Error {
-        let Target { db, partial, checkpoint, .. } = self.target;
+        let Target { db, partial, backup, .. } = self.target;
         let reason =
             format!("nothing tells whether this import or another program changed {} last: {why}", db.display());
         let hint = format!(
-            "--restart starts over and keeps the database as it is now; to go back to what it was before the import, \
-                 put the files of {} in place of its own first",
-            checkpoint.display()
+            "--restart starts over and keeps the database as it is now; to restore the state before the \
+                 import, first replace the files of the database with those of {}",
+            backup.display()
         );
         Error::state(partial, reason, hint)
     }
 
-    /// Makes a checkpoint of the database, unless an earlier run has.
-    pub fn make_checkpoint(&self) -> Result<()> {
-        let Target { db, partial, checkpoint, .. } = self.target;
-        if checkpoint.exists() {
+    /// Makes a backup of the database, unless an earlier run has.
+    pub fn make_backup(&self) -> Result<()> {
+        let Target { db, partial, backup, .. } = self.target;
+        if backup.exists() {
             return Ok(());
         }
         self.check_own_wal(&OptionsFile::latest(db)?)?;
-        let making = checkpoint.with_extension("new");
+        let making = backup.with_extension("new");
         self.target.remove_dir(&making)?;
         std::fs::create_dir(&making).map_err(Error::io("create", &making))?;
         let mut sums = String::new();
@@ -151,7 +151,7 @@ impl Existing<'_> {
             sums.push_str(&format!("{sum:016x} {name}\n"));
         }
         write_synced(&making, SUMS, sums.as_bytes())?;
-        std::fs::rename(&making, checkpoint).map_err(Error::io("create", checkpoint))?;
+        std::fs::rename(&making, backup).map_err(Error::io("create", backup))?;
         sync_dir(partial)?;
         failpoint::reach("checkpoint");
         Ok(())
@@ -175,9 +175,9 @@ impl Existing<'_> {
         })
     }
 
-    /// Makes the checkpoint, opens the database for writing, and notes its state in the journal.
+    /// Makes the backup, opens the database for writing, and notes its state in the journal.
     pub fn open(&self, loading: &OptionMap, family: &str, journal: &Journal, meter: Option<&Meter>) -> Result<Store> {
-        self.make_checkpoint()?;
+        self.make_backup()?;
         self.opened.store(true, Ordering::Relaxed);
         let db = &self.target.db;
         let store = Store::open(db, loading, family, meter)?;
@@ -190,12 +190,12 @@ impl Existing<'_> {
     /// Restores the database after a failure, if this run has opened it. Returns true if it did. After an error the next run
     /// tries again.
     pub fn restore(&self) -> Result<bool> {
-        if !self.opened.load(Ordering::Relaxed) || !self.target.checkpoint.exists() {
+        if !self.opened.load(Ordering::Relaxed) || !self.target.backup.exists() {
             return Ok(false);
         }
         // The journal of this run may be what has failed.
         let (journal, known) = Journal::open(&self.target.partial)?;
-        if known.complete {
+        if known.is_complete {
             return Ok(false);
         }
         self.restore_with(&journal)?;
@@ -208,8 +208,8 @@ impl Existing<'_> {
 
     fn restore_with(&self, journal: &Journal) -> Result<()> {
         self.lock_again()?;
-        // A damaged checkpoint must not replace the database.
-        check_whole(&self.target.checkpoint)?;
+        // A damaged backup must not replace the database.
+        check_whole(&self.target.backup)?;
         // From now on the database counts as having no records of this import.
         journal.append(&Entry::Restoring)?;
         failpoint::reach("restoring");
@@ -218,10 +218,10 @@ impl Existing<'_> {
     }
 
     fn restore_files(&self) -> Result<()> {
-        let Target { db, checkpoint, .. } = self.target;
-        let kept = files(checkpoint)?;
+        let Target { db, backup, .. } = self.target;
+        let kept = files(backup)?;
         for (name, kind) in &kept {
-            let (from, to) = (checkpoint.join(name), db.join(name));
+            let (from, to) = (backup.join(name), db.join(name));
             match kind {
                 FileKind::Data if to.exists() => {}
                 FileKind::Data => link(&from, &to)?,
@@ -244,7 +244,7 @@ impl Existing<'_> {
         };
         wal.iter().try_for_each(delete)?;
         sync_dir(db)?;
-        put(&checkpoint.join("CURRENT"), &db.join("CURRENT"))?;
+        put(&backup.join("CURRENT"), &db.join("CURRENT"))?;
         sync_dir(db)?;
         failpoint::reach("restored");
         rest.iter().try_for_each(delete)?;

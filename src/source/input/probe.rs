@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::detect::{self, Magic};
-use super::open::{STDIN, refused};
+use super::open::{STDIN, input_error};
 use super::remote::Remote;
 use super::{Compression, CompressionProblem, InputOptions, forest};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::source::remote::RemoteFile;
 const HEAD: usize = 64 << 10;
 
 /// Facts about a regular file, or one on the network.
-pub(crate) struct Look {
+pub(crate) struct SourceProbe {
     pub size: u64,
     /// Skippable frames at the start count as zstd.
     pub compression: Compression,
@@ -24,32 +24,32 @@ pub(crate) struct Look {
     pub head: Vec<u8>,
 }
 
-/// Examines a file. `None` if it is no regular file, which could not be read again.
-pub(crate) fn look(path: &Path) -> Result<Option<(Look, File)>> {
+/// Examines a file. `None` if it is not a regular file, which could not be read again.
+pub(crate) fn probe(path: &Path) -> Result<Option<(SourceProbe, File)>> {
     if path.as_os_str() == STDIN {
         return Ok(None);
     }
-    let metadata = std::fs::metadata(path).map_err(|error| refused(path, "open", error))?;
+    let metadata = std::fs::metadata(path).map_err(|error| input_error(path, "open", error))?;
     if metadata.is_dir() {
         return Err(Error::bad_input(path, None, CompressionProblem::Directory));
     }
     if !metadata.is_file() {
         return Ok(None);
     }
-    let file = File::open(path).map_err(|error| refused(path, "open", error))?;
+    let file = File::open(path).map_err(|error| input_error(path, "open", error))?;
     let size = file.metadata().map_err(Error::io("read metadata of", path))?.len();
     if size == 0 {
         return Err(Error::bad_input(path, 0, CompressionProblem::Empty));
     }
-    let head = read_head(&file, HEAD).map_err(|error| refused(path, "read", error))?;
+    let head = read_head(&file, HEAD).map_err(|error| input_error(path, "read", error))?;
     let seen = seen(head, size, |size| forest::find(&file, size));
     Ok(Some((seen.map_err(Error::io("read", path))?, file)))
 }
 
-/// Examines a file on the network. The look is `None` if the server sends no size, so that it is read like a pipe.
-pub(crate) fn look_at_remote(path: &Path, options: &InputOptions) -> Result<(Option<Look>, Remote)> {
+/// Examines a file on the network. The probe is `None` if the server sends no size, so that it is read like a pipe.
+pub(crate) fn probe_remote(path: &Path, options: &InputOptions) -> Result<(Option<SourceProbe>, Remote)> {
     let file = RemoteFile::open(path, &options.network, options.pinned.as_deref())?;
-    let look = match file.size() {
+    let probe = match file.size() {
         Some(0) => return Err(Error::bad_input(path, 0, CompressionProblem::Empty)),
         Some(size) => {
             let failed = |error| Error::io("read", path)(error);
@@ -63,7 +63,7 @@ pub(crate) fn look_at_remote(path: &Path, options: &InputOptions) -> Result<(Opt
         }
         None => None,
     };
-    Ok((look, Remote::unread(file, options.clone())))
+    Ok((probe, Remote::unread(file, options.clone())))
 }
 
 /// Returns the facts in the first bytes; `find` looks for Forest's index.
@@ -71,7 +71,7 @@ fn seen(
     head: Vec<u8>,
     size: u64,
     find: impl FnOnce(u64) -> io::Result<Option<forest::ForestTail>>,
-) -> io::Result<Look> {
+) -> io::Result<SourceProbe> {
     let compression = match detect::magic(&head) {
         Magic::Frame(compression) | Magic::Cut(compression) => compression,
         Magic::Skippable(_) => Compression::Zstd,
@@ -79,5 +79,5 @@ fn seen(
     };
     let tail = if compression == Compression::Zstd { find(size)? } else { None };
     let compression = if tail.is_some() { Compression::ForestZstd } else { compression };
-    Ok(Look { size, compression, blocks: tail.and_then(|tail| tail.blocks), head })
+    Ok(SourceProbe { size, compression, blocks: tail.and_then(|tail| tail.blocks), head })
 }
