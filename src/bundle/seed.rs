@@ -69,6 +69,7 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
     let bundle = select_families(&options.families, &id, bundle)?;
     let record = &bundle.record;
     import.sources = vec![first.root.clone()];
+    import.is_seed = true;
     (import.column_family, import.key) = (record.column_family.clone(), record.key);
     import.overrides.column_family = Some(record.column_family.clone());
     if let Some(log) = &record.log {

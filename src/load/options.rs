@@ -92,6 +92,9 @@ pub struct ImportOptions {
     /// Bytes that the plan assumes for the source instead of its own size.
     #[setters(skip)]
     pub(crate) assumed_bytes: Option<u64>,
+    /// True if the source is a bundle: hints name options of `seed`.
+    #[setters(skip)]
+    pub(crate) is_seed: bool,
     /// Cancelled by the caller to end the import.
     pub(crate) stop: CancellationToken,
 }
@@ -266,6 +269,7 @@ impl ImportOptions {
             network: NetworkOptions::default(),
             checksum: None,
             assumed_bytes: None,
+            is_seed: false,
             stop: CancellationToken::default(),
         }
     }

@@ -32,9 +32,7 @@ impl Target {
             if !has_current(&self.db)? {
                 return refuse("already exists, and is not a RocksDB database".into(), "choose another --db".into());
             }
-            // A seed has no source file.
-            let is_seed = self.sources.iter().all(|source| source.as_os_str().is_empty());
-            let add = if is_seed { "update it with --update" } else { "add to it with --into-existing" };
+            let add = if self.is_seed { "update it with --update" } else { "add to it with --into-existing" };
             let hint = format!("choose another --db, {add}, or let the new one take its place with --replace");
             return refuse("already exists".into(), hint);
         }

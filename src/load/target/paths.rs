@@ -46,6 +46,7 @@ pub(in crate::load) struct Target {
     /// True if the import adds to an existing database.
     pub into_existing: bool,
     pub(super) replace: bool,
+    pub(super) is_seed: bool,
     /// The sources, which are not removed with a replaced database.
     pub(super) sources: Vec<PathBuf>,
     pub(super) work_dir: Option<PathBuf>,
@@ -90,6 +91,7 @@ impl Target {
             db,
             into_existing: options.into_existing,
             replace: options.replace,
+            is_seed: options.is_seed,
             sources: options.sources.clone(),
             work_dir: options.work_dir.clone(),
             restart: options.restart,
