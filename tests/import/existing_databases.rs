@@ -395,7 +395,7 @@ fn damage_after_completion_keeps_the_checkpoint() {
             std::fs::write(case.db.join("CURRENT"), damage).expect("written");
             for case in [case.clone(), case.clone().arg(&["--restart"])] {
                 let damaged = "does not open any more: it was damaged after the import was complete";
-                case.is_refused(&[damaged, "hint: to go back"]);
+                case.is_refused(&[damaged, "hint: to restore the state before the import"]);
                 assert!(checkpoint.join("CURRENT").exists(), "{way:?}: the checkpoint is gone");
             }
         }

@@ -261,7 +261,7 @@ fn errors_in_a_list_name_the_line() {
     let a = a.display();
     let long = vec![b'x'; 15_000_000];
     let cases: [(Vec<u8>, i32, &str); 8] = [
-        (format!("{a}\n\n{a}.gone\n").into(), 3, "list:3: read "),
+        (format!("{a}\n\n{a}.gone\n").into(), 3, "list:3: cannot read "),
         (format!("{a}\n# {a}\n{a}\n").into(), 2, "list:1, "),
         (format!("{a}\n# {a}\n{a}\n").into(), 2, "list:3: one file is named twice"),
         (format!("{a}\0{a}\0").into(), 2, "list:1: a name cannot contain NUL"),
