@@ -126,6 +126,6 @@ fn list_of_urls_hides_secrets() {
         std::fs::remove_dir_all(&done.db).expect("removed");
     }
     let list = place.file("list", b"\n ftp://hidden-user:hidden-password@127.0.0.1:1/x.car\n");
-    let words = format!("{}:2: read ftp://127.0.0.1:1/x.car", list.display());
+    let words = format!("{}:2: cannot read ftp://127.0.0.1:1/x.car", list.display());
     shows_none(&import(&place, format!("@{}", list.display())).refused(3, &words));
 }
