@@ -61,14 +61,15 @@ test: setup ## Run all tests, with overflow checks and debug assertions in bedlo
 	$(TEST) --lib --test '*' --example '*'
 	$(TEST) --doc
 
-# Kills at every named point of every kind of import and at 200 random moments, cuts power 300 times, lets disks fail
+# Kills at every named point of every kind of import and at random moments, cuts power 300 times, lets disks fail
 # and fill up, holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it, and kills one from nginx
 # a hundred times.
 test-long: setup ## Run the long crash and memory tests (45 minutes, 14 GiB of disk in TMPDIR)
 	@scripts/servers
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test crash --test import --test memory --test bench -- \
-	  kills:: damaged_work:: sync_order:: failing_disks:: resource_errors:: system_limits:: \
-	  budgets:: hostile:: existing_databases:: doctor::
+	  kills:: damaged_work:: sync_order:: failing_disks:: resource_errors:: system_limits:: bundles:: \
+	  replaced_databases:: hostile_users:: link_checks:: budgets:: hostile:: existing_databases:: doctor::
+	BEDLOAD_LONG_TESTS=1 $(TEST) --test attack
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test remote -- repeated_kills::
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make

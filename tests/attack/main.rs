@@ -1,7 +1,8 @@
 //! A standing attack on the real binary: kills, failing disks, bytes that change in the work, in sources and in finished
 //! databases. The results are checked without the library under test, and counted.
 //!
-//! With all tests it runs in a short form whose size is always the same and whose seed is not; it is printed.
+//! `make test-long` runs it in a short form whose size is always the same and whose seed is not; it is printed. `make attack` runs
+//! the long form. `make test` leaves it out: it is random, and `tests/crash` has the named points.
 //!
 //! | variable | |
 //! |---|---|
@@ -199,6 +200,11 @@ fn main() -> ExitCode {
     let long = minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
     let is_chosen = |class: &&Class| filters.is_empty() || filters.iter().any(|word| class.name.contains(*word));
     let chosen: Vec<&Class> = CLASSES.iter().filter(is_chosen).collect();
+    let is_asked_for = minutes.is_some() || !filters.is_empty() || common::crash::is_long();
+    if !is_asked_for {
+        println!("attack: ignored, it is random: make test-long runs it");
+        return ExitCode::SUCCESS;
+    }
     if chosen.is_empty() || common::fault::library().is_none() {
         return ExitCode::SUCCESS;
     }
