@@ -177,8 +177,8 @@ pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 /// Prints the error of the command `name`, if it failed, and returns its exit code. The monitor ends last.
 pub fn exit_code(outcome: anyhow::Result<()>, name: &str, globals: &Globals) -> ExitCode {
     let exit = match outcome {
-        // The reader of the output needs no more of it.
-        Err(error) if !is_broken_pipe(&error) => report_error(error, globals),
+        // The reader of the output needs no more of it, unless the output is a snapshot.
+        Err(error) if name == "export" || !is_broken_pipe(&error) => report_error(error, globals),
         _ => {
             let is_quiet = globals.quiet || globals.progress == ProgressStyle::Off;
             if log::is_json() && !is_quiet {

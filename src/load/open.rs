@@ -142,6 +142,7 @@ impl OpenSource {
             fits: options.memory_budget() / block_share(plan),
             budget: options.memory_budget(),
             chunk: plan.chunk_bytes as usize,
+            records_roots: true,
         };
         let (header, mut chunks) = Chunks::open(input, limits)?;
         validate::check_has_no_log_options(options)?;

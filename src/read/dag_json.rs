@@ -92,7 +92,7 @@ fn pb(block: &[u8]) -> Option<Value> {
     let (mut data, mut links) = (None, Vec::new());
     each_field(block, |number, value| {
         match (number, value) {
-            (1, Field::Bytes(content)) => data = Some(bytes(content)),
+            (1, Field::Bytes(content)) if data.is_none() => data = Some(bytes(content)),
             (2, Field::Bytes(content)) => links.push(pb_link(content)?),
             _ => return None,
         }
@@ -154,6 +154,13 @@ mod tests {
         let cid = cid::Cid::try_from("bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke").expect("a CID");
         let block = serde_ipld_dagcbor::to_vec(&cid).expect("encode");
         assert_eq!(json(&block), json!({"/": cid.to_string()}));
+    }
+
+    #[test]
+    fn repeated_dag_pb_field_is_malformed() {
+        let data = [0x0a, 1, b'a'];
+        assert_eq!(dag_json(codec::DAG_PB, &data), Ok(json!({"Data": {"/": {"bytes": "YQ"}}, "Links": []})));
+        assert_eq!(dag_json(codec::DAG_PB, &[data, data].concat()), Err(Malformed));
     }
 
     #[test]

@@ -15,6 +15,9 @@ use crate::source::input::{Compression, Input};
 pub(super) const CHUNK: usize = 2 << 20;
 pub(super) const REMOTE_CHUNK: usize = 64 << 10;
 
+/// Bytes of chunks that any budget allows.
+const FIXED: u64 = 32 << 20;
+
 /// A snapshot whose header has been read.
 pub(super) struct SnapshotReader<'a> {
     pub path: &'a Path,
@@ -35,6 +38,7 @@ impl<'a> SnapshotReader<'a> {
         input: Input,
         null_padding: NullPadding,
         chunk: usize,
+        (budget, threads): (u64, usize),
         progress: &Progress<'_>,
     ) -> Result<Self> {
         progress.begin(Phase::Read, input.size);
@@ -42,13 +46,10 @@ impl<'a> SnapshotReader<'a> {
             progress.expect_blocks(blocks);
         }
         let (compression, size, indexed) = (input.compression, input.size, input.blocks);
-        let limits = Limits {
-            max_block: DEFAULT_MAX_BLOCK,
-            null_padding,
-            fits: DEFAULT_MAX_BLOCK,
-            budget: DEFAULT_MAX_BLOCK,
-            chunk,
-        };
+        // Each thread has a chunk, and one more is read. Other parts of the command use the rest of the budget.
+        let fits = (budget / 2 + FIXED) / (threads as u64 + 1);
+        let max_block = DEFAULT_MAX_BLOCK;
+        let limits = Limits { max_block, null_padding, fits, budget, chunk, records_roots: false };
         let is_remote = input.remote.is_some();
         if let Some(message) = input.remote.as_ref().and_then(|remote| remote.unusable()) {
             progress.report(&Event::Warning { message: message.to_owned() });

@@ -25,6 +25,11 @@ const TABLE_FORMATS: [&str; 3] = ["BlockBasedTable", "PlainTable", "CuckooTable"
 
 const SCAN_AHEAD: usize = 1 << 20;
 
+/// Most keys of one lookup; RocksDB divides longer lists. It reads all of them before it counts their bytes, so the first
+/// lookups are short.
+const LOOKUPS: usize = 32;
+const FIRST_LOOKUPS: usize = 4;
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReaderOptions {
     pub cache: usize,
@@ -257,6 +262,46 @@ impl Reader {
     ) -> Result<Vec<Result<Option<Value<'_>>>>> {
         let found = self.db.batched_multi_get_pinned_cf(self.family(family)?, keys, sorted);
         Ok(found.into_iter().map(|value| value.map_err(|error| wrap("read from", &self.path)(error))).collect())
+    }
+
+    /// Looks up ascending keys, and calls `visit` with the index of each key and its value while it returns true. About
+    /// `limit` bytes of values are in memory at once.
+    pub fn visit_values<K: AsRef<[u8]>>(
+        &self,
+        family: &str,
+        keys: &[K],
+        limit: u64,
+        mut visit: impl FnMut(usize, Option<Value<'_>>) -> Result<bool>,
+    ) -> Result<()> {
+        let (family, mut options) = (self.family(family)?, ReadOptions::default());
+        options.set_value_size_soft_limit(limit);
+        let failed = |error| wrap("read from", &self.path)(error);
+        let (mut at, mut count) = (0, FIRST_LOOKUPS);
+        while at < keys.len() {
+            let (start, end) = (at, keys.len().min(at + count));
+            for value in self.db.batched_multi_get_pinned_cf_opt(family, &keys[start..end], true, &options) {
+                match value {
+                    // The limit is reached.
+                    Err(error) if error.kind() == rust_rocksdb::ErrorKind::Aborted => break,
+                    Err(error) => return Err(failed(error)),
+                    Ok(value) => {
+                        if !visit(at, value)? {
+                            return Ok(());
+                        }
+                        at += 1;
+                    }
+                }
+            }
+            count = if at == end { LOOKUPS.min(2 * count) } else { (at - start).max(1) };
+            // One value exceeds the limit.
+            if at == start {
+                if !visit(at, self.db.get_pinned_cf(family, &keys[at]).map_err(failed)?)? {
+                    return Ok(());
+                }
+                at += 1;
+            }
+        }
+        Ok(())
     }
 
     /// Totals of all files of a column family, from their properties. Unknown totals are 0.

@@ -24,7 +24,14 @@ const LAYOUT: KeyLayout = KeyLayout::Cid;
 
 fn open(input: Input, mapped: bool) -> Result<Chunks> {
     let null_padding = NullPadding::Error;
-    let limits = Limits { max_block: DEFAULT_MAX_BLOCK, null_padding, fits: u64::MAX, budget: u64::MAX, chunk: CHUNK };
+    let limits = Limits {
+        max_block: DEFAULT_MAX_BLOCK,
+        null_padding,
+        fits: u64::MAX,
+        budget: u64::MAX,
+        chunk: CHUNK,
+        records_roots: true,
+    };
     let (_, mut chunks) = Chunks::open(input, limits)?;
     if mapped {
         crate::handle_sigbus();

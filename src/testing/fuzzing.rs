@@ -19,7 +19,14 @@ const MAX_BLOCK: u64 = 1 << 20;
 
 /// Reads `data` as a CAR in chunks of at least `chunk` bytes. Panics unless the result matches a reader of the whole data.
 pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
-    let limits = Limits { max_block: MAX_BLOCK, null_padding, fits: MAX_BLOCK, budget: 4 * MAX_BLOCK, chunk };
+    let limits = Limits {
+        max_block: MAX_BLOCK,
+        null_padding,
+        fits: MAX_BLOCK,
+        budget: 4 * MAX_BLOCK,
+        chunk,
+        records_roots: true,
+    };
     let input = Input { size: None, ..Input::plain("fuzz", 0, Body::Stream(Box::new(Cursor::new(Arc::from(data))))) };
     let (header, mut chunks) = match (Chunks::open(input, limits), read_header(data, Some(data.len() as u64))) {
         (Ok((header, chunks)), Ok(HeaderStep::Header(expected))) => {

@@ -8,6 +8,7 @@ mod common;
 mod budgets;
 mod bundles;
 mod hostile;
+mod readers;
 
 use std::fs::File;
 use std::io::BufWriter;

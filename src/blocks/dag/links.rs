@@ -18,7 +18,7 @@ pub(crate) mod codec {
 pub(crate) struct Malformed;
 
 /// Calls `found` with the bytes of every CID that `block` links to, in order.
-pub(crate) fn links(codec: u64, block: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
+pub(crate) fn links<'a>(codec: u64, block: &'a [u8], found: &mut dyn FnMut(&'a [u8])) -> Result<(), Malformed> {
     match codec {
         codec::DAG_CBOR => {
             skip_item(block, &mut |cid| found(cid)).filter(|rest| rest.is_empty()).map(drop).ok_or(Malformed)
@@ -90,7 +90,7 @@ pub(crate) fn each_field<'a>(mut message: &'a [u8], mut take: impl FnMut(u64, Fi
     Some(())
 }
 
-fn pb_links(block: &[u8], found: &mut dyn FnMut(&[u8])) -> Option<()> {
+fn pb_links<'a>(block: &'a [u8], found: &mut dyn FnMut(&'a [u8])) -> Option<()> {
     each_field(block, |number, value| {
         let (2, Field::Bytes(link)) = (number, value) else { return Some(()) };
         each_field(link, |number, value| {

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::bench::{self, BenchOptions, Vary};
+use crate::error::Exit;
 use crate::report::bench::{BenchReport, CompareReport, compare};
 use crate::report::shell_word;
 use crate::{Error, preset::Preset};
@@ -115,12 +116,13 @@ fn nothing_ran(report: &BenchReport) -> Option<Error> {
         return None;
     }
     let failure = report.runs.iter().find_map(|run| run.failure.as_ref())?;
-    Some(Error::VerificationFailed {
-        action: "compare presets on",
-        path: report.snapshot.path.clone().into(),
-        problems: format!("no run that succeeded (the first failed with: {})", failure.error),
-        hint: failure.hint.clone().unwrap_or_else(|| "bedload import says more".into()),
-    })
+    let (action, path) = ("compare presets on", report.snapshot.path.clone().into());
+    let problems = format!("no run succeeded (the first failed with: {})", failure.error);
+    if failure.exit != Some(Exit::BadInput as i32) {
+        return Some(Error::Io { action, path, source: std::io::Error::other(problems) });
+    }
+    let hint = failure.hint.clone().unwrap_or_else(|| "bedload import says more".into());
+    Some(Error::VerificationFailed { action, path, problems, hint })
 }
 
 fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {

@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
@@ -23,13 +24,19 @@ use crate::read::header::chain_header;
 use crate::read::keys::whole_cid;
 use crate::read::links::{codec, links};
 use crate::read::missing::MissingBlocks;
-use crate::read::steps::{LinkStep, MAX_LINK, Queue, Stack, steps};
+use crate::read::steps::{LinkStep, MAX_LINK, Queue, Stack, StepRef, steps};
 use crate::read::visited::Visited;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
 const AHEAD: usize = 1024;
 
 const CHUNK: usize = 64;
+
+/// Links of fetched blocks that are considered for the next fetch. One block may have millions.
+const MAX_PREFETCH_LINKS: usize = 16 * AHEAD;
+
+/// Bytes of values that a thread holds besides the fetched blocks.
+const VALUES: u64 = 1 << 20;
 
 /// Memory of a fetched block besides its bytes.
 const FETCHED: usize = 64;
@@ -108,6 +115,10 @@ impl<'a> DepthFirst<'a> {
         if !self.ahead.blocks.contains_key(&print) {
             self.export.options.check_cancelled()?;
             self.prefetch(step)?;
+            if !self.ahead.blocks.contains_key(&print) {
+                let wanted = self.wanted(&step.cid, true)?;
+                self.fetch(wanted.into_iter().collect())?;
+            }
         }
         match self.ahead.take(print) {
             Some(block) => {
@@ -136,28 +147,29 @@ impl<'a> DepthFirst<'a> {
     fn push_links(&mut self, step: &LinkStep, codec: u64, block: &[u8], parents: &mut Queue) -> Result<()> {
         let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
         let epoch = header.map_or(step.epoch, |header| Some(header.height));
-        let mut found = Vec::new();
+        let mut cids = Vec::new();
         let mut too_long = 0;
         let scanned = links(codec, block, &mut |cid| {
             if cid.len() > MAX_LINK {
                 too_long += 1;
             } else if !is_commitment(cid) {
-                found.push(LinkStep { cid: cid.to_vec(), parent: step.cid.clone(), tipset: 0, epoch });
+                cids.push(cid);
             }
         });
+        let link_to = |cid| StepRef { cid, parent: &step.cid, tipset: 0, epoch };
         self.faults.malformed += u64::from(scanned.is_err()) + too_long;
         if let Some(header) = header {
-            let count = usize::try_from(header.parents).unwrap_or(usize::MAX).min(found.len());
+            let count = usize::try_from(header.parents).unwrap_or(usize::MAX).min(cids.len());
             // State, receipts, messages: nodes write messages first.
-            if let Some(below @ [_, _, _]) = found.get_mut(count..) {
+            if let Some(below @ [_, _, _]) = cids.get_mut(count..) {
                 below.rotate_right(1);
             }
             // Genesis has a parent that is no header.
             if header.height > 0 {
-                found.drain(..count).try_for_each(|parent| parents.push(parent.as_ref()))?;
+                cids.drain(..count).try_for_each(|parent| parents.push(link_to(parent)))?;
             }
         }
-        found.into_iter().rev().try_for_each(|step| self.stack.push(step))
+        cids.into_iter().rev().try_for_each(|cid| self.stack.push(link_to(cid).to_owned()))
     }
 
     /// Fetches the block of `first` and the blocks that are needed after it.
@@ -198,15 +210,22 @@ impl<'a> DepthFirst<'a> {
         Ok((!known).then_some(WantedBlock { key, fingerprint, codec: span.codec }))
     }
 
-    /// Fetches blocks and returns their links, except those of headers, which are needed much later.
+    /// Fetches blocks while they fit the budget, but at least one. Returns their links, except those of headers, which are needed
+    /// much later.
     fn fetch(&mut self, mut wanted: Vec<WantedBlock>) -> Result<Vec<Vec<u8>>> {
         wanted.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         wanted.dedup_by(|one, other| one.key == other.key);
         let export = self.export;
+        let (room, fetched) = (self.ahead.budget.saturating_sub(self.ahead.bytes), AtomicUsize::new(0));
         let look_up = |chunk: &[WantedBlock]| -> Result<Vec<Option<Vec<u8>>>> {
             let keys: Vec<&[u8]> = chunk.iter().map(|wanted| wanted.key.as_slice()).collect();
-            let values = export.reader.get_many(&export.family, &keys, true)?;
-            values.into_iter().map(|value| Ok(value?.map(|value| value.as_ref().to_vec()))).collect()
+            let mut blocks = Vec::with_capacity(keys.len());
+            export.reader.visit_values(&export.family, &keys, VALUES, |_, value| {
+                let len = value.as_ref().map_or(0, |value| value.len());
+                blocks.push(value.map(|value| value.as_ref().to_vec()));
+                Ok(fetched.fetch_add(len, Ordering::Relaxed) + len < room)
+            })?;
+            Ok(blocks)
         };
         let chunks: Vec<&[WantedBlock]> = wanted.chunks(CHUNK).collect();
         let found: Vec<_> = match chunks[..] {
@@ -214,12 +233,17 @@ impl<'a> DepthFirst<'a> {
             _ => self.pool.install(|| chunks.par_iter().map(|chunk| look_up(chunk)).collect::<Result<_>>())?,
         };
         let mut cids = Vec::new();
-        for (wanted, block) in wanted.iter().zip(found.into_iter().flatten()) {
+        let found = chunks.iter().zip(found).flat_map(|(chunk, blocks)| chunk.iter().zip(blocks));
+        for (wanted, block) in found {
             if let Some(block) = &block
                 && !(wanted.codec == codec::DAG_CBOR && chain_header(block).is_some())
             {
                 // A malformed block is counted when it is visited.
-                let _ = links(wanted.codec, block, &mut |cid| cids.push(cid.to_vec()));
+                let _ = links(wanted.codec, block, &mut |cid| {
+                    if cids.len() < MAX_PREFETCH_LINKS {
+                        cids.push(cid.to_vec());
+                    }
+                });
             }
             self.ahead.put(wanted.fingerprint, block);
         }

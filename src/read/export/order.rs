@@ -15,7 +15,8 @@ use crate::read::steps::LinkStep;
 use crate::read::visited::Visited;
 use crate::source::car::{RawCid, read_cid};
 
-const BATCH: usize = 512;
+/// Few, because their blocks are in memory at once.
+const BATCH: usize = 32;
 
 /// Records between two checks for cancellation.
 const CANCEL_EVERY: u64 = 1024;

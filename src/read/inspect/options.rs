@@ -61,6 +61,8 @@ impl InspectOptions {
     pub(super) fn snapshot(&self, input: Input, progress: &Progress<'_>) -> Result<SnapshotReader<'_>> {
         // Read no more of a remote file than is needed.
         let chunk = if input.remote.is_some() && !self.full { REMOTE_CHUNK } else { CHUNK };
-        SnapshotReader::open(&self.source, input, self.null_padding, chunk, progress)
+        let threads = if self.full { self.resources.thread_count() } else { 0 };
+        let budget = self.resources.memory_budget()?;
+        SnapshotReader::open(&self.source, input, self.null_padding, chunk, (budget, threads), progress)
     }
 }

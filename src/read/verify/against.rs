@@ -66,8 +66,9 @@ impl SourceIndex {
         let padding = options.null_padding.unwrap_or(if padded { NullPadding::Eof } else { NullPadding::Error });
         let network = options.network.clone();
         let how = InputOptions { network, extent: Extent::All, ..InputOptions::of_share(threads, memory / 4) };
-        let mut snapshot = SnapshotReader::open(path, input::open(path, &how)?, padding, CHUNK, progress)
-            .map_err(with_hint_for_block_log)?;
+        let mut snapshot =
+            SnapshotReader::open(path, input::open(path, &how)?, padding, CHUNK, (memory, threads), progress)
+                .map_err(with_hint_for_block_log)?;
         snapshot.accept_concatenated();
         let index = Self {
             parts: ranges.iter().map(|_| Mutex::default()).collect(),

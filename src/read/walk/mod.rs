@@ -114,6 +114,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         reader: &reader,
         family: &family,
         layout,
+        values: memory / 16 / options.resources.thread_count() as u64,
         visited: Visited::new(memory * 3 / 8, work_dir.clone()),
         missing: Mutex::new(MissingBlocks::new(record.as_ref())),
         progress,
@@ -158,6 +159,8 @@ struct Walk<'a> {
     reader: &'a Reader,
     family: &'a str,
     layout: KeyLayout,
+    /// Bytes of values that a thread holds at once.
+    values: u64,
     visited: Visited,
     missing: Mutex<MissingBlocks>,
     progress: &'a Progress<'a>,
@@ -201,28 +204,26 @@ impl Walk<'_> {
     /// Looks up a batch of links and queues the links of its blocks.
     fn follow(&self, batch: &[KeyedStep<'_>], found: &mut WalkReport, frontier: &Frontier) -> Result<()> {
         let keys: Vec<&[u8]> = batch.iter().map(|lookup| lookup.key).collect();
-        let values = self.reader.get_many(self.family, &keys, true)?;
         let (reachable, bytes) = (found.reachable, found.reachable_bytes);
         let mut gathered = GatheredSteps::default();
-        for (KeyedStep { step, span, .. }, value) in batch.iter().zip(values) {
-            match value? {
+        self.reader.visit_values(self.family, &keys, self.values, |index, value| {
+            let KeyedStep { step, span, .. } = &batch[index];
+            match value {
                 Some(value) => {
                     let value = value.as_ref();
                     found.reachable += 1;
                     found.reachable_bytes += value.len() as u64;
-                    self.links_of(*step, span.codec, value, found, &mut gathered)?;
+                    self.links_of(*step, span.codec, value, found, (&mut gathered, frontier))?;
                 }
                 None if span.hash == 0 => {
                     found.identity += 1;
                     let inside = step.cid.get(span.digest as usize..).unwrap_or_default();
-                    self.links_of(*step, span.codec, inside, found, &mut gathered)?;
+                    self.links_of(*step, span.codec, inside, found, (&mut gathered, frontier))?;
                 }
                 None => self.missing.lock().note(*step, self.options.allow_missing_below),
             }
-            if gathered.is_full() {
-                frontier.flush(&mut gathered)?;
-            }
-        }
+            Ok(true)
+        })?;
         frontier.flush(&mut gathered)?;
         self.progress.add(found.reachable_bytes - bytes, found.reachable - reachable);
         Ok(())
@@ -234,7 +235,7 @@ impl Walk<'_> {
         codec: u64,
         block: &[u8],
         found: &mut WalkReport,
-        gathered: &mut GatheredSteps,
+        (gathered, frontier): (&mut GatheredSteps, &Frontier),
     ) -> Result<()> {
         let header = if codec == codec::DAG_CBOR { chain_header(block) } else { None };
         let epoch = header.map(|header| header.height).or(step.epoch);
@@ -254,6 +255,9 @@ impl Walk<'_> {
                     let tipset = step.tipset + u32::from(to_parent);
                     let kind = if to_parent { LinkQueue::Chain } else { below };
                     gathered.push(kind, StepRef { cid, parent: step.cid, tipset, epoch });
+                    if gathered.is_full() {
+                        outcome = frontier.flush(gathered);
+                    }
                 }
                 Ok(false) => {}
                 Err(error) => outcome = Err(error),

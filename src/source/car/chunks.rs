@@ -142,7 +142,7 @@ impl Chunks {
     fn count_roots(&mut self, header: &Header) -> Result<()> {
         // Twice as text of at most two letters a byte, with quotes, indentation and line feed.
         let recorded = 2 * (2 * bytes_of(&header.roots) + 16 * header.roots.len() as u64);
-        if recorded > MAX_RECORDED_ROOTS {
+        if self.car.modes.limits.records_roots && recorded > MAX_RECORDED_ROOTS {
             let problem = CarProblem::HeaderOverRecord { roots: header.roots.len() as u64 };
             return Err(Error::bad_input(&self.car.name, None, problem));
         }

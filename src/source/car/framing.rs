@@ -20,6 +20,8 @@ pub(crate) struct Limits {
     pub budget: u64,
     /// Bytes of one chunk; a longer section gets a chunk of its own.
     pub chunk: usize,
+    /// True if the record of an import will contain the roots.
+    pub records_roots: bool,
 }
 
 impl Limits {

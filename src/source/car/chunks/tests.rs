@@ -37,7 +37,14 @@ fn car(blocks: &[Block]) -> Vec<u8> {
 }
 
 fn limits(chunk: usize) -> Limits {
-    Limits { max_block: 1 << 20, null_padding: NullPadding::Error, fits: 1 << 20, budget: 4 << 20, chunk }
+    Limits {
+        max_block: 1 << 20,
+        null_padding: NullPadding::Error,
+        fits: 1 << 20,
+        budget: 4 << 20,
+        chunk,
+        records_roots: true,
+    }
 }
 
 /// How the bytes come.

@@ -57,7 +57,8 @@ impl OpenCar {
                 HeaderStep::NeedMore(len)
                     if self.modes.limits.needs_of_header(len.saturating_sub(MAX_PADDING), 0).is_some() =>
                 {
-                    return Err(self.over_budget(&name, part, len, 0));
+                    // The number of roots is unknown; a root has at least 8 bytes.
+                    return Err(self.over_budget(&name, part, len, len as usize / 8));
                 }
                 HeaderStep::NeedMore(_) if size == Some(head.len() as u64) => {
                     let problem = CarProblem::Truncated { inside: "the header" };

@@ -20,12 +20,16 @@ const HASHED: &str = "BLAKE3 ";
 const MAX_PAUSE: Duration = Duration::from_secs(120);
 
 impl RemotePin {
-    /// True if no fact that both have differs.
-    pub(super) fn agrees(&self, other: &Self) -> bool {
+    /// True if no fact that both have differs, and `answer` has the tag or the time, if one of them is known.
+    pub(super) fn agrees(&self, answer: &Self) -> bool {
         fn same<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
             one.is_none() || other.is_none() || one == other
         }
-        same(&self.bytes, &other.bytes) && same(&self.etag, &other.etag) && same(&self.modified, &other.modified)
+        let has_version = |pin: &Self| pin.etag.is_some() || pin.modified.is_some();
+        same(&self.bytes, &answer.bytes)
+            && same(&self.etag, &answer.etag)
+            && same(&self.modified, &answer.modified)
+            && (has_version(answer) || !has_version(self))
     }
 
     /// Returns the tag if it covers every byte and is the server's own.
@@ -167,7 +171,8 @@ mod tests {
     fn pins_agree_unless_a_fact_differs() {
         let facts =
             |bytes, etag: &str| RemotePin { bytes: Some(bytes), etag: Some(etag.into()), ..RemotePin::default() };
-        assert!(facts(1, "a").agrees(&facts(1, "a")) && facts(1, "a").agrees(&RemotePin::default()));
+        assert!(facts(1, "a").agrees(&facts(1, "a")) && RemotePin::default().agrees(&facts(1, "a")));
+        assert!(!facts(1, "a").agrees(&RemotePin { bytes: Some(1), ..RemotePin::default() }), "the tag disappeared");
         assert!(!facts(1, "a").agrees(&facts(2, "a")) && !facts(1, "a").agrees(&facts(1, "b")));
         assert_eq!((facts(1, "W/\"a\"").strong(), facts(1, "\"a\"").strong().is_some()), (None, true));
     }
