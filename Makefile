@@ -66,30 +66,29 @@ test: setup ## Run all tests, with overflow checks and debug assertions in bedlo
 # a hundred times.
 test-long: setup ## Run the long crash and memory tests (45 minutes, 14 GiB of disk in TMPDIR)
 	@scripts/servers
-	BEDLOAD_LONG_TESTS=1 $(TEST) --test crash --test import --test memory --test bench -- \
-	  kills:: damaged_work:: sync_order:: failing_disks:: resource_errors:: system_limits:: bundles:: \
-	  replaced_databases:: hostile_users:: link_checks:: budgets:: hostile:: existing_databases:: doctor::
+	BEDLOAD_LONG_TESTS=1 $(TEST) --test all -- $(addprefix crash::,kills damaged_work sync_order failing_disks resource_errors \
+	  system_limits bundles replaced_databases hostile_users link_checks) memory::budgets memory::hostile import::link_checks \
+	  import::existing_databases bench::doctor remote::repeated_kills
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test attack
-	BEDLOAD_LONG_TESTS=1 $(TEST) --test remote -- repeated_kills::
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make
 	@scripts/old-rocksdb
-	$(TEST) --test import old_rocksdb::
+	$(TEST) --test all import::old_rocksdb::
 
 test-urls: setup ## Import from nginx (Debian's nginx-light) and an S3 server (moto)
 	@scripts/servers
-	$(TEST) --test remote
+	$(TEST) --test all remote::
 
 test-fleet: setup ## Run examples/fleet on Slurm and GNU parallel (Debian's), and check it against schemas
 	@scripts/fleet
-	BEDLOAD_LONG_TESTS=1 $(TEST) --test remote -- fleet::
+	BEDLOAD_LONG_TESTS=1 $(TEST) --test all remote::fleet::
 
 # See docs/reliability.md; BEDLOAD_WRITE_DOCS=1 writes the counts into it.
 attack: setup ## Kill, fill up, flip and swap everything for ATTACK_MINUTES=60, and count what comes out
 	BEDLOAD_ATTACK_MINUTES=$(ATTACK_MINUTES) $(TEST) --test attack
 
 fixtures: setup ## Make the snapshots of fixtures/ anew
-	BEDLOAD_WRITE_FIXTURES=1 $(TEST) --test project fixtures::
+	BEDLOAD_WRITE_FIXTURES=1 $(TEST) --test all project::fixtures::
 
 lint: setup ## Check format, lints and documentation
 	$(CARGO) fmt --check

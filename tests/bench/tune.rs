@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::bench::{lines, place};
+use crate::bench::comparisons::{lines, place};
 use crate::common::crash::{send, wait_for};
 use crate::common::database::{bedload, generate};
 use predicates::str::contains;

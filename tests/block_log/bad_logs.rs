@@ -2,10 +2,10 @@
 
 use bedload::testing::blocks::chain::Family;
 
+use crate::block_log::{antelope_starts, both, flipped, generated, imported, starts};
 use crate::common::log::*;
 use crate::common::log_blocks;
 use crate::common::run::{Done, Place, import, import_pipe};
-use crate::{antelope_starts, both, flipped, generated, imported, starts};
 
 /// Imports `log` from a file and from a pipe: both are refused at `offset` for `reason`.
 #[track_caller]

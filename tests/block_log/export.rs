@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use crate::block_log::{generated, imported, open};
 use crate::common::database::ssts;
 use crate::common::log::*;
 use crate::common::log_export::{comes_back, comes_back_otherwise, export, output};
 use crate::common::run::{Place, import, import_pipe};
-use crate::{generated, imported, open};
 use serde_json::Value;
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use crate::block_log::{antelope_starts, both, flipped, imported, open, starts};
 use crate::common::database::{inspect, json};
 use crate::common::log::*;
 use crate::common::run::{Place, import, import_pipe, program};
-use crate::{antelope_starts, both, flipped, imported, open, starts};
 use serde_json::Value;
 
 /// Blocks of a few ranges: with 8 ranges a thread, a range has 1 MiB.

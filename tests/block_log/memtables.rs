@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use crate::block_log::imported;
 use crate::common::car::noise;
 use crate::common::log::*;
 use crate::common::run::{Done, Place, import};
-use crate::imported;
 
 /// Bytes of an Antelope header, and of the signature behind it.
 const HEADER: usize = 116 + 66;

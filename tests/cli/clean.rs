@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin};
 
+use crate::cli::{command, ends, names, stalled, wait_for, with_snapshot};
 use crate::common::run::Place;
-use crate::{command, ends, names, stalled, wait_for, with_snapshot};
 use serde_json::Value;
 
 /// Starts an import into `name` that waits in the middle of its source, in files.

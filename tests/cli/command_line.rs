@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use crate::cli::{command, ends, run, shell, with_database, with_snapshot};
 use crate::common::car::{car, sections, zstd};
 use crate::common::database::ssts;
 use crate::common::run::Place;
-use crate::{command, ends, run, shell, with_database, with_snapshot};
 
 #[test]
 fn database_is_named_by_position_or_option() {
@@ -267,7 +267,7 @@ fn values_that_crash_rocksdb_are_refused() {
         ("--column-family=", "a column family has a name"),
     ] {
         ends(&place, &format!("import snapshot.car --db db {option}"), 2, words);
-        assert_eq!(crate::names(&place.path("")).len(), 1, "{option}: nothing is begun");
+        assert_eq!(super::names(&place.path("")).len(), 1, "{option}: nothing is begun");
     }
 }
 

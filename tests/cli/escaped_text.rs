@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::cli::{Ended, output};
 use crate::common::car::*;
 use crate::common::run::{Place, bedload, partial};
-use crate::{Ended, output};
 
 /// Sets a title, clears, colours, forges a line, and turns text around.
 const HOSTILE: &str = "x\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31m\r\nerror: forged\u{7f}\u{202e}\u{2066}\u{200b}\u{8}";
@@ -115,7 +115,7 @@ fn doctor_and_bench_escape_names() {
     let few = ["bench", car, "--runs", "1", "--warmup", "0"];
     ends(&[&few[..], &["--dir", &dir, "--out", &out, "--presets", preset]].concat(), 0);
     let mut read = 0;
-    for name in crate::names(out.as_ref()) {
+    for name in super::names(out.as_ref()) {
         if [".md", ".html", ".csv"].iter().any(|end| name.ends_with(end)) {
             let text = std::fs::read_to_string(PathBuf::from(&out).join(&name)).expect("text");
             let steers = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\r') || *c == '\u{202e}');
@@ -158,7 +158,7 @@ fn database_text_is_escaped() {
 
     // The OPTIONS file: values, and what RocksDB says of them.
     let name =
-        crate::names(db.as_ref()).into_iter().rfind(|name| name.starts_with("OPTIONS-")).expect("an OPTIONS file");
+        super::names(db.as_ref()).into_iter().rfind(|name| name.starts_with("OPTIONS-")).expect("an OPTIONS file");
     let options = format!("{db}/{name}");
     let text = std::fs::read_to_string(&options).expect("text");
     let one_line = HOSTILE.replace(['\r', '\n'], " ");

@@ -1,7 +1,7 @@
 //! Help, completions, and what `make install` puts where.
 
+use crate::cli::{ends, run, shell};
 use crate::common::run::{BEDLOAD, Place, hermetic};
-use crate::{ends, run, shell};
 
 /// The most lines of `-h`, and of `--help`, which for `import` has more; and columns.
 const SCREEN: usize = 55;
@@ -55,7 +55,7 @@ fn help_is_short_and_has_an_example() {
     for line in listed.filter(|line| !line.starts_with("    ")) {
         assert!(COMMANDS.contains(&line.split_whitespace().next().expect("a name")), "no help of {line} was read");
     }
-    // `INSTA_UPDATE=always cargo test --release --test cli help` writes it anew.
+    // `INSTA_UPDATE=always cargo test --release --test all cli::help` writes it anew.
     insta::assert_snapshot!(all);
 }
 
@@ -163,13 +163,13 @@ fn make_install_installs_every_file() {
     let prefix = place.path("usr");
     let mut make = hermetic("make");
     make.current_dir(env!("CARGO_MANIFEST_DIR")).args(["install-files", &format!("PREFIX={}", prefix.display())]);
-    let made = crate::output(make.arg(format!("BEDLOAD={BEDLOAD}")).env_remove("MAKEFLAGS"));
+    let made = super::output(make.arg(format!("BEDLOAD={BEDLOAD}")).env_remove("MAKEFLAGS"));
     assert_eq!(made.code, Some(0), "{made:?}");
     let text = |path: &str| {
         let bytes = std::fs::read(prefix.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    let version = crate::output(hermetic(prefix.join("bin/bedload")).arg("--version"));
+    let version = super::output(hermetic(prefix.join("bin/bedload")).arg("--version"));
     assert!(version.stdout.starts_with("bedload "));
     assert!(text("share/bash-completion/completions/bedload").contains("complete -F _bedload"));
     assert!(text("share/zsh/site-functions/_bedload").starts_with("#compdef bedload"));

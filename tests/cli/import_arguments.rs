@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::cli::{command, ends, output, shell, with_snapshot};
 use crate::common::run::{Place, hermetic};
-use crate::{command, ends, output, shell, with_snapshot};
 
 /// Runs the command of a hint in a shell.
 #[track_caller]

@@ -7,8 +7,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::{Child, ChildStdin};
 use std::time::Duration;
 
+use crate::cli::{command, ends, names, output, run, stalled, terminate, wait_for, with_database, with_snapshot};
 use crate::common::run::Place;
-use crate::{command, ends, names, output, run, stalled, terminate, wait_for, with_database, with_snapshot};
 use serde_json::Value;
 
 /// The value of a metric; `labels` are those after the name of the file.

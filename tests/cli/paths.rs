@@ -1,7 +1,7 @@
 //! Output paths: missing parents are not created, and no bundle is written into the work of an import.
 
+use crate::cli::{ends, with_database};
 use crate::common::run::Place;
-use crate::{ends, with_database};
 
 /// A folder with a snapshot, its database `db` and a bundle of that.
 fn place() -> Place {

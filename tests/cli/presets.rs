@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::cli::{command, ends, output, run};
 use crate::common::run::Place;
-use crate::{command, ends, output, run};
 use serde_json::Value;
 
 fn stdout(line: &str) -> String {

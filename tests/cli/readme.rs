@@ -1,7 +1,7 @@
 //! The README's own commands, one after another in an empty folder.
 
+use crate::cli::shell;
 use crate::common::run::Place;
-use crate::shell;
 
 /// Commands that are not run, and why.
 const LEFT_OUT: [(&str, &str); 1] = [("make install", "it builds the program and writes into the user's home")];

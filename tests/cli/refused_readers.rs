@@ -1,8 +1,8 @@
 //! Refusals of the commands that read a database: wrong paths, keys, column families, lists and names of files.
 
+use crate::cli::{command, ends, with_database, with_snapshot};
 use crate::common::car::zstd;
 use crate::common::run::Place;
-use crate::{command, ends, with_database, with_snapshot};
 
 const CID: &str = "bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevlu";
 

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use crate::cli::{Ended, command, ends, output, run, with_database, with_snapshot};
 use crate::common::database::json;
 use crate::common::run::Place;
-use crate::{Ended, command, ends, output, run, with_database, with_snapshot};
 
 /// Runs the program with `/dev/full` as its standard output, and expects exit code 1.
 #[track_caller]

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::{command, terminate, with_database};
+use crate::cli::{command, terminate, with_database};
 
 /// Input or output that keeps a command running until the signal.
 #[derive(Clone, Copy, Debug, PartialEq)]

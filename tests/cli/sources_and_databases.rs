@@ -3,10 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use crate::cli::{ends, output, with_database};
 use crate::common::car::{block, noise, rooted};
 use crate::common::run::{BEDLOAD, Place, hermetic};
 use crate::common::{is_root, skipped};
-use crate::{ends, output, with_database};
 
 #[test]
 fn database_as_source_is_refused() {

@@ -1,9 +1,9 @@
 //! Output in a terminal: no line wraps, and the progress bar is removed. Output elsewhere has no bar.
 
+use crate::cli::{command, ends, output, run, with_database, with_snapshot};
 use crate::common::car::{block, rooted};
 use crate::common::run::{BEDLOAD, Place};
 use crate::common::terminal::{self, Session};
-use crate::{command, ends, output, run, with_database, with_snapshot};
 
 /// Runs the program in a folder, in a terminal. The arguments are those of `line`.
 fn show(place: &Place, line: &str, columns: usize, environment: &[(&str, &str)]) -> Option<Session> {

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::ops::Deref;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -40,22 +39,29 @@ pub fn json(command: &mut assert_cmd::Command, code: i32) -> Value {
 
 /// A command that sees nothing of the user: no configuration, no cache, no variable that bedload reads.
 pub fn hermetic(program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new(program);
-    // SAFETY: `signal` may be called between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            // The tests may run below `nohup`, or below a shell that ignores signals of its background jobs.
-            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-            Ok(())
-        });
+    let mut command = if ignores_signals() { Command::new("env") } else { Command::new(&program) };
+    if ignores_signals() {
+        command.arg("--default-signal").arg(&program);
     }
     // Paths of other programs and libraries, and of a disk with room.
     let kept = ["PATH", "LD_LIBRARY_PATH", "TMPDIR"].map(|name| (name, std::env::var_os(name)));
     command.env_clear().envs(kept.into_iter().filter_map(|(name, value)| Some((name, value?))));
     command.env("HOME", own_folder());
     command
+}
+
+/// True if children would ignore a signal: the tests run below `nohup`, or below a shell that ignores signals of its background
+/// jobs.
+fn ignores_signals() -> bool {
+    static IGNORES: OnceLock<bool> = OnceLock::new();
+    let is_ignored = |signal| {
+        // SAFETY: a zeroed `sigaction` is valid, and `sigaction` only writes to it.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+        }
+    };
+    *IGNORES.get_or_init(|| [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].into_iter().any(is_ignored))
 }
 
 /// A folder of this process, which goes with the next test run.

@@ -4,7 +4,7 @@ use crate::common::car::*;
 use crate::common::database::json;
 use crate::common::model::{Key, Model};
 use crate::common::run::{Place, import, import_pipe, program};
-use crate::{imported, imports};
+use crate::import::{imported, imports};
 
 /// Imports from a file and from a pipe, through memory and through files; the records must be those of `blocks`.
 fn holds(bytes: &[u8], blocks: &[Block]) {

@@ -84,7 +84,7 @@ fn import_leaves_its_process_unchanged() {
     let watched = || user.iter().map(|dir| contents(dir)).collect::<Vec<_>>();
     let before = watched();
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "library_import::import_leaves_its_process_unchanged"])
+        .args(["--exact", "import::library_import::import_leaves_its_process_unchanged"])
         .args(["--nocapture", "--test-threads", "1"])
         .env(EMBEDS, place.path(""))
         .envs(["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR"].iter().zip(&user))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::common::car::*;
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Done, Import, Place, import, import_all};
-use crate::imports;
+use crate::import::imports;
 
 fn some(range: std::ops::Range<u64>) -> Vec<Block> {
     range.map(|i| block(&noise(i, 100 + (i * 37 % 900) as usize))).collect()

@@ -6,8 +6,8 @@ use crate::common::car::*;
 use crate::common::log::hex;
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Import, Place, import, import_pipe};
-use crate::old_rocksdb::python;
-use crate::{imported, imports};
+use crate::import::old_rocksdb::python;
+use crate::import::{imported, imports};
 
 fn some(count: u64) -> Vec<Block> {
     (0..count).map(|i| block(&noise(i, 300 + i as usize % 900))).collect()

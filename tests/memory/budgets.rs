@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, blake, block, cid, header, noise, rooted, section};
 use crate::common::crash::{From, f3_metadata, is_long};
 use crate::common::run::{BEDLOAD, Place, hermetic};
-use crate::{FIXED, MIB, Measured, create, generate_steem, import, measured};
+use crate::memory::{FIXED, MIB, Measured, create, generate_steem, import, measured};
 use bedload::testing::generate::{self, Format, Profile, Spec};
 
 pub fn snapshot(place: &Place, size: u64, format: Format) -> PathBuf {

@@ -1,9 +1,9 @@
 //! The memory of `bundle` and `seed` does not grow with the database.
 
-use crate::budgets::snapshot;
 use crate::common::run::{Place, bedload};
 use crate::common::store::Store;
-use crate::{FIXED, MIB, measured};
+use crate::memory::budgets::snapshot;
+use crate::memory::{FIXED, MIB, measured};
 use bedload::testing::generate::Format;
 
 #[test]

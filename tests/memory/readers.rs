@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::car::{Block, DAG_CBOR, IDENTITY, RAW, blake, block, car, cid, header_cbor, noise, rooted};
 use crate::common::run::{Place, bedload};
-use crate::{FIXED, MIB, Measured, measured};
+use crate::memory::{FIXED, MIB, Measured, measured};
 
 /// A dag-cbor block that links to these CIDs.
 fn node(cids: &[Vec<u8>]) -> Block {

@@ -7,7 +7,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 
-use crate::{module_of, read, resolved, root, rust_files, sources, use_paths};
+use crate::project::{module_of, read, resolved, root, rust_files, sources, use_paths};
 
 const NONE: [String; 0] = [];
 

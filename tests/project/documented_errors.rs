@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use quote::ToTokens;
 use syn::visit::{self, Visit};
 
-use crate::{read, sources};
+use crate::project::{read, sources};
 
 /// Variants whose message is words that are made where they arise.
 const OWN_WORDS: [&str; 2] = ["State", "Usage"];

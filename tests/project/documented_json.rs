@@ -1,7 +1,7 @@
 //! `docs/json.md` describes every document that `--json` prints: its tables are made from the source, and what the
 //! program really prints has no field that they lack.
 //!
-//! `BEDLOAD_WRITE_DOCS=1 cargo test --release --test project documented_json` writes the tables anew.
+//! `BEDLOAD_WRITE_DOCS=1 cargo test --release --test all documented_json` writes the tables anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,8 +11,8 @@ use proc_macro2::TokenTree;
 use serde_json::Value;
 use syn::visit::Visit;
 
-use crate::public_api::derived;
-use crate::{read, root, sources};
+use crate::project::public_api::derived;
+use crate::project::{read, root, sources};
 
 /// Marks around the text that is generated from the source.
 const BEGIN: &str = "<!-- made from the source -->";

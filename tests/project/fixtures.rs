@@ -1,7 +1,7 @@
 //! `fixtures/`: small snapshots of every kind, made by this project's own code and kept, so that a change of what the
 //! code writes or reads is seen.
 //!
-//! `BEDLOAD_WRITE_FIXTURES=1 cargo test --release --test project fixtures` makes them anew.
+//! `BEDLOAD_WRITE_FIXTURES=1 cargo test --release --test all fixtures` makes them anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::common::fixtures::own;
 use crate::common::log::{LogBlock, hex, model as model_of_log};
 use crate::common::log_blocks;
 use crate::common::model::{Key, Model};
-use crate::files;
+use crate::project::files;
 
 /// Largest size of all fixtures together.
 const ROOM: usize = 2 << 20;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::read;
+use crate::project::read;
 
 /// The documents at the top and in `docs`.
 fn documents() -> Vec<PathBuf> {
-    let paths = [crate::listed(""), crate::listed("docs")].concat();
+    let paths = [super::listed(""), super::listed("docs")].concat();
     paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
 }
 
@@ -48,7 +48,7 @@ fn links_in_documents_resolve() {
 fn summary_lists_every_page_once() {
     let summary = read("docs/SUMMARY.md");
     let listed = targets(&summary);
-    let pages = crate::listed("docs").into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let pages = super::listed("docs").into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
     let pages: BTreeSet<_> = pages.filter(|name| name.ends_with(".md") && name != "SUMMARY.md").collect();
     let once: BTreeSet<_> = listed.iter().map(|&page| page.to_owned()).collect();
     assert_eq!(once, pages, "docs/SUMMARY.md and docs/ differ");

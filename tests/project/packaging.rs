@@ -1,6 +1,6 @@
 //! Guarantees of the workflows, the image and the package scripts, read from their files.
 
-use crate::{listed, read, root};
+use crate::project::{listed, read, root};
 
 /// Lines of one job of a workflow.
 fn job(workflow: &str, name: &str) -> String {

@@ -1,14 +1,14 @@
 //! The public API of the library, as text: it cannot change unnoticed.
 //!
 //! Taken from the source: public items along public paths, with signatures, public fields, variants, public methods and
-//! traits. Hidden modules are left out. `INSTA_UPDATE=always cargo test --release --test project public_api` writes it anew; a
+//! traits. Hidden modules are left out. `INSTA_UPDATE=always cargo test --release --test all public_api` writes it anew; a
 //! line that goes or changes breaks those who use it and needs a new version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use quote::ToTokens;
 
-use crate::{module_of, resolved, sources, use_paths};
+use crate::project::{module_of, resolved, sources, use_paths};
 
 /// The items of the modules of the library.
 struct Crate(BTreeMap<String, Vec<syn::Item>>);

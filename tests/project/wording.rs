@@ -1,6 +1,6 @@
 //! Beginnings of doc comments and lengths of function names.
 
-use crate::{read, root, rust_files};
+use crate::project::{read, root, rust_files};
 
 const LONGEST_NAME: usize = 45;
 

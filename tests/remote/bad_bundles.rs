@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::bundle_updates::NODE_WRITES;
 use crate::common::bundle::*;
 use crate::common::crash::{Chance, plain, rounds, small};
 use crate::common::database::{flip, open, ssts};
 use crate::common::run::{Place, import};
 use crate::common::store::{Act, Store};
+use crate::remote::bundle_updates::NODE_WRITES;
 
 #[test]
 fn changed_bytes_of_a_description_are_refused() {

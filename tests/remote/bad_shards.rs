@@ -8,7 +8,7 @@ use crate::common::bundle::*;
 use crate::common::crash::{list, log, older, plain, small};
 use crate::common::database::flip;
 use crate::common::run::Place;
-use crate::shards::published_shards;
+use crate::remote::shards::published_shards;
 
 /// The only set of parts in a directory.
 pub fn set(to: &Path) -> PathBuf {

@@ -12,7 +12,7 @@ use crate::common::crash::{Snapshot, list, plain, small};
 use crate::common::database::{flip, record};
 use crate::common::run::{Place, bedload, import};
 use crate::common::store::{Act, Store};
-use crate::runs;
+use crate::remote::runs;
 
 #[test]
 fn seeded_database_equals_the_import() {

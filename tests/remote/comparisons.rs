@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::common::crash::{forest, list, log, send, small, wait_for};
 use crate::common::run::{Place, bedload};
 use crate::common::store::{Act, Store};
-use crate::sha256;
+use crate::remote::sha256;
 
 /// A comparison that works below `dir`.
 fn bench(url: &str, place: &Place, args: &[&str]) -> Command {

@@ -10,7 +10,7 @@ use crate::common::crash::{plain, small};
 use crate::common::model::records;
 use crate::common::run::{Place, import};
 use crate::common::store::Store;
-use crate::partial_bundles::published_log;
+use crate::remote::partial_bundles::published_log;
 
 fn set(to: &Path, path: &str, value: Value) {
     alter(to, |described| *described.pointer_mut(path).expect("a field") = value);

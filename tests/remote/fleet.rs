@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::bad_shards::set;
 use crate::common::bundle::*;
 use crate::common::crash::{plain, rounds, succeeds};
 use crate::common::run::{BEDLOAD, Place, hermetic};
-use crate::servers::{Running, debian, free_port, python};
-use crate::{needs, runs};
+use crate::remote::bad_shards::set;
+use crate::remote::servers::{Running, debian, free_port, python};
+use crate::remote::{needs, runs};
 
 /// Time in which a daemon must be ready, or an array must end.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::common::bundle::{bundled, files, seed};
 use crate::common::crash::{ended, plain, succeeds, wait_for};
 use crate::common::run::{Place, Run, import, own_folder, program};
-use crate::servers::{Nginx, debian, start_import};
-use crate::{needs, runs};
+use crate::remote::servers::{Nginx, debian, start_import};
+use crate::remote::{needs, runs};
 
 const SLOW: &str = "limit_rate 1m;";
 

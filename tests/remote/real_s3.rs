@@ -3,7 +3,7 @@
 use crate::common::bundle::{bundle, import_to, imported, join, seed};
 use crate::common::crash::{forest, plain};
 use crate::common::run::{Place, Run, import};
-use crate::servers::Moto;
+use crate::remote::servers::Moto;
 
 fn from(place: &Place, moto: &Moto, url: &str) -> Run {
     import(place, url).at(&moto.endpoint()).spilling().args(&["--connections", "2"]).env("AWS_REGION", "us-east-1")

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::crash::{Chance, ended_within, rounds};
 use crate::common::run::{Place, import, own_folder, program};
-use crate::needs;
-use crate::servers::{Nginx, start_import};
+use crate::remote::needs;
+use crate::remote::servers::{Nginx, start_import};
 
 /// A snapshot of the program's own making.
 fn snapshot(name: &str, size: &str) -> PathBuf {

@@ -4,7 +4,7 @@ use crate::common::car::{gzip, zstd};
 use crate::common::crash::{Snapshot, forest, log, plain};
 use crate::common::run::{Done, Place, Run, import};
 use crate::common::store::{Request, Store};
-use crate::{durable, sha256};
+use crate::remote::{durable, sha256};
 
 /// Bytes that a resumed import may request again: the probe and data read ahead of the durable point.
 pub const SLACK: u64 = 2 << 20;

@@ -98,7 +98,7 @@ impl Nginx {
     /// Serves [`plain`] as `a.car`, by `rules` in its server block. `None` if nginx or openssl is not installed.
     pub fn new(rules: &str) -> Option<Self> {
         let has_all = succeeds(debian("nginx").arg("-v")) && succeeds(debian("openssl").arg("version"));
-        if !crate::needs(has_all, "nginx and openssl") {
+        if !super::needs(has_all, "nginx and openssl") {
             return None;
         }
         let place = Place::new();
@@ -190,7 +190,7 @@ impl Moto {
     /// `None` if moto is not installed.
     pub fn new() -> Option<Self> {
         let check = "import importlib.metadata as it, moto.server; assert it.version('moto') == '5.2.5'";
-        if !crate::needs(succeeds(python("servers").args(["-c", check])), "moto 5.2.5") {
+        if !super::needs(succeeds(python("servers").args(["-c", check])), "moto 5.2.5") {
             return None;
         }
         let (running, port) = answering(|port| {

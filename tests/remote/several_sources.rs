@@ -7,8 +7,8 @@ use crate::common::car::Block;
 use crate::common::crash::{Snapshot, forest, older, plain, small};
 use crate::common::run::{Place, Run, import_all};
 use crate::common::store::{Act, Store};
-use crate::resume::SLACK;
-use crate::{durable, sha256};
+use crate::remote::resume::SLACK;
+use crate::remote::{durable, sha256};
 
 pub fn file(snapshot: &Snapshot) -> String {
     snapshot.file.to_str().expect("text").to_owned()

@@ -10,7 +10,7 @@ use crate::common::crash::{copy, plain, small};
 use crate::common::database::flip;
 use crate::common::run::Place;
 use crate::common::store::Store;
-use crate::{needs, runs};
+use crate::remote::{needs, runs};
 
 /// A key pair: the files of both keys, and the public one as text.
 struct Keys {

@@ -3,9 +3,9 @@
 use crate::common::crash::{forest, log, plain};
 use crate::common::run::{Done, Place, import};
 use crate::common::store::{Act, Store};
-use crate::resume::of_log;
-use crate::several_sources::file;
-use crate::sha256;
+use crate::remote::resume::of_log;
+use crate::remote::several_sources::file;
+use crate::remote::sha256;
 
 fn given(bytes: &[u8]) -> String {
     format!("sha256:{}", sha256(bytes))

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::common::crash::{forest, plain, small};
 use crate::common::run::{Place, import, import_all};
 use crate::common::store::Store;
-use crate::several_sources::file;
+use crate::remote::several_sources::file;
 
 const URL: &str = "s3://bucket/dir/a.car";
 

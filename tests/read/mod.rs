@@ -1,8 +1,5 @@
 //! Commands that read a finished database or a snapshot: verify, walk, get, stat, inspect, export.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod damaged_databases;
 mod export_round_trip;
 mod get;
@@ -16,7 +13,7 @@ mod walk;
 
 use std::path::{Path, PathBuf};
 
-use common::database::{bedload, generate, import, json, open};
+use crate::common::database::{bedload, generate, import, json, open};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 

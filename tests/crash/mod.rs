@@ -1,8 +1,5 @@
 //! Imports that are killed, that run out of disk, memory or descriptors, and whose files others prepare.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod bundles;
 mod changed_machines;
 mod changed_sources;

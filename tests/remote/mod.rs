@@ -1,8 +1,6 @@
 //! Snapshots at URLs: requests, faulty servers and hidden secrets. Imports from nginx and from an S3 server, which
 //! `scripts/servers` installs, and shards on engines that `scripts/fleet` installs.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod servers;
 
 mod bad_bundles;
@@ -38,7 +36,7 @@ fn runs(command: &mut std::process::Command) -> String {
 /// Skips the test unless `is_there`.
 fn needs(is_there: bool, what: &str) -> bool {
     if !is_there {
-        common::skipped(format!("it needs {what}"));
+        crate::common::skipped(format!("it needs {what}"));
     }
     is_there
 }
@@ -51,7 +49,7 @@ fn sha256(bytes: &[u8]) -> String {
 
 /// The newest durable place in the journal: the source, and its bytes before that place.
 #[track_caller]
-fn durable(place: &common::run::Place) -> (u64, u64) {
+fn durable(place: &crate::common::run::Place) -> (u64, u64) {
     let text = std::fs::read_to_string(place.path("db.partial/journal")).expect("a journal");
     let mut entries = text.lines().rev().filter_map(|line| serde_json::from_str::<serde_json::Value>(&line[17..]).ok());
     let checkpoint = entries.find_map(|entry| entry.get("checkpoint").cloned()).expect("a durable place");

@@ -1,8 +1,5 @@
 //! Imports and exports of block logs.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod bad_logs;
 mod export;
 mod flipped_bits;
@@ -12,9 +9,9 @@ mod resume;
 
 use std::path::Path;
 
-use common::database::bedload;
-use common::log::words;
-use common::run::{Done, Place, import, import_pipe};
+use crate::common::database::bedload;
+use crate::common::log::words;
+use crate::common::run::{Done, Place, import, import_pipe};
 
 /// Imports a log from a file.
 fn imported(log: &[u8], args: &[&str]) -> (Place, Done) {

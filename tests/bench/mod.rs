@@ -1,8 +1,5 @@
 //! `bedload bench` and `doctor`.
 
-#[path = "../common/mod.rs"]
-mod common;
-
-mod bench;
+mod comparisons;
 mod doctor;
 mod tune;

@@ -1,8 +1,5 @@
 //! Imports of CARs: formats, refusals, and the effects of presets, key layouts and loaders.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod bad_blocks;
 mod bad_input;
 mod car_formats;
@@ -20,8 +17,8 @@ mod presets;
 mod refusals;
 mod source_plan;
 
-use common::car::Block;
-use common::run::{Done, Import, Place, import};
+use crate::common::car::Block;
+use crate::common::run::{Done, Import, Place, import};
 
 /// Imports a snapshot from a file.
 fn imported(bytes: &[u8], args: &[&str]) -> (Place, Done) {

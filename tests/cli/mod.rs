@@ -1,8 +1,5 @@
 //! The command line: help, terminals, pipes, presets.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod clean;
 mod command_line;
 mod escaped_text;
@@ -23,8 +20,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::database::{generate, import};
-use common::run::{Place, bedload};
+use crate::common::database::{generate, import};
+use crate::common::run::{Place, bedload};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -96,9 +93,9 @@ fn ends(place: &Place, line: &str, code: i32, words: &str) -> Ended {
 /// Runs a line of bash, in which `bedload` is the program.
 #[track_caller]
 fn shell(dir: &Path, line: &str) -> Ended {
-    let bin = Path::new(common::run::BEDLOAD).parent().expect("a directory").display();
+    let bin = Path::new(crate::common::run::BEDLOAD).parent().expect("a directory").display();
     let line = format!("set -o pipefail; PATH={bin}:$PATH; {line}");
-    output(common::run::hermetic("bash").args(["-c", &line]).current_dir(dir))
+    output(crate::common::run::hermetic("bash").args(["-c", &line]).current_dir(dir))
 }
 
 /// Starts a command on a pipe that brings `bytes` and then nothing.

@@ -2,9 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod boundaries;
 mod documented_errors;
 mod documented_json;
@@ -28,7 +25,7 @@ fn read(path: impl AsRef<Path>) -> String {
 
 /// The paths of a folder of the project, sorted.
 fn listed(folder: impl AsRef<Path>) -> Vec<PathBuf> {
-    let mut paths = common::crash::list(&root().join(folder));
+    let mut paths = crate::common::crash::list(&root().join(folder));
     paths.sort();
     paths
 }

@@ -2,9 +2,6 @@
 //!
 //! `BEDLOAD_LONG_TESTS=1` adds a budget of 1 GiB, eight threads and all hostile inputs: some minutes, and 13 GiB of disk.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod budgets;
 mod bundles;
 mod hostile;
@@ -16,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::run::{Place, bedload};
+use crate::common::run::{Place, bedload};
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
@@ -69,7 +66,7 @@ fn import(place: &Place, source: &Path, is_pipe: bool, budget: u64, threads: &st
     command.arg("import").arg(if is_pipe { Path::new("-") } else { source }).arg("--db").arg(&db);
     command.args(["--memory", &budget.to_string(), "--threads", threads]).args(args);
     let measured = measured(&mut command, is_pipe.then_some(source));
-    for left in [&db, &common::run::partial(&db)] {
+    for left in [&db, &crate::common::run::partial(&db)] {
         let _ = std::fs::remove_dir_all(left);
     }
     measured
@@ -79,7 +76,7 @@ fn import(place: &Place, source: &Path, is_pipe: bool, budget: u64, threads: &st
 fn measured(command: &mut Command, piped: Option<&Path>) -> Measured {
     command.args(["--json", "--progress", "off"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let feeder = piped.map(|source| {
-        let mut cat = common::run::hermetic("cat").arg(source).stdout(Stdio::piped()).spawn().expect("cat");
+        let mut cat = crate::common::run::hermetic("cat").arg(source).stdout(Stdio::piped()).spawn().expect("cat");
         command.stdin(cat.stdout.take().expect("piped"));
         cat
     });
