@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -39,10 +39,8 @@ pub fn json(command: &mut assert_cmd::Command, code: i32) -> Value {
 
 /// A command that sees nothing of the user: no configuration, no cache, no variable that bedload reads.
 pub fn hermetic(program: impl AsRef<OsStr>) -> Command {
-    let mut command = if ignores_signals() { Command::new("env") } else { Command::new(&program) };
-    if ignores_signals() {
-        command.arg("--default-signal").arg(&program);
-    }
+    default_signals();
+    let mut command = Command::new(program);
     // Paths of other programs and libraries, and of a disk with room.
     let kept = ["PATH", "LD_LIBRARY_PATH", "TMPDIR"].map(|name| (name, std::env::var_os(name)));
     command.env_clear().envs(kept.into_iter().filter_map(|(name, value)| Some((name, value?))));
@@ -50,18 +48,24 @@ pub fn hermetic(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// True if children would ignore a signal: the tests run below `nohup`, or below a shell that ignores signals of its background
-/// jobs.
-fn ignores_signals() -> bool {
-    static IGNORES: OnceLock<bool> = OnceLock::new();
-    let is_ignored = |signal| {
-        // SAFETY: a zeroed `sigaction` is valid, and `sigaction` only writes to it.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+/// Gives children the default action of signals that this process ignores, as it does below `nohup`: an ignored signal is
+/// inherited, a handled one is not.
+fn default_signals() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+            // SAFETY: a zeroed `sigaction` is valid, and the handler does nothing.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                if libc::sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_IGN {
+                    action.sa_sigaction = nothing as *const () as libc::sighandler_t;
+                    action.sa_flags = libc::SA_RESTART;
+                    libc::sigaction(signal, &action, std::ptr::null_mut());
+                }
+            }
         }
-    };
-    *IGNORES.get_or_init(|| [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].into_iter().any(is_ignored))
+    });
 }
 
 /// A folder of this process, which goes with the next test run.

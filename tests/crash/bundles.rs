@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::bundle::*;
 use crate::common::car::{block, noise, rooted};
-use crate::common::crash::{Chance, Snapshot, list, plain, rounds, small};
+use crate::common::crash::{Chance, Snapshot, in_turn, list, plain, rounds, small};
 use crate::common::database::{flip, open};
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Done, Place, Run, bedload};
@@ -50,12 +50,12 @@ fn killed_seed_resumes() {
     let total: u64 = files(&to).iter().map(|file| file.metadata().expect("there").len()).sum();
     let early = ["start", "fetch", "fetched", "fetched:4", "all-checked"];
     let late = ["all-fetched", "ingesting", "ingest", "ingested", "recorded", "complete", "renamed"];
-    for from in [to.display().to_string(), store.url("")] {
-        for point in early.into_iter().chain(late) {
-            seed(&from, &y).dies_at(point);
+    for (number, point) in early.into_iter().chain(late).enumerate() {
+        for from in in_turn(&[to.display().to_string(), store.url("")], number) {
+            seed(from, &y).dies_at(point);
             assert_eq!(y.exists(), point == "renamed", "{point}");
             store.served();
-            let done = seeds(seed(&from, &y), &y, plain());
+            let done = seeds(seed(from, &y), &y, plain());
             let served = store.served();
             assert_eq!(done.text("/digest"), plain().digest, "{point}");
             if late.contains(&point) {
@@ -167,10 +167,10 @@ fn killed_update_leaves_one_database() {
     let store = Store::of(&to);
     let begin = ["start", "fetched:3", "all-fetched", "all-checked", "ingesting", "ingest", "ingested"];
     let end = ["recorded", "complete", "exchanging", "set-aside", "exchanged", "renamed", "old-removed"];
-    for from in [to.display().to_string(), store.url("")] {
-        for point in begin.into_iter().chain(end) {
+    for (number, point) in begin.into_iter().chain(end).enumerate() {
+        for from in in_turn(&[to.display().to_string(), store.url("")], number) {
             seed(&to, &y).args(&["--bundle", &older]).succeeds();
-            let update = || seed(&from, &y).args(&["--update"]);
+            let update = || seed(from, &y).args(&["--update"]);
             update().dies_at(point);
             let is_new = ["exchanged", "renamed", "old-removed"].contains(&point);
             let now: &Snapshot = if is_new { &newer } else { plain() };
@@ -203,7 +203,7 @@ fn killed_publishing_import_resumes() {
     let begin = ["read-done", "held", "built", "published", "published:2", "bundle-file", "bundle-file:2"];
     let end = ["ingesting", "ingested", "recorded", "bundle-files", "bundle-described", "bundled", "complete"];
     for (number, point) in begin.into_iter().chain(end).enumerate() {
-        for keeps in [false, true] {
+        for &keeps in in_turn(&[false, true], number) {
             let work = folder(&place, &format!("work-{number}-{keeps}"));
             let (to, db) = (work.join("to"), work.join("db"));
             let run = || import_to(plain(), &to, keeps.then_some(&*db), &work);

@@ -95,9 +95,9 @@ fn import_killed_within_f3_data_resumes() {
         (Way::Spill, &["f3-piece:9", "read", "read:3", "read-done", "renamed"]),
         (Way::Memtables, &["f3-piece:9", "batch", "read-done"]),
     ] {
-        for from in [From::File, From::Pipe] {
-            let case = case(v2(), way, from, "skip");
-            for point in points {
+        for (number, point) in points.iter().enumerate() {
+            for &from in in_turn(&[From::File, From::Pipe], number) {
+                let case = case(v2(), way, from, "skip");
                 let bytes = case.resumes_from(point).number("/f3/0/bytes");
                 assert_eq!(bytes, F3_BYTES as u64, "{way:?} {from:?}: {point}");
             }

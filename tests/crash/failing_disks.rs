@@ -63,10 +63,11 @@ fn fails_and_finishes(fault: Fault, errno: Errno, words: &[&str]) {
 #[test]
 fn failed_write_keeps_the_work() {
     let full = ["error: not enough space in ", " free: ", "No space left on device", "hint: free some space (df -h "];
-    for fault in WRITES {
-        fails_and_finishes(fault, Errno::IO, &["Input/output error", "check the disk (dmesg, smartctl)"]);
-        if fault.1 == "write" {
-            fails_and_finishes(fault, Errno::NOSPC, &full);
+    let broken = ["Input/output error", "check the disk (dmesg, smartctl)"];
+    for (number, fault) in WRITES.into_iter().enumerate() {
+        let failures = [(Errno::NOSPC, &full[..]), (Errno::IO, &broken)];
+        for (errno, words) in if fault.1 == "write" { in_turn(&failures, number) } else { &failures[1..] } {
+            fails_and_finishes(fault, *errno, words);
         }
     }
 }
@@ -84,9 +85,10 @@ fn missing_first_byte_of_room_is_reported() {
 
 #[test]
 fn failed_open_keeps_the_work() {
-    for (errno, words) in [(Errno::MFILE, "Too many open files"), (Errno::NFILE, "Too many open files in system")] {
-        for fault in OPENS {
-            fails_and_finishes(fault, errno, &[words, "too many open files: raise the limit"]);
+    let failures = [(Errno::MFILE, "Too many open files"), (Errno::NFILE, "Too many open files in system")];
+    for (number, fault) in OPENS.into_iter().enumerate() {
+        for (errno, words) in in_turn(&failures, number) {
+            fails_and_finishes(fault, *errno, &[words, "too many open files: raise the limit"]);
         }
     }
 }

@@ -36,10 +36,10 @@ fn longer() -> Vec<u8> {
 
 #[test]
 fn leftovers_are_used_for_their_source_only() {
-    for way in [Way::Memory, Way::Spill, Way::Memtables, Way::Ranges, Way::Batches] {
+    for (number, way) in [Way::Memory, Way::Spill, Way::Memtables, Way::Ranges, Way::Batches].into_iter().enumerate() {
         let snapshot = if matches!(way, Way::Ranges | Way::Batches) { log() } else { plain() };
         let other = with_another_block(snapshot);
-        for from in [From::File, From::Pipe] {
+        for &from in in_turn(&[From::File, From::Pipe], number) {
             let mut case = Case { from, ..own_copy_of(snapshot, way) };
             if snapshot.name == log().name {
                 accepts_its_own_source_only(&case, "renamed", &other);

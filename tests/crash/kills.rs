@@ -160,7 +160,7 @@ fn power_cut_loses_no_block() {
             for (number, point) in points(way).into_iter().enumerate() {
                 let cases = kinds(way);
                 let case = &cases[(number + chance.below(2) as usize) % cases.len()];
-                for _ in 0..2 {
+                for _ in 0..rounds(1, 2) {
                     // After the first cut there may be less to do.
                     let ended = case.dying_at(point).run();
                     if ended.code == Some(0) {

@@ -45,10 +45,11 @@ fn is_new(case: &Case, what: &str) -> bool {
 
 #[test]
 fn killed_replacement_leaves_one_whole_database() {
-    for (number, way) in [Way::Memory, Way::Spill, Way::Memtables, Way::Ranges].into_iter().enumerate() {
-        for (index, point) in BEFORE.into_iter().chain(AFTER).enumerate() {
+    for (index, point) in BEFORE.into_iter().chain(AFTER).enumerate() {
+        for (number, &way) in in_turn(&[Way::Memory, Way::Spill, Way::Memtables, Way::Ranges], index).iter().enumerate()
+        {
             let case = replacing(if way == Way::Ranges { log() } else { plain() }, way);
-            put_old(&case, (number + index) % 2 == 0);
+            put_old(&case, (number + index / 4) % 2 == 0);
             case.dies_at(point);
             assert_eq!(is_new(&case, point), AFTER.contains(&point), "{way:?}: {point}");
             let ended = case.finishes();
@@ -95,7 +96,9 @@ fn fault_leaves_one_whole_database() {
 
     let below = case.db.parent().expect("a folder").to_str().expect("text").trim_end_matches('/').to_owned();
     // At about the last of these RocksDB compacts what it has not been given yet, and says nothing of the failure.
-    for (nth, number) in (0..rounds(6, 200)).map(|_| 1 + chance.below(110) as u32).chain(104..114).enumerate() {
+    for (nth, number) in
+        (0..rounds(4, 200)).map(|_| 1 + chance.below(110) as u32).chain((104..114).step_by(rounds(3, 1))).enumerate()
+    {
         for &errno in in_turn(&[Errno::IO, Errno::NOSPC], nth) {
             put_old(&case, true);
             let ended = failing(&case, "change", number, errno, &below).expect("a compiler").run();

@@ -120,8 +120,8 @@ fn duplicates_are_stored_once() {
 }
 
 #[test]
-fn block_of_300_mb_is_imported() {
-    let mut data = vec![0; 300_000_000];
+fn block_of_100_mb_is_imported() {
+    let mut data = vec![0; 100_000_000];
     for (index, byte) in data.iter_mut().enumerate().step_by(61) {
         *byte = index as u8;
     }
@@ -131,7 +131,7 @@ fn block_of_300_mb_is_imported() {
     let place = Place::new();
     let source = place.file("f3.car", &bytes);
     drop((bytes, blocks, data));
-    import(&place, &source).args(&["--memory", "2GiB"]).run().holds(&model);
+    import(&place, &source).args(&["--memory", "1GiB"]).run().holds(&model);
 }
 
 #[test]
