@@ -7,10 +7,10 @@
 //! # use bedload::testing::generate::{Profile, Spec, write};
 //! # write(&Spec::new(Profile::Mainnet, 1 << 20), &mut std::fs::File::create(&snapshot)?)?;
 //! use bedload::progress::Silent;
-//! use bedload::{ImportOptions, Outcome, VerifyOptions};
+//! use bedload::{ImportOptions, VerifyOptions};
 //!
-//! let options = ImportOptions::new(&snapshot, &db).memory(1u64 << 30).preset("ingest-compat");
-//! let Outcome::Imported(report) = bedload::import(&options, &Silent)? else { unreachable!("only with dry_run") };
+//! let options = ImportOptions::new(&snapshot, &db).memory(1 << 30).preset("ingest-compat");
+//! let report = bedload::import(&options, &Silent)?;
 //! println!("{} blocks, digest {}", report.blocks.written, report.digest);
 //!
 //! // Every file, every value against its key, the whole against the record of the import.
@@ -26,6 +26,7 @@
 //! | what | function | options | result |
 //! |---|---|---|---|
 //! | a snapshot becomes a database | [`import()`] | [`ImportOptions`], [`LogOptions`], [`Overrides`] | [`report::ImportReport`] |
+//! | how an import would proceed | [`plan()`] | as above | [`report::Plan`] |
 //! | what a snapshot holds | [`inspect()`] | [`InspectOptions`] | [`report::InspectReport`] |
 //! | whether a database is intact and equal to its source | [`verify()`] | [`VerifyOptions`] | [`report::VerifyReport`] |
 //! | follow the links from the roots | [`walk()`] | [`WalkOptions`] | [`report::WalkReport`] |
@@ -85,7 +86,7 @@ pub use blocks::chain::{Family, Header as BlockHeader, Id};
 pub use cli::main;
 pub use error::{Cause, Error, Exit, Problem, Result};
 pub use hash::content_digest::ContentDigest;
-pub use load::{F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, Outcome, PlanChoice, import};
+pub use load::{F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, PlanChoice, import, plan};
 pub use os::mmap::handle_sigbus;
 pub use os::resources::raise_open_files;
 pub use preset::Overrides;

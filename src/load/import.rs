@@ -21,14 +21,33 @@ use crate::load::target::Target;
 use crate::load::uploads::{self, Publish};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Resolved};
-use crate::progress::{Event, Observer, Phase, Progress};
-use crate::report::{DryRun, ImportReport, OptionRow, Plan, SourceInfo};
+use crate::progress::{Event, Observer, Phase, Progress, Silent};
+use crate::report::{ChecksumInfo, ImportReport, OptionRow, Plan, SourceInfo};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
+use crate::source::input::Compression;
 use crate::source::remote::is_remote;
 
 /// Time to wait for Ctrl-C to reach this process after it has ended the writer of the pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
+
+/// Opens the source and plans its import. Writes nothing. [`Plan::check_space`] tells whether the import would lack space.
+///
+/// # Errors
+/// As [`import`].
+pub fn plan(options: &ImportOptions) -> Result<Plan> {
+    plan_and_warn(options, &Silent)
+}
+
+/// As [`plan`]; the observer receives the warnings.
+pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) -> Result<Plan> {
+    let progress = Progress::new(observer);
+    let plan = || {
+        let options = &with_layout(options.without_secrets())?;
+        Import { options, progress: &progress }.prepare(None, |_| ()).map(|opened| opened.planned.plan)
+    };
+    progress.sampled(plan).map_err(|error| with_hint(error, options))
+}
 
 /// Imports a snapshot, as [`ImportOptions`] say.
 ///
@@ -44,7 +63,7 @@ const SIGNAL: Duration = Duration::from_millis(100);
 /// [`Error::State`]: the target forbids it; [`Error::NoSpace`], [`Error::Io`], [`Error::Rocks`]: the system or RocksDB
 /// refuses something; [`Error::Interrupted`]: the caller cancelled it. In every case the final name has only what it had
 /// before.
-pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcome> {
+pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<ImportReport> {
     import_and_publish(options, None, observer)
 }
 
@@ -53,7 +72,7 @@ pub(crate) fn import_and_publish(
     options: &ImportOptions,
     place: Option<&dyn Publish>,
     observer: &dyn Observer,
-) -> Result<Outcome> {
+) -> Result<ImportReport> {
     let progress = Progress::new(observer);
     let import = || {
         let options = &with_layout(options.without_secrets())?;
@@ -70,26 +89,26 @@ pub(super) fn with_hint(error: Error, options: &ImportOptions) -> Error {
     }
 }
 
-/// The result of an import without an error.
-#[derive(Debug, Clone)]
-pub enum Outcome {
-    /// The database is complete.
-    Imported(Box<ImportReport>),
-    /// A dry run. [`Plan::check_space`] tells whether the import would fail for want of room.
-    Planned(Box<DryRun>),
-}
-
-/// The report of a dry run.
-fn dry_run(sources: &Sources, preset: &Resolved, plan: Plan) -> DryRun {
-    let Resolved { preset, choice, .. } = preset;
-    let source = sources.shown().display().to_string();
-    DryRun { source, preset: preset.clone(), preset_from: choice.to_string(), plan }
-}
-
 /// The hint for an interrupted import into `db`.
 pub(crate) fn hint_after_interruption(db: &Path) -> String {
     let target = Target::new(&ImportOptions::new(PathBuf::new(), db));
     target.map(|target| Journal::peek(&target.partial)).unwrap_or_default().hint()
+}
+
+/// An opened source and the plan of its import.
+struct Opened {
+    target: Target,
+    /// True if an import into the target was complete and died before it had cleaned up.
+    is_finished: bool,
+    sources: Arc<Sources>,
+    preset: Resolved,
+    planned: Planned,
+    source: Source,
+    compression: Compression,
+    /// Bytes on disk of all sources.
+    size: Option<u64>,
+    blocks: Option<u64>,
+    checksum: Option<ChecksumInfo>,
 }
 
 pub(super) struct Import<'a> {
@@ -125,7 +144,8 @@ impl Import<'_> {
         Ok((target, is_finished))
     }
 
-    fn run(&self, place: Option<&dyn Publish>) -> Result<Outcome> {
+    /// Opens the source and plans the import. Calls `on_plan` before it reads the header.
+    fn prepare(&self, place: Option<&dyn Publish>, on_plan: impl FnOnce(&Plan)) -> Result<Opened> {
         let options = self.options;
         let (target, is_finished) = self.begin()?;
         let is_remote = options.sources.iter().any(|source| is_remote(source));
@@ -138,23 +158,35 @@ impl Import<'_> {
         }
         self.warn(sources.take_unusable());
         let planned = self.plan(&opened, &preset, &target, is_finished)?;
+        on_plan(&planned.plan);
         let (compression, size, blocks, checksum) = (opened.compression, opened.size, opened.blocks, opened.checksum());
-        let is_plain = sources.are_plain();
         let source = opened.read_header(options, &planned.plan)?;
         if !is_finished && planned.plan.check_space().is_ok() {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
-        if options.dry_run {
-            return Ok(Outcome::Planned(Box::new(dry_run(&sources, &preset, planned.plan))));
+        Ok(Opened { target, is_finished, sources, preset, planned, source, compression, size, blocks, checksum })
+    }
+
+    fn run(&self, place: Option<&dyn Publish>) -> Result<ImportReport> {
+        let options = self.options;
+        let report_plan = |plan: &Plan| self.progress.report(&Event::Planned { plan: Box::new(plan.clone()) });
+        let opened = self.prepare(place, report_plan)?;
+        let Opened { target, is_finished, sources, preset, mut planned, source, .. } = opened;
+        let Opened { compression, size, blocks, checksum, .. } = opened;
+        // The report of the import names them elsewhere.
+        for name in [&mut planned.plan.source, &mut planned.plan.preset, &mut planned.plan.preset_from] {
+            name.clear();
         }
         if !is_finished {
             planned.plan.check_space().or_else(|error| self.explain_lack_of_room(&target, error))?;
         }
+        let is_plain = sources.are_plain();
+        let is_remote = options.sources.iter().any(|source| is_remote(source));
         let identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
         let mut info = SourceInfo { checksum, ..source.info(&sources, compression) };
         let prepared = Prepared { sources, preset, planned, identity, is_plain, is_seed: false };
         let check_whole = |job: &Job<'_>, source: &mut Source| self.check_whole(job, source);
-        let report = self.locked((target, is_finished), &prepared, source, check_whole, |job, source| {
+        self.locked((target, is_finished), &prepared, source, check_whole, |job, source| {
             uploading(job, place, |job| {
                 self.progress.begin(Phase::Read, size);
                 if is_remote {
@@ -177,8 +209,7 @@ impl Import<'_> {
                 let info = SourceInfo { bytes, null_padding: loaded.tail.padding, ..info };
                 commit_database(job, || report(job, info, loaded, complete))
             })
-        })?;
-        Ok(Outcome::Imported(Box::new(report)))
+        })
     }
 
     /// Returns the error for a lack of room, unless the file system is read-only or refuses files for another reason.
@@ -231,11 +262,8 @@ impl Import<'_> {
         }
         planned.plan.space =
             disk_space::of(&planned.plan, sources.are_plain() && stores_all, planned.least_bytes, target)?;
-        // The plan is the result of a dry run.
-        if !self.options.dry_run {
-            let dry_run = dry_run(sources, preset, planned.plan.clone());
-            self.progress.report(&Event::Planned { plan: dry_run.describe() });
-        }
+        planned.plan.source = sources.shown().display().to_string();
+        (planned.plan.preset, planned.plan.preset_from) = (preset.preset.clone(), preset.choice.to_string());
         Ok(planned)
     }
 

@@ -36,8 +36,8 @@ mod validate;
 pub(crate) use crate::report::Plan;
 pub(crate) use crate::source::car::no_snapshot_in;
 pub(crate) use built::SstFile;
-pub use import::{Outcome, import};
-pub(crate) use import::{hint_after_interruption, import_and_publish};
+pub(crate) use import::{hint_after_interruption, import_and_publish, plan_and_warn};
+pub use import::{import, plan};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
 pub(crate) use options::Indexes;

@@ -20,15 +20,17 @@ use crate::source::remote::{NetworkOptions, take_secrets};
 
 /// The options of an import.
 #[derive(Debug, Clone, Setters)]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct ImportOptions {
     /// The snapshot, or `-` for standard input. Several CARs, or directories of CARs, become one database that has each block
     /// once, whatever the order. A block log is one source.
+    #[setters(skip)]
     pub(crate) sources: Vec<PathBuf>,
     /// The format of the source. By default it is detected from the first bytes.
     pub(crate) format: Format,
     /// The path of the database.
+    #[setters(into)]
     pub(crate) db: PathBuf,
     /// Memory in bytes that the import may use. Defaults to half of what the machine, or its cgroup, has.
     pub(crate) memory: Option<u64>,
@@ -42,7 +44,7 @@ pub struct ImportOptions {
     #[setters(skip)]
     pub(crate) key: KeyLayout,
     /// The column family that takes the blocks. Defaults to the one that the existing database records, or else to `default`.
-    #[setters(rename = "column_family")]
+    #[setters(rename = "column_family", into)]
     pub(crate) given_column_family: Option<String>,
     /// The column family that the import uses; known once it has begun.
     #[setters(skip)]
@@ -63,6 +65,7 @@ pub struct ImportOptions {
     #[setters(skip)]
     pub(crate) shard: Option<Shard>,
     /// The directory of spilled partitions. Defaults to `<db>.partial`.
+    #[setters(into)]
     pub(crate) work_dir: Option<PathBuf>,
     /// Sort blocks in memory or through files. Defaults to memory if they fit.
     pub(crate) plan: PlanChoice,
@@ -78,9 +81,8 @@ pub struct ImportOptions {
     pub(crate) restart: bool,
     /// How strictly the roots and links of a CAR are checked. Defaults to [`Links::Ignore`].
     pub(crate) links: Links,
-    /// Only choose a plan and report it.
-    pub(crate) dry_run: bool,
     /// The preset, by name or path. Defaults to that of `overrides`, or else to `ingest`.
+    #[setters(into)]
     pub(crate) preset: Option<String>,
     /// Overrides of the preset. Defaults to none.
     pub(crate) overrides: Overrides,
@@ -88,6 +90,7 @@ pub struct ImportOptions {
     pub(crate) network: NetworkOptions,
     /// The checksum of the source: `sha256:` and the digits, or a file or URL that has them. Defaults to the checksum that is
     /// published beside a file on the network.
+    #[setters(into)]
     pub(crate) checksum: Option<String>,
     /// Bytes that the plan assumes for the source instead of its own size.
     #[setters(skip)]
@@ -129,10 +132,11 @@ pub enum Format {
 
 /// Options of block logs.
 #[derive(Debug, Clone, PartialEq, Default, Setters)]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct LogOptions {
     /// The directory of Hive's dictionaries. Defaults to none.
+    #[setters(into)]
     pub(crate) dictionaries: Option<PathBuf>,
     /// The treatment of a log that ends inside a block. Defaults to an error.
     pub(crate) tail: TornTail,
@@ -263,7 +267,6 @@ impl ImportOptions {
             discard: false,
             restart: false,
             links: Links::Ignore,
-            dry_run: false,
             preset: None,
             overrides: Overrides::default(),
             network: NetworkOptions::default(),
@@ -272,6 +275,12 @@ impl ImportOptions {
             is_seed: false,
             stop: CancellationToken::default(),
         }
+    }
+
+    /// Sets several sources.
+    pub fn sources<S: Into<PathBuf>>(mut self, sources: impl IntoIterator<Item = S>) -> Self {
+        self.sources = sources.into_iter().map(Into::into).collect();
+        self
     }
 
     /// The only source, or the first one.

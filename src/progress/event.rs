@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::Plan;
+
 /// A phase of an import or of another command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -138,10 +140,10 @@ pub enum Writes {
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
-    /// A plan has been chosen: one line for people.
+    /// A plan has been chosen.
     Planned {
-        /// The plan in words.
-        plan: String,
+        /// The plan.
+        plan: Box<Plan>,
     },
     /// A phase begins.
     Phase {

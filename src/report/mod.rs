@@ -37,8 +37,8 @@ pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, MetadataInfo, Ro
 pub(crate) use log::not_covered;
 pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings};
 pub(crate) use plan::sst_target;
-pub use plan::{DryRun, Plan};
-pub(crate) use plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, Space};
+pub(crate) use plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan};
+pub use plan::{Plan, Space};
 pub(crate) use stat::STAT_SCHEMA;
 pub use stat::{FamilyStat, OptionStat, StatReport};
 pub(crate) use verify::VERIFY_SCHEMA;
