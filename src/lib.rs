@@ -86,7 +86,9 @@ pub use blocks::chain::{Family, Header as BlockHeader, Id};
 pub use cli::main;
 pub use error::{Cause, Error, Exit, Problem, Result};
 pub use hash::content_digest::ContentDigest;
-pub use load::{F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, PlanChoice, import, plan};
+pub use load::{
+    F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, PlanChoice, Unfinished, clean, import, plan,
+};
 pub use os::mmap::handle_sigbus;
 pub use os::resources::raise_open_files;
 pub use preset::Overrides;

@@ -235,6 +235,11 @@ pub(super) fn is_file(path: &Path) -> bool {
     path.as_os_str() != "-" && path.is_file()
 }
 
+/// True if a source can be read only once.
+pub(super) fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-" || path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir())
+}
+
 /// True if a directory has the name of an import's partitions.
 pub(super) fn is_spill(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::load::identity::{self, Identity};
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::links::LinkList;
 use crate::load::open::{OpenSource, Source};
-use crate::load::options::{F3Data, ImportOptions};
+use crate::load::options::{F3Data, ImportOptions, Unfinished};
 use crate::load::planner::{self, Planned};
 use crate::load::resume::{finish_earlier, resume};
 use crate::load::sources::Sources;
@@ -76,9 +76,34 @@ pub(crate) fn import_and_publish(
     let progress = Progress::new(observer);
     let import = || {
         let options = &with_layout(options.without_secrets())?;
-        Import { options, progress: &progress }.run(place)
+        run_or_restart(&Import { options, progress: &progress }, |import| import.run(place))
     };
     progress.sampled(import).map_err(|error| with_hint(error, options))
+}
+
+/// Calls `run`. Calls it again from the beginning if it cannot resume and the caller allows to start over.
+pub(super) fn run_or_restart(
+    import: &Import<'_>,
+    run: impl Fn(&Import<'_>) -> Result<ImportReport>,
+) -> Result<ImportReport> {
+    let Import { options, progress } = *import;
+    let may_restart = options.unfinished == Unfinished::ResumeOrRestart && {
+        let target = Target::new(options)?;
+        Journal::path(&target.partial).exists()
+    };
+    match run(import) {
+        Err(error) if may_restart && error.needs_restart() => {
+            import.warn([format!("{error}: the unfinished import is deleted, and the import starts over")]);
+            let options = &ImportOptions { unfinished: Unfinished::Restart, ..options.clone() };
+            let import = Import { options, progress };
+            // The beginning of a pipe cannot be read again.
+            if options.sources.iter().any(|source| identity::is_pipe(source)) {
+                return import.discard().and(Err(error));
+            }
+            run(&import)
+        }
+        result => result,
+    }
 }
 
 /// Adds a hint about the durable work to an interruption.
@@ -117,9 +142,22 @@ pub(super) struct Import<'a> {
 }
 
 impl Import<'_> {
+    /// Deletes the unfinished work, and restores an existing database.
+    fn discard(&self) -> Result<()> {
+        let target = Target::new(self.options)?;
+        let lock = target.lock()?;
+        if target.into_existing {
+            Existing::lock(&target)?.restore_before_restart()?;
+        }
+        target.remove()?;
+        lock.release();
+        Ok(())
+    }
+
     /// Checks the target and the memory before the source is opened. Returns the target, and true if an import into it was
     /// complete and died before it had cleaned up.
     pub(super) fn begin(&self) -> Result<(Target, bool)> {
+        self.options.check_cancelled()?;
         let target = Target::new(self.options)?;
         let is_finished = target.is_finished()?;
         if !is_finished {
@@ -150,7 +188,11 @@ impl Import<'_> {
         let (target, is_finished) = self.begin()?;
         let is_remote = options.sources.iter().any(|source| is_remote(source));
         // If a URL redirects elsewhere by now, the source is read from where it was when the import began.
-        let known = if is_remote && !options.restart { Journal::peek(&target.partial).identity } else { None };
+        let known = if is_remote && options.unfinished != Unfinished::Restart {
+            Journal::peek(&target.partial).identity
+        } else {
+            None
+        };
         let sources = Sources::find(options, known.as_ref())?;
         let (opened, preset) = self.open(&sources)?;
         if place.is_some() {
@@ -307,6 +349,7 @@ impl Import<'_> {
         compare: impl FnOnce(&Job<'_>, &mut S) -> Result<()>,
         work: impl FnOnce(&Job<'_>, S) -> Result<ImportReport>,
     ) -> Result<ImportReport> {
+        self.options.check_cancelled()?;
         let take_lock = |target: &Target| target.lock().map_err(|error| prepared.explain(error, target));
         let mut lock = take_lock(&target)?;
         if is_finished {

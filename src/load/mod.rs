@@ -40,8 +40,9 @@ pub(crate) use import::{hint_after_interruption, import_and_publish, plan_and_wa
 pub use import::{import, plan};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
+pub use leftovers::clean;
 pub(crate) use options::Indexes;
-pub use options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice};
+pub use options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice, Unfinished};
 pub(crate) use seed::{Fetch, Seed, bundle_of_unfinished, seed, seed_file_name};
 pub(crate) use sources::{has_snapshot_name, holds_snapshots, snapshots_in};
 pub(crate) use uploads::Publish;

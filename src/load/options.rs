@@ -77,8 +77,8 @@ pub struct ImportOptions {
     /// Remove the database when its files are published: it never gets its name.
     #[setters(skip)]
     pub(crate) discard: bool,
-    /// Delete the unfinished work of an earlier import.
-    pub(crate) restart: bool,
+    /// Treatment of the unfinished work of an earlier import. Defaults to [`Unfinished::Resume`].
+    pub(crate) unfinished: Unfinished,
     /// How strictly the roots and links of a CAR are checked. Defaults to [`Links::Ignore`].
     pub(crate) links: Links,
     /// The preset, by name or path. Defaults to that of `overrides`, or else to `ingest`.
@@ -100,6 +100,20 @@ pub struct ImportOptions {
     pub(crate) is_seed: bool,
     /// Cancelled by the caller to end the import.
     pub(crate) stop: CancellationToken,
+}
+
+/// Treatment of the unfinished work of an earlier import into the same database.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Unfinished {
+    /// It is resumed. If it belongs to another source, other options or another version of bedload, or if it is damaged, the
+    /// import fails.
+    Resume,
+    /// It is resumed if possible. Otherwise a warning names the reason, and it is deleted. If the source is a pipe that has been
+    /// read in part by then, the import fails, and the next one starts over.
+    ResumeOrRestart,
+    /// It is deleted.
+    Restart,
 }
 
 /// Storing of the F3 data of a Filecoin snapshot of version 2 (FRC-0108), one raw block of any size. They are always read and
@@ -265,7 +279,7 @@ impl ImportOptions {
             into_existing: false,
             replace: false,
             discard: false,
-            restart: false,
+            unfinished: Unfinished::Resume,
             links: Links::Ignore,
             preset: None,
             overrides: Overrides::default(),

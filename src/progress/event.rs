@@ -1,5 +1,7 @@
 //! Progress as data: phases, events and samples, and the observer that receives them.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::report::Plan;
@@ -213,6 +215,30 @@ pub trait Observer: Sync {
         let _ = sample;
     }
 }
+
+/// A closure receives the events.
+impl<F: Fn(&Event) + Sync> Observer for F {
+    fn event(&self, event: &Event) {
+        self(event);
+    }
+}
+
+macro_rules! forward {
+    ($([$($generics:tt)*] $observer:ty),*) => {$(
+        impl<$($generics)*> Observer for $observer {
+            fn event(&self, event: &Event) {
+                (**self).event(event);
+            }
+
+            fn sample(&self, sample: &Sample) {
+                (**self).sample(sample);
+            }
+        }
+    )*};
+}
+
+// A reference or a box of any observer could be a closure, too.
+forward!([T: Observer + Send + ?Sized] Arc<T>, ['a] Box<dyn Observer + 'a>, ['a] Box<dyn Observer + Send + 'a>, ['a] &dyn Observer);
 
 /// Ignores everything.
 #[derive(Debug, Clone, Default)]

@@ -6,12 +6,13 @@ pub const CLEAN_SCHEMA: &str = "bedload-clean-1";
 
 /// Leftovers of unfinished imports, and those of them that were removed.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct CleanReport {
-    pub schema: String,
+    pub(crate) schema: String,
     /// The directory as the user gave it.
-    pub dir: String,
+    pub(crate) dir: String,
     /// True if nothing may be removed.
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// The leftovers, in the order of paths.
     pub found: Vec<Leftover>,
     /// Bytes that were removed.
@@ -20,6 +21,7 @@ pub struct CleanReport {
 
 /// The leftovers of one import.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct Leftover {
     /// Its directory.
     pub path: String,

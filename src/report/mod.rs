@@ -20,7 +20,8 @@ pub use crate::source::input::SumFunction;
 pub(crate) use crate::text::escape::shell_word;
 pub use crate::text::escape::{shown, shown_in_line, shown_json};
 pub(crate) use bundle::{BUNDLED_SCHEMA, BundleReport};
-pub(crate) use clean::{CLEAN_SCHEMA, CleanReport, Leftover};
+pub(crate) use clean::CLEAN_SCHEMA;
+pub use clean::{CleanReport, Leftover};
 pub use doctor::Advice;
 pub(crate) use doctor::{
     DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, HashRate, Latency, MachineInfo, Prediction,

@@ -1,7 +1,7 @@
 //! A program that embeds the library: its own open databases keep their locks, and its faults lose no report.
 
 use bedload::progress::{Event, Observer, Phase, Sample, Silent};
-use bedload::{Error, ImportOptions};
+use bedload::{Error, ImportOptions, Unfinished};
 use rust_rocksdb::DB;
 
 use crate::common::car::{block, rooted};
@@ -13,7 +13,7 @@ type Way = fn(ImportOptions) -> ImportOptions;
 const WAYS: [Way; 3] = [
     |options| options.into_existing(true),
     |options| options.replace(true),
-    |options| options.replace(true).restart(true),
+    |options| options.replace(true).unfinished(Unfinished::Restart),
 ];
 
 /// Closing a descriptor of LOCK released the lock of the host. The import also replaced the database under it.

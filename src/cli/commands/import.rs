@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::blocks::chain::Id;
 use crate::bundle::{self, PublishedImport, Signer};
-use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions};
+use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions, Unfinished};
 use crate::sort::key::KeyLayout;
 use crate::sort::shard::Shard;
 use crate::source::block_log::TornTail;
@@ -247,7 +247,7 @@ fn options(
     options.given_column_family.clone_from(&args.column_family);
     options.into_existing = args.into_existing;
     options.replace = args.replace;
-    options.restart = args.restart;
+    options.unfinished = if args.restart { Unfinished::Restart } else { Unfinished::Resume };
     options.format = args.format;
     options.verify = args.verify != "none";
     options.log = log_options(args);
