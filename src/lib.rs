@@ -27,6 +27,7 @@
 //! |---|---|---|---|
 //! | a snapshot becomes a database | [`import()`] | [`ImportOptions`], [`LogOptions`], [`Overrides`] | [`report::ImportReport`] |
 //! | how an import would proceed | [`plan()`] | as above | [`report::Plan`] |
+//! | unfinished work is deleted | [`clean()`] | a path | [`report::CleanReport`] |
 //! | what a snapshot holds | [`inspect()`] | [`InspectOptions`] | [`report::InspectReport`] |
 //! | whether a database is intact and equal to its source | [`verify()`] | [`VerifyOptions`] | [`report::VerifyReport`] |
 //! | follow the links from the roots | [`walk()`] | [`WalkOptions`] | [`report::WalkReport`] |
@@ -34,8 +35,8 @@
 //! | single blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`CarBlock`], [`FoundBlock`] |
 //! | a database becomes a snapshot | [`export()`], [`export_to`] | [`ExportOptions`] | [`report::ExportReport`] |
 //!
-//! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer)
-//! receives the progress; a [`CancellationToken`](progress::CancellationToken) in the options ends the work from another
+//! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer), or
+//! a closure that takes events, receives the progress; a [`CancellationToken`](progress::CancellationToken) in the options ends the work from another
 //! thread. An [`Error`] has a cause, a [hint](Error::hint) and an [exit code](Error::exit).
 //!
 //! Limits and signal handlers belong to the program. It may call [`raise_open_files`], and [`handle_sigbus`] so that files

@@ -1,6 +1,7 @@
 //! The options of an import.
 
 use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -9,13 +10,15 @@ use derive_setters::Setters;
 
 use crate::blocks::chain::Id;
 use crate::error::{Error, Result};
+use crate::load::callbacks::{Filter, SourceReader};
 use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;
 use crate::sort::key::KeyLayout;
 use crate::sort::shard::Shard;
 use crate::source::block_log::TornTail;
-use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
+use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, RawCid};
+use crate::source::input::STDIN;
 use crate::source::remote::{NetworkOptions, take_secrets};
 
 /// The options of an import.
@@ -27,6 +30,12 @@ pub struct ImportOptions {
     /// once, whatever the order. A block log is one source.
     #[setters(skip)]
     pub(crate) sources: Vec<PathBuf>,
+    /// The reader of the source `-`, instead of standard input.
+    #[setters(skip)]
+    pub(crate) reader: Option<SourceReader>,
+    /// The filter of blocks. Defaults to none.
+    #[setters(skip)]
+    pub(crate) filter: Option<Filter>,
     /// The format of the source. By default it is detected from the first bytes.
     pub(crate) format: Format,
     /// The path of the database.
@@ -259,6 +268,8 @@ impl ImportOptions {
     pub fn new(source: impl Into<PathBuf>, db: impl Into<PathBuf>) -> Self {
         Self {
             sources: vec![source.into()],
+            reader: None,
+            filter: None,
             format: Format::Auto,
             f3: F3Data::default(),
             log: LogOptions::default(),
@@ -289,6 +300,36 @@ impl ImportOptions {
             is_seed: false,
             stop: CancellationToken::default(),
         }
+    }
+
+    /// The defaults, for a source that a reader delivers, whose name is `-`. The options serve one call of [`crate::import`] or
+    /// [`crate::plan`]. If the import is interrupted, another reader delivers the source from its beginning, and the import
+    /// skips what it has stored.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # use bedload::testing::generate::{Profile, Spec, write};
+    /// # let mut snapshot = std::io::Cursor::new(Vec::new());
+    /// # write(&Spec::new(Profile::Mainnet, 1 << 20), &mut snapshot)?;
+    /// # snapshot.set_position(0);
+    /// use bedload::ImportOptions;
+    ///
+    /// let is_small = |_: &bedload::RawCid, block: &[u8]| block.len() < 10_000;
+    /// let options = ImportOptions::from_reader(snapshot, dir.path().join("chain")).filter(is_small);
+    /// let blocks = bedload::import(&options, &bedload::progress::Silent)?.blocks;
+    /// println!("{} written, {} omitted", blocks.written, blocks.omitted.unwrap_or_default());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_reader(reader: impl Read + Send + 'static, db: impl Into<PathBuf>) -> Self {
+        Self { reader: Some(SourceReader::new(reader)), ..Self::new(STDIN, db) }
+    }
+
+    /// Stores only the blocks of a CAR for which `keeps` returns true. It gets the CID and the data of a verified block, on any
+    /// thread, and a block more than once. Counts, digest and links are those of the stored blocks; the report counts the
+    /// omitted ones. A resumed import must have the same filter, which only the caller can know.
+    pub fn filter(mut self, keeps: impl Fn(&RawCid, &[u8]) -> bool + Send + Sync + 'static) -> Self {
+        self.filter = Some(Filter::new(keeps));
+        self
     }
 
     /// Sets several sources.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::Plan;
+use super::plan::Plan;
 
 /// A phase of an import or of another command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,7 +216,7 @@ pub trait Observer: Sync {
     }
 }
 
-/// A closure receives the events.
+/// A closure receives the events: `|event: &Event| ..`.
 impl<F: Fn(&Event) + Sync> Observer for F {
     fn event(&self, event: &Event) {
         self(event);
@@ -237,8 +237,8 @@ macro_rules! forward {
     )*};
 }
 
-// A reference or a box of any observer could be a closure, too.
-forward!([T: Observer + Send + ?Sized] Arc<T>, ['a] Box<dyn Observer + 'a>, ['a] Box<dyn Observer + Send + 'a>, ['a] &dyn Observer);
+// A box of any observer could be a closure, too.
+forward!([T: Observer + Send + ?Sized] Arc<T>, ['a] Box<dyn Observer + 'a>, ['a] Box<dyn Observer + Send + 'a>);
 
 /// Ignores everything.
 #[derive(Debug, Clone, Default)]

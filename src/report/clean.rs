@@ -5,7 +5,7 @@ use serde::Serialize;
 pub const CLEAN_SCHEMA: &str = "bedload-clean-1";
 
 /// Leftovers of unfinished imports, and those of them that were removed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct CleanReport {
     pub(crate) schema: String,
@@ -20,17 +20,17 @@ pub struct CleanReport {
 }
 
 /// The leftovers of one import.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct Leftover {
     /// Its directory.
     pub path: String,
     /// Its directories with partitions in a work directory.
-    pub work: Vec<String>,
+    pub(crate) work: Vec<String>,
     /// The size of all files in them.
     pub bytes: u64,
     /// True if the import was complete, and had only to give the database its name or to clean up.
-    pub complete: bool,
+    pub(crate) complete: bool,
     /// True if it was removed.
     pub removed: bool,
     /// The reason why it is kept; `null` if it can be removed.

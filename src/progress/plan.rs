@@ -20,15 +20,15 @@ pub struct Plan {
     /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`. Empty in the
     /// report of an import.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub preset_from: String,
+    pub(crate) preset_from: String,
     /// The memory budget in bytes.
     pub memory: u64,
     /// Number of threads.
     pub threads: usize,
     /// The size at which an SST is closed, in bytes.
-    pub sst_bytes: u64,
+    pub(crate) sst_bytes: u64,
     /// Bytes of a CAR per read.
-    pub chunk_bytes: u64,
+    pub(crate) chunk_bytes: u64,
     /// The size of the decompressed source in bytes, if known or estimated.
     pub expected_bytes: Option<u64>,
     /// The space needed on each file system.
@@ -36,9 +36,9 @@ pub struct Plan {
     pub space: Vec<Space>,
     /// Bytes of memory for comparing keys and links, in addition to `memory`.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub links_bytes: u64,
+    pub(crate) links_bytes: u64,
     /// Expected number of open files.
-    pub open_files: u64,
+    pub(crate) open_files: u64,
     /// The method of the import.
     #[serde(flatten)]
     pub(crate) method: Method,
@@ -139,7 +139,7 @@ pub struct MemtablePlan {
 }
 
 /// The space needed on one file system.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Space {
     /// The directory, or its nearest existing ancestor.
