@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use bedload::progress::{CancellationToken, Event, Observer, Phase, Sample};
-use bedload::{Error, ImportOptions, Outcome};
+use bedload::{Error, ImportOptions};
 
 /// The most seconds between two lines.
 const SECONDS: f64 = 30.0;
@@ -44,13 +44,12 @@ fn main() -> ExitCode {
 /// Imports, and logs the result.
 fn import(snapshot: &Path, db: &Path, stop: CancellationToken, log: impl Write + Send) -> bedload::Result<()> {
     let log = Log { state: Mutex::new(State { log, phase: None, seconds: 0.0, percent: 0 }) };
-    let options = ImportOptions::new(snapshot, db).memory(1u64 << 30).stop(stop);
+    let options = ImportOptions::new(snapshot, db).memory(1 << 30).stop(stop);
     match bedload::import(&options, &log) {
-        Ok(Outcome::Imported(report)) => {
+        Ok(report) => {
             log.line("INFO", "imported", &format!("blocks={} digest={}", report.blocks.written, report.digest));
             Ok(())
         }
-        Ok(_) => Err(Error::Usage { reason: "nothing was imported".into(), hint: "leave dry_run out".into() }),
         Err(error) => {
             // A stopped import is not an error. Its hint says how to resume.
             let level = if matches!(error, Error::Interrupted { .. }) { "INFO" } else { "ERROR" };
@@ -81,7 +80,7 @@ impl<W: Write + Send> Log<W> {
 impl<W: Write + Send> Observer for Log<W> {
     fn event(&self, event: &Event) {
         match event {
-            Event::Planned { plan } => self.line("INFO", "planned", &format!("plan={plan:?}")),
+            Event::Planned { plan } => self.line("INFO", "planned", &format!("plan={:?}", plan.describe())),
             Event::Resumed { source_bytes, built_files } => {
                 self.line("INFO", "resumed", &format!("source_bytes={source_bytes} built_files={built_files}"));
             }

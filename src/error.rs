@@ -252,6 +252,12 @@ impl Error {
         Self::damaged_work(path, format_args!("lacks {what}"))
     }
 
+    /// True if the unfinished work cannot be resumed, and may be deleted.
+    pub(crate) fn needs_restart(&self) -> bool {
+        // The hint begins with the flag if the import may have changed an existing database.
+        matches!(self, Self::State { hint, .. } if hint.contains("--restart") && !hint.starts_with("--restart"))
+    }
+
     pub(crate) fn broken_invariant(reason: impl std::fmt::Display) -> Self {
         Self::Internal { reason: reason.to_string() }
     }

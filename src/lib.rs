@@ -7,10 +7,10 @@
 //! # use bedload::testing::generate::{Profile, Spec, write};
 //! # write(&Spec::new(Profile::Mainnet, 1 << 20), &mut std::fs::File::create(&snapshot)?)?;
 //! use bedload::progress::Silent;
-//! use bedload::{ImportOptions, Outcome, VerifyOptions};
+//! use bedload::{ImportOptions, VerifyOptions};
 //!
-//! let options = ImportOptions::new(&snapshot, &db).memory(1u64 << 30).preset("ingest-compat");
-//! let Outcome::Imported(report) = bedload::import(&options, &Silent)? else { unreachable!("only with dry_run") };
+//! let options = ImportOptions::new(&snapshot, &db).memory(1 << 30).preset("ingest-compat");
+//! let report = bedload::import(&options, &Silent)?;
 //! println!("{} blocks, digest {}", report.blocks.written, report.digest);
 //!
 //! // Every file, every value against its key, the whole against the record of the import.
@@ -26,6 +26,8 @@
 //! | what | function | options | result |
 //! |---|---|---|---|
 //! | a snapshot becomes a database | [`import()`] | [`ImportOptions`], [`LogOptions`], [`Overrides`] | [`report::ImportReport`] |
+//! | how an import would proceed | [`plan()`] | as above | [`report::Plan`] |
+//! | unfinished work is deleted | [`clean()`] | a path | [`report::CleanReport`] |
 //! | what a snapshot holds | [`inspect()`] | [`InspectOptions`] | [`report::InspectReport`] |
 //! | whether a database is intact and equal to its source | [`verify()`] | [`VerifyOptions`] | [`report::VerifyReport`] |
 //! | follow the links from the roots | [`walk()`] | [`WalkOptions`] | [`report::WalkReport`] |
@@ -33,8 +35,8 @@
 //! | single blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`CarBlock`], [`FoundBlock`] |
 //! | a database becomes a snapshot | [`export()`], [`export_to`] | [`ExportOptions`] | [`report::ExportReport`] |
 //!
-//! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer)
-//! receives the progress; a [`CancellationToken`](progress::CancellationToken) in the options ends the work from another
+//! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer), or
+//! a closure that takes events, receives the progress; a [`CancellationToken`](progress::CancellationToken) in the options ends the work from another
 //! thread. An [`Error`] has a cause, a [hint](Error::hint) and an [exit code](Error::exit).
 //!
 //! Limits and signal handlers belong to the program. It may call [`raise_open_files`], and [`handle_sigbus`] so that files
@@ -85,7 +87,9 @@ pub use blocks::chain::{Family, Header as BlockHeader, Id};
 pub use cli::main;
 pub use error::{Cause, Error, Exit, Problem, Result};
 pub use hash::content_digest::ContentDigest;
-pub use load::{F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, Outcome, PlanChoice, import};
+pub use load::{
+    F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, PlanChoice, Unfinished, clean, import, plan,
+};
 pub use os::mmap::handle_sigbus;
 pub use os::resources::raise_open_files;
 pub use preset::Overrides;

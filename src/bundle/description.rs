@@ -126,7 +126,7 @@ pub(super) fn without_shard_data(record: &ImportReport) -> ImportReport {
     for source in std::iter::once(&mut record.source).chain(&mut record.sources) {
         (source.path, source.remote, source.blocks) = (String::new(), None, None);
     }
-    record.blocks = BlockCounts { read: 0, written: 0, duplicate: 0, existing: None };
+    record.blocks = BlockCounts { read: 0, written: 0, duplicate: 0, omitted: None, existing: None };
     (record.payload_bytes, record.digest, record.rocksdb_bytes_written) = Default::default();
     (record.missing_roots, record.first_missing_roots, record.head) = Default::default();
     record.hash_functions = record.hash_functions.map(|_| Vec::new());

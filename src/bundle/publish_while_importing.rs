@@ -14,7 +14,7 @@ use super::target::BundleTarget;
 use super::uploader::Uploader;
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::{self, ImportOptions, Outcome, Publish, SstFile};
+use crate::load::{self, ImportOptions, Publish, SstFile};
 use crate::os::files::open_regular;
 use crate::progress::{Observer, Progress};
 use crate::report::{BundleReport, ImportReport, OptionRow};
@@ -25,7 +25,7 @@ pub(crate) struct PublishedImport {
     pub signer: Option<Signer>,
 }
 
-pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Result<Outcome> {
+pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Result<ImportReport> {
     let PublishedImport { import, to, signer } = options;
     let target = BundleTarget::open(to, &import.network, Some(&import.db))?;
     let progress = Progress::new(observer);

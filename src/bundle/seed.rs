@@ -17,7 +17,7 @@ use super::problem::BundleProblem;
 use super::signature::TrustedKey;
 use super::{hashing, reuse};
 use crate::error::{Error, Result};
-use crate::load::{self, Fetch, ImportOptions, Indexes, Seed, SstFile, seed_file_name};
+use crate::load::{self, Fetch, ImportOptions, Indexes, Seed, SstFile, Unfinished, seed_file_name};
 use crate::os::files::open_regular;
 use crate::parallel;
 use crate::progress::{CancellationToken, Network, Observer};
@@ -57,7 +57,10 @@ pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<Imp
         return Err(Error::Usage { reason: "no bundle is named".into(), hint: "name a directory or a URL".into() });
     };
     // The newest bundle may have changed since.
-    let begun = if import.restart { None } else { load::bundle_of_unfinished(&import)? };
+    let begun = match import.unfinished {
+        Unfinished::Restart => None,
+        _ => load::bundle_of_unfinished(&import)?,
+    };
     let id = options.bundle.as_ref().or(begun.as_ref());
     let find = |place: &BundlePlace| place.find(id.map(String::as_str), &options.trusted);
     let found = places.iter().skip(1).fold(find(first), |found, place| match found {

@@ -12,7 +12,7 @@ use serde_json::Map;
 use super::scratch;
 use super::snapshot::{SampleSnapshot, probe, read_rate};
 use crate::error::Result;
-use crate::load::{ImportOptions, Outcome, Plan, PlanChoice};
+use crate::load::{ImportOptions, Plan, PlanChoice};
 use crate::os::file_system::FileSystem;
 use crate::os::resources;
 use crate::progress::Silent;
@@ -63,7 +63,7 @@ pub(super) fn forecast(
     let source_seconds =
         source_rate.or(disk.read_bytes_per_second).map_or(0.0, |rate| generated.forecast_bytes as f64 / rate.max(1.0));
     let report = import_sample(import, plan, &generated, place)?;
-    Ok(report.map(|report| predict(plan, &generated, &report, source_seconds, disk.synced_write_bytes_per_second)))
+    Ok(Some(predict(plan, &generated, &report, source_seconds, disk.synced_write_bytes_per_second)))
 }
 
 /// Imports the generated snapshot into a new directory in `place`, with its partitions in another one in their work
@@ -73,7 +73,7 @@ fn import_sample(
     plan: &Plan,
     generated: &SampleSnapshot,
     place: &FileSystem,
-) -> Result<Option<ImportReport>> {
+) -> Result<ImportReport> {
     let database = scratch::directory(&place.path)?;
     let partitions = import.work_dir.as_deref().map(scratch::directory).transpose()?;
     let options = ImportOptions {
@@ -86,14 +86,10 @@ fn import_sample(
             Some(sort) if !sort.spill && generated.whole() <= sort.hold_bytes => PlanChoice::Memory,
             Some(_) => PlanChoice::Spill,
         },
-        dry_run: false,
         assumed_bytes: None,
         ..import.clone()
     };
-    Ok(match crate::load::import(&options, &Silent)? {
-        Outcome::Imported(report) => Some(*report),
-        Outcome::Planned(_) => None,
-    })
+    crate::load::import(&options, &Silent)
 }
 
 /// Scales the sample's import; the disk of the database writes `write` bytes in a second.

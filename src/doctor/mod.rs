@@ -16,13 +16,13 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::hash::{Checker, Claim, Function};
 use crate::load::planner::MIN_MEMORY;
-use crate::load::{ImportOptions, Outcome, Plan};
+use crate::load::{self, ImportOptions};
 use crate::os::file_system::FileSystem;
 use crate::os::files::check_parent;
 use crate::os::resources;
 use crate::parallel;
 use crate::preset;
-use crate::progress::{CancellationToken, Observer, Phase, PhaseWeights, Progress, Silent};
+use crate::progress::{CancellationToken, Observer, Phase, PhaseWeights, Progress};
 use crate::read;
 use crate::report::{Advice, DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, HashRate, MachineInfo};
 use crate::source::remote::is_remote;
@@ -59,8 +59,7 @@ impl DoctorOptions {
         // An unused name: nothing is made under it.
         let unused = format!("bedload-doctor-{}", std::process::id());
         let db = if dir.exists() { dir.join(unused) } else { dir.clone() };
-        let import =
-            ImportOptions { dry_run: true, sources: source.into_iter().collect(), ..ImportOptions::new("", db) };
+        let import = ImportOptions { sources: source.into_iter().collect(), ..ImportOptions::new("", db) };
         Self { dir, import, assumed: None, stop: CancellationToken::default(), open_files: resources::open_files() }
     }
 }
@@ -95,7 +94,9 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
         let sample = generated.insert(SampleSnapshot::new(assumed, limit, &options.stop)?);
         import = ImportOptions { sources: vec![sample.path()], assumed_bytes: Some(assumed.bytes), ..import };
     }
-    let plan = if import.sources.is_empty() { None } else { Some(planned(&import)?) };
+    let mut plan = if import.sources.is_empty() { None } else { Some(load::plan(&import)?) };
+    // The report of the forecast names the source, and a sample has no name.
+    plan.iter_mut().for_each(|plan| plan.source.clear());
     if plan.is_none() {
         // Without an import to be planned, the preset is validated anyway.
         let preset = import.overrides.preset(import.preset.as_deref())?;
@@ -173,16 +174,6 @@ fn missing_dir(dir: &Path) -> Result<Option<Advice>> {
             remedy: "check the path, if the directory should exist".into(),
         })),
         Err(error) => Err(Error::io("read metadata of", dir)(error)),
-    }
-}
-
-fn planned(import: &ImportOptions) -> Result<Plan> {
-    match crate::load::import(&ImportOptions { dry_run: true, ..import.clone() }, &Silent)? {
-        Outcome::Planned(dry_run) => Ok(dry_run.plan),
-        Outcome::Imported(_) => Err(Error::Usage {
-            reason: format!("{} holds a database already", import.db.display()),
-            hint: "name another --dir".into(),
-        }),
     }
 }
 

@@ -104,6 +104,7 @@ pub(super) fn report(
             read: loaded.blocks,
             written: loaded.records,
             duplicate: loaded.duplicates,
+            omitted: options.filter.as_ref().map(|_| loaded.sources.iter().map(|source| source.omitted).sum()),
             existing: options.into_existing.then_some(loaded.existing),
         },
         payload_bytes: loaded.payload,
@@ -189,7 +190,8 @@ pub(super) fn merge_source_infos(info: SourceInfo, sources: &[SourceRead]) -> So
 /// The report of each source. `whole` is that of all, with the checksum of a single one.
 fn source_rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<SourceInfo> {
     let blocks = |read: u64, duplicate: u64| {
-        Some(BlockCounts { read, written: read.saturating_sub(duplicate), duplicate, existing: None })
+        let written = read.saturating_sub(duplicate);
+        Some(BlockCounts { read, written, duplicate, omitted: None, existing: None })
     };
     if loaded.log.is_some() {
         let blocks = blocks(loaded.blocks, loaded.duplicates);

@@ -53,6 +53,9 @@ pub(super) struct Identity {
     /// The options of a block log; empty for CARs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     log: String,
+    /// True if a filter omits blocks.
+    #[serde(default, skip_serializing_if = "is_false")]
+    filtered: bool,
     /// The taken families of a bundle; empty for all.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub part: String,
@@ -116,6 +119,7 @@ impl Identity {
             id: format!("{:016x}", RandomState::new().build_hasher().finish()),
             partition_bits: partitions.map_or(0, |partitions| partitions.bits),
             log: chosen(&options.log),
+            filtered: options.filter.is_some(),
             part: String::new(),
             stdin: of_stdin(options)?,
         })
@@ -235,6 +239,11 @@ pub(super) fn is_file(path: &Path) -> bool {
     path.as_os_str() != "-" && path.is_file()
 }
 
+/// True if a source can be read only once.
+pub(super) fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-" || path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir())
+}
+
 /// True if a directory has the name of an import's partitions.
 pub(super) fn is_spill(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -263,7 +272,7 @@ fn flatten(prefix: &str, value: &serde_json::Value, into: &mut BTreeMap<String, 
 /// Identifies standard input, if it is one of the sources and a file.
 fn of_stdin(options: &ImportOptions) -> Result<Option<SourceFile>> {
     let path = Path::new(STDIN);
-    if !options.sources.iter().any(|source| source == path) {
+    if options.reader.is_some() || !options.sources.iter().any(|source| source == path) {
         return Ok(None);
     }
     let file = std::io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::io("open", path))?;

@@ -13,7 +13,7 @@ use crate::load::identity::{self, Identity};
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::links::LinkList;
 use crate::load::open::{OpenSource, Source};
-use crate::load::options::{F3Data, ImportOptions};
+use crate::load::options::{F3Data, ImportOptions, Unfinished};
 use crate::load::planner::{self, Planned};
 use crate::load::resume::{finish_earlier, resume};
 use crate::load::sources::Sources;
@@ -21,14 +21,33 @@ use crate::load::target::Target;
 use crate::load::uploads::{self, Publish};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Resolved};
-use crate::progress::{Event, Observer, Phase, Progress};
-use crate::report::{DryRun, ImportReport, OptionRow, Plan, SourceInfo};
+use crate::progress::{Event, Observer, Phase, Progress, Silent};
+use crate::report::{ChecksumInfo, ImportReport, OptionRow, Plan, SourceInfo};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
+use crate::source::input::Compression;
 use crate::source::remote::is_remote;
 
 /// Time to wait for Ctrl-C to reach this process after it has ended the writer of the pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
+
+/// Opens the source and plans its import. Writes nothing. [`Plan::check_space`] tells whether the import would lack space.
+///
+/// # Errors
+/// As [`import`].
+pub fn plan(options: &ImportOptions) -> Result<Plan> {
+    plan_and_warn(options, &Silent)
+}
+
+/// As [`plan`]; the observer receives the warnings.
+pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) -> Result<Plan> {
+    let progress = Progress::new(observer);
+    let plan = || {
+        let options = &with_layout(options.without_secrets())?;
+        Import { options, progress: &progress }.prepare(None, |_| ()).map(|opened| opened.planned.plan)
+    };
+    progress.sampled(plan).map_err(|error| with_hint(error, options))
+}
 
 /// Imports a snapshot, as [`ImportOptions`] say.
 ///
@@ -44,7 +63,7 @@ const SIGNAL: Duration = Duration::from_millis(100);
 /// [`Error::State`]: the target forbids it; [`Error::NoSpace`], [`Error::Io`], [`Error::Rocks`]: the system or RocksDB
 /// refuses something; [`Error::Interrupted`]: the caller cancelled it. In every case the final name has only what it had
 /// before.
-pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcome> {
+pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<ImportReport> {
     import_and_publish(options, None, observer)
 }
 
@@ -53,13 +72,38 @@ pub(crate) fn import_and_publish(
     options: &ImportOptions,
     place: Option<&dyn Publish>,
     observer: &dyn Observer,
-) -> Result<Outcome> {
+) -> Result<ImportReport> {
     let progress = Progress::new(observer);
     let import = || {
         let options = &with_layout(options.without_secrets())?;
-        Import { options, progress: &progress }.run(place)
+        run_or_restart(&Import { options, progress: &progress }, |import| import.run(place))
     };
     progress.sampled(import).map_err(|error| with_hint(error, options))
+}
+
+/// Calls `run`. Calls it again from the beginning if it cannot resume and the caller allows to start over.
+pub(super) fn run_or_restart(
+    import: &Import<'_>,
+    run: impl Fn(&Import<'_>) -> Result<ImportReport>,
+) -> Result<ImportReport> {
+    let Import { options, progress } = *import;
+    let may_restart = options.unfinished == Unfinished::ResumeOrRestart && {
+        let target = Target::new(options)?;
+        Journal::path(&target.partial).exists()
+    };
+    match run(import) {
+        Err(error) if may_restart && error.needs_restart() => {
+            import.warn([format!("{error}: the unfinished import is deleted, and the import starts over")]);
+            let options = &ImportOptions { unfinished: Unfinished::Restart, ..options.clone() };
+            let import = Import { options, progress };
+            // The beginning of a pipe cannot be read again.
+            if options.sources.iter().any(|source| identity::is_pipe(source)) {
+                return import.discard().and(Err(error));
+            }
+            run(&import)
+        }
+        result => result,
+    }
 }
 
 /// Adds a hint about the durable work to an interruption.
@@ -70,26 +114,26 @@ pub(super) fn with_hint(error: Error, options: &ImportOptions) -> Error {
     }
 }
 
-/// The result of an import without an error.
-#[derive(Debug, Clone)]
-pub enum Outcome {
-    /// The database is complete.
-    Imported(Box<ImportReport>),
-    /// A dry run. [`Plan::check_space`] tells whether the import would fail for want of room.
-    Planned(Box<DryRun>),
-}
-
-/// The report of a dry run.
-fn dry_run(sources: &Sources, preset: &Resolved, plan: Plan) -> DryRun {
-    let Resolved { preset, choice, .. } = preset;
-    let source = sources.shown().display().to_string();
-    DryRun { source, preset: preset.clone(), preset_from: choice.to_string(), plan }
-}
-
 /// The hint for an interrupted import into `db`.
 pub(crate) fn hint_after_interruption(db: &Path) -> String {
     let target = Target::new(&ImportOptions::new(PathBuf::new(), db));
     target.map(|target| Journal::peek(&target.partial)).unwrap_or_default().hint()
+}
+
+/// An opened source and the plan of its import.
+struct Opened {
+    target: Target,
+    /// True if an import into the target was complete and died before it had cleaned up.
+    is_finished: bool,
+    sources: Arc<Sources>,
+    preset: Resolved,
+    planned: Planned,
+    source: Source,
+    compression: Compression,
+    /// Bytes on disk of all sources.
+    size: Option<u64>,
+    blocks: Option<u64>,
+    checksum: Option<ChecksumInfo>,
 }
 
 pub(super) struct Import<'a> {
@@ -98,9 +142,22 @@ pub(super) struct Import<'a> {
 }
 
 impl Import<'_> {
+    /// Deletes the unfinished work, and restores an existing database.
+    fn discard(&self) -> Result<()> {
+        let target = Target::new(self.options)?;
+        let lock = target.lock()?;
+        if target.into_existing {
+            Existing::lock(&target)?.restore_before_restart()?;
+        }
+        target.remove()?;
+        lock.release();
+        Ok(())
+    }
+
     /// Checks the target and the memory before the source is opened. Returns the target, and true if an import into it was
     /// complete and died before it had cleaned up.
     pub(super) fn begin(&self) -> Result<(Target, bool)> {
+        self.options.check_cancelled()?;
         let target = Target::new(self.options)?;
         let is_finished = target.is_finished()?;
         if !is_finished {
@@ -125,12 +182,17 @@ impl Import<'_> {
         Ok((target, is_finished))
     }
 
-    fn run(&self, place: Option<&dyn Publish>) -> Result<Outcome> {
+    /// Opens the source and plans the import. Calls `on_plan` before it reads the header.
+    fn prepare(&self, place: Option<&dyn Publish>, on_plan: impl FnOnce(&Plan)) -> Result<Opened> {
         let options = self.options;
         let (target, is_finished) = self.begin()?;
         let is_remote = options.sources.iter().any(|source| is_remote(source));
         // If a URL redirects elsewhere by now, the source is read from where it was when the import began.
-        let known = if is_remote && !options.restart { Journal::peek(&target.partial).identity } else { None };
+        let known = if is_remote && options.unfinished != Unfinished::Restart {
+            Journal::peek(&target.partial).identity
+        } else {
+            None
+        };
         let sources = Sources::find(options, known.as_ref())?;
         let (opened, preset) = self.open(&sources)?;
         if place.is_some() {
@@ -138,23 +200,35 @@ impl Import<'_> {
         }
         self.warn(sources.take_unusable());
         let planned = self.plan(&opened, &preset, &target, is_finished)?;
+        on_plan(&planned.plan);
         let (compression, size, blocks, checksum) = (opened.compression, opened.size, opened.blocks, opened.checksum());
-        let is_plain = sources.are_plain();
         let source = opened.read_header(options, &planned.plan)?;
         if !is_finished && planned.plan.check_space().is_ok() {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
-        if options.dry_run {
-            return Ok(Outcome::Planned(Box::new(dry_run(&sources, &preset, planned.plan))));
+        Ok(Opened { target, is_finished, sources, preset, planned, source, compression, size, blocks, checksum })
+    }
+
+    fn run(&self, place: Option<&dyn Publish>) -> Result<ImportReport> {
+        let options = self.options;
+        let report_plan = |plan: &Plan| self.progress.report(&Event::Planned { plan: Box::new(plan.clone()) });
+        let opened = self.prepare(place, report_plan)?;
+        let Opened { target, is_finished, sources, preset, mut planned, source, .. } = opened;
+        let Opened { compression, size, blocks, checksum, .. } = opened;
+        // The report of the import names them elsewhere.
+        for name in [&mut planned.plan.source, &mut planned.plan.preset, &mut planned.plan.preset_from] {
+            name.clear();
         }
         if !is_finished {
             planned.plan.check_space().or_else(|error| self.explain_lack_of_room(&target, error))?;
         }
+        let is_plain = sources.are_plain();
+        let is_remote = options.sources.iter().any(|source| is_remote(source));
         let identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
         let mut info = SourceInfo { checksum, ..source.info(&sources, compression) };
         let prepared = Prepared { sources, preset, planned, identity, is_plain, is_seed: false };
         let check_whole = |job: &Job<'_>, source: &mut Source| self.check_whole(job, source);
-        let report = self.locked((target, is_finished), &prepared, source, check_whole, |job, source| {
+        self.locked((target, is_finished), &prepared, source, check_whole, |job, source| {
             uploading(job, place, |job| {
                 self.progress.begin(Phase::Read, size);
                 if is_remote {
@@ -177,8 +251,7 @@ impl Import<'_> {
                 let info = SourceInfo { bytes, null_padding: loaded.tail.padding, ..info };
                 commit_database(job, || report(job, info, loaded, complete))
             })
-        })?;
-        Ok(Outcome::Imported(Box::new(report)))
+        })
     }
 
     /// Returns the error for a lack of room, unless the file system is read-only or refuses files for another reason.
@@ -231,11 +304,8 @@ impl Import<'_> {
         }
         planned.plan.space =
             disk_space::of(&planned.plan, sources.are_plain() && stores_all, planned.least_bytes, target)?;
-        // The plan is the result of a dry run.
-        if !self.options.dry_run {
-            let dry_run = dry_run(sources, preset, planned.plan.clone());
-            self.progress.report(&Event::Planned { plan: dry_run.describe() });
-        }
+        planned.plan.source = sources.shown().display().to_string();
+        (planned.plan.preset, planned.plan.preset_from) = (preset.preset.clone(), preset.choice.to_string());
         Ok(planned)
     }
 
@@ -279,6 +349,7 @@ impl Import<'_> {
         compare: impl FnOnce(&Job<'_>, &mut S) -> Result<()>,
         work: impl FnOnce(&Job<'_>, S) -> Result<ImportReport>,
     ) -> Result<ImportReport> {
+        self.options.check_cancelled()?;
         let take_lock = |target: &Target| target.lock().map_err(|error| prepared.explain(error, target));
         let mut lock = take_lock(&target)?;
         if is_finished {

@@ -21,6 +21,17 @@ use crate::report::{CLEAN_SCHEMA, CleanReport, Leftover};
 /// The end of the names of directories with unfinished work.
 const PARTIAL: &[u8] = b".partial";
 
+/// Removes the work of unfinished imports and seeds: that of the database `dir`, or that in the directory `dir`. The report
+/// names the work that is kept, e.g. that of a running import.
+///
+/// # Errors
+/// [`Error::Io`]: the directory cannot be listed.
+pub fn clean(dir: impl AsRef<Path>) -> Result<CleanReport> {
+    let mut report = find(dir.as_ref())?;
+    remove(&mut report, &CancellationToken::default())?;
+    Ok(report)
+}
+
 /// Finds the work of unfinished imports: directories in `dir`, `dir` itself, and that of the database `dir`.
 pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
     let mut beside = dir.file_name().unwrap_or_default().to_owned();
@@ -33,14 +44,7 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
             }
         }
         Err(_) if paths.iter().any(|path| is_partial(path)) => {}
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            let dir = dir.display();
-            let reason = format!("{dir} is not a directory, and not the name of a database that an import has begun");
-            return Err(Error::usage(
-                reason,
-                "name the directory that databases are made in, or the --db of an import",
-            ));
-        }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
         Err(error) => return Err(Error::io("list", dir)(error)),
     }
     paths.sort();

@@ -6,6 +6,7 @@
 
 mod block_log;
 pub(crate) mod built;
+mod callbacks;
 mod car;
 mod checkpoint;
 mod column_families;
@@ -36,12 +37,13 @@ mod validate;
 pub(crate) use crate::report::Plan;
 pub(crate) use crate::source::car::no_snapshot_in;
 pub(crate) use built::SstFile;
-pub use import::{Outcome, import};
-pub(crate) use import::{hint_after_interruption, import_and_publish};
+pub(crate) use import::{hint_after_interruption, import_and_publish, plan_and_warn};
+pub use import::{import, plan};
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
+pub use leftovers::clean;
 pub(crate) use options::Indexes;
-pub use options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice};
+pub use options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice, Unfinished};
 pub(crate) use seed::{Fetch, Seed, bundle_of_unfinished, seed, seed_file_name};
 pub(crate) use sources::{has_snapshot_name, holds_snapshots, snapshots_in};
 pub(crate) use uploads::Publish;

@@ -1,6 +1,7 @@
 //! The options of an import.
 
 use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -9,26 +10,36 @@ use derive_setters::Setters;
 
 use crate::blocks::chain::Id;
 use crate::error::{Error, Result};
+use crate::load::callbacks::{Filter, SourceReader};
 use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;
 use crate::sort::key::KeyLayout;
 use crate::sort::shard::Shard;
 use crate::source::block_log::TornTail;
-use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
+use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, RawCid};
+use crate::source::input::STDIN;
 use crate::source::remote::{NetworkOptions, take_secrets};
 
 /// The options of an import.
 #[derive(Debug, Clone, Setters)]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct ImportOptions {
     /// The snapshot, or `-` for standard input. Several CARs, or directories of CARs, become one database that has each block
     /// once, whatever the order. A block log is one source.
+    #[setters(skip)]
     pub(crate) sources: Vec<PathBuf>,
+    /// The reader of the source `-`, instead of standard input.
+    #[setters(skip)]
+    pub(crate) reader: Option<SourceReader>,
+    /// The filter of blocks. Defaults to none.
+    #[setters(skip)]
+    pub(crate) filter: Option<Filter>,
     /// The format of the source. By default it is detected from the first bytes.
     pub(crate) format: Format,
     /// The path of the database.
+    #[setters(into)]
     pub(crate) db: PathBuf,
     /// Memory in bytes that the import may use. Defaults to half of what the machine, or its cgroup, has.
     pub(crate) memory: Option<u64>,
@@ -42,7 +53,7 @@ pub struct ImportOptions {
     #[setters(skip)]
     pub(crate) key: KeyLayout,
     /// The column family that takes the blocks. Defaults to the one that the existing database records, or else to `default`.
-    #[setters(rename = "column_family")]
+    #[setters(rename = "column_family", into)]
     pub(crate) given_column_family: Option<String>,
     /// The column family that the import uses; known once it has begun.
     #[setters(skip)]
@@ -63,6 +74,7 @@ pub struct ImportOptions {
     #[setters(skip)]
     pub(crate) shard: Option<Shard>,
     /// The directory of spilled partitions. Defaults to `<db>.partial`.
+    #[setters(into)]
     pub(crate) work_dir: Option<PathBuf>,
     /// Sort blocks in memory or through files. Defaults to memory if they fit.
     pub(crate) plan: PlanChoice,
@@ -74,13 +86,12 @@ pub struct ImportOptions {
     /// Remove the database when its files are published: it never gets its name.
     #[setters(skip)]
     pub(crate) discard: bool,
-    /// Delete the unfinished work of an earlier import.
-    pub(crate) restart: bool,
+    /// Treatment of the unfinished work of an earlier import. Defaults to [`Unfinished::Resume`].
+    pub(crate) unfinished: Unfinished,
     /// How strictly the roots and links of a CAR are checked. Defaults to [`Links::Ignore`].
     pub(crate) links: Links,
-    /// Only choose a plan and report it.
-    pub(crate) dry_run: bool,
     /// The preset, by name or path. Defaults to that of `overrides`, or else to `ingest`.
+    #[setters(into)]
     pub(crate) preset: Option<String>,
     /// Overrides of the preset. Defaults to none.
     pub(crate) overrides: Overrides,
@@ -88,6 +99,7 @@ pub struct ImportOptions {
     pub(crate) network: NetworkOptions,
     /// The checksum of the source: `sha256:` and the digits, or a file or URL that has them. Defaults to the checksum that is
     /// published beside a file on the network.
+    #[setters(into)]
     pub(crate) checksum: Option<String>,
     /// Bytes that the plan assumes for the source instead of its own size.
     #[setters(skip)]
@@ -97,6 +109,20 @@ pub struct ImportOptions {
     pub(crate) is_seed: bool,
     /// Cancelled by the caller to end the import.
     pub(crate) stop: CancellationToken,
+}
+
+/// Treatment of the unfinished work of an earlier import into the same database.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Unfinished {
+    /// It is resumed. If it belongs to another source, other options or another version of bedload, or if it is damaged, the
+    /// import fails.
+    Resume,
+    /// It is resumed if possible. Otherwise a warning names the reason, and it is deleted. If the source is a pipe that has been
+    /// read in part by then, the import fails, and the next one starts over.
+    ResumeOrRestart,
+    /// It is deleted.
+    Restart,
 }
 
 /// Storing of the F3 data of a Filecoin snapshot of version 2 (FRC-0108), one raw block of any size. They are always read and
@@ -129,10 +155,11 @@ pub enum Format {
 
 /// Options of block logs.
 #[derive(Debug, Clone, PartialEq, Default, Setters)]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct LogOptions {
     /// The directory of Hive's dictionaries. Defaults to none.
+    #[setters(into)]
     pub(crate) dictionaries: Option<PathBuf>,
     /// The treatment of a log that ends inside a block. Defaults to an error.
     pub(crate) tail: TornTail,
@@ -241,6 +268,8 @@ impl ImportOptions {
     pub fn new(source: impl Into<PathBuf>, db: impl Into<PathBuf>) -> Self {
         Self {
             sources: vec![source.into()],
+            reader: None,
+            filter: None,
             format: Format::Auto,
             f3: F3Data::default(),
             log: LogOptions::default(),
@@ -261,9 +290,8 @@ impl ImportOptions {
             into_existing: false,
             replace: false,
             discard: false,
-            restart: false,
+            unfinished: Unfinished::Resume,
             links: Links::Ignore,
-            dry_run: false,
             preset: None,
             overrides: Overrides::default(),
             network: NetworkOptions::default(),
@@ -272,6 +300,42 @@ impl ImportOptions {
             is_seed: false,
             stop: CancellationToken::default(),
         }
+    }
+
+    /// The defaults, for a source that a reader delivers, whose name is `-`. The options serve one call of [`crate::import`] or
+    /// [`crate::plan`]. If the import is interrupted, another reader delivers the source from its beginning, and the import
+    /// skips what it has stored.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # use bedload::testing::generate::{Profile, Spec, write};
+    /// # let mut snapshot = std::io::Cursor::new(Vec::new());
+    /// # write(&Spec::new(Profile::Mainnet, 1 << 20), &mut snapshot)?;
+    /// # snapshot.set_position(0);
+    /// use bedload::ImportOptions;
+    ///
+    /// let is_small = |_: &bedload::RawCid, block: &[u8]| block.len() < 10_000;
+    /// let options = ImportOptions::from_reader(snapshot, dir.path().join("chain")).filter(is_small);
+    /// let blocks = bedload::import(&options, &bedload::progress::Silent)?.blocks;
+    /// println!("{} written, {} omitted", blocks.written, blocks.omitted.unwrap_or_default());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_reader(reader: impl Read + Send + 'static, db: impl Into<PathBuf>) -> Self {
+        Self { reader: Some(SourceReader::new(reader)), ..Self::new(STDIN, db) }
+    }
+
+    /// Stores only the blocks of a CAR for which `keeps` returns true. It gets the CID and the data of a verified block, on any
+    /// thread, and a block more than once. Counts, digest and links are those of the stored blocks; the report counts the
+    /// omitted ones. A resumed import must have the same filter, which only the caller can know.
+    pub fn filter(mut self, keeps: impl Fn(&RawCid, &[u8]) -> bool + Send + Sync + 'static) -> Self {
+        self.filter = Some(Filter::new(keeps));
+        self
+    }
+
+    /// Sets several sources.
+    pub fn sources<S: Into<PathBuf>>(mut self, sources: impl IntoIterator<Item = S>) -> Self {
+        self.sources = sources.into_iter().map(Into::into).collect();
+        self
     }
 
     /// The only source, or the first one.

@@ -7,7 +7,7 @@ use crate::load::context::{Job, Prepared};
 use crate::load::existing::{Existing, opens};
 use crate::load::identity::Identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
-use crate::load::options::ImportOptions;
+use crate::load::options::{ImportOptions, Unfinished};
 use crate::load::planner::Planned;
 use crate::load::target::Target;
 use crate::os::random_bytes;
@@ -24,31 +24,16 @@ pub(super) fn resume(
     prepared: &Prepared,
 ) -> Result<(Journal, ResumedState)> {
     let Prepared { identity, planned: Planned { plan, .. }, is_plain, .. } = prepared;
-    let warn = |message: String| progress.report(&Event::Warning { message });
     target.undo_swap()?;
-    if !options.restart {
-        Journal::check_version(&target.partial)?;
-        // Opening the journal drops what is damaged in it.
-        existing.map_or(Ok(()), Existing::check_last_writer)?;
-        let (journal, mut resumed) = Journal::open(&target.partial)?;
-        if let Some(known) = &resumed.identity {
-            check_same(target, identity, known)?;
-            let starts_over = plan.memtable().is_some();
-            if !starts_over {
-                create(target, identity, &mut resumed)?;
+    if options.unfinished != Unfinished::Restart {
+        match resume_earlier(progress, target, existing, prepared) {
+            Err(error) if options.unfinished == Unfinished::ResumeOrRestart && error.needs_restart() => {
+                let message = format!("{error}: it is deleted, and the import starts over");
+                progress.report(&Event::Warning { message });
             }
-            existing.map(|it| it.resume(&journal, &mut resumed)).transpose()?.flatten().into_iter().for_each(warn);
-            if !starts_over {
-                target.reconcile(&resumed)?;
-                progress.report(&Event::Resumed {
-                    source_bytes: resumed.car.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.consumed)
-                        + resumed.ranges.iter().map(|range| range.end - range.start).sum::<u64>(),
-                    built_files: resumed.files().count() as u64,
-                });
-                return Ok((journal, resumed));
-            }
-            let partial = target.partial.display();
-            warn(format!("{partial}: deleted, because an import through memtables starts over"));
+            Ok(None) => {}
+            Ok(Some(resumed)) => return Ok(resumed),
+            Err(error) => return Err(error),
         }
     }
     existing.map_or(Ok(()), Existing::restore_before_restart)?;
@@ -61,6 +46,40 @@ pub(super) fn resume(
     (resumed.identity, resumed.digest_key) = (Some(identity.clone()), digest_key);
     failpoint::reach("start");
     Ok((journal, resumed))
+}
+
+/// Resumes what an earlier run has left. `None` if there is nothing, or the import starts over.
+fn resume_earlier(
+    progress: &Progress<'_>,
+    target: &mut Target,
+    existing: Option<&Existing<'_>>,
+    prepared: &Prepared,
+) -> Result<Option<(Journal, ResumedState)>> {
+    let Prepared { identity, planned, .. } = prepared;
+    let warn = |message: String| progress.report(&Event::Warning { message });
+    Journal::check_version(&target.partial)?;
+    // Opening the journal drops what is damaged in it.
+    existing.map_or(Ok(()), Existing::check_last_writer)?;
+    let (journal, mut resumed) = Journal::open(&target.partial)?;
+    let Some(known) = &resumed.identity else { return Ok(None) };
+    check_same(target, identity, known)?;
+    let starts_over = planned.plan.memtable().is_some();
+    if !starts_over {
+        create(target, identity, &mut resumed)?;
+    }
+    existing.map(|it| it.resume(&journal, &mut resumed)).transpose()?.flatten().into_iter().for_each(warn);
+    if starts_over {
+        let partial = target.partial.display();
+        warn(format!("{partial}: deleted, because an import through memtables starts over"));
+        return Ok(None);
+    }
+    target.reconcile(&resumed)?;
+    progress.report(&Event::Resumed {
+        source_bytes: resumed.car.read.as_ref().map_or(0, |(checkpoint, _)| checkpoint.consumed)
+            + resumed.ranges.iter().map(|range| range.end - range.start).sum::<u64>(),
+        built_files: resumed.files().count() as u64,
+    });
+    Ok(Some((journal, resumed)))
 }
 
 /// Creates the directories that an earlier run has not created, and completes the identity in its journal, which lacks paths.
@@ -95,7 +114,8 @@ pub(super) fn finish_earlier(
 ) -> Result<Option<ImportReport>> {
     let Job { options, target, resumed, .. } = *job;
     let known = resumed.identity.as_ref();
-    let same = !options.restart && known.is_some_and(|known| identity.differences(known).is_empty());
+    let same =
+        options.unfinished != Unfinished::Restart && known.is_some_and(|known| identity.differences(known).is_empty());
     let has_it = match if same { compare() } else { Ok(()) } {
         Ok(()) => true,
         Err(Error::State { .. } | Error::BadInput { .. }) => false,

@@ -14,7 +14,7 @@ use crate::load::column_families::ColumnFamilies;
 use crate::load::commit::{commit_database, report_of_seed};
 use crate::load::context::{Job, Prepared};
 use crate::load::identity::Identity;
-use crate::load::import::{Import, with_hint};
+use crate::load::import::{Import, run_or_restart, with_hint};
 use crate::load::ingest::ingest;
 use crate::load::journal::{Entry, Journal};
 use crate::load::options::ImportOptions;
@@ -85,7 +85,9 @@ pub(crate) fn seed(
 ) -> Result<ImportReport> {
     let progress = Progress::new(observer);
     let import = Import { options, progress: &progress };
-    progress.sampled(|| run(&import, seed, fetch)).map_err(|error| with_hint(error, options))
+    progress
+        .sampled(|| run_or_restart(&import, |import| run(import, seed, fetch)))
+        .map_err(|error| with_hint(error, options))
 }
 
 /// The id of the bundle of an unfinished seed of `options.db`.

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
+use crate::load::callbacks::SourceReader;
 use crate::load::identity::Identity;
 use crate::load::options::{Format, ImportOptions};
 use crate::load::source_identity::{
@@ -38,6 +39,8 @@ pub(super) struct Sources {
     names: Arc<[PathBuf]>,
     /// The properties of all. Several are probed before the first is opened; a single one is opened at once.
     known: OnceLock<Arc<[KnownSource]>>,
+    /// The reader of the source `-`.
+    reader: Option<SourceReader>,
     /// The address where an earlier run found a single source.
     pinned: Option<String>,
     traffic: Mutex<SourceTraffic>,
@@ -71,7 +74,8 @@ impl Sources {
             names => (OnceLock::from(Arc::from(probe_all(names, options, pinned, &mut traffic)?)), None),
         };
         let traffic = Mutex::new(traffic);
-        Ok(Arc::new(Self { names: names.into(), known, pinned, traffic, ..Self::default() }))
+        let reader = options.reader.clone();
+        Ok(Arc::new(Self { names: names.into(), known, reader, pinned, traffic, ..Self::default() }))
     }
 
     /// No sources; messages use `name`.
@@ -131,7 +135,11 @@ impl Sources {
         let all = self.known();
         let known = all.get(number).and_then(|known| known.remote.as_ref());
         let pinned = known.map_or_else(|| self.pinned.clone(), |known| known.address.clone());
-        let input = input::open(name, &InputOptions { pinned, ..options.clone() })?;
+        let options = InputOptions { pinned, ..options.clone() };
+        let input = match &self.reader {
+            Some(reader) if name.as_os_str() == STDIN => input::from_reader(name, reader.take()?, &options)?,
+            _ => input::open(name, &options)?,
+        };
         if let Some(file) = &input.file {
             self.check(number, file)?;
         }

@@ -34,6 +34,12 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     if options.null_padding != NullPadding::Error || options.max_block_size != DEFAULT_MAX_BLOCK {
         return usage("--null-padding and --max-block-size have no effect on a block log", "leave them out");
     }
+    if options.filter.is_some() {
+        return usage(
+            "a filter has no effect on a block log",
+            "leave it out; a range of numbers takes a part of a log",
+        );
+    }
     if options.f3 != F3Data::Store {
         return usage("--f3 has no effect on a block log: it has no F3 data", "leave it out");
     }

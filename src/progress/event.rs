@@ -1,6 +1,10 @@
 //! Progress as data: phases, events and samples, and the observer that receives them.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
+
+use super::plan::Plan;
 
 /// A phase of an import or of another command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,10 +142,10 @@ pub enum Writes {
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
-    /// A plan has been chosen: one line for people.
+    /// A plan has been chosen.
     Planned {
-        /// The plan in words.
-        plan: String,
+        /// The plan.
+        plan: Box<Plan>,
     },
     /// A phase begins.
     Phase {
@@ -211,6 +215,30 @@ pub trait Observer: Sync {
         let _ = sample;
     }
 }
+
+/// A closure receives the events: `|event: &Event| ..`.
+impl<F: Fn(&Event) + Sync> Observer for F {
+    fn event(&self, event: &Event) {
+        self(event);
+    }
+}
+
+macro_rules! forward {
+    ($([$($generics:tt)*] $observer:ty),*) => {$(
+        impl<$($generics)*> Observer for $observer {
+            fn event(&self, event: &Event) {
+                (**self).event(event);
+            }
+
+            fn sample(&self, sample: &Sample) {
+                (**self).sample(sample);
+            }
+        }
+    )*};
+}
+
+// A box of any observer could be a closure, too.
+forward!([T: Observer + Send + ?Sized] Arc<T>, ['a] Box<dyn Observer + 'a>, ['a] Box<dyn Observer + Send + 'a>);
 
 /// Ignores everything.
 #[derive(Debug, Clone, Default)]

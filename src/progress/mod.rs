@@ -2,6 +2,7 @@
 
 mod eta;
 mod event;
+pub(crate) mod plan;
 mod rates;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -24,7 +24,7 @@ const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
 /// The resources of a command. The defaults depend on the machine.
 #[derive(Debug, Clone, Default, Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Resources"))]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct Resources {
     /// Threads to use; the default is the number of cores
@@ -35,6 +35,7 @@ pub struct Resources {
     pub(crate) memory: Option<u64>,
     /// Directory for spilled data; the default is a temporary directory
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", hide_short_help = true))]
+    #[setters(into)]
     pub(crate) work_dir: Option<PathBuf>,
     /// Token that the caller cancels to end the command.
     #[cfg_attr(feature = "cli", arg(skip))]
@@ -76,7 +77,7 @@ impl Resources {
 /// Location of the blocks. Defaults to the record in `BEDLOAD.json`; without that file, CID keys in the column family `default`.
 #[derive(Debug, Clone, Default, Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Database"))]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct Location {
     /// How blocks are stored: by cid, multihash or digest; see BEDLOAD.json
@@ -84,6 +85,7 @@ pub struct Location {
     pub(crate) key: Option<KeyLayout>,
     /// The column family that holds them; see BEDLOAD.json
     #[cfg_attr(feature = "cli", arg(long, value_name = "NAME", hide_short_help = true))]
+    #[setters(into)]
     pub(crate) column_family: Option<String>,
 }
 

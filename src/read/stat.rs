@@ -16,10 +16,11 @@ use crate::rocks::{DataFile, FileTotals, levels_of, options};
 
 /// Options of `stat`.
 #[derive(Debug, Clone, Default, Setters)]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct StatOptions {
     /// The database.
+    #[setters(into)]
     pub(crate) db: PathBuf,
     /// Reads all records, to count them and to compute the content digest. Defaults to `false`.
     pub(crate) digest: bool,

@@ -5,13 +5,14 @@ use serde::Serialize;
 pub const CLEAN_SCHEMA: &str = "bedload-clean-1";
 
 /// Leftovers of unfinished imports, and those of them that were removed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct CleanReport {
-    pub schema: String,
+    pub(crate) schema: String,
     /// The directory as the user gave it.
-    pub dir: String,
+    pub(crate) dir: String,
     /// True if nothing may be removed.
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// The leftovers, in the order of paths.
     pub found: Vec<Leftover>,
     /// Bytes that were removed.
@@ -19,16 +20,17 @@ pub struct CleanReport {
 }
 
 /// The leftovers of one import.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Leftover {
     /// Its directory.
     pub path: String,
     /// Its directories with partitions in a work directory.
-    pub work: Vec<String>,
+    pub(crate) work: Vec<String>,
     /// The size of all files in them.
     pub bytes: u64,
     /// True if the import was complete, and had only to give the database its name or to clean up.
-    pub complete: bool,
+    pub(crate) complete: bool,
     /// True if it was removed.
     pub removed: bool,
     /// The reason why it is kept; `null` if it can be removed.

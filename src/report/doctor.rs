@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::Plan;
+use super::Plan;
 
 pub const DOCTOR_SCHEMA: &str = "bedload-doctor-4";
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use super::plan::Plan;
+use super::Plan;
 use crate::hash::content_digest::ContentDigest;
 use crate::preset::EffectiveOption;
 use crate::progress::Sample;
@@ -406,12 +406,15 @@ impl ShardReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BlockCounts {
-    /// In the source.
+    /// In the source, without the omitted ones.
     pub read: u64,
     /// In the database.
     pub written: u64,
     /// Repeated in the source.
     pub duplicate: u64,
+    /// In the source, omitted by the caller's filter; only with a filter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<u64>,
     /// Those of the written ones that the existing database contained before; only with `into_existing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub existing: Option<u64>,

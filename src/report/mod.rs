@@ -9,18 +9,20 @@ mod export;
 mod import;
 mod inspect;
 mod log;
-mod plan;
 pub(crate) mod record;
 mod stat;
 pub(crate) mod statistics;
 mod verify;
 mod walk;
 
+pub(crate) use crate::progress::plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, sst_target};
+pub use crate::progress::plan::{Plan, Space};
 pub use crate::source::input::SumFunction;
 pub(crate) use crate::text::escape::shell_word;
 pub use crate::text::escape::{shown, shown_in_line, shown_json};
 pub(crate) use bundle::{BUNDLED_SCHEMA, BundleReport};
-pub(crate) use clean::{CLEAN_SCHEMA, CleanReport, Leftover};
+pub(crate) use clean::CLEAN_SCHEMA;
+pub use clean::{CleanReport, Leftover};
 pub use doctor::Advice;
 pub(crate) use doctor::{
     DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, HashRate, Latency, MachineInfo, Prediction,
@@ -36,9 +38,6 @@ pub(crate) use inspect::INSPECT_SCHEMA;
 pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, MetadataInfo, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;
 pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings};
-pub(crate) use plan::sst_target;
-pub use plan::{DryRun, Plan};
-pub(crate) use plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, Space};
 pub(crate) use stat::STAT_SCHEMA;
 pub use stat::{FamilyStat, OptionStat, StatReport};
 pub(crate) use verify::VERIFY_SCHEMA;

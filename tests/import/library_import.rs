@@ -44,7 +44,7 @@ fn embed(dir: &Path) {
     let before = state();
     for (name, plan) in [("held", PlanChoice::Memory), ("spilled", PlanChoice::Spill)] {
         let options =
-            ImportOptions::new(dir.join("snapshot.car"), dir.join("databases").join(name)).plan(plan).threads(2usize);
+            ImportOptions::new(dir.join("snapshot.car"), dir.join("databases").join(name)).plan(plan).threads(2);
         bedload::import(&options, &Silent).expect("imported");
     }
     assert_eq!(state(), before, "the import has changed its process");

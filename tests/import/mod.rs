@@ -9,6 +9,7 @@ mod existing_databases;
 mod hard_keys;
 mod hash_functions;
 mod host_process;
+mod library_calls;
 mod library_import;
 mod many_sources;
 mod memtables;

@@ -21,7 +21,7 @@ const END: &str = "<!-- to here -->";
 /// Documents that are structs: heading, schema, struct.
 const DOCUMENTS: [(&str, &str, &str); 15] = [
     ("`import`, `seed`, `BEDLOAD.json`, `import --report`", "bedload-import-6", "ImportReport"),
-    ("`import --dry-run`", "bedload-plan-2", "DryRun"),
+    ("`import --dry-run`", "bedload-plan-2", "Plan"),
     ("`inspect`", "bedload-inspect-3", "InspectReport"),
     ("`verify`", "bedload-verify-4", "VerifyReport"),
     ("`walk`", "bedload-walk-1", "WalkReport"),
@@ -33,8 +33,8 @@ const DOCUMENTS: [(&str, &str, &str); 15] = [
     ("`clean`", "bedload-clean-1", "CleanReport"),
     ("`doctor`", "bedload-doctor-4", "DoctorReport"),
     ("`presets explain`", "bedload-preset-explanation-2", "Explanation"),
-    ("`--progress json`: samples", "bedload-progress-1", "Sample"),
-    ("`--progress json`: events", "bedload-progress-1", "Event"),
+    ("`--progress json`: samples", "bedload-progress-2", "Sample"),
+    ("`--progress json`: events", "bedload-progress-2", "Event"),
 ];
 
 #[derive(Default)]
@@ -210,7 +210,7 @@ impl Types {
             if !table.contains("| `schema` |") {
                 around.push_str("| `schema` | text | Name and version of this document. |\n");
             }
-            if schema == "bedload-progress-1" {
+            if schema == "bedload-progress-2" {
                 around.push_str(&format!("| `type` | text | `{}`. |\n", name.to_lowercase()));
             }
             let table = table.replacen("|---|---|---|\n", &format!("|---|---|---|\n{around}"), 1);
@@ -343,8 +343,8 @@ fn printed_json_has_only_documented_fields() {
     }
     // An explicit --progress goes before --quiet.
     for (schema, args) in [
-        ("bedload-progress-1", &["import", car, "--quiet", "--progress", "json", "--db", &other("db4")][..]),
-        ("bedload-progress-1", &["verify", "--progress", "json", "--db", db]),
+        ("bedload-progress-2", &["import", car, "--quiet", "--progress", "json", "--db", &other("db4")][..]),
+        ("bedload-progress-2", &["verify", "--progress", "json", "--db", db]),
         ("bedload-log-1", &["verify", "--log-format", "json", "--db", db]),
     ] {
         let output = crate::common::run::program().args(args).output().expect("run");

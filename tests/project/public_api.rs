@@ -188,7 +188,7 @@ fn public_api_matches_the_snapshot() {
     let text = Vec::from_iter(lines).join("\n");
     // The listing must contain these items.
     for known in [
-        "fn bedload::import: fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<Outcome>",
+        "fn bedload::import: fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<ImportReport>",
         "struct bedload::report::WalkReport.missing: u64",
         "fn bedload::Error: fn hint(&self) -> String",
         "enum bedload::Exit::BadInput  = 3",

@@ -35,6 +35,12 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let stop = CancellationToken::default();
     signals::cancel_on_signals(&stop, "run the same command again; it resumes")?;
     let mut report = leftovers::find(&args.dir)?;
+    if report.found.is_empty() && !args.dir.is_dir() {
+        let dir = args.dir.display();
+        let reason = format!("{dir} is not a directory, and not the name of a database that an import has begun");
+        let hint = "name the directory that databases are made in, or the --db of an import";
+        return Err(Error::usage(reason, hint).into());
+    }
     if args.dry_run || report.found.is_empty() {
         report.dry_run = args.dry_run;
         return print(&report, globals);

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use crate::blocks::chain::Id;
 use crate::bundle::{self, PublishedImport, Signer};
-use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions};
+use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions, Unfinished};
 use crate::sort::key::KeyLayout;
 use crate::sort::shard::Shard;
 use crate::source::block_log::TornTail;
 use crate::source::car::{HIGHEST_MAX_BLOCK, NullPadding};
 use crate::text::size::human;
-use crate::{Error, ImportOptions, Outcome};
+use crate::{Error, ImportOptions};
 
 use super::bundle::password;
 use crate::cli::args::{ImportArgs, NetworkArgs, PlanArgs, ReportArgs};
@@ -196,29 +196,25 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let interrupted = options.db.clone();
     signals::cancel_with_hint(&options.stop, move || load::hint_after_interruption(&interrupted))?;
-    let outcome = progress::show(globals, |observer| match &args.bundle {
-        Some(to) if !options.dry_run => {
-            bundle::import(&PublishedImport { import: options, to: to.clone(), signer }, observer)
-        }
-        _ => crate::import(&options, observer),
-    });
-    let (outcome, report_file) = report_file.or_error(outcome.map_err(|error| names.explain(error)))?;
-    match outcome {
-        Outcome::Planned(dry_run) => {
-            let document = WithSchema { schema: "bedload-plan-2", content: &dry_run };
-            let text = format!("{}\n", dry_run.describe());
-            report_file.write(&document, || output::print(&document, &text, 2, globals))?;
-            Ok(dry_run.plan.check_space()?)
-        }
-        Outcome::Imported(report) => {
-            let (done, use_it) = match (&report.bundle, named_db) {
-                (Some(bundle), None) => (render::bundle::done(bundle), "it can be seeded"),
-                _ => (format!("the database {} is complete", report.db), REPORT_IN_DB),
-            };
-            let print = || output::print(&report, &render::import::text(&report), 10, globals);
-            output::report_done(done, use_it, || report_file.write(&report, print))
-        }
+    if args.dry_run {
+        let plan = progress::show(globals, |observer| load::plan_and_warn(&options, observer));
+        let (plan, report_file) = report_file.or_error(plan.map_err(|error| names.explain(error)))?;
+        let document = WithSchema { schema: "bedload-plan-2", content: &plan };
+        let text = format!("{}\n", plan.describe());
+        report_file.write(&document, || output::print(&document, &text, 2, globals))?;
+        return Ok(plan.check_space()?);
     }
+    let report = progress::show(globals, |observer| match &args.bundle {
+        Some(to) => bundle::import(&PublishedImport { import: options, to: to.clone(), signer }, observer),
+        None => crate::import(&options, observer),
+    });
+    let (report, report_file) = report_file.or_error(report.map_err(|error| names.explain(error)))?;
+    let (done, use_it) = match (&report.bundle, named_db) {
+        (Some(bundle), None) => (render::bundle::done(bundle), "it can be seeded"),
+        _ => (format!("the database {} is complete", report.db), REPORT_IN_DB),
+    };
+    let print = || output::print(&report, &render::import::text(&report), 10, globals);
+    output::report_done(done, use_it, || report_file.write(&report, print))
 }
 
 /// Hint if only the report could not be written.
@@ -251,14 +247,13 @@ fn options(
     options.given_column_family.clone_from(&args.column_family);
     options.into_existing = args.into_existing;
     options.replace = args.replace;
-    options.restart = args.restart;
+    options.unfinished = if args.restart { Unfinished::Restart } else { Unfinished::Resume };
     options.format = args.format;
     options.verify = args.verify != "none";
     options.log = log_options(args);
     options.f3 = args.f3;
     options.null_padding = args.null_padding;
     options.links = args.links;
-    options.dry_run = args.dry_run;
     options.network = args.network.options(options.sources.iter().chain(&args.bundle))?;
     options.checksum.clone_from(&args.checksum);
     options.overrides.column_family.clone_from(&args.column_family);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{SeedOptions, TrustedKey, seed};
-use crate::load;
+use crate::load::{self, Unfinished};
 use crate::{Error, ImportOptions};
 
 use crate::cli::args::{ImportArgs, NetworkArgs, ReportArgs};
@@ -76,7 +76,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 
 fn options(args: &Args, places: Vec<PathBuf>) -> Result<SeedOptions, Error> {
     let mut import = ImportOptions::new(PathBuf::new(), &args.db);
-    (import.replace, import.restart) = (args.replace, args.restart);
+    import.replace = args.replace;
+    import.unfinished = if args.restart { Unfinished::Restart } else { Unfinished::Resume };
     args.import.add_to(&mut import);
     import.network = args.network.options(&places)?;
     Ok(SeedOptions {

@@ -12,7 +12,7 @@ pub const INDENT: usize = 9;
 /// The line of an event; `None` if it has none.
 pub fn text(event: &Event) -> Option<String> {
     Some(match event {
-        Event::Planned { plan } => format!("plan     {plan}"),
+        Event::Planned { plan } => format!("plan     {}", plan.describe()),
         Event::Resumed { source_bytes: 0, built_files: 0 } => "resume   starts over: no checkpoint yet".into(),
         Event::Resumed { source_bytes, built_files } => {
             let files = counted(*built_files, "SST file", "SST files");

@@ -84,7 +84,7 @@ fn print_json(kind: &str, value: &impl serde::Serialize) {
     let Ok(mut document) = serde_json::to_value(value) else { return };
     if let Some(fields) = document.as_object_mut() {
         fields.insert("type".into(), kind.into());
-        fields.insert("schema".into(), "bedload-progress-1".into());
+        fields.insert("schema".into(), "bedload-progress-2".into());
     }
     let _ = writeln!(io::stderr(), "{}", shown_json(&document.to_string()));
 }

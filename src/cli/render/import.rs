@@ -37,12 +37,13 @@ pub fn text(report: &ImportReport) -> String {
     let from = report.preset_from.as_ref().map_or_else(String::new, |from| format!(" ({from})"));
     rows.add("preset", format!("{}{from}", report.preset));
     let blocks = &report.blocks;
-    let BlockCounts { read, written, duplicate, existing } = *blocks;
+    let BlockCounts { read, written, duplicate, omitted, existing } = *blocks;
     let written = match existing {
         Some(existing) => format!("{} new, {} existing", grouped(written.saturating_sub(existing)), grouped(existing)),
         None => format!("{} written", grouped(written)),
     };
-    rows.add("blocks", format!("{} read, {written}, {} duplicate", grouped(read), grouped(duplicate)));
+    let omitted = omitted.map_or_else(String::new, |omitted| format!(", {} omitted", grouped(omitted)));
+    rows.add("blocks", format!("{} read, {written}, {} duplicate{omitted}", grouped(read), grouped(duplicate)));
     if report.sources.len() > 1 {
         let more = report.sources.len().saturating_sub(MOST_SOURCES);
         let more = (more > 0).then(|| format!("{} more, see the JSON report", grouped(more as u64)));

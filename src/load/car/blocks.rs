@@ -66,14 +66,20 @@ pub(in crate::load) struct BlockReader<'a> {
     /// Hash functions of keys that do not name theirs, as far as this reader has noted them in the journal.
     functions: Vec<u64>,
     gathered: Gathered,
+    omitted: u64,
 }
 
 impl<'a> BlockReader<'a> {
     pub fn new(job: &'a Job<'a>) -> Self {
-        Self { job, checker: Checker::default(), functions: Vec::new(), gathered: Gathered::default() }
+        Self { job, checker: Checker::default(), functions: Vec::new(), gathered: Gathered::default(), omitted: 0 }
     }
 
-    /// Passes the blocks of a chunk to `take`, in their order. The bytes `ahead`, which the thread reads next, are prefetched
+    /// Returns the number of blocks that the filter has omitted since the last call.
+    pub fn take_omitted(&mut self) -> u64 {
+        std::mem::take(&mut self.omitted)
+    }
+
+    /// Passes the blocks of a chunk to `take`, in their order, but for those that the filter omits. The bytes `ahead`, which the thread reads next, are prefetched
     /// into the core's cache while blocks are hashed.
     pub fn each<'c>(
         &mut self,
@@ -100,6 +106,11 @@ impl<'a> BlockReader<'a> {
                     self.check(chunk, &blocks, &mut ahead)?;
                 }
                 fault?;
+                if let Some(filter) = &self.job.options.filter {
+                    let all = blocks.len();
+                    blocks.retain(|block| filter.keeps(&block.section, block.bytes));
+                    self.omitted += (all - blocks.len()) as u64;
+                }
                 if let Some(links) = self.job.links {
                     blocks.iter().for_each(|block| links.gather(&block.section.cid, block.body(), &mut self.gathered));
                     links.add(&mut self.gathered)?;

@@ -6,33 +6,34 @@ use crate::hash::content_digest::Content;
 use crate::source::car::chunks::Chunks;
 use crate::source::car::sources::SourceRead;
 
-/// Blocks and bytes of their values, of each source.
-pub(super) struct Counts(Mutex<Vec<(Content, u64)>>);
+/// Blocks, bytes of their values, and omitted blocks, of each source.
+pub(super) struct Counts(Mutex<Vec<(Content, u64, u64)>>);
 
 impl Counts {
     /// Begins with what an earlier run has read, in the order of the sources.
     pub fn new(sources: u32, known: &[SourceRead]) -> Self {
-        let mut counts = vec![(Content::default(), 0); sources as usize];
+        let mut counts = vec![(Content::default(), 0, 0); sources as usize];
         for read in known {
             if let Some(count) = counts.get_mut(read.source as usize) {
-                *count = (read.content(), read.payload);
+                *count = (read.content(), read.payload, read.omitted);
             }
         }
         Self(Mutex::new(counts))
     }
 
     /// Adds blocks of one source.
-    pub fn add(&self, source: u32, content: Content, payload: u64) {
-        if let Some((all, bytes)) = self.0.lock().get_mut(source as usize) {
+    pub fn add(&self, source: u32, content: Content, payload: u64, omitted: u64) {
+        if let Some((all, bytes, left_out)) = self.0.lock().get_mut(source as usize) {
             all.merge(content);
             *bytes += payload;
+            *left_out += omitted;
         }
     }
 
     /// All blocks, and the bytes of their values.
     pub fn total(&self) -> (Content, u64) {
         let counts = self.0.lock();
-        (counts.iter().map(|(content, _)| *content).sum(), counts.iter().map(|(_, payload)| payload).sum())
+        (counts.iter().map(|(content, ..)| *content).sum(), counts.iter().map(|(_, payload, _)| payload).sum())
     }
 
     /// Takes what the journal does not have of the sources from number `noted` on, which becomes the current source. No thread
@@ -57,8 +58,9 @@ impl Counts {
 
     fn fill<'c>(&self, chunks: &'c mut Chunks) -> &'c mut [SourceRead] {
         let reads = chunks.update_reads();
-        for (read, (content, payload)) in reads.iter_mut().zip(self.0.lock().iter()) {
-            (read.blocks, read.digest, read.payload) = (content.records, content.digest, *payload);
+        for (read, (content, payload, omitted)) in reads.iter_mut().zip(self.0.lock().iter()) {
+            (read.blocks, read.digest, read.payload, read.omitted) =
+                (content.records, content.digest, *payload, *omitted);
         }
         reads
     }

@@ -171,7 +171,7 @@ impl Load<'_> {
             chunk.bytes.check()?;
             let added = gatherer.content().without(before);
             progress.add(0, added.records);
-            self.counts.add(chunk.source, added, gatherer.payload);
+            self.counts.add(chunk.source, added, gatherer.payload, reader.take_omitted());
             gatherer.spare = chunk.bytes.release().filter(|spare| (spare.len() as u64) < LARGE);
             Ok(())
         });

@@ -141,7 +141,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
         holders: AtomicUsize::new(if spilling { 0 } else { plan.threads }),
         held_bytes: AtomicU64::new(0),
         framed: Mutex::new(checkpoint.framed),
-        copies: (options.shard.is_some() || !are_mapped).then_some(piece_size),
+        copies: (options.shard.is_some() || options.filter.is_some() || !are_mapped).then_some(piece_size),
         counts,
         large: MemoryLimit::new(plan.memory / LARGE_SHARE),
         longest: AtomicU64::new(0),
@@ -392,7 +392,7 @@ impl<'a> Worker<'a> {
         })?;
         drop(pieces);
         shared.framed.lock().merge(&framed);
-        shared.counts.add(chunk.source, content_here, payload);
+        shared.counts.add(chunk.source, content_here, payload, reader.take_omitted());
         shared.job.progress.add(0, all);
         if spilling || shared.copies.is_some() {
             // The memory of a large block is freed at once: others may need it.

@@ -53,6 +53,7 @@ pub(super) fn skip(chunks: &mut Chunks, checkpoint: &Checkpoint, job: &Job<'_>) 
     // Only a stream passes sections by here.
     let mut gathered = Gathered::default();
     let mut each = |bytes: &[u8], section: Section| {
+        let links = links.filter(|_| options.filter.as_ref().is_none_or(|filter| filter.keeps(&section, bytes)));
         links.map_or(Ok(()), |links| {
             links.gather(&section.cid, section.body(bytes), &mut gathered);
             links.add(&mut gathered)
@@ -103,6 +104,9 @@ fn read_again(chunks: &mut Chunks, offset: Option<u64>, job: &Job<'_>) -> Result
                 }
                 continue;
             };
+            if options.filter.as_ref().is_some_and(|filter| !filter.keeps(&block.section, &chunk.bytes)) {
+                continue;
+            }
             if let Some(links) = links {
                 links.gather(&block.section.cid, block.body(), &mut gathered);
             }

@@ -90,12 +90,10 @@ pub(crate) fn choose(
         sst_bytes,
         chunk_bytes,
         expected_bytes: expected,
-        open_files: 0,
-        space: Vec::new(),
-        links_bytes: 0,
         method: Method::CarSst {
             sort: SortPlan { spill, may_spill: turns_out, cached: false, by_reference: false, hold_bytes, partitions },
         },
+        ..Plan::default()
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::load::journal::Journal;
-use crate::load::options::ImportOptions;
+use crate::load::options::{ImportOptions, Unfinished};
 use crate::load::target::lock::Lock;
 use crate::os::private;
 
@@ -94,7 +94,7 @@ impl Target {
             is_seed: options.is_seed,
             sources: options.sources.clone(),
             work_dir: options.work_dir.clone(),
-            restart: options.restart,
+            restart: options.unfinished == Unfinished::Restart,
             spill_lock: None,
         };
         // The path of a spill directory that does not exist yet only shows where room is needed.

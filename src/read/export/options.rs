@@ -99,10 +99,11 @@ impl ExportFormat {
 
 /// Options of an export.
 #[derive(Debug, Clone, Default, Setters)]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct ExportOptions {
     /// The database.
+    #[setters(into)]
     pub(crate) db: PathBuf,
     /// The exported blocks. Defaults to everything that the roots link to.
     pub(crate) selection: Selection,

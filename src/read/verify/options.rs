@@ -9,17 +9,19 @@ use crate::source::remote::NetworkOptions;
 /// Options of a verification.
 #[derive(Debug, Clone, Default, Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct VerifyOptions {
     /// The database.
     #[cfg_attr(feature = "cli", arg(skip))]
+    #[setters(into)]
     pub(crate) db: PathBuf,
     /// Check only so many records, picked at random, instead of all
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "against"))]
     pub(crate) sample: Option<u64>,
     /// Compare with a snapshot, record by record, in both directions
     #[cfg_attr(feature = "cli", arg(long, value_name = "SNAPSHOT"))]
+    #[setters(into)]
     pub(crate) against: Option<PathBuf>,
     /// Accept records that a node has added; without --against nothing shows that none of the import is missing
     #[cfg_attr(feature = "cli", arg(long))]

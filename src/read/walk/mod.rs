@@ -45,11 +45,12 @@ const MIN_MEMORY: u64 = 8 << 20;
 /// Options of a walk.
 #[derive(Debug, Clone, Default, Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct WalkOptions {
     /// The database.
     #[cfg_attr(feature = "cli", arg(skip))]
+    #[setters(into)]
     pub(crate) db: PathBuf,
     /// Root to begin at, repeatable; the default is in BEDLOAD.json
     #[cfg_attr(feature = "cli", arg(long = "root", value_name = "CID"))]

@@ -34,6 +34,11 @@ impl RawCid {
         }
     }
 
+    /// Creates a CID from the bytes of a section's CID.
+    pub(crate) fn of_section(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+
     /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

@@ -39,6 +39,9 @@ pub(crate) struct SourceRead {
     /// Blocks, bytes of their values, and the content digest of their records.
     pub blocks: u64,
     pub payload: u64,
+    /// Blocks that the filter omitted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted: u64,
     pub digest: ContentDigest,
     /// The roots; in a journal only new ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "as_text")]

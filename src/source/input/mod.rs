@@ -40,10 +40,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use detect::is_compressed;
 pub use formats::{Compression, SumFunction};
 pub(crate) use hashing::Expected;
-#[cfg(any(test, feature = "testing"))]
-pub use open::from_reader;
-pub use open::open;
 pub(crate) use open::{STDIN, input_error};
+pub use open::{from_reader, open};
 pub(crate) use prefixed::{Prefixed, peek};
 pub(crate) use probe::{SourceProbe, probe, probe_remote};
 pub use problem::CompressionProblem;

@@ -43,7 +43,6 @@ pub fn open(path: &Path, options: &InputOptions) -> Result<Input> {
 }
 
 /// Opens the snapshot that a reader delivers, with a name for messages.
-#[cfg(any(test, feature = "testing"))]
 pub fn from_reader(name: impl AsRef<Path>, reader: Box<dyn io::Read + Send>, options: &InputOptions) -> Result<Input> {
     local(name.as_ref(), reader, None, None, options)
 }

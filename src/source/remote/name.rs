@@ -14,12 +14,13 @@ const HIDDEN_QUERY: &str = "?…";
 
 /// Options for reading a snapshot from the network.
 #[derive(Debug, Clone, Default, PartialEq, derive_setters::Setters)]
-#[setters(into, strip_option)]
+#[setters(strip_option)]
 #[non_exhaustive]
 pub struct NetworkOptions {
     /// Connections at once. Default: the best number by measurements while reading.
     pub(crate) connections: Option<u16>,
     /// The address of another server with S3's interface. Default: from the environment.
+    #[setters(into)]
     pub(crate) endpoint: Option<String>,
     /// The whole URLs of sources whose names are their shown forms.
     #[setters(skip)]

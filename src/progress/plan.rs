@@ -6,47 +6,34 @@ use crate::error::{Error, Result};
 use crate::text::escape::shown_in_line;
 use crate::text::size::{counted, human};
 
-/// The result of a dry run: what would be imported, with which preset, and how.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct DryRun {
-    /// The source as the user gave it. Of several the first, and the number of the others.
-    pub source: String,
-    /// The preset.
-    pub preset: String,
-    /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
-    pub preset_from: String,
-    /// The plan.
-    #[serde(flatten)]
-    pub plan: Plan,
-}
-
-impl DryRun {
-    /// One line for people.
-    pub fn describe(&self) -> String {
-        let Self { source, preset, preset_from, plan } = self;
-        let chosen = format!("{source}, preset {preset} ({preset_from})");
-        format!("{}: {}", shown_in_line(&chosen), plan.describe())
-    }
-}
-
 /// How an import will proceed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
+    /// The source as the user gave it. Of several the first, and the number of the others. Empty in the report of an import,
+    /// which names its sources.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// The preset. Empty in the report of an import.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub preset: String,
+    /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`. Empty in the
+    /// report of an import.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) preset_from: String,
     /// The memory budget in bytes.
-    pub(crate) memory: u64,
+    pub memory: u64,
     /// Number of threads.
-    pub(crate) threads: usize,
+    pub threads: usize,
     /// The size at which an SST is closed, in bytes.
     pub(crate) sst_bytes: u64,
     /// Bytes of a CAR per read.
     pub(crate) chunk_bytes: u64,
     /// The size of the decompressed source in bytes, if known or estimated.
-    pub(crate) expected_bytes: Option<u64>,
+    pub expected_bytes: Option<u64>,
     /// The space needed on each file system.
     #[serde(default)]
-    pub(crate) space: Vec<Space>,
+    pub space: Vec<Space>,
     /// Bytes of memory for comparing keys and links, in addition to `memory`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) links_bytes: u64,
@@ -152,20 +139,21 @@ pub struct MemtablePlan {
 }
 
 /// The space needed on one file system.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Space {
     /// The directory, or its nearest existing ancestor.
     pub path: String,
     /// Type of the file system, e.g. `ext4`; hex digits if unknown.
-    pub file_system: String,
+    pub(crate) file_system: String,
     /// Number of its device.
-    pub device: u64,
+    pub(crate) device: u64,
     /// Its contents: `database`, `partitions`, or both; with `--replace` also the database that is replaced.
     pub holds: String,
     /// Additional bytes needed at the peak; `null` if the size of the source is unknown.
     pub needed_bytes: Option<u64>,
     /// Those of the bytes that compression cannot reduce.
-    pub certain_bytes: u64,
+    pub(crate) certain_bytes: u64,
     /// The least bytes needed: those of partitions, and nearly the whole source if the database is not compressed.
     #[serde(default)]
     pub least_bytes: u64,
@@ -215,6 +203,11 @@ impl Plan {
 
     /// The plan in one line for people.
     pub fn describe(&self) -> String {
+        let Self { source, preset, preset_from, .. } = self;
+        let chosen = match source.as_str() {
+            "" => String::new(),
+            _ => format!("{}: ", shown_in_line(&format!("{source}, preset {preset} ({preset_from})"))),
+        };
         let (threads, memory) = (counted(self.threads as u64, "thread", "threads"), human(self.memory));
         let how = match &self.method {
             Method::CarSst { sort } => {
@@ -246,7 +239,7 @@ impl Plan {
             0 => String::new(),
             bytes => format!("; {} of memory to compare links", human(bytes)),
         };
-        how + &links + &space + elsewhere
+        format!("{chosen}{how}{links}{space}{elsewhere}")
     }
 
     /// Checks that every file system has the least space needed.
@@ -310,8 +303,7 @@ impl Space {
         Error::NoSpace { path: path.into(), needed, free: *free_bytes, source: None }
     }
 
-    /// One line for people.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let needed =
             self.needed_bytes.map_or_else(|| "an unknown amount".to_owned(), |it| format!("up to {}", human(it)));
         format!(

@@ -1,0 +1,314 @@
+//! The calls of a node that embeds the library.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bedload::progress::{CancellationToken, Event, Observer, Phase, Sample, Silent};
+use bedload::testing::generate::{Profile, Spec, write};
+use bedload::{Error, ImportOptions, Links, PlanChoice, Unfinished, VerifyOptions};
+
+use crate::common::car::{Block, block, noise, rooted, zstd};
+use crate::common::model::{Key, Model, records};
+use crate::common::run::{Place, partial};
+
+fn some(seed: u64, count: usize) -> Vec<Block> {
+    (0..count).map(|number| block(&noise(seed + number as u64, 2000))).collect()
+}
+
+/// Cancels the import when a phase begins.
+struct StopsAt(Phase, CancellationToken);
+
+impl Observer for StopsAt {
+    fn event(&self, event: &Event) {
+        if matches!(event, Event::Phase { phase } if *phase == self.0) {
+            self.1.cancel();
+        }
+    }
+}
+
+/// Leaves the unfinished import of `car` into `db`.
+fn leave_unfinished(car: &Path, db: &Path) {
+    let stop = CancellationToken::default();
+    let options = ImportOptions::new(car, db).plan(PlanChoice::Spill).stop(stop.clone());
+    let error = bedload::import(&options, &StopsAt(Phase::Build, stop)).expect_err("it was cancelled");
+    assert!(matches!(error, Error::Interrupted { .. }), "{error}");
+    assert!(partial(db).join("journal").exists() && !db.exists());
+}
+
+#[test]
+fn plan_writes_nothing_and_has_the_event() {
+    let place = Place::new();
+    let car = place.file("x.car", &rooted(&some(1, 100)));
+    let options = ImportOptions::new(&car, place.path("db")).memory(1 << 30).threads(2);
+    let planned = bedload::plan(&options).expect("a plan");
+    assert_eq!((planned.memory, planned.threads, planned.preset.as_str()), (1 << 30, 2, "ingest"));
+    assert_eq!(planned.expected_bytes, Some(car.metadata().expect("there").len()));
+    assert!(planned.check_space().is_ok() && planned.space[0].free_bytes > planned.space[0].least_bytes);
+    assert_eq!(place.path("").read_dir().expect("listed").count(), 1);
+    let seen = parking_lot::Mutex::new(None);
+    let observer = |event: &Event| {
+        if let Event::Planned { plan } = event {
+            *seen.lock() = Some(plan.clone());
+        }
+    };
+    let report = bedload::import(&options, &observer).expect("imported");
+    let seen = seen.into_inner().expect("an event");
+    assert_eq!((&seen.source, seen.memory), (&car.display().to_string(), planned.memory));
+    assert_eq!(report.plan.source, "", "the report names its sources");
+}
+
+#[test]
+fn replaced_snapshot_is_imported_or_refused() {
+    let place = Place::new();
+    let (old, new) = (some(1, 2000), some(7000, 2000));
+    let (car, db) = (place.file("x.car", &rooted(&old)), place.path("db"));
+    leave_unfinished(&car, &db);
+    std::fs::write(&car, rooted(&new)).expect("written");
+    let options = ImportOptions::new(&car, &db).plan(PlanChoice::Spill);
+    let error = bedload::import(&options, &Silent).expect_err("another source");
+    assert!(matches!(error, Error::State { .. }), "{error}");
+    let warnings = parking_lot::Mutex::new(Vec::new());
+    let warn = |event: &Event| {
+        if let Event::Warning { message } = event {
+            warnings.lock().push(message.clone());
+        }
+    };
+    bedload::import(&options.clone().unfinished(Unfinished::ResumeOrRestart), &warn).expect("imported");
+    let warnings = warnings.into_inner();
+    assert!(
+        warnings.iter().any(|warning| warning.ends_with("it is deleted, and the import starts over")),
+        "{warnings:?}"
+    );
+    assert!(records(&db) == Model::new(&new, Key::Cid).records);
+    assert!(!partial(&db).exists());
+}
+
+/// Size, ends and times of the file are the same: only reading finds the difference.
+#[test]
+fn changed_middle_restarts_the_import() {
+    let place = Place::new();
+    let mut blocks = some(1, 2000);
+    let (car, db) = (place.file("x.car", &rooted(&blocks)), place.path("db"));
+    leave_unfinished(&car, &db);
+    blocks[1000] = block(&noise(777_777, 2000));
+    let time = car.metadata().and_then(|there| there.modified()).expect("a time");
+    std::fs::write(&car, rooted(&blocks)).expect("written");
+    std::fs::File::options().write(true).open(&car).and_then(|file| file.set_modified(time)).expect("set");
+    let options = ImportOptions::new(&car, &db).plan(PlanChoice::Spill);
+    let error = bedload::import(&options, &Silent).expect_err("another block");
+    assert!(error.to_string().contains("not the one that the unfinished import has read"), "{error}");
+    bedload::import(&options.unfinished(Unfinished::ResumeOrRestart), &Silent).expect("imported");
+    assert!(records(&db) == Model::new(&blocks, Key::Cid).records);
+}
+
+#[test]
+fn resume_or_restart_resumes_the_same_source() {
+    let place = Place::new();
+    let blocks = some(1, 2000);
+    let (car, db) = (place.file("x.car", &rooted(&blocks)), place.path("db"));
+    leave_unfinished(&car, &db);
+    let options = ImportOptions::new(&car, &db).plan(PlanChoice::Spill).unfinished(Unfinished::ResumeOrRestart);
+    assert!(bedload::import(&options, &Silent).expect("imported").resumed);
+    leave_unfinished(&car, &place.path("other"));
+    let options = ImportOptions::new(&car, place.path("other")).plan(PlanChoice::Spill);
+    assert!(!bedload::import(&options.unfinished(Unfinished::Restart), &Silent).expect("imported").resumed);
+}
+
+#[test]
+fn import_cancelled_at_once_leaves_nothing() {
+    let place = Place::new();
+    let car = place.file("x.car", &rooted(&some(1, 10)));
+    for phase in [None, Some(Phase::Plan)] {
+        let stop = CancellationToken::default();
+        if phase.is_none() {
+            stop.cancel();
+        }
+        let cancel = |event: &Event| {
+            if matches!(event, Event::Planned { .. }) {
+                stop.cancel();
+            }
+        };
+        let options = ImportOptions::new(&car, place.path("db")).stop(stop.clone());
+        let error = bedload::import(&options, &cancel).expect_err("cancelled");
+        assert!(matches!(error, Error::Interrupted { .. }), "{error}");
+        assert_eq!(place.path("").read_dir().expect("listed").count(), 1, "{phase:?}");
+    }
+}
+
+#[test]
+fn clean_removes_the_unfinished_work() {
+    let place = Place::new();
+    let (car, db) = (place.file("x.car", &rooted(&some(1, 2000))), place.path("db"));
+    assert!(bedload::clean(&db).expect("nothing to do").found.is_empty());
+    leave_unfinished(&car, &db);
+    let report = bedload::clean(&db).expect("cleaned");
+    assert!(report.found.len() == 1 && report.found[0].removed && report.removed_bytes > 4_000_000, "{report:?}");
+    assert!(!partial(&db).exists());
+}
+
+/// Counts the calls.
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Observer for Counter {
+    fn event(&self, _: &Event) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn sample(&self, _: &Sample) {}
+}
+
+#[test]
+fn shared_observers_receive_the_events() {
+    let place = Place::new();
+    let car = place.file("x.car", &rooted(&some(1, 10)));
+    let counter = Arc::new(Counter::default());
+    let boxed: Box<dyn Observer + Send> = Box::new(Arc::clone(&counter));
+    let observers: [&dyn Observer; 2] = [&counter, &boxed];
+    for (number, observer) in observers.into_iter().enumerate() {
+        let before = counter.0.load(Ordering::Relaxed);
+        bedload::import(&ImportOptions::new(&car, place.path(&format!("db-{number}"))), observer).expect("imported");
+        assert!(counter.0.load(Ordering::Relaxed) > before + 3, "{number}");
+    }
+}
+
+/// A filter that omits a third of the blocks.
+fn keeps(_: &bedload::RawCid, data: &[u8]) -> bool {
+    !data[0].is_multiple_of(3)
+}
+
+fn kept(blocks: &[Block]) -> Vec<Block> {
+    blocks.iter().filter(|(_, data)| !data[0].is_multiple_of(3)).cloned().collect()
+}
+
+#[test]
+fn filter_omits_blocks_in_every_plan() {
+    let place = Place::new();
+    let blocks = some(1, 3000);
+    let (car, kept) = (place.file("x.car", &rooted(&blocks)), kept(&blocks));
+    let packed = place.file("x.car.zst", &zstd(&rooted(&blocks)));
+    let model = Model::new(&kept, Key::Cid);
+    let ways = [
+        (&car, PlanChoice::Memory, "ingest"),
+        (&car, PlanChoice::Spill, "ingest"),
+        (&car, PlanChoice::Source, "ingest"),
+        (&packed, PlanChoice::Memory, "ingest"),
+        (&packed, PlanChoice::Spill, "ingest"),
+        (&car, PlanChoice::Auto, "memtable"),
+    ];
+    for (number, (source, plan, preset)) in ways.into_iter().enumerate() {
+        let db = place.path(&format!("db-{number}"));
+        let report = bedload::import(&ImportOptions::new(source, &db).plan(plan).preset(preset).filter(keeps), &Silent);
+        let report = report.expect("imported");
+        let (read, omitted) = (kept.len() as u64, (blocks.len() - kept.len()) as u64);
+        assert_eq!((report.blocks.read, report.blocks.written, report.blocks.omitted), (read, read, Some(omitted)));
+        assert_eq!((report.digest.to_string(), report.payload_bytes), (model.digest(), model.payload), "{number}");
+        assert!(records(&db) == model.records, "{number}");
+        assert!(bedload::verify(&VerifyOptions::new(&db), &Silent).expect("read").valid, "{number}");
+    }
+}
+
+/// Blocks that were kept in memory are read again when they are spilled.
+#[test]
+fn filter_omits_blocks_that_spill_late() {
+    let place = Place::new();
+    let blocks = some(1, 40_000);
+    let (car, db) = (place.file("x.car", &rooted(&blocks)), place.path("db"));
+    let options = ImportOptions::new(&car, &db).plan(PlanChoice::Memory).memory(64 << 20).threads(2).filter(keeps);
+    let spills = AtomicUsize::new(0);
+    let count = |event: &Event| {
+        let is_it = matches!(event, Event::Warning { message } if message.contains("spilled to files"));
+        spills.fetch_add(usize::from(is_it), Ordering::Relaxed);
+    };
+    bedload::import(&options, &count).expect("imported");
+    assert_eq!(spills.into_inner(), 1);
+    assert!(records(&db) == Model::new(&kept(&blocks), Key::Cid).records);
+}
+
+#[test]
+fn filtered_import_resumes_with_a_filter_only() {
+    let place = Place::new();
+    let blocks = some(1, 3000);
+    let (car, db) = (place.file("x.car", &rooted(&blocks)), place.path("db"));
+    for plan in [PlanChoice::Memory, PlanChoice::Spill] {
+        let stop = CancellationToken::default();
+        let options = ImportOptions::new(&car, &db).plan(plan).links(Links::Check);
+        let cancelled = options.clone().filter(keeps).stop(stop.clone());
+        bedload::import(&cancelled, &StopsAt(Phase::Build, stop)).expect_err("it was cancelled");
+        let error = bedload::import(&options, &Silent).expect_err("no filter");
+        assert!(error.to_string().contains("filtered was true, is nothing"), "{error}");
+        // A copy has another inode: the blocks that were taken are read again and compared.
+        let copy = place.path("copy.car");
+        std::fs::copy(&car, &copy).expect("copied");
+        let time = car.metadata().and_then(|there| there.modified()).expect("a time");
+        std::fs::File::options().write(true).open(&copy).and_then(|file| file.set_modified(time)).expect("set");
+        std::fs::rename(&copy, &car).expect("renamed");
+        let report = bedload::import(&options.filter(keeps), &Silent).expect("imported");
+        assert_eq!(report.resumed, plan == PlanChoice::Spill);
+        assert_eq!(report.blocks.omitted, Some((blocks.len() - kept(&blocks).len()) as u64), "{plan:?}");
+        assert!(records(&db) == Model::new(&kept(&blocks), Key::Cid).records);
+        std::fs::remove_dir_all(&db).expect("removed");
+    }
+}
+
+#[test]
+fn links_to_omitted_blocks_are_missing() {
+    let place = Place::new();
+    let mut snapshot = std::io::Cursor::new(Vec::new());
+    write(&Spec::new(Profile::Calibnet, 2 << 20), &mut snapshot).expect("generated");
+    let car = place.file("x.car", &snapshot.into_inner());
+    let missing = |options: ImportOptions| {
+        let report = bedload::import(&options.links(Links::Check), &Silent).expect("imported");
+        report.links.expect("a report of links").missing
+    };
+    let whole = missing(ImportOptions::new(&car, place.path("whole")));
+    let filtered = missing(ImportOptions::new(&car, place.path("db")).filter(|_, data| data.len() < 1000));
+    assert!(filtered > whole, "{filtered}, {whole}");
+}
+
+#[test]
+fn filter_of_a_block_log_is_refused() {
+    let place = Place::new();
+    let log = place.file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 30, 1)));
+    let error = bedload::import(&ImportOptions::new(&log, place.path("db")).filter(keeps), &Silent);
+    assert!(matches!(error, Err(Error::Usage { .. })), "{error:?}");
+}
+
+#[test]
+fn reader_is_imported_and_read_once() {
+    let place = Place::new();
+    let blocks = some(1, 2000);
+    let car = rooted(&blocks);
+    for (name, bytes) in [("plain", car.clone()), ("packed", zstd(&car))] {
+        let db = place.path(name);
+        let options = ImportOptions::from_reader(std::io::Cursor::new(bytes), &db);
+        let report = bedload::import(&options, &Silent).expect("imported");
+        assert_eq!((report.source.path.as_str(), report.blocks.written), ("-", 2000));
+        assert!(records(&db) == Model::new(&blocks, Key::Cid).records);
+        let error = bedload::import(&options.replace(true), &Silent).expect_err("it was read");
+        assert!(error.to_string().contains("has been read already"), "{error}");
+    }
+}
+
+#[test]
+fn interrupted_reader_resumes_with_another() {
+    let place = Place::new();
+    let blocks = some(1, 2000);
+    let (car, db) = (rooted(&blocks), place.path("db"));
+    let options = |bytes: &[u8]| {
+        ImportOptions::from_reader(std::io::Cursor::new(bytes.to_vec()), &db)
+            .plan(PlanChoice::Spill)
+            .unfinished(Unfinished::ResumeOrRestart)
+    };
+    let stop = CancellationToken::default();
+    bedload::import(&options(&car).stop(stop.clone()), &StopsAt(Phase::Build, stop)).expect_err("it was cancelled");
+    let mut other = car.clone();
+    let last = other.len() - 1;
+    other[last] ^= 1;
+    // The reader is at its end when the difference is found: the next one starts over.
+    bedload::import(&options(&other), &Silent).expect_err("another source");
+    assert!(!partial(&db).exists());
+    bedload::import(&options(&car), &Silent).expect("imported");
+    assert!(records(&db) == Model::new(&blocks, Key::Cid).records);
+}
