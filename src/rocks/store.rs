@@ -15,7 +15,7 @@ use super::options::{self, Refusal};
 use super::options_file::OptionsFile;
 use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
 use super::writer::Writer;
-use super::{log_format, open_db, table_properties, table_property, wrap};
+use super::{file_totals, log_format, open_db, wrap};
 use crate::error::{Error, Result};
 use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};
@@ -232,17 +232,8 @@ impl Store {
     /// Records in the files of a column family, including overwritten ones.
     pub fn records(&self, name: &str) -> Result<u64> {
         // From the files' properties: the list of live files knows only those that RocksDB happens to have opened.
-        let text = table_properties(&self.db, self.named(name)?, &self.path)?;
-        match table_property(&text, "# entries") {
-            Some(records) => Ok(records),
-            // Without any file there are no properties.
-            None if self.levels(name)?.is_empty() => Ok(0),
-            None => Err(Error::Rocks {
-                action: "count the records of",
-                path: self.path.clone(),
-                message: format!("its table properties are `{text}`"),
-            }),
-        }
+        let totals = file_totals(&self.db, self.named(name)?).map_err(wrap("count the records of", &self.path))?;
+        Ok(totals.entries)
     }
 
     /// Files and bytes of each level of a column family that has files.
