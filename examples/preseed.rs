@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use bedload::progress::{Event, Observer, Sample};
-use bedload::{ImportOptions, Location, Lookup, StatOptions, stat};
+use bedload::{ImportOptions, Location, Lookup};
 
 /// Seconds between two lines in the log.
 const EVERY: f64 = 2.0;
@@ -42,13 +42,9 @@ fn start(snapshot: &Path, db: &Path, log: &mut (impl Write + Send)) -> bedload::
     } else {
         seed(snapshot, db, log)?;
     }
-    // The record of the import is in the database, and has the head of the chain.
-    let state = stat(&StatOptions::new(db), &bedload::progress::Silent)?;
-    let roots = state.import.as_ref().and_then(|import| import.pointer("/source/roots")?.as_array().cloned());
     let lookup = Lookup::open(db, &Location::default())?;
-    for root in roots.unwrap_or_default().iter().filter_map(|root| root.as_str()) {
-        let wanted = lookup.wanted(root)?;
-        let found = lookup.get(&[wanted])?.pop().flatten();
+    for root in lookup.roots() {
+        let found = lookup.get_cid(root)?;
         let size = found.map_or_else(|| "not in the snapshot".into(), |found| format!("{} bytes", found.block.len()));
         note(log, &format!("head {root}: {size}"));
     }

@@ -34,6 +34,9 @@
 //! | levels, sizes, options, the record of the import | [`stat()`] | [`StatOptions`] | [`report::StatReport`] |
 //! | single blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`CarBlock`], [`FoundBlock`] |
 //! | a database becomes a snapshot | [`export()`], [`export_to`] | [`ExportOptions`] | [`report::ExportReport`] |
+//! | a bundle becomes a database | [`seed()`] | [`SeedOptions`], [`TrustedKey`] | [`report::ImportReport`] |
+//! | a database becomes a bundle | [`bundle()`] | [`BundleOptions`], [`Signer`] | [`report::BundleReport`] |
+//! | a snapshot becomes a bundle | [`import_and_bundle()`] | [`ImportOptions`], [`Publication`] | [`report::ImportReport`] |
 //!
 //! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer), or
 //! a closure that takes events, receives the progress; a [`CancellationToken`](progress::CancellationToken) in the options ends the work from another
@@ -45,13 +48,13 @@
 //! A node that seeds itself at its first start: `examples/preseed.rs`; progress in the log of a running node:
 //! `examples/progress.rs`. Comparing presets is a command, `bedload bench`; its results are JSON.
 
+// The command line uses more of some modules than the library does.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
 #![cfg_attr(feature = "testing", allow(missing_docs))]
 
 #[cfg(feature = "cli")]
 mod bench;
 mod blocks;
-#[cfg(feature = "cli")]
 mod bundle;
 #[cfg(feature = "cli")]
 mod cli;
@@ -82,6 +85,7 @@ pub mod testing;
 mod text;
 
 pub use blocks::chain::{Family, Header as BlockHeader, Id};
+pub use bundle::{BundleOptions, Publication, SeedOptions, Signer, TrustedKey, bundle, import_and_bundle, seed};
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use cli::main;

@@ -11,6 +11,7 @@
 mod description;
 mod document;
 mod hashing;
+#[cfg(feature = "cli")]
 mod join;
 mod place;
 mod problem;
@@ -23,8 +24,9 @@ mod target;
 mod uploader;
 
 pub(crate) use document::is_sum;
+#[cfg(feature = "cli")]
 pub(crate) use join::{JoinOptions, join};
-pub(crate) use publish::{BundleOptions, bundle};
-pub(crate) use publish_while_importing::{PublishedImport, import};
-pub(crate) use seed::{SeedOptions, seed};
-pub(crate) use signature::{Signer, TrustedKey};
+pub use publish::{BundleOptions, bundle};
+pub use publish_while_importing::{Publication, import_and_bundle};
+pub use seed::{SeedOptions, seed};
+pub use signature::{Signer, TrustedKey};

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use derive_setters::Setters;
+
 use super::description::write_description;
 use super::document::{BundleFile, families, file_name};
 use super::hashing;
@@ -22,22 +24,47 @@ use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Level, Reader, ReaderOptions, TableCheck, levels_of, no_database};
 use crate::source::remote::{NetworkOptions, is_remote};
 
-pub(crate) struct BundleOptions {
-    pub db: PathBuf,
+/// The options of [`bundle`](fn@crate::bundle).
+#[derive(Debug, Clone, Setters)]
+#[setters(strip_option)]
+#[non_exhaustive]
+pub struct BundleOptions {
+    #[setters(skip)]
+    pub(crate) db: PathBuf,
     /// A directory, or a URL of an object store.
-    pub to: PathBuf,
+    #[setters(skip)]
+    pub(crate) to: PathBuf,
     /// Threads that verify. Defaults to the number of cores.
-    pub threads: Option<usize>,
-    pub network: NetworkOptions,
-    pub signer: Option<Signer>,
-    pub stop: CancellationToken,
+    pub(crate) threads: Option<usize>,
+    /// Options for a place on the network.
+    pub(crate) network: NetworkOptions,
+    /// Signs the bundle. Defaults to no signature.
+    pub(crate) signer: Option<Signer>,
+    /// Cancelled by the caller to end the work.
+    pub(crate) stop: CancellationToken,
+}
+
+impl BundleOptions {
+    /// The defaults, for a database and the place of the bundle: a directory, or a URL of an object store (s3, gs, az).
+    pub fn new(db: impl Into<PathBuf>, place: impl Into<PathBuf>) -> Self {
+        let (network, stop) = Default::default();
+        Self { db: db.into(), to: place.into(), threads: None, network, signer: None, stop }
+    }
 }
 
 /// A file of the database, with its path and BLAKE3.
 type VerifiedFile = (BundleFile, PathBuf, blake3::Hash);
 
-/// Verifies an imported database against its report, then writes the missing files, the description and the pointer.
-pub(crate) fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result<BundleReport> {
+/// Publishes an imported database as a bundle, from which [`seed`](fn@crate::seed) makes databases.
+///
+/// Compares every record with the import's report. Then writes the files that the place does not have, the description
+/// `bundle.json`, and last the pointer `latest`, which is the only file that ever changes. After a crash the same call skips the
+/// files that are published.
+///
+/// # Errors
+/// [`Error::State`]: a node has written to the database, or no import made it; [`Error::BadInput`]: it is damaged;
+/// [`Error::Usage`]: the place cannot have a bundle; [`Error::Interrupted`]: the caller cancelled it.
+pub fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result<BundleReport> {
     let dir = WatchedDir::open(&options.db);
     let (report, seconds) = Progress::timed(observer, |progress| dir.guard(|| run(options, progress)))?;
     Ok(BundleReport { seconds, ..report })

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use derive_setters::Setters;
+
 use super::description::write_description;
 use super::document::{BundleFile, families, file_name};
 use super::hashing;
@@ -19,14 +21,39 @@ use crate::os::files::open_regular;
 use crate::progress::{Observer, Progress};
 use crate::report::{BundleReport, ImportReport, OptionRow};
 
-pub(crate) struct PublishedImport {
-    pub import: ImportOptions,
-    pub to: PathBuf,
-    pub signer: Option<Signer>,
+/// The place to which an import publishes its files.
+#[derive(Debug, Clone, Setters)]
+#[setters(strip_option)]
+#[non_exhaustive]
+pub struct Publication {
+    /// A directory, or a URL of an object store.
+    #[setters(skip)]
+    pub(crate) to: PathBuf,
+    /// Signs the bundle. Defaults to no signature.
+    pub(crate) signer: Option<Signer>,
+    /// Keeps the database. Defaults to `true`. If `false`, the database's path only names the unfinished work.
+    pub(crate) keep_database: bool,
 }
 
-pub(crate) fn import(options: &PublishedImport, observer: &dyn Observer) -> Result<ImportReport> {
-    let PublishedImport { import, to, signer } = options;
+impl Publication {
+    /// The defaults, for the place of the bundle: a directory, or a URL of an object store (s3, gs, az).
+    pub fn new(place: impl Into<PathBuf>) -> Self {
+        Self { to: place.into(), signer: None, keep_database: true }
+    }
+}
+
+/// Imports a snapshot as [`import`](fn@crate::import) does, and publishes each file when it is built, as
+/// [`bundle`](fn@crate::bundle) does with a finished database. The report names the bundle.
+///
+/// # Errors
+/// As those of both.
+pub fn import_and_bundle(
+    import: &ImportOptions,
+    publication: &Publication,
+    observer: &dyn Observer,
+) -> Result<ImportReport> {
+    let Publication { to, signer, keep_database } = publication;
+    let import = &ImportOptions { discard: !keep_database, ..import.clone() };
     let target = BundleTarget::open(to, &import.network, Some(&import.db))?;
     let progress = Progress::new(observer);
     let mut uploader = Uploader::new(&target, signer.as_ref(), &progress, &import.stop);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, linkat};
 
-use super::document::{Bundle, BundleFile, families};
+use super::document::{Bundle, BundleFile, families, is_sum};
 use super::place::{BundlePlace, changed, file, open};
 use super::problem::BundleProblem;
 use super::signature::TrustedKey;
@@ -20,10 +20,11 @@ use crate::error::{Error, Result};
 use crate::load::{self, Fetch, ImportOptions, Indexes, Seed, SstFile, Unfinished, seed_file_name};
 use crate::os::files::open_regular;
 use crate::parallel;
+use crate::preset::Overrides;
 use crate::progress::{CancellationToken, Network, Observer};
 use crate::report::{BundlePart, ImportReport};
 use crate::schema::{BLOCK_IDS, TRANSACTIONS};
-use crate::source::remote::RemoteFile;
+use crate::source::remote::{NetworkOptions, RemoteFile};
 
 /// Concurrent downloads; each adds connections while they raise the throughput.
 const AT_ONCE: usize = 4;
@@ -34,28 +35,129 @@ const MOST_AHEAD: u64 = 64 << 20;
 
 const OTHERS_WRITE: u32 = 0o022;
 
-pub(crate) struct SeedOptions {
+/// The options of [`seed`](fn@crate::seed).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SeedOptions {
     /// Places of the bundle. The first one that can be read chooses the bundle.
-    pub places: Vec<PathBuf>,
-    /// Id of the bundle. Defaults to the newest one.
-    pub bundle: Option<String>,
+    pub(crate) places: Vec<PathBuf>,
+    pub(crate) bundle: Option<String>,
     /// Column families to seed; all if empty.
-    pub families: Vec<String>,
+    pub(crate) families: Vec<String>,
     /// Keys, one of which must have signed the bundle; if empty, signatures are not checked.
-    pub trusted: Vec<TrustedKey>,
-    /// True if an existing database is updated and its matching files are reused.
-    pub update: bool,
+    pub(crate) trusted: Vec<TrustedKey>,
+    pub(crate) update: bool,
     /// The database, the preset and the resources; everything else follows from the bundle.
-    pub import: ImportOptions,
+    pub(crate) import: ImportOptions,
 }
 
-/// Builds a database from a bundle. A second call resumes with the same bundle.
-pub(crate) fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportReport> {
+impl SeedOptions {
+    /// The defaults, for the place of a bundle (a directory or a URL) and the path of the new database.
+    pub fn new(place: impl Into<PathBuf>, db: impl Into<PathBuf>) -> Self {
+        let (families, trusted, import) = (Vec::new(), Vec::new(), ImportOptions::new(PathBuf::new(), db));
+        Self { places: vec![place.into()], bundle: None, families, trusted, update: false, import }
+    }
+
+    /// Adds other places of the same bundle. They share the download, and replace a place that fails.
+    pub fn mirrors(mut self, places: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        self.places.extend(places.into_iter().map(Into::into));
+        self
+    }
+
+    /// The id of the bundle. Defaults to the bundle of an unfinished seed, or else to the newest bundle.
+    pub fn bundle(mut self, id: impl Into<String>) -> Self {
+        self.bundle = Some(id.into());
+        self
+    }
+
+    /// The column families of a block log to seed. Defaults to all.
+    pub fn column_families(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.families = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Adds a key. If there are keys, one of them must have signed the bundle. Defaults to no check of signatures.
+    pub fn trust(mut self, key: TrustedKey) -> Self {
+        self.trusted.push(key);
+        self
+    }
+
+    /// Updates an existing database: only the files that it does not have are fetched, and the new database replaces it
+    /// atomically. A database that a node has written to is refused.
+    pub fn update(mut self, update: bool) -> Self {
+        self.update = update;
+        self
+    }
+
+    /// Replaces an existing database. No process, the caller's own among them, may have it open.
+    pub fn replace(mut self, replace: bool) -> Self {
+        self.import.replace = replace;
+        self
+    }
+
+    /// Treatment of the unfinished work of an earlier seed. Defaults to [`Unfinished::Resume`].
+    pub fn unfinished(mut self, unfinished: Unfinished) -> Self {
+        self.import.unfinished = unfinished;
+        self
+    }
+
+    /// Memory in bytes. Defaults to half of what the machine, or its cgroup, has.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.import.memory = Some(bytes);
+        self
+    }
+
+    /// Threads that fetch and verify files of a directory. Defaults to the number of cores.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.import.threads = Some(threads);
+        self
+    }
+
+    /// The preset, by name or path, with the options of the database. Defaults to that of the published import.
+    pub fn preset(mut self, preset: impl Into<String>) -> Self {
+        self.import.preset = Some(preset.into());
+        self
+    }
+
+    /// Overrides of the preset. Defaults to none.
+    pub fn overrides(mut self, overrides: Overrides) -> Self {
+        self.import.overrides = overrides;
+        self
+    }
+
+    /// Options for places on the network.
+    pub fn network(mut self, network: NetworkOptions) -> Self {
+        self.import.network = network;
+        self
+    }
+
+    /// Cancelled by the caller to end the seed.
+    pub fn stop(mut self, stop: CancellationToken) -> Self {
+        self.import.stop = stop;
+        self
+    }
+}
+
+/// Builds a database from a bundle, which [`bundle`](fn@crate::bundle) or [`import_and_bundle`](crate::import_and_bundle) has
+/// published.
+///
+/// Fetches the files, compares the BLAKE3 of each with the description, and lets RocksDB ingest them. The database appears
+/// under its name only when it is complete. After a crash or a cancellation the same call resumes with the same bundle.
+/// Unfinished work is in `<db>.partial`. URLs need the feature `remote`.
+///
+/// # Errors
+/// As those of [`import`](fn@crate::import). [`Error::BadInput`] is a bundle that is damaged, incomplete or not signed by a trusted
+/// key.
+pub fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportReport> {
     let mut import = options.import.clone();
     let places: Vec<BundlePlace> = options.places.iter().map(|root| BundlePlace::new(root, &import.network)).collect();
     let Some(first) = places.first() else {
         return Err(Error::Usage { reason: "no bundle is named".into(), hint: "name a directory or a URL".into() });
     };
+    if options.bundle.as_ref().is_some_and(|id| !is_sum(id)) {
+        let hint = "pass the 64 hex digits that the report of the bundle has";
+        return Err(Error::usage("the id of the bundle is not a BLAKE3", hint));
+    }
     // The newest bundle may have changed since.
     let begun = match import.unfinished {
         Unfinished::Restart => None,

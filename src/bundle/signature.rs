@@ -1,10 +1,13 @@
 //! Signatures in minisign's format: `bundle.json.minisig` signs `bundle.json`, which names every other byte of a bundle.
 
+use std::fmt;
 use std::path::Path;
 
+#[cfg(feature = "sign")]
 use minisign::{SecretKey, SecretKeyBox};
 use minisign_verify::{PublicKey, Signature};
 
+#[cfg(feature = "sign")]
 use super::document::SCHEMA;
 use super::problem::BundleProblem;
 use crate::error::{Error, Result};
@@ -17,12 +20,16 @@ pub(super) const MAX_BYTES: u64 = 18 << 10;
 
 const MAX_KEY: u64 = 16 << 10;
 
-#[derive(Clone)]
-pub(crate) struct TrustedKey(PublicKey);
+/// A public key in minisign's format.
+#[derive(Debug, Clone)]
+pub struct TrustedKey(PublicKey);
 
 impl TrustedKey {
-    /// Parses a public key, or reads it from a file.
-    pub fn find(key: &str) -> Result<Self> {
+    /// Parses a public key (`RW…`), or reads it from a file.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: `key` is neither a key nor a file with a key.
+    pub fn open(key: &str) -> Result<Self> {
         if let Ok(key) = PublicKey::from_base64(key) {
             return Ok(Self(key));
         }
@@ -52,16 +59,32 @@ pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKe
     if is_signed { Ok(()) } else { refused("it is not by a trusted key over these bytes") }
 }
 
-pub(crate) struct Signer {
+/// A secret key in minisign's format, which signs bundles.
+#[derive(Clone)]
+pub struct Signer {
     /// Public key as base64.
     pub(super) text: String,
+    #[cfg(feature = "sign")]
     key: SecretKey,
+    /// No signer exists without the feature.
+    #[cfg(not(feature = "sign"))]
+    key: std::convert::Infallible,
     /// The key that verifies the signatures.
     pub(super) own: TrustedKey,
 }
 
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signer").field("public", &self.text).finish_non_exhaustive()
+    }
+}
+
 impl Signer {
-    /// Reads a secret key in minisign's format. `password` is called if the key is encrypted.
+    /// Reads a secret key. Calls `password` if the key is encrypted. Needs the feature `sign`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: the file has no secret key, or the password is wrong; and the error of `password`.
+    #[cfg(feature = "sign")]
     pub fn open(path: &Path, password: impl FnOnce() -> Result<String>) -> Result<Self> {
         let wrong = |reason: String, hint: &str| Error::Usage {
             reason: format!("{} {reason}", path.display()),
@@ -94,7 +117,13 @@ impl Signer {
         check(bytes, Some(signature), std::slice::from_ref(&self.own)).is_ok()
     }
 
+    #[cfg(not(feature = "sign"))]
+    pub(super) fn sign(&self, _: &[u8], _: &str) -> Result<Vec<u8>> {
+        match self.key {}
+    }
+
     /// Signs the description with this id.
+    #[cfg(feature = "sign")]
     pub(super) fn sign(&self, bytes: &[u8], id: &str) -> Result<Vec<u8>> {
         let trusted = format!("{SCHEMA} {id}");
         let signed = minisign::sign(None, &self.key, bytes, Some(&trusted), Some("signature of bedload bundle"));

@@ -51,9 +51,11 @@ pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) ->
 
 /// Imports a snapshot, as [`ImportOptions`] say.
 ///
-/// It writes into `<db>.partial` beside the database, into the work directory where one is given, and gives the database
-/// its name in the end. Before that it checks the options with RocksDB: in an empty database that lives for some
-/// milliseconds in a directory in memory (`/dev/shm`, or a temporary directory where there is none).
+/// An import writes to these places:
+/// - `<db>.partial` beside the database, which becomes the database at the end;
+/// - the work directory, if the options name one: partitions of blocks;
+/// - `/dev/shm/bedload-options-*`, up to three empty RocksDB databases, each for some milliseconds, which show the options that
+///   RocksDB keeps. If `/dev/shm` cannot be used, the directory is in [`std::env::temp_dir`], or else in `/var/tmp`.
 ///
 /// It changes nothing in the process, except that the shared threads of RocksDB and rayon stay when it returns. Limits and
 /// signals are the program's: see [`crate::raise_open_files`] and [`crate::handle_sigbus`].

@@ -128,13 +128,12 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     import.warn(preset.notes.clone());
     if options.preset.is_none() && preset.preset != seed.record.preset {
         import.warn([format!(
-            "the import used the preset `{}`, which this program does not have: the node gets the options of `{}`, unless \
-             --preset names others",
+            "the import used the preset `{}`, which this program does not have: the node gets the options of `{}`",
             seed.record.preset, preset.preset
         )]);
     }
     if !seed.record.verified {
-        import.warn(["the import has not checked the blocks against their hashes: `bedload verify` does".to_owned()]);
+        import.warn(["the import has not verified the hashes of the blocks".to_owned()]);
     }
     let logs = seed.record.log.iter();
     let families: Vec<String> = logs.flat_map(|log| &log.families).map(|family| family.name.clone()).collect();

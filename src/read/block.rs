@@ -14,7 +14,8 @@ use crate::sort::key::KeyLayout;
 /// Most digits of a block number; an id has 40 or 64.
 const NUMBER_DIGITS: usize = 10;
 
-/// A database of a block log.
+/// A database of a block log. It is open read-only beside other processes, and shows the state at the time of
+/// [`BlockLookup::open`]: later writes are not seen.
 pub struct BlockLookup {
     dir: WatchedDir,
     reader: Reader,
@@ -62,7 +63,27 @@ impl BlockLookup {
     /// [`Error::Usage`]: the text is none of these; [`Error::Rocks`] or [`Error::Io`]: the block cannot be read;
     /// [`Error::Replaced`].
     pub fn get(&self, text: &str) -> Result<Option<FoundBlock>> {
-        let found = self.dir.guard(|| self.find(text))?;
+        self.checked(|| self.find(text))
+    }
+
+    /// Looks up a block by its number; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Rocks`] or [`Error::Io`]: the block cannot be read; [`Error::Replaced`].
+    pub fn get_number(&self, number: u32) -> Result<Option<FoundBlock>> {
+        self.checked(|| self.block(number, None))
+    }
+
+    /// Looks up a block by its id, or by the id of one of its transactions; `None` if there is none.
+    ///
+    /// # Errors
+    /// Those of [`BlockLookup::get_number`].
+    pub fn get_id(&self, id: &Id) -> Result<Option<FoundBlock>> {
+        self.checked(|| self.find_id(id))
+    }
+
+    fn checked(&self, find: impl FnOnce() -> Result<Option<FoundBlock>>) -> Result<Option<FoundBlock>> {
+        let found = self.dir.guard(find)?;
         if found.is_none() {
             self.dir.check()?;
         }
@@ -82,6 +103,10 @@ impl BlockLookup {
             reason: format!("`{text}` is neither the number of a block nor an id: {error}"),
             hint: "give a number, or the id of a block or of a transaction as hex".into(),
         })?;
+        self.find_id(&id)
+    }
+
+    fn find_id(&self, id: &Id) -> Result<Option<FoundBlock>> {
         let value = match self.value(BLOCK_IDS, id.as_bytes())? {
             None => self.value(TRANSACTIONS, id.as_bytes())?,
             value => value,

@@ -20,7 +20,8 @@ use crate::source::car::{RawCid, read_cid};
 /// Most links of the roots that are tried for a head.
 const MAX_LINKED: usize = 256;
 
-/// A database to look blocks up in.
+/// A database to look blocks up in. It is open read-only beside other processes, and shows the state at the time of
+/// [`Lookup::open`]: later writes are not seen.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -33,6 +34,8 @@ const MAX_LINKED: usize = 256;
 /// let lookup = Lookup::open(&db, &Location::default())?;
 /// let wanted = lookup.wanted("bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevlu")?;
 /// assert_eq!(lookup.get(&[wanted])?, [None]);
+/// let root = lookup.get_cid(&lookup.roots()[0])?.expect("a head");
+/// assert_eq!(root.codec, Some(0x71));
 /// assert_eq!(to_json(Some(0x71), &[0x82, 1, 2]), "[1,2]");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -81,6 +84,35 @@ impl Lookup {
         // The record and the files belong to the same database.
         dir.check()?;
         Ok(Self { dir, reader, family, layout, roots: record.map(|record| record.roots()).unwrap_or_default() })
+    }
+
+    /// The roots of the imported snapshot; none if the database has no record of an import.
+    pub fn roots(&self) -> &[RawCid] {
+        &self.roots
+    }
+
+    /// Looks up the block of a CID; `None` if it is missing.
+    ///
+    /// # Errors
+    /// Those of [`Lookup::get`].
+    pub fn get_cid(&self, cid: &RawCid) -> Result<Option<CarBlock>> {
+        self.get_reading(self.reading_of_cid(cid))
+    }
+
+    /// Looks up the block that is stored under a key: a CID, a multihash or a digest, as the key layout says. `None` if it is
+    /// missing.
+    ///
+    /// # Errors
+    /// Those of [`Lookup::get`].
+    pub fn get_key(&self, key: &[u8]) -> Result<Option<CarBlock>> {
+        match (self.layout, RawCid::from_bytes(key)) {
+            (KeyLayout::Cid, Ok(cid)) => self.get_cid(&cid),
+            _ => self.get_reading(KeyReading { key: key.to_vec(), codec: None, inside: None }),
+        }
+    }
+
+    fn get_reading(&self, reading: KeyReading) -> Result<Option<CarBlock>> {
+        Ok(self.get(&[Wanted { readings: vec![reading] }])?.pop().flatten())
     }
 
     /// Parses a key: the key's bytes as hex, or a CID in any multibase or as hex; with digest keys also a multihash as hex. A

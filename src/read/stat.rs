@@ -77,7 +77,7 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
     let mut warnings = advice::on_database(&reader, &options.db)?;
     let unreadable = column_families.iter().filter(|family| family.files > 0 && family.entries == 0);
     warnings.extend(unreadable.map(|family| advice::on_unreadable_files(&options.db, &family.name)));
-    let import = ImportReport::load_as(&options.db)?.map(|(record, _)| record);
+    let import = ImportReport::load(&options.db)?;
     Ok(StatReport {
         schema: STAT_SCHEMA.into(),
         db: options.db.display().to_string(),

@@ -6,7 +6,9 @@ pub const BUNDLED_SCHEMA: &str = "bedload-bundled-1";
 
 /// The result of publishing a bundle.
 #[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
 pub struct BundleReport {
+    /// Name and version of this report.
     pub schema: String,
     /// The database's path as the user gave it; empty where parts were joined.
     pub db: String,

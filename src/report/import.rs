@@ -51,13 +51,13 @@ pub struct ImportReport {
     pub first_missing_roots: Vec<String>,
     /// The bundle that was published during the import. Never in `BEDLOAD.json`.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
-    pub(crate) bundle: Option<Box<BundleReport>>,
+    pub bundle: Option<Box<BundleReport>>,
     /// The links of the blocks; only with `--links check` or `--links require`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkReport>,
     /// The part of a bundle that the database was seeded with. Counts, digest and column families are those of the part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) part: Option<BundlePart>,
+    pub part: Option<BundlePart>,
     /// The database's path as the user gave it.
     pub db: String,
     /// The column family of the blocks.
@@ -338,6 +338,7 @@ pub struct LinkReport {
 
 /// The part of a bundle that a database contains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BundlePart {
     /// The bundle's id.
     pub bundle: String,

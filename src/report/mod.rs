@@ -20,7 +20,8 @@ pub use crate::progress::plan::{Plan, Space};
 pub use crate::source::input::SumFunction;
 pub(crate) use crate::text::escape::shell_word;
 pub use crate::text::escape::{shown, shown_in_line, shown_json};
-pub(crate) use bundle::{BUNDLED_SCHEMA, BundleReport};
+pub(crate) use bundle::BUNDLED_SCHEMA;
+pub use bundle::BundleReport;
 pub(crate) use clean::CLEAN_SCHEMA;
 pub use clean::{CleanReport, Leftover};
 pub use doctor::Advice;
@@ -30,10 +31,10 @@ pub(crate) use doctor::{
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
 pub use import::{
-    BlockCounts, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
-    RemoteInfo, SourceInfo, Versions,
+    BlockCounts, BundlePart, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow,
+    RecordedFile, RemoteInfo, SourceInfo, Versions,
 };
-pub(crate) use import::{BundlePart, NewestSnapshot, SCHEMA, ShardReport, rfc3339};
+pub(crate) use import::{NewestSnapshot, SCHEMA, ShardReport, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;
 pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, MetadataInfo, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;

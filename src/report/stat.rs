@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::hash::content_digest::ContentDigest;
-use crate::report::Advice;
+use crate::report::{Advice, ImportReport};
 use crate::rocks::Level;
 
 pub const STAT_SCHEMA: &str = "bedload-stat-1";
@@ -24,8 +24,8 @@ pub struct StatReport {
     pub warnings: Vec<Advice>,
     /// Its column families.
     pub column_families: Vec<FamilyStat>,
-    /// The record of the import (`BEDLOAD.json`, unchanged); `null` if there is none.
-    pub import: Option<serde_json::Value>,
+    /// The record of the import (`BEDLOAD.json`); `null` if there is none.
+    pub import: Option<ImportReport>,
 }
 
 /// A column family.

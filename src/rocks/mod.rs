@@ -34,9 +34,11 @@ pub(crate) use writer::{Batch, Writer};
 pub const VERSION: &str = "11.12.0";
 
 use std::path::Path;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rust_rocksdb::properties::PropName;
-use rust_rocksdb::{ColumnFamily, DB};
+use rust_rocksdb::{ColumnFamily, DB, ReadOptions};
 
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -51,15 +53,26 @@ fn number(db: &DB, family: &ColumnFamily, name: &PropName, path: &Path) -> Resul
     Ok(db.property_int_value_cf(family, name).map_err(wrap("inspect", path))?.unwrap_or_default())
 }
 
-/// The sums of the properties of a column family's files:
-/// `# data blocks=9; # entries=99; ..; index block size (user-key? 1, delta-value? 1)=1234; filter block size=5678; ..`
-fn table_properties(db: &DB, family: &ColumnFamily, path: &Path) -> Result<String> {
-    let text = db.property_value_cf(family, "rocksdb.aggregated-table-properties").map_err(wrap("inspect", path))?;
-    Ok(text.unwrap_or_default())
-}
-
-fn table_property(text: &str, name: &str) -> Option<u64> {
-    text.split(';').map(str::trim).find(|field| field.starts_with(name))?.rsplit_once('=')?.1.trim().parse().ok()
+/// The sums of the properties of a column family's files.
+fn file_totals(db: &DB, family: &ColumnFamily) -> Result<FileTotals, rust_rocksdb::Error> {
+    let totals = Arc::new(Mutex::new(FileTotals::default()));
+    let (sums, mut options) = (Arc::clone(&totals), ReadOptions::default());
+    options.set_total_order_seek(true);
+    // The filter skips every table, so the iterator opens each of them and reads no record.
+    options.set_table_filter(move |table| {
+        let mut sums = sums.lock();
+        sums.entries += table.num_entries();
+        sums.deletions += table.num_deletions();
+        sums.value_bytes += table.raw_value_size();
+        sums.filter_bytes += table.filter_size();
+        sums.index_bytes += table.index_size();
+        false
+    });
+    let mut iterator = db.raw_iterator_cf_opt(family, options);
+    iterator.seek_to_first();
+    iterator.status()?;
+    let totals = *totals.lock();
+    Ok(totals)
 }
 
 /// Opens a database at `path` by `open`, in which RocksDB starts threads.

@@ -16,7 +16,7 @@ use super::meter::ReadCounts;
 use super::option_map::OptionMap;
 use super::options::check_threads;
 use super::options_file::OptionsFile;
-use super::{log_format, open_db, table_properties, table_property, wrap};
+use super::{file_totals, log_format, open_db, wrap};
 use crate::error::{Error, Result};
 use crate::source::foreign::is_snapshot;
 
@@ -87,7 +87,7 @@ impl DataFile {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FileTotals {
     pub entries: u64,
     /// Deletions among the entries, those of ranges included.
@@ -304,17 +304,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Totals of all files of a column family, from their properties. Unknown totals are 0.
+    /// Totals of all files of a column family, from their properties; 0 if a file cannot be opened.
     pub fn totals(&self, family: &str) -> Result<FileTotals> {
-        let text = table_properties(&self.db, self.family(family)?, &self.path)?;
-        let number = |name| table_property(&text, name).unwrap_or(0);
-        Ok(FileTotals {
-            entries: number("# entries"),
-            deletions: number("# deletions"),
-            value_bytes: number("raw value size"),
-            filter_bytes: number("filter block size"),
-            index_bytes: number("index block size"),
-        })
+        Ok(file_totals(&self.db, self.family(family)?).unwrap_or_default())
     }
 
     /// Entries of all files and memtables of a column family, overwritten ones and deletions included.

@@ -1,14 +1,15 @@
-//! A rehearsal of an import in a scratch directory. RocksDB refuses some options only when it builds, ingests, writes,
+//! A rehearsal of an import in memory. RocksDB refuses some options only when it builds, ingests, writes,
 //! compacts or reads, which would be after the whole source was read.
 
 use std::path::Path;
 
+use rust_rocksdb::Env;
+
 use super::option_map::{Group, OptionMap};
 use super::options::{ProbeError, Refusal};
-use super::scratch::{self, Tried};
 use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
-use super::{Batch, Reader, ReaderOptions, SstOptions, SstWriter, Store};
-use crate::error::{Error, Result, errno_of};
+use super::{Batch, SstOptions, SstWriter, Store, wrap};
+use crate::error::{Error, Result};
 
 /// Records of a rehearsal: several restart points of a block.
 pub(crate) const RECORDS: u32 = 100;
@@ -28,52 +29,49 @@ pub enum Way {
 
 /// Imports some records with the options of `loading`, and reads them back with those of `node`.
 pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), ProbeError> {
-    let answer = scratch::try_in_places(&scratch::places(), |dir| match import(dir, loading, node, way) {
-        Ok(()) => Tried::Answered(Ok(())),
-        Err(Error::Rocks { message, .. }) if message.starts_with("IO error") || errno_of(&message).is_some() => {
-            scratch::failed_in(dir, message)
-        }
-        Err(Error::Rocks { message, .. }) => {
-            let refusal = Err(ProbeError::Refused(Refusal::of(&message)));
-            // Direct I/O depends on the file system.
-            if message.starts_with("Not implemented") { Tried::Unsupported(refusal) } else { Tried::Answered(refusal) }
-        }
-        Err(error) => Tried::Answered(Err(ProbeError::Failed(error))),
-    });
-    answer.map_err(ProbeError::Failed)?
+    let dir = Path::new("/rehearsal");
+    let env = Env::mem_env().map_err(wrap("open", dir)).map_err(ProbeError::Failed)?;
+    import_in(Some(&env), dir, loading, node, way).map_err(|error| match error {
+        Error::Rocks { message, .. } => ProbeError::Refused(Refusal::of(&message)),
+        error => ProbeError::Failed(error),
+    })
 }
 
 /// Imports the records into `dir/db` and reads them back.
+#[cfg(test)]
 pub(crate) fn import(dir: &Path, loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<()> {
+    import_in(None, dir, loading, node, way)
+}
+
+/// Imports the records into `dir/db` of an environment, or of the file system, and reads them back.
+fn import_in(env: Option<&Env>, dir: &Path, loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<()> {
     let [loading, node] = [loading, node].map(in_scratch);
     let db = dir.join("db");
     match way {
         Way::Ingest(settings) => {
-            let options = SstOptions::new(&loading, &db)?;
+            let options = SstOptions::in_env(env, &loading, &db)?;
             let mut file = SstWriter::create(&options, dir.join("1.sst"))?;
             for number in 0..RECORDS {
                 file.put(&key(number), &value(number))?;
             }
             let file = file.finish()?;
-            let store = Store::create(&db, &[(FAMILY, &loading)], None)?;
+            let store = Store::connect_in(env, &db, (FAMILY, &loading), true)?;
             store.leave_sequence_zero()?;
             store.ingest(FAMILY, vec![file], settings)?;
         }
         Way::Memtable { write, compaction } => {
-            let store = Store::create(&db, &[(FAMILY, &loading)], None)?;
+            let store = Store::connect_in(env, &db, (FAMILY, &loading), true)?;
             write_batches(&store, write)?;
             store.close();
             if let Some((compacting, settings)) = compaction {
-                let store = Store::reopen(&db, &[(FAMILY, &in_scratch(compacting))], None)?;
+                let store = Store::connect_in(env, &db, (FAMILY, &in_scratch(compacting)), false)?;
                 store.compact(FAMILY, settings)?;
             }
         }
     }
-    Store::reopen(&db, &[(FAMILY, &node)], None)?.close();
-    let reader = Reader::open(&db, &ReaderOptions::once())?;
-    let keys: Vec<Vec<u8>> = (0..RECORDS).map(key).collect();
-    for (found, number) in reader.get_many(FAMILY, &keys, true)?.into_iter().zip(0..) {
-        if found?.is_none_or(|found| found.as_ref() != value(number)) {
+    let store = Store::connect_in(env, &db, (FAMILY, &node), false)?;
+    for number in 0..RECORDS {
+        if store.get(FAMILY, &key(number))?.is_none_or(|found| found != value(number)) {
             return Err(Error::Rocks {
                 action: "read from",
                 path: db,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rust_rocksdb::{EnvOptions, Options, SstFileWriter};
+use rust_rocksdb::{Env, EnvOptions, Options, SstFileWriter};
 
 use super::option_map::{Group, OptionMap};
 use super::wrap;
@@ -22,12 +22,19 @@ pub(crate) struct SstOptions {
 impl SstOptions {
     /// Takes the options of the database that will ingest the files.
     pub fn new(map: &OptionMap, path: &Path) -> Result<Self> {
+        Self::in_env(None, map, path)
+    }
+
+    /// As [`SstOptions::new`], for files in an environment.
+    pub(super) fn in_env(env: Option<&Env>, map: &OptionMap, path: &Path) -> Result<Self> {
         let mut map = map.clone();
         // Files may be published, so they do not get the name of this host.
         if map.get(Group::Db, DB_HOST).is_none_or(|host| host == THIS_HOST) {
             map.set(Group::Db, DB_HOST, "");
         }
-        Ok(Self { options: super::store::build(path, &map)?, env: env_options(&map) })
+        let mut options = super::store::build(path, &map)?;
+        env.into_iter().for_each(|env| options.set_env(env));
+        Ok(Self { options, env: env_options(&map) })
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rust_rocksdb::properties::{self, PropName};
 use rust_rocksdb::{
-    BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, FlushOptions, Options,
+    BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, Env, FlushOptions, Options,
     WriteOptions,
 };
 
@@ -15,7 +15,7 @@ use super::options::{self, Refusal};
 use super::options_file::OptionsFile;
 use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
 use super::writer::Writer;
-use super::{log_format, open_db, table_properties, table_property, wrap};
+use super::{file_totals, log_format, open_db, wrap};
 use crate::error::{Error, Result};
 use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};
@@ -59,12 +59,24 @@ impl Store {
         let defaults = OptionMap::default();
         let (family, map) = families.first().copied().unwrap_or((DEFAULT_FAMILY, &defaults));
         let families = families.iter().map(|(name, map)| ((*name).to_owned(), (*map).clone()));
-        Self::connect(path, (family, map), families, [create, create], meter)
+        Self::connect(None, path, (family, map), families, [create, create], meter)
+    }
+
+    /// Opens or creates a database with one column family in an environment, or in the file system.
+    pub(super) fn connect_in(
+        env: Option<&Env>,
+        path: &Path,
+        (family, map): (&str, &OptionMap),
+        create: bool,
+    ) -> Result<Self> {
+        let families = [(family.to_owned(), map.clone())].into_iter();
+        Self::connect(env, path, (family, map), families, [create, create], None)
     }
 
     /// Opens a database with the options of each column family. The options of `first` are those of the database.
     /// `create` is true for the database and for column families that are created if missing. A `meter` keeps the options.
     fn connect(
+        env: Option<&Env>,
         path: &Path,
         first: (&str, &OptionMap),
         families: impl Iterator<Item = (String, OptionMap)>,
@@ -73,6 +85,7 @@ impl Store {
     ) -> Result<Self> {
         options::check_threads(first.1)?;
         let mut options = build(path, first.1)?;
+        env.into_iter().for_each(|env| options.set_env(env));
         options.create_if_missing(create[0]);
         options.create_missing_column_families(create[1]);
         if meter.is_some() {
@@ -133,9 +146,13 @@ impl Store {
             let own = stored(&name).unwrap_or_else(|| map.clone());
             (name, own)
         });
-        let store = Self::connect(path, (family, &own), families, [false, true], meter)?;
+        let store = Self::connect(None, path, (family, &own), families, [false, true], meter)?;
         store.leave_sequence_zero()?;
         Ok(store)
+    }
+
+    pub(super) fn get(&self, family: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.db.get_cf(self.named(family)?, key).map_err(wrap("read from", &self.path))
     }
 
     pub fn writer(&self, family: &str, settings: &WriteSettings) -> Result<Writer<'_>> {
@@ -215,17 +232,8 @@ impl Store {
     /// Records in the files of a column family, including overwritten ones.
     pub fn records(&self, name: &str) -> Result<u64> {
         // From the files' properties: the list of live files knows only those that RocksDB happens to have opened.
-        let text = table_properties(&self.db, self.named(name)?, &self.path)?;
-        match table_property(&text, "# entries") {
-            Some(records) => Ok(records),
-            // Without any file there are no properties.
-            None if self.levels(name)?.is_empty() => Ok(0),
-            None => Err(Error::Rocks {
-                action: "count the records of",
-                path: self.path.clone(),
-                message: format!("its table properties are `{text}`"),
-            }),
-        }
+        let totals = file_totals(&self.db, self.named(name)?).map_err(wrap("count the records of", &self.path))?;
+        Ok(totals.entries)
     }
 
     /// Files and bytes of each level of a column family that has files.

@@ -276,6 +276,6 @@ fn seed_warns_of_unverified_blocks() {
     let (_place, to, y) = bundled(small());
     set(&to, "/record/preset", json!("of-another-program"));
     set(&to, "/record/verified", json!(false));
-    seed(&to, &y).succeeds().says(&["the preset `of-another-program`", "has not checked the blocks"]);
+    seed(&to, &y).succeeds().says(&["the preset `of-another-program`", "has not verified the hashes"]);
     is_valid(&y);
 }

@@ -11,6 +11,7 @@ mod bundles;
 mod comparisons;
 mod contradictory_bundles;
 mod fleet;
+mod library_bundles;
 mod partial_bundles;
 mod real_nginx;
 mod real_s3;

@@ -1,5 +1,8 @@
 //! User, password and query of a URL are never shown or written.
 
+use bedload::progress::Silent;
+use bedload::{ImportOptions, NetworkOptions};
+
 use crate::common::crash::{list, plain};
 use crate::common::run::{Done, Place, import, program};
 use crate::common::store::{Act, Store};
@@ -128,4 +131,50 @@ fn list_of_urls_hides_secrets() {
     let list = place.file("list", b"\n ftp://hidden-user:hidden-password@127.0.0.1:1/x.car\n");
     let words = format!("{}:2: cannot read ftp://127.0.0.1:1/x.car", list.display());
     shows_none(&import(&place, format!("@{}", list.display())).refused(3, &words));
+}
+
+#[test]
+fn credentials_in_options_are_sent_and_hidden() {
+    let place = Place::new();
+    let (server, other) = (Store::serving(plain()), Store::serving(plain()));
+    let network = NetworkOptions::default().http_header(server.endpoint(), "Authorization", "Bearer hidden-password");
+    let import = |source: &str, network: NetworkOptions, db: &str| {
+        let options = ImportOptions::new(source, place.path(db)).network(network);
+        has_none("the options", format!("{options:?}").as_bytes());
+        bedload::import(&options, &Silent)
+    };
+    import(&server.url("a.car"), network.clone(), "one").expect("imported");
+    let is_sent = |request: &crate::common::store::Request| {
+        request.headers.get("authorization").is_some_and(|value| value == "Bearer hidden-password")
+    };
+    assert!(server.requests().iter().all(is_sent));
+    // Another server that the first one redirects to does not receive it.
+    let address = other.url("a.car");
+    server.now(move |_, _| Act::Redirect(address.clone()));
+    import(&server.url("a.car"), network, "two").expect("imported");
+    assert!(!other.requests().is_empty() && !other.requests().iter().any(is_sent));
+    let wrong = NetworkOptions::default().http_header(server.endpoint(), "Authorization", "hidden-password\n");
+    let error = import(&server.url("a.car"), wrong, "three").expect_err("a line feed");
+    has_none("the error", format!("{error:?}").as_bytes());
+    // An object store.
+    let store = Store::serving(plain());
+    let settings = NetworkOptions::default()
+        .endpoint(store.endpoint())
+        .store_setting("AWS_ACCESS_KEY_ID", "the-key")
+        .store_setting("AWS_REGION", "here-1")
+        .store_setting("AWS_SECRET_ACCESS_KEY", "hidden-password")
+        .store_setting("AWS_SESSION_TOKEN", "hidden-signature");
+    import("s3://bucket/a.car", settings.clone(), "four").expect("imported");
+    for request in store.requests() {
+        if let Some(authorization) = request.headers.get("authorization") {
+            assert!(
+                authorization.contains("Credential=the-key/") && authorization.contains("/here-1/"),
+                "{authorization}"
+            );
+            assert_eq!(request.headers["x-amz-security-token"], "hidden-signature");
+        }
+    }
+    assert!(store.requests().iter().any(|request| request.headers.contains_key("authorization")));
+    let error = import("s3://bucket/a.car", settings.store_setting("AWS_SECRET", "hidden-password"), "five");
+    assert!(matches!(error, Err(bedload::Error::Usage { .. })), "{error:?}");
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::blocks::chain::Id;
-use crate::bundle::{self, PublishedImport, Signer};
+use crate::bundle::{Publication, Signer, import_and_bundle};
 use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions, Unfinished};
 use crate::sort::key::KeyLayout;
 use crate::sort::shard::Shard;
@@ -190,7 +190,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     others.extend([("database", &*db), ("work of the import", Path::new(&partial))]);
     others.extend(args.import.files());
     let report_file = output::ReportFile::create(&args.report, &others, globals)?;
-    let options = |names: SourceNames| Ok((options(args, named_db, &db, shard?, names.all.clone())?, names));
+    let options = |names: SourceNames| Ok((options(args, &db, shard?, names.all.clone())?, names));
     let ((options, names), report_file) = report_file.or_error(sources.and_then(options))?;
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
@@ -205,7 +205,11 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Ok(plan.check_space()?);
     }
     let report = progress::show(globals, |observer| match &args.bundle {
-        Some(to) => bundle::import(&PublishedImport { import: options, to: to.clone(), signer }, observer),
+        Some(to) => {
+            let mut publication = Publication::new(to).keep_database(named_db.is_some());
+            publication.signer = signer;
+            import_and_bundle(&options, &publication, observer)
+        }
         None => crate::import(&options, observer),
     });
     let (report, report_file) = report_file.or_error(report.map_err(|error| names.explain(error)))?;
@@ -229,18 +233,11 @@ fn work_path(args: &Args, shard: Option<Shard>) -> PathBuf {
     args.plan.work_dir.clone().unwrap_or_default().join(name)
 }
 
-fn options(
-    args: &Args,
-    named_db: Option<&Path>,
-    db: &Path,
-    shard: Option<Shard>,
-    sources: Vec<PathBuf>,
-) -> crate::Result<ImportOptions> {
+fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
     let mut options = ImportOptions::new(PathBuf::new(), db).sources(sources);
     options.concatenated = args.concatenated;
     args.import.add_to(&mut options);
     options.shard = shard;
-    options.discard = named_db.is_none();
     options.work_dir.clone_from(&args.plan.work_dir);
     options.plan = args.plan.plan;
     options.given_key = args.key;

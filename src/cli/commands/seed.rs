@@ -84,7 +84,7 @@ fn options(args: &Args, places: Vec<PathBuf>) -> Result<SeedOptions, Error> {
         places,
         bundle: args.bundle.clone(),
         families: args.column_family.clone(),
-        trusted: args.trust.iter().map(|key| TrustedKey::find(key)).collect::<Result<_, Error>>()?,
+        trusted: args.trust.iter().map(|key| TrustedKey::open(key)).collect::<Result<_, Error>>()?,
         update: args.update,
         import,
     })

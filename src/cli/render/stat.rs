@@ -1,9 +1,8 @@
 //! The report of `bedload stat`.
 
-use crate::report::{FamilyStat, OptionStat, StatReport};
+use crate::report::{FamilyStat, ImportReport, OptionStat, StatReport};
 use crate::rocks::option_map::fields_of;
 use crate::text::size::human;
-use serde_json::Value;
 
 use crate::cli::render::import::head;
 use crate::cli::render::numbers::{grouped, levels};
@@ -14,10 +13,8 @@ pub fn text(report: &StatReport) -> String {
     rows.add("database", &report.db);
     rows.add("rocksdb", report.rocksdb.as_deref().unwrap_or("unknown: there is no OPTIONS file"));
     rows.add("import", import(report));
-    let field = |name: &str| report.import.as_ref().and_then(|import| import.get(name)).cloned();
-    rows.add_some("imported", field("imported_at").as_ref().and_then(Value::as_str));
-    let recorded = field("head").and_then(|recorded| serde_json::from_value(recorded).ok());
-    rows.add_some("head", recorded.as_ref().map(head));
+    rows.add_some("imported", report.import.as_ref().map(|import| &import.imported_at));
+    rows.add_some("head", report.import.as_ref().and_then(|import| import.head.as_ref()).map(head));
     rows.add("sequence", grouped(report.last_sequence));
     rows.add_advice(&report.warnings);
     for each in &report.column_families {
@@ -27,13 +24,10 @@ pub fn text(report: &StatReport) -> String {
 }
 
 fn import(report: &StatReport) -> String {
-    let field = |name: &str| report.import.as_ref().and_then(|import| import.pointer(name));
-    let known = |name: &str| field(name).and_then(Value::as_str).unwrap_or("unknown");
-    if field("/source/path").is_none() {
+    let Some(ImportReport { source, versions, preset, digest, .. }) = &report.import else {
         return "no record".to_owned();
-    }
-    let (source, version) = (known("/source/path"), known("/versions/bedload"));
-    format!("{source} by bedload {version}, preset {}, digest {}", known("/preset"), known("/digest"))
+    };
+    format!("{} by bedload {}, preset {preset}, digest {digest}", source.path, versions.bedload)
 }
 
 fn family(family: &FamilyStat) -> String {

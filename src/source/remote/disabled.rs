@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 
 pub(crate) enum RemoteFile {}
 
+pub(crate) enum RemoteStore {}
+
 #[derive(Clone)]
 pub(crate) enum RemoteGate {}
 
@@ -29,6 +31,9 @@ macro_rules! never {
 never! {
     RemoteGate::open() -> ();
     RemoteGate::want(bool) -> ();
+    RemoteStore::size_of(&str) -> Result<Option<u64>>;
+    RemoteStore::put(&str, &[u8]) -> Result<()>;
+    RemoteStore::put_file(&str, &Path, u64, blake3::Hash) -> Result<bool>;
     RemoteFile::name() -> &Path;
     RemoteFile::size() -> Option<u64>;
     RemoteFile::is_ranged() -> bool;
@@ -45,6 +50,16 @@ never! {
 impl RemoteFile {
     pub fn open(source: &Path, _: &NetworkOptions, _: Option<&str>) -> Result<Arc<Self>> {
         Err(Error::bad_input(source, None, RemoteProblem::NotBuilt))
+    }
+}
+
+impl RemoteStore {
+    pub fn open(root: &Path, _: &NetworkOptions) -> Result<Self> {
+        Err(Error::bad_input(root, None, RemoteProblem::NotBuilt))
+    }
+
+    pub fn memory_of(_: u64) -> u64 {
+        0
     }
 }
 

@@ -19,11 +19,10 @@ mod pin;
 mod problem;
 
 #[cfg(not(feature = "remote"))]
-pub(crate) use disabled::{RemoteFile, RemoteGate, small};
+pub(crate) use disabled::{RemoteFile, RemoteGate, RemoteStore, small};
 pub use name::NetworkOptions;
 pub(crate) use name::{below, is_remote, is_url, shown, shown_path, take_secrets};
 #[cfg(feature = "remote")]
 pub(crate) use network::{RemoteFile, RemoteGate, RemoteStore, small};
 pub use pin::RemotePin;
-#[cfg(feature = "remote")]
 pub(crate) use problem::RemoteProblem;

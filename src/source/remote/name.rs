@@ -22,12 +22,33 @@ pub struct NetworkOptions {
     /// The address of another server with S3's interface. Default: from the environment.
     #[setters(into)]
     pub(crate) endpoint: Option<String>,
+    /// Settings of object stores, by the names of their environment variables.
+    #[setters(skip)]
+    pub(crate) settings: Vec<(String, Secret)>,
+    /// Headers of requests: a URL of the server, name and value.
+    #[setters(skip)]
+    pub(crate) headers: Vec<(String, String, Secret)>,
     /// The whole URLs of sources whose names are their shown forms.
     #[setters(skip)]
     pub(crate) urls: Arc<BTreeMap<PathBuf, Secret>>,
 }
 
 impl NetworkOptions {
+    /// Sets a credential or another setting of an object store under the name of its environment variable, as
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` or `AWS_REGION`. The environment is not read for a kind
+    /// of store (`AWS_`, `GOOGLE_`, `AZURE_`) that has such a setting.
+    pub fn store_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), Secret(value.into())));
+        self
+    }
+
+    /// Adds a header, as `Authorization`, to the requests of http and https URLs. Only the server of `server`, a URL with its
+    /// scheme, host and port, receives the header, also after redirects.
+    pub fn http_header(mut self, server: impl Into<String>, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((server.into(), name.into(), Secret(value.into())));
+        self
+    }
+
     /// Returns the whole URL of a source, whose name may be its shown form.
     pub(super) fn url_of(&self, name: &Path) -> String {
         self.urls.get(name).map_or_else(|| name.to_string_lossy().into_owned(), |url| url.0.clone())

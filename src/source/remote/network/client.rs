@@ -20,12 +20,12 @@ use object_store::signer::{SignedUrlOptions, Signer};
 use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, StatusCode};
-use url::Url;
+use url::{Origin, Url};
 
 use super::body::AnswerBody;
 use super::fault::{Fault, classify, root_cause};
 use super::headers::{content_range, fact, refusal, retry_after, store_tag, stored_sums, tag};
-use super::name::{self, NetworkOptions};
+use super::name::{self, NetworkOptions, Secret};
 use super::problem::RemoteProblem;
 use super::redirect;
 use super::{RemotePin, settings};
@@ -92,19 +92,19 @@ impl Client {
     /// Creates a client for `url`, whose name in messages is `shown`.
     pub fn new(url: &Url, shown: &Path, network: &NetworkOptions) -> Result<Self, Error> {
         let bad = |problem: RemoteProblem| Error::bad_input(shown, None, problem);
-        let client = HttpSender(http_client().map_err(bad)?);
+        let mut client = HttpSender { client: http_client().map_err(bad)?, headers: Arc::default() };
         if let "http" | "https" = url.scheme() {
+            client.headers = Arc::new(private_headers(network)?);
             return Ok(Self::Http { client, url: url.clone() });
         }
         // The caller retries: `object_store` does not wait as long as `Retry-After` says.
         let retry = RetryConfig { max_retries: 0, retry_timeout: CONNECT, ..RetryConfig::default() };
         let refused = |error: &dyn std::error::Error| bad(RemoteProblem::Url { reason: root_cause(error) });
         let (_, path) = object_store::ObjectStoreScheme::parse(url).map_err(|error| refused(&error))?;
-        let endpoint = network.endpoint.as_deref();
         let mut sums = None;
         let store: Arc<dyn ObjectStore> = match url.scheme() {
             "s3" | "s3a" => {
-                let settings = settings::all("AWS_", endpoint.map(|it| (AmazonS3ConfigKey::Endpoint, it)))?;
+                let settings = settings::all("AWS_", network, Some(AmazonS3ConfigKey::Endpoint))?;
                 let builder = AmazonS3Builder::new().with_url(url.as_str());
                 let mut builder = settings.into_iter().fold(builder, |it, (key, value)| it.with_config(key, value));
                 let unsigned =
@@ -120,18 +120,20 @@ impl Client {
             }
             "gs" => {
                 let mut builder = GoogleCloudStorageBuilder::new();
-                if let Some(path) = settings::variable("SERVICE_ACCOUNT") {
+                let is_given = !settings::given("GOOGLE_", network).is_empty();
+                if let Some(path) = settings::variable("SERVICE_ACCOUNT").filter(|_| !is_given) {
                     builder = builder.with_service_account_path(path);
                 }
-                let settings = settings::all::<GoogleConfigKey>("GOOGLE_", None)?;
+                let settings = settings::all::<GoogleConfigKey>("GOOGLE_", network, None)?;
                 let builder = settings.into_iter().fold(builder, |it, (key, value)| it.with_config(key, value));
                 let builder = builder.with_url(url.as_str()).with_retry(retry);
                 Arc::new(builder.with_http_connector(client.clone()).build().map_err(|error| refused(&error))?)
             }
             _ => {
-                let settings = settings::all("AZURE_", endpoint.map(|it| (AzureConfigKey::Endpoint, it)))?;
+                let settings = settings::all("AZURE_", network, Some(AzureConfigKey::Endpoint))?;
                 let mut builder = MicrosoftAzureBuilder::new();
-                if let Some(address) = settings::variable(IDENTITY) {
+                let is_given = !settings::given("AZURE_", network).is_empty();
+                if let Some(address) = settings::variable(IDENTITY).filter(|_| !is_given) {
                     let from = format_args!("the variable {IDENTITY}");
                     let address = settings::checked(AzureConfigKey::MsiEndpoint.as_ref(), &address, from)?;
                     builder = builder.with_msi_endpoint(address);
@@ -213,7 +215,7 @@ impl Sums {
             if *unsigned {
                 url.set_query(None);
             }
-            client.send(client.0.head(url).header(name, value)).await
+            client.send(client.client.head(url).header(name, value)).await
         };
         let (_, response) = within(2 * CONNECT, asking).await?;
         let (status, headers) = (response.status(), response.headers());
@@ -257,7 +259,7 @@ async fn http_get(
     known: &RemotePin,
 ) -> Result<Answer, Fault> {
     // A compressed transfer cannot be requested in ranges.
-    let mut request = client.0.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
+    let mut request = client.client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
     if let Some(range) = &range {
         request = request.header(header::RANGE, format!("bytes={}-{}", range.start, range.end.saturating_sub(1)));
     }
@@ -342,7 +344,28 @@ fn store_fault(error: object_store::Error, pause: Option<Duration>) -> Fault {
 /// A client that follows redirects without sending credentials to other hosts, also for `object_store`, and notes the delay
 /// that a server asks for.
 #[derive(Debug, Clone)]
-pub(super) struct HttpSender(reqwest::Client);
+pub(super) struct HttpSender {
+    client: reqwest::Client,
+    /// Headers for requests to one origin each.
+    headers: Arc<Vec<(Origin, HeaderName, HeaderValue)>>,
+}
+
+/// The headers of the options.
+fn private_headers(network: &NetworkOptions) -> Result<Vec<(Origin, HeaderName, HeaderValue)>, Error> {
+    let parse = |(server, name, Secret(value)): &(String, String, Secret)| {
+        let refused = |what: &str| {
+            let hint = "use a URL of the server, as https://host, a name as Authorization, and a value of one line";
+            Error::usage(format!("cannot send the header `{name}`: {what}"), hint)
+        };
+        let origin = Url::parse(server).ok().map(|url| url.origin()).filter(Origin::is_tuple);
+        let origin = origin.ok_or_else(|| refused("its server is not the URL of a server"))?;
+        let name: HeaderName = name.parse().map_err(|_| refused("its name is invalid"))?;
+        let mut value: HeaderValue = value.parse().map_err(|_| refused("its value is invalid"))?;
+        value.set_sensitive(true);
+        Ok((origin, name, value))
+    };
+    network.headers.iter().map(parse).collect()
+}
 
 impl HttpConnector for HttpSender {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
@@ -377,7 +400,10 @@ impl HttpSender {
         loop {
             let (method, mut headers) = (request.method().clone(), request.headers().clone());
             let from = Url::parse(&request.uri().to_string()).map_err(unknown)?;
-            let response = self.0.call(request).await?;
+            for (_, name, value) in self.headers.iter().filter(|(origin, ..)| *origin == from.origin()) {
+                request.headers_mut().insert(name, value.clone());
+            }
+            let response = self.client.call(request).await?;
             // Only requests of `store_answer` have this place.
             let _ = RETRY_AFTER.try_with(|it| it.set(retry_after(response.headers())));
             let to = redirect::target(&method, &from, response.status(), response.headers(), count);

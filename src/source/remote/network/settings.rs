@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use url::Url;
 
-use super::name;
+use super::name::{self, NetworkOptions};
 use crate::error::{Error, Result};
 
 /// Keys of settings that are addresses of servers.
@@ -32,21 +32,48 @@ pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Returns the settings of a store: variables whose names begin with `prefix`, and the option `endpoint`, which takes
-/// precedence.
-pub(super) fn all<K: FromStr + AsRef<str>>(prefix: &str, endpoint: Option<(K, &str)>) -> Result<Vec<(K, String)>> {
+/// The settings of the store whose variables begin with `prefix` in the options. If there are any, the environment is not read.
+pub(super) fn given<'a>(prefix: &str, network: &'a NetworkOptions) -> Vec<(&'a str, &'a str)> {
+    let settings = network.settings.iter().filter(|(name, _)| name.starts_with(prefix));
+    settings.map(|(name, value)| (name.as_str(), value.0.as_str())).collect()
+}
+
+/// Returns the settings of a store: those of the options, or else the variables whose names begin with `prefix`; and the
+/// endpoint of the options with the key `endpoint`, which takes precedence.
+pub(super) fn all<K: FromStr + AsRef<str>>(
+    prefix: &str,
+    network: &NetworkOptions,
+    endpoint: Option<K>,
+) -> Result<Vec<(K, String)>> {
+    let endpoint = endpoint.zip(network.endpoint.as_deref());
     let mut found = Vec::new();
-    for (name, value) in std::env::vars_os() {
-        let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
-        let key = name.starts_with(prefix).then(|| name.to_ascii_lowercase().parse::<K>().ok()).flatten();
-        let Some(key) = key.filter(|_| !value.is_empty()) else { continue };
+    let mut add = |name: &str, key: K, value: &str, kind: &str| {
         if endpoint.is_none() || !ENDPOINTS.contains(&key.as_ref()) {
-            let value = checked(key.as_ref(), value, format_args!("the variable {name}"))?;
+            let value = checked(key.as_ref(), value, format_args!("the {kind} {name}"))?;
             found.push((key, value));
+        }
+        Ok::<(), Error>(())
+    };
+    let key_of = |name: &str| name.to_ascii_lowercase().parse::<K>().ok();
+    let given = given(prefix, network);
+    for (name, value) in &given {
+        let unknown = || {
+            Error::usage(
+                format!("the object store has no setting {name}"),
+                "use the name of an environment variable of the store, as AWS_REGION",
+            )
+        };
+        add(name, key_of(name).ok_or_else(unknown)?, value, "setting")?;
+    }
+    for (name, value) in std::env::vars_os().filter(|_| given.is_empty()) {
+        let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
+        let key = name.starts_with(prefix).then(|| key_of(name)).flatten();
+        if let Some(key) = key.filter(|_| !value.is_empty()) {
+            add(name, key, value, "variable")?;
         }
     }
     if let Some((key, value)) = endpoint {
-        let value = checked(key.as_ref(), value, "--endpoint")?;
+        let value = checked(key.as_ref(), value, "the endpoint")?;
         found.push((key, value));
     }
     Ok(found)

@@ -1,0 +1,97 @@
+//! Bundles through the library: published with and without a database, signed, seeded from mirrors, and updated.
+
+use std::path::Path;
+
+use bedload::progress::{CancellationToken, Event, Observer, Phase, Silent};
+use bedload::{
+    BundleOptions, Error, ImportOptions, Overrides, Publication, SeedOptions, Signer, TrustedKey,
+    VerifyOptions,
+};
+use minisign::KeyPair;
+
+use crate::common::bundle::latest;
+use crate::common::crash::{Snapshot, plain, small};
+use crate::common::run::Place;
+use crate::common::store::Store;
+
+fn import_options(snapshot: &Snapshot, db: &Path) -> ImportOptions {
+    let overrides = Overrides::default().set(vec!["load.ingest.sst_size=1M".to_owned()]);
+    ImportOptions::new(&snapshot.file, db).threads(2).overrides(overrides)
+}
+
+fn is_valid(db: &Path, snapshot: &Snapshot) {
+    let report = bedload::verify(&VerifyOptions::new(db), &Silent).expect("verified");
+    assert!(report.valid, "{} is damaged", db.display());
+    assert_eq!(report.digest.expect("a digest").to_string(), snapshot.digest);
+}
+
+#[test]
+fn library_publishes_signs_and_seeds() {
+    let place = Place::new();
+    let [db, to, copy, y] = ["db", "to", "copy", "y"].map(|name| place.path(name));
+    let pair = KeyPair::generate_encrypted_keypair(Some("secret".into())).expect("random bytes");
+    let secret = place.file("own.key", pair.sk.to_box(None).expect("a key").into_string().as_bytes());
+    assert!(matches!(Signer::open(&secret, || Ok("wrong".into())), Err(Error::Usage { .. })));
+    let signer = Signer::open(&secret, || Ok("secret".into())).expect("a signer");
+    assert!(!format!("{signer:?}").contains("secret"));
+    // During the import, without and with a database.
+    let publication = Publication::new(&to).signer(signer.clone());
+    let import = |publication: &Publication| {
+        let report = bedload::import_and_bundle(&import_options(small(), &db), publication, &Silent).expect("imported");
+        report.bundle.expect("a bundle").id
+    };
+    let id = import(&publication.clone().keep_database(false));
+    assert_eq!((latest(&to), db.exists()), (id.clone(), false));
+    assert_eq!(import(&publication), id, "the same records are the same bundle");
+    // From the finished database.
+    let report = bedload::bundle(&BundleOptions::new(&db, &copy).signer(signer), &Silent).expect("published");
+    assert_eq!((report.uploaded_files, report.db), (report.files, db.display().to_string()));
+    // The first mirror is missing.
+    let key = TrustedKey::open(&pair.pk.to_base64()).expect("a key");
+    let store = Store::of(&copy);
+    let seed = SeedOptions::new(place.path("missing"), &y).mirrors([store.url("")]).trust(key).threads(2);
+    let report = bedload::seed(&seed, &Silent).expect("seeded");
+    assert_eq!(report.digest.to_string(), small().digest);
+    is_valid(&y, small());
+    let stranger = KeyPair::generate_unencrypted_keypair().expect("random bytes");
+    let stranger = TrustedKey::open(&stranger.pk.to_base64()).expect("a key");
+    let refused = bedload::seed(&SeedOptions::new(&to, place.path("z")).trust(stranger), &Silent);
+    assert!(matches!(refused, Err(Error::BadInput { .. })), "signed by another key");
+    let refused = bedload::seed(&SeedOptions::new(&to, place.path("z")).bundle("../x"), &Silent);
+    assert!(matches!(refused, Err(Error::Usage { .. })), "a path is no id");
+}
+
+/// Cancels before the first file is fetched.
+struct Cancelling(CancellationToken);
+
+impl Observer for Cancelling {
+    fn event(&self, event: &Event) {
+        if matches!(event, Event::Phase { phase: Phase::Read }) {
+            self.0.cancel();
+        }
+    }
+}
+
+#[test]
+fn cancelled_library_seed_resumes_and_updates() {
+    let place = Place::new();
+    let [db, to, y] = ["db", "to", "y"].map(|name| place.path(name));
+    let publish = |snapshot: &Snapshot| {
+        bedload::import(&import_options(snapshot, &db).replace(db.exists()), &Silent).expect("imported");
+        bedload::bundle(&BundleOptions::new(&db, &to), &Silent).expect("published").id
+    };
+    let first = publish(small());
+    let stop = CancellationToken::default();
+    let seed = SeedOptions::new(&to, &y).threads(1);
+    let error = bedload::seed(&seed.clone().stop(stop.clone()), &Cancelling(stop)).expect_err("cancelled");
+    assert!(matches!(error, Error::Interrupted { .. }));
+    let newest = publish(plain());
+    assert_ne!(first, newest);
+    bedload::seed(&seed, &Silent).expect("seeded");
+    // An unfinished seed keeps its bundle.
+    is_valid(&y, small());
+    bedload::seed(&seed.clone().update(true), &Silent).expect("updated");
+    is_valid(&y, plain());
+    let again = bedload::seed(&seed, &Silent);
+    assert!(matches!(again, Err(Error::State { .. })), "it exists");
+}
