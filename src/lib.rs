@@ -105,6 +105,30 @@ pub use read::stat::{StatOptions, stat};
 pub use read::verify::{VerifyOptions, verify};
 pub use read::walk::{WalkOptions, walk};
 pub use read::{Location, Resources};
+/// The binding of RocksDB that this library uses. A program links RocksDB once, so it opens databases with this crate, which it
+/// may also require itself, as version 0.54.
+///
+/// Opens a database with its recorded options and all column families:
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let (snapshot, db) = (dir.path().join("snapshot.car"), dir.path().join("chain"));
+/// # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
+/// # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
+/// # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
+/// use bedload::rust_rocksdb::{Cache, DB, Env, Options};
+///
+/// let (mut options, families) = Options::load_latest(&db, Env::new()?, true, Cache::new_lru_cache(64 << 20))?;
+/// options.set_max_open_files(900);
+/// let db = DB::open_cf_descriptors(&options, &db, families)?;
+/// # assert!(db.cf_handle("default").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The import derives the recorded `max_open_files` from the limit of open files of its own process. RocksDB lowers it to the
+/// limit of the process that opens the database, which then has no descriptors left, and does not raise it.
+#[doc(no_inline)]
+pub use rust_rocksdb;
 pub use sort::key::KeyLayout;
 pub use source::block_log::TornTail;
 pub use source::car::{NullPadding, RawCid};

@@ -7,9 +7,10 @@ use rust_rocksdb::Env;
 
 use super::option_map::{Group, OptionMap};
 use super::options::{ProbeError, Refusal};
+use super::scratch::{self, Tried};
 use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
 use super::{Batch, SstOptions, SstWriter, Store, wrap};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, errno_of};
 
 /// Records of a rehearsal: several restart points of a block.
 pub(crate) const RECORDS: u32 = 100;
@@ -29,12 +30,28 @@ pub enum Way {
 
 /// Imports some records with the options of `loading`, and reads them back with those of `node`.
 pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), ProbeError> {
+    // Files in memory cannot be mapped.
+    if [loading, node].iter().any(|map| map.get(Group::Db, "allow_mmap_reads") == Some("true")) {
+        return rehearse_in_files(loading, node, way);
+    }
     let dir = Path::new("/rehearsal");
     let env = Env::mem_env().map_err(wrap("open", dir)).map_err(ProbeError::Failed)?;
     import_in(Some(&env), dir, loading, node, way).map_err(|error| match error {
         Error::Rocks { message, .. } => ProbeError::Refused(Refusal::of(&message)),
         error => ProbeError::Failed(error),
     })
+}
+
+fn rehearse_in_files(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), ProbeError> {
+    let answer = scratch::try_in_places(&scratch::places(), |dir| match import_in(None, dir, loading, node, way) {
+        Ok(()) => Tried::Answered(Ok(())),
+        Err(Error::Rocks { message, .. }) if message.starts_with("IO error") || errno_of(&message).is_some() => {
+            scratch::failed_in(dir, message)
+        }
+        Err(Error::Rocks { message, .. }) => Tried::Answered(Err(ProbeError::Refused(Refusal::of(&message)))),
+        Err(error) => Tried::Answered(Err(ProbeError::Failed(error))),
+    });
+    answer.map_err(ProbeError::Failed)?
 }
 
 /// Imports the records into `dir/db` and reads them back.

@@ -77,7 +77,7 @@ fn invalid_settings_and_urls_are_named() {
     for url in ["s3://bucket/a.car", "az://bucket/a.car"] {
         for endpoint in ["localhost:9000", "minio", "http://", "http://h:99999", "file:///tmp", " ", ""] {
             let done = with_keys(import(&place, url)).args(&["--endpoint", endpoint]).run();
-            done.refused(2, None, &format!("--endpoint is not the address of a server: `{endpoint}`"));
+            done.refused(2, None, &format!("the endpoint is not the address of a server: `{endpoint}`"));
             assert!(done.hint().contains("http://localhost:9000"), "{}", done.hint());
         }
     }
