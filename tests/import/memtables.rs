@@ -59,8 +59,7 @@ fn skipped_compaction_leaves_files_at_level_0() {
 fn samples_show_the_compaction_backlog() {
     let blocks = some(4000);
     let place = Place::new();
-    let done = import(&place, place.file("x.car", &rooted(&blocks))).through_memtables().run();
-    done.succeeded();
+    let done = import(&place, place.file("x.car", &rooted(&blocks))).through_memtables().succeeds();
     let samples = done.json["samples"].as_array().expect("samples");
     let compacting = samples.iter().find(|sample| sample["phase"] == "compact").expect("a sample of the phase");
     assert!(compacting["total"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "bytes to be moved: {compacting}");
@@ -140,7 +139,7 @@ fn import_stopped_during_compaction_finishes() {
     let error = bedload::import(&options().stop(stop.clone()), &StopThere(stop)).expect_err("it was stopped");
     assert!(matches!(error, bedload::Error::Interrupted { .. }), "{error:?}");
     assert!(!place.path("db").exists());
-    let outcome = bedload::import(&options(), &Silent).expect("it goes on");
+    let outcome = bedload::import(&options(), &Silent).expect("it resumes");
     let bedload::Outcome::Imported(report) = outcome else { panic!("no dry run") };
     let model = Model::new(&blocks, Key::Cid);
     assert_eq!((report.digest.to_string(), report.blocks.read), (model.digest(), model.read));
