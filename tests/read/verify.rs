@@ -221,8 +221,8 @@ fn truncated_or_edited_record_is_found() {
     for (before, kinds) in [
         ("\"preset\": \"", &[("record", 1)][..]),
         ("\"digest\": \"", &[("record", 1), ("digest", 1)]),
-        ("\"read\": ", &[("record", 1), ("tally", 1)]),
-        ("\"written\": ", &[("record", 1), ("tally", 1), ("count", 1)]),
+        ("\n    \"read\": ", &[("record", 1), ("tally", 1)]),
+        ("\n    \"written\": ", &[("record", 1), ("tally", 1), ("count", 1)]),
         ("\"name\": \"IDENTITY\",\n      \"checksum\": \"", &[("file", 1), ("record", 1)]),
     ] {
         change(text.find(before).expect(before) + before.len(), kinds);

@@ -40,7 +40,8 @@ fn transient_failures_are_retried() {
             let end = request.range().map(|(_, last)| last);
             if nth % 5 == 2 && failed.lock().insert(end) { failure.clone() } else { Act::Serve }
         });
-        let run = import(&Place::new(), server.url("a.car")).env("BEDLOAD_NETWORK_STALL_MS", "300");
+        let place = Place::new();
+        let run = import(&place, server.url("a.car")).env("BEDLOAD_NETWORK_STALL_MS", "300");
         assert_eq!(run.succeeds().text("/digest"), plain().digest, "{act:?}");
     }
 }
