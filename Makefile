@@ -67,7 +67,7 @@ test: setup ## Run all tests, with overflow checks and debug assertions in bedlo
 test-long: setup ## Run the long crash and memory tests (45 minutes, 14 GiB of disk in TMPDIR)
 	@scripts/servers
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test all -- $(addprefix crash::,kills damaged_work sync_order failing_disks resource_errors \
-	  system_limits bundles replaced_databases hostile_users link_checks) memory::budgets memory::hostile import::link_checks \
+	  system_limits bundles replaced_databases hostile_users link_checks) memory::budgets memory::hostile import::hard_keys \
 	  import::existing_databases bench::doctor remote::repeated_kills
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test attack
 

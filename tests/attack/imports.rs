@@ -211,7 +211,7 @@ impl Plan {
     }
 }
 
-/// One attempt of a plan, in a folder of its own.
+/// One attempt of a plan, in a new folder.
 pub struct Attempt {
     pub plan: &'static Plan,
     pub case: Case,

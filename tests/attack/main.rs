@@ -38,7 +38,7 @@ use common::database::flip;
 use imports::World;
 use judge::*;
 
-/// Attempts at a time. Each import has two threads of its own.
+/// Attempts at a time. Each import has two threads.
 const AT_ONCE: u64 = 2;
 
 /// Receives the result of an attempt.

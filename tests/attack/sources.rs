@@ -62,7 +62,7 @@ impl Twins {
 
 #[derive(Debug, Clone, Copy)]
 enum Change {
-    /// Its bytes are written over where it lies.
+    /// Its bytes are overwritten in place.
     InPlace,
     /// Another file gets its name.
     Replaced,

@@ -243,7 +243,7 @@ fn ctrl_c_leaves_no_database() {
     let mut said = BufReader::new(child.stderr.take().expect("piped")).lines().map(|line| line.expect("text"));
     assert!(said.any(|line| line.replace(' ', "").contains("\"action\":\"import\"")), "the import never began");
     let at_work = out.join("bedload-bench.run");
-    assert!(at_work.exists(), "there is a directory to leave behind");
+    assert!(at_work.exists(), "the run has made a directory");
     let begun = Instant::now();
     send(&child, Signal::INT);
     let rest: Vec<String> = said.collect();

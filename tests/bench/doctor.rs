@@ -1,4 +1,4 @@
-//! `bedload doctor`: measures, forecasts, advises, and leaves nothing behind, however it ends.
+//! `bedload doctor`: measures, forecasts, advises, and removes its files, however it ends.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -122,7 +122,7 @@ fn interrupted_doctor_leaves_no_files() {
             let is_alive = kill_process(Pid::from_child(&child), signal).is_ok();
             let ended = ended(child);
             if sample {
-                // It may have ended by itself. What a kill leaves goes with the next run.
+                // It may have ended by itself. The next run removes what a kill leaves.
                 let is_expected = signal == Signal::KILL || matches!(ended.code, Some(0 | 130));
                 assert!(is_expected, "{signal:?}, round {round}: {ended:?}");
             } else if signal == Signal::KILL {

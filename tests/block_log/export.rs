@@ -22,8 +22,7 @@ fn raw_logs_are_exported_unchanged() {
     for log in &logs {
         comes_back(&place.file("log", log), log, &[]);
         let place = Place::in_memory();
-        let done = import_pipe(&place, log.clone()).args(&["--memory", "16MiB"]).run();
-        done.succeeded();
+        let done = import_pipe(&place, log.clone()).args(&["--memory", "16MiB"]).succeeds();
         let (report, bytes) = export(&place, &done.db, "back", &[]);
         assert!(&bytes == log);
         assert_eq!(report["log"]["identical"], true);

@@ -12,7 +12,7 @@ use bedload::testing::blocks::chain::Id;
 use bedload::testing::hash::content_digest::ContentDigest;
 use bedload::{Error, ImportOptions, LogOptions, VerifyOptions};
 
-/// Bytes of an Antelope header without new producers and extensions, and of the signature behind it.
+/// Bytes of an Antelope header without new producers and extensions, and of the signature after it.
 const HEADER: usize = 116;
 const SIGNATURE: usize = 66;
 
@@ -85,7 +85,7 @@ fn import(dir: &Path, case: &Case, bytes: &[u8], links_only: bool) -> Result<Imp
     bedload::import(&options, &Silent)
 }
 
-/// Whether the log with this bit flipped is refused as bad input; else the digest of what was imported.
+/// Imports the log with this bit flipped: the digest of the database, or `None` if the log is refused as bad input.
 #[track_caller]
 fn flipped(dir: &Path, case: &Case, at: usize, bit: usize, links_only: bool) -> Option<ContentDigest> {
     let mut bytes = case.bytes.clone();

@@ -76,7 +76,7 @@ fn wrong_index_is_ignored_with_its_reason() {
     }
 }
 
-/// Writes the parts of a split log below `chain`, each with positions of its own.
+/// Writes the parts of a split log below `chain`, each with its positions.
 fn parts(place: &Place, blocks: &[LogBlock], each: usize, skip: usize) {
     std::fs::create_dir_all(place.path("chain")).expect("a folder");
     for (number, part) in blocks.chunks(each).enumerate().skip(skip) {

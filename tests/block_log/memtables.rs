@@ -7,11 +7,11 @@ use crate::common::car::noise;
 use crate::common::log::*;
 use crate::common::run::{Done, Place, import};
 
-/// Bytes of an Antelope header, and of the signature behind it.
+/// Bytes of an Antelope header, and of the signature after it.
 const HEADER: usize = 116 + 66;
 
 /// Blocks that each name one transaction by its id alone, as they do that execute a delayed one; after `every` blocks the
-/// ids come again.
+/// ids repeat.
 fn delayed(count: u32, every: u32) -> Vec<LogBlock> {
     let mut blocks = antelope(2, 1, count, 8);
     for block in &mut blocks {

@@ -53,7 +53,7 @@ fn closed_pipe_ends_a_command_quietly() {
         ("bedload completions bash | head -1", 1),
         ("bedload man | head -1", 1),
         ("bedload generate --size 3MiB - | head -c 1 | tr -c x y; echo", 1),
-        // An import that nobody listens to ends well.
+        // An import whose output is not read ends well.
         ("bedload import snapshot.car --db text --progress off | true", 0),
         ("bedload import snapshot.car --db json --progress off --json | true", 0),
         ("bedload import snapshot.car --db lines 2>&1 | true", 0),

@@ -12,7 +12,7 @@ const HOSTILE: &str = "x\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31m\r\nerror: forged\u
 /// [`HOSTILE`] as a string of JSON or TOML.
 const ESCAPED: &str = r"x\u001b]0;title\u0007\u001b[2J\u009b31m\r\nerror: forged\u007f\u202e\u2066\u200b\b";
 
-/// Runs the program, whose output steers nothing and is in lines of its own.
+/// Runs the program, whose output has no control characters except line ends.
 #[track_caller]
 fn run(args: &[&str]) -> Ended {
     let ended = output(bedload().args(args));

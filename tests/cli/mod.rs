@@ -115,7 +115,7 @@ fn wait_for<T>(mut result: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = result() {
             return found;
         }
-        assert!(started.elapsed() < Duration::from_secs(30), "it does not come");
+        assert!(started.elapsed() < Duration::from_secs(30), "the condition is not met");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -48,7 +48,7 @@ fn list_names_ten_presets_without_all() {
     }
 }
 
-/// A node's OPTIONS file in a folder of its own.
+/// A node's OPTIONS file in a new folder.
 fn options_file() -> (tempfile::TempDir, String) {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("OPTIONS-000007");

@@ -69,7 +69,7 @@ fn unreadable_path_reports_the_permission() {
     std::fs::copy(BEDLOAD, &program).expect("a copy of the program");
     let paths = [&db, &car, &program, &place.path("")];
     paths.iter().zip([0o000, 0o000, 0o755, 0o777]).for_each(|(path, bits)| mode(path, bits));
-    // Root may read everything: run as nobody.
+    // Root may read everything: run as the user `nobody`.
     let command = || {
         let mut command = hermetic(if is_root() { "setpriv".as_ref() } else { program.as_os_str() });
         if is_root() {

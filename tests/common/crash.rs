@@ -1,178 +1,19 @@
-//! Killed imports, and the conditions before and after.
+//! Imports that are killed, and the conditions before and after.
 
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use super::car::*;
 use super::model::{Key, Model};
-use super::run::{BEDLOAD, Place, hermetic, own_folder};
+use super::run::{BEDLOAD, Place, hermetic};
 
-/// Time after which a run counts as hanging.
-const PATIENCE: Duration = Duration::from_secs(100);
-
-/// A snapshot that imports are killed over.
-#[derive(Clone)]
-pub struct Snapshot {
-    pub name: &'static str,
-    pub file: PathBuf,
-    pub bytes: Vec<u8>,
-    pub blocks: Vec<Block>,
-    /// Digest of what a database must hold, worked out without the library.
-    pub digest: String,
-    pub read: u64,
-    pub records: u64,
-}
-
-impl Snapshot {
-    /// A snapshot of any format, and the records that a database of it must hold.
-    pub fn new(name: &'static str, bytes: Vec<u8>, model: &Model) -> Self {
-        let file = own_folder().join(name);
-        std::fs::write(&file, &bytes).expect("room for a snapshot");
-        let (digest, read, records) = (model.digest(), model.read, model.records.len() as u64);
-        Self { name, file, bytes, blocks: Vec::new(), digest, read, records }
-    }
-
-    /// A CAR of these blocks.
-    pub fn plain(name: &'static str, blocks: impl IntoIterator<Item = Block>) -> Self {
-        let blocks: Vec<Block> = blocks.into_iter().collect();
-        Self::of_blocks(name, rooted(&blocks), &blocks)
-    }
-
-    pub fn of_blocks(name: &'static str, bytes: Vec<u8>, blocks: &[Block]) -> Self {
-        Self { blocks: blocks.to_vec(), ..Self::new(name, bytes, &Model::new(blocks, Key::Cid)) }
-    }
-
-    /// Keeps the snapshot until the process ends.
-    pub fn leaked(self) -> &'static Self {
-        Box::leak(Box::new(self))
-    }
-
-    /// The same snapshot in a file that may be changed.
-    pub fn copied_to(&self, file: PathBuf) -> &'static Self {
-        std::fs::write(&file, &self.bytes).expect("room for a snapshot");
-        Self { file, ..self.clone() }.leaked()
-    }
-}
-
-impl std::convert::From<&Snapshot> for Vec<u8> {
-    fn from(snapshot: &Snapshot) -> Self {
-        snapshot.bytes.clone()
-    }
-}
-
-/// Blocks of dag-cbor, every twentieth one a second time, 8 MiB in all.
-pub fn plain() -> &'static Snapshot {
-    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| {
-        let mut blocks: Vec<Block> = Vec::new();
-        for i in 0..8000u64 {
-            let again = (i % 20 == 19).then(|| blocks[(i / 2) as usize].clone());
-            blocks.push(again.unwrap_or_else(|| block(&noise(i, 200 + (i * 7919 % 1600) as usize))));
-        }
-        Snapshot::plain("plain.car", blocks)
-    })
-}
-
-/// Blocks of which some are in [`plain`] as well, for a database that is added to.
-pub fn older() -> &'static Snapshot {
-    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| {
-        let more = (0..1000u64).map(|i| block(&noise(i + 300_000, 500)));
-        Snapshot::plain("older.car", plain().blocks.iter().step_by(50).cloned().chain(more))
-    })
-}
-
-pub fn small() -> &'static Snapshot {
-    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| Snapshot::plain("small.car", plain().blocks[..400].to_vec()))
-}
-
-/// Many frames with an index after them, as Forest exports.
-pub fn forest() -> &'static Snapshot {
-    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| {
-        let blocks: Vec<Block> = (0..7000).map(|i| block(&noise(i + 100_000, 300 + (i % 1700) as usize))).collect();
-        // The header in a frame of its own, then a few blocks a frame.
-        let mut bytes = zstd(&header(&[blocks[0].0.clone()]));
-        for group in blocks.chunks(8) {
-            bytes.extend(zstd(&group.iter().flat_map(section).collect::<Vec<u8>>()));
-        }
-        bytes.extend(skippable(b"an index that nobody needs"));
-        Snapshot::of_blocks("some.forest.car.zst", bytes, &blocks)
-    })
-}
-
-/// A block of one of six kinds: several versions, codecs and hash functions, and a block that is in its CID.
-pub fn block_of_kind(kind: u64, data: &[u8]) -> Block {
-    match kind % 6 {
-        0 => v0(data),
-        1 => sha256(RAW, data),
-        2 => identity(RAW, &data[..40]),
-        3 => blake(0x70, data),
-        4 => sha256(0x0129, data),
-        _ => block(data),
-    }
-}
-
-pub fn mixed() -> &'static Snapshot {
-    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| {
-        let make = |i: u64| block_of_kind(i, &noise(i + 200_000, 100 + (i * 31 % 2500) as usize));
-        Snapshot::plain("mixed.car", (0..6000).map(make))
-    })
-}
-
-/// Those of [`mixed`] whose CIDs have digests.
-pub fn hashed() -> &'static Snapshot {
-    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| Snapshot::plain("hashed.car", with_digests(&mixed().blocks)))
-}
-
-/// The blocks of [`plain`] in several CARs that overlap; [`several`] has them in other forms.
-pub fn shares() -> Vec<Vec<Block>> {
-    let blocks = &plain().blocks;
-    [0..2600, 2500..2500, 2400..5600, 100..110, 5500..8000].map(|range| blocks[range].to_vec()).to_vec()
-}
-
-/// A folder of CARs of several forms that share blocks; as a pipe, all of them joined.
-pub fn several() -> &'static Snapshot {
-    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| {
-        let shares = shares();
-        let cars: Vec<Vec<u8>> = shares.iter().map(|blocks| rooted(blocks)).collect();
-        let dir = own_folder().join("several");
-        std::fs::create_dir_all(&dir).expect("a folder");
-        let put = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).expect("room");
-        put("1.car", &cars[0]);
-        put("2.car.gz", &gzip(&cars[1]));
-        put("3.car.zst", &cars[2].chunks(100_000).flat_map(zstd).collect::<Vec<u8>>());
-        put("4.car", &v2(&cars[3], 9, &[]));
-        put("5.car", &cars[4]);
-        let joined = Snapshot::of_blocks("joined.car", cars.concat(), &shares.concat());
-        Snapshot { name: "several", file: dir, ..joined }
-    })
-}
-
-pub fn log() -> &'static Snapshot {
-    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| {
-        let blocks = super::log::steem(1, 12_000, 31);
-        Snapshot::new("block_log", super::log::raw(&blocks), &super::log::model(&blocks))
-    })
-}
-
-/// Every kind that imports are killed over. One more kind is one more function like those above, and a place here: all
-/// crash tests take it from this list.
-pub fn snapshots() -> Vec<&'static Snapshot> {
-    vec![plain(), forest(), mixed(), log(), several()]
-}
+pub use super::chance::*;
+pub use super::process::*;
+pub use super::snapshots::*;
 
 pub fn ways(snapshot: &Snapshot) -> &'static [Way] {
     if snapshot.name == log().name { &[Way::Ranges, Way::Batches] } else { &[Way::Memory, Way::Spill, Way::Memtables] }
@@ -183,13 +24,13 @@ pub fn ways(snapshot: &Snapshot) -> &'static [Way] {
 pub enum Way {
     Memory,
     Spill,
-    /// Only the places of blocks.
+    /// Only the offsets of blocks.
     Source,
     /// Through RocksDB's memtables.
     Memtables,
-    /// Those of a log, range by range into files.
+    /// Blocks of a log, range by range into files.
     Ranges,
-    /// Those of a log, through RocksDB's memtables.
+    /// Blocks of a log, through RocksDB's memtables.
     Batches,
 }
 
@@ -230,7 +71,7 @@ pub struct Case {
     pub key: Key,
     /// The content of the database before an import into it.
     pub old: Option<Model>,
-    /// The place that goes with the case.
+    /// The place, which is removed with the case.
     pub place: Option<Arc<Place>>,
 }
 
@@ -263,14 +104,14 @@ impl Case {
         }
     }
 
-    /// An import in a place of its own in memory.
+    /// An import in a new place in memory.
     pub fn of(snapshot: &'static Snapshot, way: Way, from: From) -> Self {
         let place = Place::in_memory();
         let case = Self::new(&place.path(""), snapshot, way, from);
         Self { place: Some(Arc::new(place)), ..case }
     }
 
-    /// An import of [`plain`] from a file, in a place of its own.
+    /// An import of [`plain`] from a file, in a new place in memory.
     pub fn plain(way: Way) -> Self {
         Self::of(plain(), way, From::File)
     }
@@ -375,12 +216,12 @@ impl Case {
         command
     }
 
-    /// Starts it on a pipe that brings `bytes` and is closed.
+    /// Starts it on a pipe of `bytes`, which then ends.
     pub fn start_fed(&self, bytes: &[u8]) -> Child {
         spawn_fed(&mut self.command(), bytes.to_vec())
     }
 
-    /// Starts it; a pipe brings `bytes`.
+    /// Starts it; the pipe, if any, has `bytes`.
     fn start_with(&self, bytes: &[u8]) -> Child {
         if self.from == From::Pipe { self.start_fed(bytes) } else { self.command().spawn().expect("it starts") }
     }
@@ -393,7 +234,7 @@ impl Case {
         self.start_with(&self.snapshot.bytes)
     }
 
-    /// Starts it on a pipe that brings `bytes` and then nothing, until the handle is dropped.
+    /// Starts it on a pipe that stalls after `bytes` until the handle is dropped.
     pub fn start_stalled(&self, bytes: &[u8]) -> (Child, std::process::ChildStdin) {
         let mut child = self.command().stdin(Stdio::piped()).spawn().expect("it starts");
         let mut stdin = child.stdin.take().expect("a pipe");
@@ -457,7 +298,7 @@ impl Case {
         }
     }
 
-    /// Runs to the end: the same records as ever, and nothing left over.
+    /// Runs to the end: the same records as an import without a kill, and no unfinished work.
     #[track_caller]
     pub fn finishes(&self) -> Ended {
         let ended = self.run();
@@ -533,173 +374,4 @@ impl Case {
         let (_, rest) = text.split_once('\n').expect("a line");
         std::fs::write(path, format!("{sum:016x} {start}\n{rest}")).expect("written");
     }
-}
-
-/// A command that has ended.
-#[derive(Debug)]
-pub struct Ended {
-    pub code: Option<i32>,
-    pub signal: Option<i32>,
-    pub json: Value,
-    pub stderr: String,
-    pub took: Duration,
-}
-
-/// Starts a command on a pipe that brings `bytes` and is closed.
-pub fn spawn_fed(command: &mut Command, bytes: Vec<u8>) -> Child {
-    let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    // A program that dies does not read to the end.
-    std::thread::spawn(move || stdin.write_all(&bytes));
-    child
-}
-
-/// Waits for a run to end; one that hangs is killed and fails the test.
-#[track_caller]
-pub fn ended(child: Child) -> Ended {
-    let (ended, hung) = ended_within(child, PATIENCE);
-    assert!(!hung, "it hung: {}", ended.stderr);
-    ended
-}
-
-/// Waits for a run to end, and tells whether it had to be killed because it hung.
-pub fn ended_within(child: Child, patience: Duration) -> (Ended, bool) {
-    let started = Instant::now();
-    let pid = Pid::from_child(&child);
-    let (done, is_done) = std::sync::mpsc::channel::<()>();
-    let watch = std::thread::spawn(move || {
-        let hangs = is_done.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
-        hangs && kill_process(pid, Signal::KILL).is_ok()
-    });
-    let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
-    drop(done);
-    let hung = watch.join().expect("a watch");
-    let ended = Ended {
-        code: status.code(),
-        signal: status.signal(),
-        json: serde_json::from_slice(&stdout).unwrap_or(Value::Null),
-        stderr: String::from_utf8_lossy(&stderr).into_owned(),
-        took: started.elapsed(),
-    };
-    (ended, hung)
-}
-
-impl Ended {
-    #[track_caller]
-    pub fn text(&self, path: &str) -> &str {
-        self.json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("no {path} in {self:?}"))
-    }
-
-    #[track_caller]
-    pub fn number(&self, path: &str) -> u64 {
-        self.json.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {path} in {self:?}"))
-    }
-
-    #[track_caller]
-    pub fn says(&self, words: &[&str]) {
-        for word in words {
-            assert!(self.stderr.contains(word), "`{word}` is not in what it says:\n{}", self.stderr);
-        }
-    }
-
-    #[track_caller]
-    pub fn failed(&self, code: i32, what: &str, words: &[&str]) {
-        assert_eq!(self.code, Some(code), "{what}: {self:?}");
-        let missing: Vec<&&str> = words.iter().filter(|word| !self.stderr.contains(**word)).collect();
-        assert!(missing.is_empty(), "{what}: {missing:?} are not in what it says:\n{}", self.stderr);
-    }
-}
-
-/// Waits until a run stops. Returns false if it ends before.
-pub fn stops(child: &Child) -> bool {
-    let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    let status = || waitid(WaitId::Pid(Pid::from_child(child)), options).expect("a child");
-    wait_for(|| status().is_some());
-    status().expect("it neither runs nor is waited for").stopped()
-}
-
-pub fn send(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).expect("it lives");
-}
-
-/// True if a command of the system works here.
-pub fn succeeds(command: &mut Command) -> bool {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-}
-
-/// Waits until a condition holds.
-#[track_caller]
-pub fn wait_for(is_met: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !is_met() {
-        assert!(started.elapsed() < PATIENCE, "it does not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-pub fn is_long() -> bool {
-    std::env::var_os("BEDLOAD_LONG_TESTS").is_some_and(|value| value == "1")
-}
-
-/// Number of rounds of a random test: `few`, or `many` in the long tests.
-pub fn rounds(few: usize, many: usize) -> usize {
-    if is_long() { many } else { few }
-}
-
-/// Returns all of `all` in the long tests, otherwise the one whose turn it is in round `nth`.
-pub fn in_turn<T>(all: &[T], nth: usize) -> &[T] {
-    let one = nth % all.len().max(1);
-    if is_long() { all } else { all.get(one..=one).unwrap_or_default() }
-}
-
-/// Copies with all that belongs to the files; hard links stay hard links.
-pub fn copy(from: &Path, to: &Path) {
-    let done = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp");
-    assert!(done.success(), "{} cannot be copied", from.display());
-}
-
-/// Metadata of a snapshot of version 2 (FRC-0108), which name its F3 data and its head.
-pub fn f3_metadata(f3: &[u8], head: &[u8]) -> Block {
-    use ipld_core::ipld::Ipld;
-    let link = |cid: &[u8]| Ipld::Link(cid::Cid::try_from(cid).expect("a CID"));
-    let fields = [("F3Data", link(f3)), ("HeadTipsetKey", Ipld::List(vec![link(head)])), ("Version", Ipld::Integer(2))];
-    let map = Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
-    block(&serde_ipld_dagcbor::to_vec(&map).expect("encoded"))
-}
-
-/// Numbers that differ from run to run, shown so that a failure can be looked at again.
-pub struct Chance(pub u64);
-
-impl Chance {
-    pub fn new() -> Self {
-        Self::of(Self::seed())
-    }
-
-    pub fn seed() -> u64 {
-        let given = std::env::var("BEDLOAD_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_millis() as u64 % 1_000_000;
-        let seed = given.unwrap_or_else(now);
-        eprintln!("BEDLOAD_TEST_SEED={seed} makes the same choices again");
-        seed
-    }
-
-    /// A generator with a fixed seed.
-    pub fn of(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn word(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        (self.word() >> 8) % limit.max(1)
-    }
-}
-
-pub fn list(dir: &Path) -> Vec<std::path::PathBuf> {
-    dir.read_dir().into_iter().flatten().map(|entry| entry.expect("an entry").path()).collect()
 }

@@ -14,7 +14,7 @@ pub fn bedload() -> Command {
     command
 }
 
-/// A generated snapshot of about `size`, and where it lies.
+/// Generates a snapshot of about `size`, and returns its path.
 pub fn generate(dir: &Path, size: &str) -> PathBuf {
     let car = dir.join("snapshot.car");
     bedload().arg("generate").arg(&car).args(["--size", size, "--quiet"]).assert().success();
@@ -43,6 +43,12 @@ pub fn ssts(db: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|it| it == "sst")).collect();
     files.sort();
     files
+}
+
+/// Removes the last byte of a file.
+pub fn cut(path: &Path) {
+    let file = std::fs::File::options().write(true).open(path).expect("a file");
+    file.set_len(file.metadata().expect("there").len() - 1).expect("cut");
 }
 
 /// Flips the bits of `mask` in the byte at `at`, if the file is that long. Returns the bytes from before.

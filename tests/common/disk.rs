@@ -9,7 +9,7 @@ use super::crash::succeeds;
 pub struct Disk(pub PathBuf);
 
 impl Disk {
-    /// Mounts it at `dir`, which is made. `None`, said loudly, where nothing may be mounted.
+    /// Mounts it at `dir`, which is made. `None`, with a notice, if nothing may be mounted.
     pub fn new(dir: PathBuf, kib: u64) -> Option<Self> {
         std::fs::create_dir_all(&dir).expect("a folder");
         let mut mount = Command::new("mount");

@@ -51,7 +51,7 @@ fn model(db: &Path, roots: &[Vec<u8>]) -> Vec<Vec<u8>> {
                     0x71 => DagCborCodec::links(&block).expect("dag-cbor").map(|cid| cid.to_bytes()).collect(),
                     _ => Vec::new(),
                 };
-                // A header: 16 fields, the fourth from behind of its links and those before are parents.
+                // A header: 16 fields, the fourth from the end of its links and those before are parents.
                 if block[0] == 0x90 && links.len() > 3 && matches!(block[1], 0x42..=0x44) {
                     let [state, receipts, messages]: [Vec<u8>; 3] =
                         links.split_off(links.len() - 3).try_into().expect("three");

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::crash::{Case, succeeds};
 
-/// The preloaded library; `None`, said loudly, where it cannot be made.
+/// The preloaded library; `None`, with a notice, if it cannot be compiled.
 pub fn library() -> Option<&'static PathBuf> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
     let made = LIBRARY.get_or_init(|| {

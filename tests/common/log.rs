@@ -32,7 +32,7 @@ fn chain(first: u32, last: u32, seed: u64, id: usize, block: impl Fn(u32, &[u8])
     (first..=last).map(next).collect()
 }
 
-/// Blocks of a chain of Steem; `seed` makes another one.
+/// Blocks of a chain of Steem; each `seed` makes a different chain.
 pub fn steem(first: u32, last: u32, seed: u64) -> Vec<LogBlock> {
     chain(first, last, seed, 20, |number, previous| {
         let len = (u64::from(number) * 7919 + seed) % 900;

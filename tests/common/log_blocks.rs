@@ -1,4 +1,4 @@
-//! The blocks of whole logs, taken apart backwards by a few lines of their own. Unit tests of the library use this file
+//! The blocks of whole logs, read backwards without the library. Unit tests of the library use this file
 //! too.
 
 use super::Family;
@@ -25,7 +25,7 @@ pub fn blocks(family: Family, version: u32, log: &[u8], dictionary: Option<&[u8]
         });
         end = start;
     }
-    assert_eq!(end, first, "the first block begins behind the preamble");
+    assert_eq!(end, first, "the first block begins after the preamble");
     blocks.reverse();
     blocks
 }

@@ -24,8 +24,7 @@ pub fn export(place: &Place, db: &Path, name: &str, more: &[&str]) -> (Value, Ve
 #[track_caller]
 pub fn comes_back(source: &Path, log: &[u8], more: &[&str]) -> Value {
     let place = Place::in_memory();
-    let done = import(&place, source).args(more).run();
-    done.succeeded();
+    let done = import(&place, source).args(more).succeeds();
     let (report, bytes) = export(&place, &done.db, "back", &[]);
     assert!(bytes == log, "{} is another log: {} bytes, not {}", source.display(), bytes.len(), log.len());
     assert_eq!((&report["log"]["identical"], &report["all_records"]), (&true.into(), &true.into()), "{report}");
@@ -43,8 +42,7 @@ pub fn comes_back_otherwise(place: &Place, done: &Done, more: &[&str]) -> (Vec<u
     assert_eq!((&report["log"]["last"], &report["digest"]), (&done.json["log"]["last"], &done.json["digest"]));
     let again = Place::in_memory();
     let from = done.number("/log/first/number").to_string();
-    let again = import(&again, place.path("back")).args(more).args(&["--from", &from]).run();
-    again.succeeded();
+    let again = import(&again, place.path("back")).args(more).args(&["--from", &from]).succeeds();
     assert_eq!((again.text("/digest"), &again.json["log"]["last"]), (done.text("/digest"), &done.json["log"]["last"]));
     assert_eq!(again.number("/log/packings/raw"), again.number("/blocks/read"));
     let differs = report["log"]["differs"].as_array().expect("a list");

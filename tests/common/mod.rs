@@ -7,6 +7,7 @@
 
 pub mod bundle;
 pub mod car;
+pub mod chance;
 pub mod crash;
 pub mod database;
 pub mod disk;
@@ -18,8 +19,10 @@ pub mod log_blocks;
 pub mod log_export;
 pub mod model;
 pub mod presets;
+pub mod process;
 pub mod run;
 mod skipped;
+pub mod snapshots;
 pub mod store;
 pub mod terminal;
 

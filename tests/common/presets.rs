@@ -27,7 +27,7 @@ pub fn for_each_preset(work: impl Fn(&str) + Sync) {
     });
 }
 
-/// Everything lies in one level, which is not level 0.
+/// All files are in one level, which is not level 0.
 #[track_caller]
 pub fn is_compacted(name: &str, done: &Done) {
     done.succeeded();

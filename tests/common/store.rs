@@ -61,7 +61,7 @@ pub enum Act {
     Status(u16, &'static str),
     /// So many bytes of what is asked for, and then the connection ends.
     Cut(usize),
-    /// So many bytes, and then nothing until the server goes.
+    /// So many bytes, and then nothing until the server ends.
     Stall(usize),
     /// Another range than the one that is asked for.
     WrongRange,
@@ -76,7 +76,7 @@ pub enum Act {
     /// One byte every 50 ms.
     Trickle,
     Redirect(String),
-    /// Other bytes than those that are there, under the same tag.
+    /// Changed bytes under the same tag.
     Other,
     /// The bytes and the tag of another file.
     Replaced,
@@ -129,7 +129,7 @@ impl Store {
                 if state.is_down.load(Ordering::Relaxed) {
                     return;
                 }
-                // A client that goes away is no failure of the server.
+                // A client that disconnects is no failure of the server.
                 std::thread::spawn(move || {
                     state.most.fetch_max(state.connections.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                     let answered = Request::read(&stream).and_then(|request| state.answer(&request, &mut stream));

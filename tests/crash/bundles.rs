@@ -1,13 +1,13 @@
 //! `bundle` and `seed` are killed: never a description that names missing files, never a half-made database, and the same
 //! command finishes. `BEDLOAD_LONG_TESTS=1` kills at random moments as well.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::common::bundle::*;
 use crate::common::car::{block, noise, rooted};
 use crate::common::crash::{Chance, Snapshot, in_turn, list, plain, rounds, small};
-use crate::common::database::{flip, open};
+use crate::common::database::{cut, flip, open};
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Done, Place, Run, bedload};
 use crate::common::store::Store;
@@ -59,9 +59,9 @@ fn killed_seed_resumes() {
             let served = store.served();
             assert_eq!(done.text("/digest"), plain().digest, "{point}");
             if late.contains(&point) {
-                assert!(served < 100_000, "{point}: {served} bytes came again");
+                assert!(served < 100_000, "{point}: {served} bytes were requested again");
             } else if point == "fetched:4" {
-                assert!(served < total, "{point}: all {served} bytes came again");
+                assert!(served < total, "{point}: all {served} bytes were requested again");
             }
         }
     }
@@ -101,11 +101,6 @@ fn touched_fetched_file_is_checked_again() {
     assert!(store.served() < 100_000);
     begin(&cut).refused(4, "lacks a whole");
     seed(store.url(""), &y).args(&["--restart"]).seeds(plain());
-}
-
-fn cut(path: &Path) {
-    let file = std::fs::File::options().write(true).open(path).expect("a file");
-    file.set_len(file.metadata().expect("there").len() - 1).expect("cut");
 }
 
 /// Kills a run within so many milliseconds.
@@ -204,7 +199,7 @@ fn killed_publishing_import_resumes() {
     let end = ["ingesting", "ingested", "recorded", "bundle-files", "bundle-described", "bundled", "complete"];
     for (number, point) in begin.into_iter().chain(end).enumerate() {
         for &keeps in in_turn(&[false, true], number) {
-            let work = folder(&place, &format!("work-{number}-{keeps}"));
+            let work = place.dir(&format!("work-{number}-{keeps}"));
             let (to, db) = (work.join("to"), work.join("db"));
             let run = || import_to(plain(), &to, keeps.then_some(&*db), &work);
             if run().env("BEDLOAD_ABORT_AT", point).run().code == Some(0) {
@@ -229,18 +224,12 @@ fn killed_publishing_import_resumes() {
         }
     }
     // Over a network: what was published is not sent again.
-    let work = folder(&place, "work-store");
+    let work = place.dir("work-store");
     let run = || import_to(plain(), "s3://bucket/mainnet", None, &work).at(&store.endpoint());
     run().dies_at("ingesting");
     let sent = store.objects().len();
     let done = run().succeeds();
     assert_eq!(done.number("/bundle/uploaded_files"), 0, "all {sent} were there");
-}
-
-fn folder(place: &Place, name: &str) -> PathBuf {
-    let dir = place.path(name);
-    std::fs::create_dir(&dir).expect("a folder");
-    dir
 }
 
 #[test]
@@ -250,7 +239,7 @@ fn published_files_are_checked_again() {
     for (number, (point, is_cut)) in
         [("published:3", false), ("published:3", true), ("ingested", false)].into_iter().enumerate()
     {
-        let work = folder(&place, &format!("work-{number}"));
+        let work = place.dir(&format!("work-{number}"));
         let (to, db) = (work.join("to"), work.join("db"));
         let run = || import_to(plain(), &to, Some(&db), &work);
         run().dies_at(point);

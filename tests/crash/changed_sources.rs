@@ -1,4 +1,4 @@
-//! A source, a choice or a directory that is another one when an import resumes, or that changes while it is read.
+//! A source, an option or a directory that has changed when an import resumes, or that changes while it is read.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What lay on the disk between two runs, and was damaged, lost or cut, is noticed by the resumed run. `tests/attack`
+//! A resumed import detects damaged, lost or truncated files of the run before. `tests/attack`
 //! flips random bits of every file.
 
 use std::path::Path;

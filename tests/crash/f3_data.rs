@@ -135,8 +135,7 @@ fn skipped_f3_data_are_not_missed() {
 #[test]
 fn each_source_has_its_own_f3_data() {
     let place = Place::in_memory();
-    let dir = place.path("cars");
-    std::fs::create_dir(&dir).expect("a folder");
+    let dir = place.dir("cars");
     let (shares, mut stored, mut with_f3) = (shares(), Vec::new(), 0);
     for (number, share) in shares.iter().enumerate() {
         // The last one has none, as a diff; nor has the one without blocks.

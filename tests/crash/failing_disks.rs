@@ -9,7 +9,7 @@ use crate::common::crash::*;
 use crate::common::fault::failing;
 use rustix::io::Errno;
 
-/// Where a fault strikes: the way of the import, the call, from which one on, which files, and what is said of them.
+/// A fault: the way of the import, the system call, the number of the first call that fails, the files, and the message.
 type Fault = (Way, &'static str, u32, &'static str, &'static [&'static str]);
 
 /// Everything that is written, at its first and at a later time.

@@ -57,7 +57,7 @@ impl Victim {
     }
 }
 
-/// What is in the place of a file or folder.
+/// The object that replaces a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Planted {
     LinkToFile,
@@ -160,7 +160,7 @@ fn foreign_files_in_partial_folder_are_kept() {
         case.clone().arg(args).is_refused(&["db.partial: holds files that are not of an import", "--db"]);
         assert_eq!(std::fs::read(&precious).expect("it is there"), b"precious");
     }
-    // And what lies beside the work of an import outlives it.
+    // Other files in the folder remain.
     std::fs::remove_dir_all(case.partial()).expect("it is ours");
     case.dies_at("read:3");
     std::fs::write(case.partial().join("notes"), "precious").expect("written");

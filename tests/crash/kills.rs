@@ -93,7 +93,7 @@ fn resume_reads_only_after_the_checkpoint() {
     assert!(rest + size <= whole + (1 << 20), "{rest} of {whole} bytes were read after all {size} were durable");
 }
 
-/// What is on the disk after a power cut: all that the journal names, and of anything else any bytes or none.
+/// Leaves what a power cut leaves: all bytes that the journal names, and any or none of the others.
 fn cut_power(case: &Case, chance: &mut Chance) {
     let journal = case.journal();
     let extents = journal.iter().rev().find_map(|line| line["extents"].as_array()).cloned().unwrap_or_default();
@@ -151,7 +151,7 @@ fn lose(path: &Path, durable: u64, chance: &mut Chance) {
     std::fs::write(path, bytes).expect("written");
 }
 
-/// RocksDB's memtables are left out: what it syncs is its own affair.
+/// RocksDB's memtables are left out: RocksDB decides what it syncs.
 #[test]
 fn power_cut_loses_no_block() {
     let mut chance = Chance::new();

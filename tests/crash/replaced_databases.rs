@@ -216,7 +216,7 @@ fn files_added_during_the_import_are_kept() {
         std::fs::rename(&case.db, &elsewhere).expect("moved");
         std::fs::rename(&another.db, &case.db).expect("moved");
     });
-    assert!(!is_new(&case, "another one"));
+    assert!(!is_new(&case, "a database of something else"));
     case.finishes();
     assert!(elsewhere.join("CURRENT").exists());
 }

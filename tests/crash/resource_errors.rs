@@ -11,7 +11,7 @@ use crate::common::crash::*;
 use crate::common::disk::Disk;
 use crate::common::run::{Place, bedload};
 
-/// A case whose temporary files lie elsewhere than its database.
+/// A case whose temporary files are not beside its database.
 fn case(place: &Place, dir: &Path, way: Way, from: From) -> Case {
     Case::new(dir, plain(), way, from).env("TMPDIR", place.path("").to_str().expect("text"))
 }

@@ -56,7 +56,7 @@ fn killed_import_reports_the_same_rows() {
     }
 }
 
-/// What is said of a change to a folder of sources, and the change.
+/// The message for a change to a folder of sources, and the change.
 type Change<'a> = (&'a str, &'a dyn Fn(&Path));
 
 #[test]
@@ -82,7 +82,7 @@ fn changed_source_among_several_is_named() {
             let what = format!("{way:?}, {words}");
             case.fails(4, &what, &["holds an unfinished import of something else", words]);
         }
-        // While another one is read.
+        // While a different source is read.
         let case = own_folder(way);
         let words = ["4.car", "it changed while it was being read"];
         case.is_refused_after("source-opened", &format!("{way:?}"), &words, || write(&case.snapshot.file, "4.car", 2));

@@ -27,7 +27,7 @@ fn equal_paths_of_two_volumes_share_nothing() {
     std::fs::rename(place.path("volume"), &other).expect("renamed");
     let second = case(&place, From::File);
     second.dies_at("read:2");
-    assert_eq!(spills(&place).len(), 2, "each has partitions of its own");
+    assert_eq!(spills(&place).len(), 2, "each import has its partitions");
     second.clone().arg(&["--restart"]).finishes();
     assert_eq!(spills(&place), kept, "the partitions of the other import are gone");
     std::fs::remove_dir_all(place.path("volume")).expect("ours");

@@ -1,4 +1,4 @@
-//! Where the system gives no more address space, files, threads, larger files or a temporary directory: an error with a
+//! Limits of address space, open files, threads and file sizes, and a missing temporary directory: an error with a
 //! hint and the exit code of a failure, never a signal; the work is kept, and the same command finishes with room.
 //!
 //! `BEDLOAD_LONG_TESTS=1` tries every limit in small steps.
@@ -61,7 +61,7 @@ fn address_space_limit_is_an_error() {
         let steps: Vec<u64> = if is_long() { (60..1200).step_by(10).collect() } else { vec![80, 220, 420] };
         let failed = sweep(&case, steps.into_iter().map(|mib| within(&case, "as", mib * MIB)));
         assert!(!failed.is_empty(), "{:?}: no limit was met", case.args);
-        // Without a budget of its own it takes what the limit allows.
+        // Without --memory the limit sets the budget.
         let mut free = case.clone();
         let at = free.args.iter().position(|arg| arg == "--memory").expect("a budget");
         free.args.drain(at..at + 2);

@@ -173,7 +173,7 @@ fn bytes_after_carv2_data_are_ignored() {
     holds(&[&v2_head(51, inner.len() as u64, end + 7)[..], &inner, &[0; 7], &more].concat(), &blocks);
     // An index that begins after the end of the file is ignored like any other.
     holds(&[&v2_head(51, inner.len() as u64, end + 7_000_000)[..], &inner].concat(), &blocks);
-    // Also when the end lies in the middle of a long read.
+    // Also if the end is in the middle of a long read.
     let many = many();
     holds(&v2(&rooted(&many), 77, &noise(8, 400_000)), &many);
 }
@@ -193,7 +193,7 @@ fn compression_is_detected_from_content() {
         for (name, wrap) in [("zstd", zstd as fn(&[u8]) -> Vec<u8>), ("xz", xz), ("gzip", gzip), ("lz4", lz4)] {
             let wrapped: Vec<u8> = bytes.chunks(piece).flat_map(wrap).collect();
             holds(&wrapped, &blocks);
-            // Detected by content: the name lies.
+            // The name is wrong; the format is detected from the content.
             let (_place, done) = imported(&wrapped, &[]);
             assert_eq!(done.text("/source/compression"), name);
             assert_eq!(done.number("/source/bytes"), wrapped.len() as u64, "the size on disk");

@@ -50,8 +50,7 @@ fn other_keys_than_recorded_are_refused() {
     is_refused(&place, &["--key", "multihash"], "would store them by multihash", "leave --key out");
     let new = place.file("new.car", &rooted(&new));
     for way in [&[][..], &["--key", "digest"], &["--preset", "memtable"]] {
-        let done = import(&place, &new).args(&["--into-existing"]).args(way).run();
-        done.succeeded_in_existing();
+        let done = import(&place, &new).args(&["--into-existing"]).args(way).succeeds();
         assert_eq!(done.text("/key"), "digest", "{way:?}");
         assert!(records(&done.db) == model.records, "{way:?}");
         is_valid(&done.db);
@@ -64,7 +63,7 @@ fn other_families_than_recorded_are_refused() {
     let db = place.path("db");
     let old = place.file("old.car", &rooted(&some(0..50)));
     let new = place.file("new.car", &rooted(&some(40..90)));
-    import(&place, &old).args(&["--column-family", "blocks"]).run().succeeded();
+    import(&place, &old).args(&["--column-family", "blocks"]).succeeds();
     let reason = "stores its blocks in the column family `blocks`, and the import would use `default`";
     is_refused(&place, &["--column-family", "default"], reason, "leave --column-family out to use `blocks`");
     // The library takes the recorded family as the command line does.
@@ -84,7 +83,7 @@ fn other_families_than_recorded_are_refused() {
 fn adding_to_a_block_log_is_refused() {
     let place = Place::new();
     let log = place.file("block_log", &log::raw(&log::steem(1, 30, 1)));
-    import(&place, &log).run().succeeded();
+    import(&place, &log).succeeds();
     let reason = "holds the blocks of a block log, to which nothing can be added";
     is_refused(&place, &[], reason, "import into a new database");
     is_refused(&place, &["--key", "digest", "--column-family", "blocks"], reason, "import into a new database");
@@ -96,7 +95,7 @@ fn adding_to_a_block_log_is_refused() {
 fn layout_is_checked_again_under_the_lock() {
     let place = Place::new();
     let (old, new) = (some(0..50), place.file("new.car", &rooted(&some(40..90))));
-    import(&place, place.file("old.car", &rooted(&old))).run().succeeded();
+    import(&place, place.file("old.car", &rooted(&old))).succeeds();
     let other = Place::new();
     import(&other, place.path("old.car")).key(Key::Digest).holds(&old);
     let observer = Replaces([other.path("db"), place.path("db")]);
@@ -121,7 +120,7 @@ impl Observer for Replaces {
 /// The counts of the report: read, new, existing, duplicate.
 #[track_caller]
 fn counts(done: &Done) -> [u64; 4] {
-    done.succeeded_in_existing();
+    done.succeeded();
     let [read, written, existing, duplicate] =
         ["read", "written", "existing", "duplicate"].map(|name| done.number(&format!("/blocks/{name}")));
     [read, written - existing, existing, duplicate]
@@ -175,8 +174,7 @@ fn older_snapshot_keeps_the_newer_head() {
     let place = Place::new();
     let db = place.path("db");
     let add = |path: &Path| {
-        let done = import(&place, path).args(&["--f3", "skip", "--into-existing"]).run();
-        done.succeeded_in_existing();
+        let done = import(&place, path).args(&["--f3", "skip", "--into-existing"]).succeeds();
         done
     };
     let file = |height: u64| place.file(&format!("{height}.car"), &version_2(height).0);
@@ -204,7 +202,7 @@ fn older_snapshot_keeps_the_newer_head() {
 fn without_heads_the_last_roots_are_recorded() {
     let place = Place::new();
     let with_root = |range| place.file("x.car", &rooted(&some(range)));
-    import(&place, with_root(0..5)).run().succeeded();
+    import(&place, with_root(0..5)).succeeds();
     let done = import(&place, with_root(5..9)).args(&["--into-existing"]).run();
     assert_eq!((done.code, done.json.get("newest")), (Some(0), None));
     let rootless = place.file("rootless.car", &car(&[], &some(9..12)));
@@ -241,8 +239,8 @@ fn export_counts_omitted_records() {
 fn extended_database_is_not_published() {
     let place = Place::new();
     let (old, new) = (place.file("old.car", &rooted(&some(0..5))), place.file("new.car", &rooted(&some(5..9))));
-    import(&place, &old).run().succeeded();
-    import(&place, &new).args(&["--into-existing"]).run().succeeded_in_existing();
+    import(&place, &old).succeeds();
+    import(&place, &new).args(&["--into-existing"]).succeeds();
     let mut command = program();
     command.arg("bundle").arg("--db").arg(place.path("db")).arg("--to").arg(place.path("to"));
     command.assert().code(4).stderr(contains("also contains records from before its import"));

@@ -23,7 +23,7 @@ fn are_equal(place: &Place, imports: impl IntoIterator<Item = Import>, least: u6
     let mut first: Option<Value> = None;
     for (number, import) in imports.into_iter().enumerate() {
         let (db, to) = (place.path(&format!("db-{number}")), place.path("bundle"));
-        import.db(db.clone()).run().succeeded();
+        import.db(db.clone()).succeeds();
         let written = bundle(&db, &to).succeeds().number("/uploaded_files");
         let files = described(&to)["files"].take();
         if number == 0 {

@@ -162,7 +162,7 @@ fn writes_between_runs_are_kept() {
     }
 }
 
-/// Opens the database as a node does, which puts a record of its own.
+/// Opens the database as a node does, and puts a record.
 fn node_writes(case: &mut Case) {
     let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
     node.put(b"\x01\x55 of the node", b"its own").expect("written");

@@ -2,6 +2,7 @@
 //! within the memory budget.
 
 use crate::common::car::*;
+use crate::common::chance::rounds;
 use crate::common::model::{Key, Model};
 use crate::common::run::{Done, Import, Place, import, import_pipe};
 
@@ -172,6 +173,19 @@ fn many_codecs_and_functions_are_sorted() {
     }
     for key in [Key::Cid, Key::Multihash, Key::Digest] {
         holds(&blocks, key, &[]);
+    }
+}
+
+/// Six key prefixes of a source whose length is unknown: 25 MB, or 100 MB in the long form.
+#[test]
+fn piped_key_prefixes_stay_within_the_budget() {
+    let codecs = [RAW, DAG_CBOR, 0x70, 0x72, 0x90, 0x91];
+    let blocks = (0..rounds(25_000, 100_000)).map(|i| blake(codecs[i % 6], &noise(i as u64, 1000)));
+    let blocks: Vec<_> = blocks.collect();
+    let (model, bytes) = (Model::new(&blocks, Key::Cid), car(&[], &blocks));
+    for budget in [16, 128] {
+        let (place, memory) = (Place::new(), format!("{budget}MiB"));
+        holds_within(import_pipe(&place, &*bytes).args(&["--plan", "spill", "--memory", &memory]), &model, budget);
     }
 }
 

@@ -11,7 +11,7 @@ fn some(range: std::ops::Range<u64>) -> Vec<Block> {
     range.map(|i| block(&noise(i, 100 + (i * 37 % 900) as usize))).collect()
 }
 
-/// Shares of one set of blocks that overlap, one of them with duplicates of its own, one without blocks.
+/// Shares of one set of blocks that overlap, one of them with duplicates, one without blocks.
 fn shares() -> Vec<Vec<Block>> {
     let twice = [some(300..340), some(320..340), some(0..5)].concat();
     vec![some(0..400), some(200..700), Vec::new(), twice, some(650..1000)]
@@ -131,8 +131,7 @@ fn roots_are_found_across_sources() {
     // Each names a root that only the other one has; the second also one that none has.
     let first = place.file("a.car", &car(&[b[0].0.clone(), a[0].0.clone()], &a));
     let second = place.file("b.car", &car(&[a[0].0.clone()], &b));
-    let done = import_all(&place, &[&first, &second]).args(&["--links", "roots"]).run();
-    done.succeeded();
+    let done = import_all(&place, &[&first, &second]).args(&["--links", "roots"]).succeeds();
     assert_eq!(done.roots(), [b[0].0.clone(), a[0].0.clone()], "each once");
     let roots = |number: usize| done.json["sources"][number]["roots"].as_array().map(Vec::len);
     assert_eq!((roots(0), roots(1)), (Some(2), Some(1)));
@@ -183,8 +182,7 @@ fn invalid_sources_are_refused_before_reading() {
     let place = Place::new();
     let a = place.file("a.car", &rooted(&some(0..10)));
     std::fs::hard_link(&a, place.path("b.car")).expect("linked");
-    let empty = place.path("empty");
-    std::fs::create_dir(&empty).expect("a folder");
+    let empty = place.dir("empty");
     let log = place.file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 20, 3)));
     let pipe = place.path("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).expect("a pipe");
@@ -223,8 +221,7 @@ fn directory_import_skips_only_hidden_files() {
     std::fs::write(dir.join("a.car"), rooted(&some(0..10))).expect("written");
     std::fs::write(dir.join("B.CAR"), rooted(&some(10..20))).expect("written");
     std::fs::write(dir.join(".c.car"), "an unfinished download").expect("written");
-    let done = import_all(&place, std::slice::from_ref(&dir)).run();
-    done.succeeded();
+    let done = import_all(&place, std::slice::from_ref(&dir)).succeeds();
     assert_eq!(done.number("/blocks/read"), 20);
     let link = dir.join("d.car");
     std::os::unix::fs::symlink("/not-mounted/d.car", &link).expect("a link");
@@ -287,14 +284,13 @@ fn errors_in_a_list_name_the_line() {
     std::fs::copy(place.path("a.car"), place.path(" b.car")).expect("copied");
     let list = place.file("list", b" b.car");
     let run = import_all(&place, &[format!("@{}", list.display())]);
-    run.within_folder(&place.path("")).run().succeeded();
+    run.within_folder(&place.path("")).succeeds();
 }
 
 #[test]
 fn hundreds_of_sources_need_few_descriptors() {
     let place = Place::new();
-    let dir = place.path("diffs");
-    std::fs::create_dir(&dir).expect("a folder");
+    let dir = place.dir("diffs");
     let mut all = Vec::new();
     for i in 0..300u64 {
         let blocks = some(i * 3..i * 3 + 5);
@@ -376,8 +372,7 @@ fn several_sources_are_added_to_database() {
     let files = plain_files(&place, &shares);
     import(&place, &files[0]).holds(&shares[0]);
     for args in [&[][..], &["--preset", "memtable"]] {
-        let done = import_all(&place, &files).args(&["--into-existing"]).args(args).run();
-        done.succeeded_in_existing();
+        let done = import_all(&place, &files).args(&["--into-existing"]).args(args).succeeds();
         rows_are_right(&done, &files, &shares);
         let model = Model::new(&shares.concat(), Key::Cid);
         assert!(records(&done.db) == model.records, "{args:?}");

@@ -59,8 +59,7 @@ fn skipped_compaction_leaves_files_at_level_0() {
 fn samples_show_the_compaction_backlog() {
     let blocks = some(4000);
     let place = Place::new();
-    let done = import(&place, place.file("x.car", &rooted(&blocks))).through_memtables().run();
-    done.succeeded();
+    let done = import(&place, place.file("x.car", &rooted(&blocks))).through_memtables().succeeds();
     let samples = done.json["samples"].as_array().expect("samples");
     let compacting = samples.iter().find(|sample| sample["phase"] == "compact").expect("a sample of the phase");
     assert!(compacting["total"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "bytes to be moved: {compacting}");

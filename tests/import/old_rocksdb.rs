@@ -3,7 +3,7 @@
 //!
 //! RocksDB before its change 13155 drops every ingested key when it compacts while a snapshot lives that was taken before
 //! the first write. The nodes here are Debian's librocksdb 7.8 and the Python package rocksdict 0.3.24 with RocksDB 9.0:
-//! `make test-compat` installs both. Each runs in a process of its own (`compat/old_node.py`).
+//! `make test-compat` installs both. Each runs in a separate process (`compat/old_node.py`).
 //!
 //! Older nodes that take their options from the OPTIONS file load it, too: Debian's `ldb`, and rocksdict.
 
@@ -29,7 +29,7 @@ pub fn python() -> Command {
     python
 }
 
-/// The nodes that are here; what is not is said loudly.
+/// The installed nodes; a notice names the missing ones.
 fn nodes() -> Vec<&'static str> {
     let is_here = |&&(_, check, name): &&(&str, &str, &str)| {
         let here = python().args(["-c", check]).output().is_ok_and(|output| output.status.success());
@@ -212,7 +212,7 @@ fn old_node_loads_the_options_file() {
             let said = scanned(ldb, &db, "default").expect_err("another format");
             assert!(said.contains("unsupported format_version"), "{said}");
         }
-        // Last: it writes an OPTIONS file of its own.
+        // Last: it writes a new OPTIONS file.
         if let Some(found) = loaded_by_rocksdict(&db) {
             assert_eq!(found as u64, entries("default"), "{preset}");
         }

@@ -84,8 +84,7 @@ fn options_match_preset(name: &str, db: &Path) {
 fn presets_load_equal_snapshots() {
     let place = Place::new();
     let source = generated(&place, "mainnet", "32MiB");
-    let first = import(&place, &source).run();
-    first.succeeded();
+    let first = import(&place, &source).succeeds();
     for_each_preset(|name| {
         let place = Place::new();
         let done = import(&place, &source).args(&["--preset", name]).run();
@@ -108,8 +107,7 @@ fn presets_load_equal_block_logs() {
     let place = Place::new();
     let source = generated(&place, "steem", "8MiB");
     let index = ["--indexes", "ids,transactions"];
-    let first = import(&place, &source).args(&index).run();
-    first.succeeded();
+    let first = import(&place, &source).args(&index).succeeds();
     assert_eq!(families(&first).len(), 3);
     for_each_preset(|name| {
         let place = Place::new();
@@ -143,8 +141,7 @@ fn presets_load_equal_block_logs() {
 fn rocksdb_accepts_crc32c_checksums() {
     let place = Place::new();
     let source = generated(&place, "mainnet", "8MiB");
-    let done = import(&place, &source).args(&["--set", "node.table.checksum=kCRC32c"]).run();
-    done.succeeded();
+    let done = import(&place, &source).args(&["--set", "node.table.checksum=kCRC32c"]).succeeds();
     assert_eq!(options(&done.db)["table.checksum"], "kCRC32c");
     let report = bedload::verify(&bedload::VerifyOptions::new(&done.db), &bedload::progress::Silent).expect("readable");
     assert!(report.problems.kinds.is_empty(), "{:?}", report.problems);

@@ -93,8 +93,7 @@ fn fitting_snapshot_stays_within_the_budget() {
 #[test]
 fn small_sources_stay_within_the_budget() {
     let place = Place::new();
-    let dir = place.path("cars");
-    std::fs::create_dir(&dir).expect("a folder");
+    let dir = place.dir("cars");
     // More than are mapped at a time; some would fit a chunk many times.
     for seed in 0..400u64 {
         let format = if seed % 4 == 3 { Format::CarZst } else { Format::Car };
@@ -178,7 +177,7 @@ fn memtable_log_import_stays_within_the_budget() {
     }
 }
 
-/// A control group of its own that allows so much memory; `None` where none can be made.
+/// A control group with a memory limit; `None` if none can be made.
 struct Group(PathBuf);
 
 impl Group {

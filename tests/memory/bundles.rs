@@ -20,7 +20,7 @@ fn bundle_and_seed_stay_within_the_budget() {
     let done = measured(bedload().arg("bundle").arg(&db).arg("--to").arg(&to).args(["--threads", "2"]), None);
     let bytes = done.number("bytes");
     assert!(bytes > 3 * budget * MIB, "only {bytes} bytes");
-    // A bundle has no budget of its own: it holds a block cache and the indexes of some files.
+    // A bundle has no budget: it holds a block cache and the indexes of some files.
     assert!(done.resident <= 2 * FIXED, "{} MiB", done.resident / MIB);
     let (store, y) = (Store::of(&to), place.path("y"));
     for from in [to.display().to_string(), store.url("")] {

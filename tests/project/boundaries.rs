@@ -235,7 +235,7 @@ impl<'ast> Visit<'ast> for Scan<'_> {
     }
 }
 
-/// The arrows that lie on a circle.
+/// The arrows of a cycle.
 fn on_circles<'a>(arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<String> {
     let reached = |from: &'a str| {
         let (mut reached, mut next) = (BTreeSet::new(), vec![from]);

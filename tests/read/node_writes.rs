@@ -40,7 +40,7 @@ fn records_added_by_a_node_are_valid() {
          files are in use, and nothing hides a record in them\n",
     ));
     open(&db).flush().expect("flushed");
-    assert_eq!(recorded(&verify(&db, &[], 0)), (3, true), "in a file of their own");
+    assert_eq!(recorded(&verify(&db, &[], 0)), (3, true), "in a new file");
     // Nothing is left to tell from once a compaction has written the import's files anew.
     compact(&db);
     assert_eq!(recorded(&verify(&db, &[], 1)), (3, false));

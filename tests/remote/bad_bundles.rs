@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::bundle::*;
 use crate::common::crash::{Chance, plain, rounds, small};
-use crate::common::database::{flip, open, ssts};
+use crate::common::database::{cut, flip, open, ssts};
 use crate::common::run::{Place, import};
 use crate::common::store::{Act, Store};
 use crate::remote::bundle_updates::NODE_WRITES;
@@ -32,11 +32,6 @@ fn changed_bytes_of_a_description_are_refused() {
         }
     }
     seed(&to, &y).seeds(small());
-}
-
-fn cut(path: &Path) {
-    let file = std::fs::File::options().write(true).open(path).expect("there");
-    file.set_len(file.metadata().expect("there").len() - 1).expect("cut");
 }
 
 /// Flips a bit so many bytes from the end.
@@ -79,7 +74,7 @@ fn seed_refuses_only_the_damaged_file() {
                 let store = Store::of(&to);
                 assert_eq!(seed(place(&store), &y).seeds(plain()).json["resumed"], true);
                 let total: usize = sound.iter().map(Vec::len).sum();
-                assert!(!remote || (store.served() as usize) < total, "all of it came again");
+                assert!(!remote || (store.served() as usize) < total, "all bytes were requested again");
                 std::fs::remove_dir_all(&y).expect("a database");
             }
         }

@@ -65,7 +65,7 @@ pub const NODE_WRITES: [(&str, Write); 4] = [
         anew.set_bottommost_level_compaction(rust_rocksdb::BottommostLevelCompaction::Force);
         open(db).compact_range_opt(None::<&[u8]>, None::<&[u8]>, &anew);
     }),
-    ("in a column family of its own", |db| {
+    ("in a new column family", |db| {
         let mut node = open(db);
         node.create_cf("own", &rust_rocksdb::Options::default()).expect("made");
         node.put_cf(node.cf_handle("own").expect("there"), b"a key", b"a value").expect("written");

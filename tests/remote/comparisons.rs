@@ -47,7 +47,7 @@ fn bench_fetches_once_and_hides_secrets() {
         let run = |runs: &str| bench(&url, &place, &["--runs", runs]);
         ends(run("2"), 0).stdout(contains("hidden").not()).stderr(contains("hidden").not());
         let (served, len) = (server.served(), snapshot.bytes.len() as u64);
-        // Bytes sent to an abandoned connection count, although nobody reads them. Fetching twice would exceed this.
+        // Bytes sent to an abandoned connection count, although they are not read. Fetching twice would exceed this.
         let given_up = (len / 2).max(1 << 20);
         assert!((len..len + given_up).contains(&served), "{served} bytes of {len}");
         assert!(server.requests().iter().any(|request| request.headers.contains_key("if-match")), "it is pinned");
@@ -123,7 +123,7 @@ fn interrupted_fetch_leaves_no_files() {
     assert_eq!(stopped_by(Signal::INT), Some(130));
     nothing_is_left(&place);
     assert_eq!(stopped_by(Signal::KILL), None);
-    assert_eq!(list(&place.path("dir")).len(), 1, "what was fetched lies there");
+    assert_eq!(list(&place.path("dir")).len(), 1, "the fetched file is not kept");
     server.now(|_, _| Act::Serve);
     ends(bench(&url, &place, &["--runs", "1"]), 0);
     nothing_is_left(&place);

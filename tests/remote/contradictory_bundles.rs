@@ -108,7 +108,7 @@ fn files_with_other_content_are_refused() {
     }
 }
 
-/// Each value in place of a part of the description is refused before anything is fetched.
+/// Each invalid value of a field of the description is refused before anything is fetched.
 fn each_is_refused(to: &Path, y: &Path, cases: &[(&str, &str, Value)]) {
     let id = latest(to);
     for (words, path, value) in cases {

@@ -24,7 +24,7 @@ fn path(first: &Path) -> String {
     format!("{}:{}:{}:/usr/sbin", first.display(), own.display(), std::env::var("PATH").unwrap_or_default())
 }
 
-/// A cluster of one machine, with a key and ports of its own.
+/// A cluster of one machine, with its key and ports.
 struct Slurm {
     place: Place,
     /// They end with it.

@@ -26,6 +26,8 @@ mod store_checksums;
 mod stores;
 mod urls;
 
+use crate::common::run::{Place, Run};
+
 /// Runs a command, expects that it succeeds, and takes its output.
 #[track_caller]
 fn runs(command: &mut std::process::Command) -> String {
@@ -50,9 +52,20 @@ fn sha256(bytes: &[u8]) -> String {
 
 /// The newest durable place in the journal: the source, and its bytes before that place.
 #[track_caller]
-fn durable(place: &crate::common::run::Place) -> (u64, u64) {
+fn durable(place: &Place) -> (u64, u64) {
     let text = std::fs::read_to_string(place.path("db.partial/journal")).expect("a journal");
     let mut entries = text.lines().rev().filter_map(|line| serde_json::from_str::<serde_json::Value>(&line[17..]).ok());
     let checkpoint = entries.find_map(|entry| entry.get("checkpoint").cloned()).expect("a durable place");
     (checkpoint["source"].as_u64().unwrap_or(0), checkpoint["restart"]["packed"].as_u64().unwrap_or(0))
+}
+
+/// Kills an import at `point`, and then at checkpoints until `least` is durable: those of a URL are made by time as well. Returns
+/// the newest durable place.
+#[track_caller]
+fn dies_after(place: &Place, point: &str, least: (u64, u64), run: impl Fn() -> Run) -> (u64, u64) {
+    run().dies_at(point);
+    while durable(place) < least {
+        run().dies_at("read");
+    }
+    durable(place)
 }

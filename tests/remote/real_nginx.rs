@@ -38,12 +38,28 @@ fn import_survives_a_server_restart() {
 }
 
 #[test]
+fn resume_refuses_a_changed_file() {
+    let Some(nginx) = Nginx::new("") else { return };
+    let put = |bytes: &[u8]| drop(nginx.place.file("files/b.car", bytes));
+    let run = || import(&nginx.place, nginx.url("b.car")).spilling();
+    put(&plain().bytes);
+    run().dies_at("read:3");
+    put(&plain().bytes[..plain().bytes.len() - 1000]);
+    let done = run().run();
+    done.refused(4, None, "ETag \"");
+    let tags: Vec<_> = done.stderr.split("ETag \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(tags.len() == 2 && tags[0] != tags[1], "{}", done.stderr);
+    put(&plain().bytes);
+    run().args(&["--restart"]).holds(&plain().blocks);
+}
+
+#[test]
 fn only_named_certificates_are_trusted() {
     if !needs(succeeds(debian("openssl").arg("version")), "openssl") {
         return;
     }
     let place = Place::new();
-    // A certificate for this machine that nobody else knows, and its key.
+    // A self-signed certificate for this machine, and its key.
     let [certificate, key] = ["certificate", "key"].map(|it| place.path(it).to_str().expect("text").to_owned());
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
@@ -84,7 +100,7 @@ fn password_is_sent_but_never_shown() {
     has_none(&format!("{}{}", done.json, done.stderr));
 }
 
-/// Both serve unsigned requests like any web server. Variables of their own tools name the server.
+/// Both serve unsigned requests like any web server. Environment variables of their tools name the server.
 #[test]
 fn google_and_azure_imports_resume() {
     let Some(nginx) = Nginx::new("") else { return };
@@ -107,7 +123,7 @@ fn google_and_azure_imports_resume() {
         let done = run().holds(&plain().blocks);
         assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
         let received = done.number("/sources/0/remote/received_bytes");
-        assert!(received + (1 << 20) < plain().bytes.len() as u64, "{received} bytes came again");
+        assert!(received + (1 << 20) < plain().bytes.len() as u64, "{received} bytes were requested again");
     }
 }
 
@@ -142,5 +158,5 @@ fn killed_seed_fetches_only_missing_files() {
     assert_eq!(seed(&from, &y).seeds(plain()).json["resumed"], true);
     nginx.settle();
     let (sent, least) = (nginx.sent(), sizes.iter().min().expect("a file"));
-    assert!(sent < 2 * total - least, "{sent} bytes were sent of {total}: what was fetched came again");
+    assert!(sent < 2 * total - least, "{sent} bytes were sent of {total}: a fetched file was requested again");
 }

@@ -13,7 +13,7 @@ use crate::common::run::{Place, hermetic, import};
 /// Time in which a server must start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A program that Debian may keep where only root looks.
+/// A program that Debian may install in /usr/sbin.
 pub fn debian(program: &str) -> Command {
     let mut command = hermetic("env");
     let path = std::env::var("PATH").unwrap_or_default();
@@ -51,7 +51,7 @@ impl Drop for Running {
     }
 }
 
-/// A port that nobody has now.
+/// A port that is free now.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
@@ -85,7 +85,7 @@ fn ask(port: u16, request: &str, body: &[u8]) -> String {
     answer
 }
 
-/// An nginx of its own, with its own folder.
+/// An nginx process with its folder.
 pub struct Nginx {
     /// Its folder, with room for a database.
     pub place: Place,
@@ -151,7 +151,7 @@ impl Nginx {
         format!("{}://127.0.0.1:{}/{name}", self.scheme, self.port)
     }
 
-    /// Serves a file or a folder that lies elsewhere.
+    /// Serves a file or a folder of another path.
     pub fn lend(&self, name: &str, file: &Path) {
         std::os::unix::fs::symlink(file, self.place.path("files").join(name)).expect("a link");
     }
@@ -213,7 +213,7 @@ impl Moto {
         assert!(status.contains(" 200 "), "{request}: {status}");
     }
 
-    /// Puts an object there, or another in its place.
+    /// Writes or replaces an object.
     pub fn put(&self, key: &str, bytes: &[u8]) {
         self.ask(&format!("PUT /bucket/{key}"), bytes);
     }

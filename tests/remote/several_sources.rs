@@ -8,7 +8,7 @@ use crate::common::crash::{Snapshot, forest, older, plain, small};
 use crate::common::run::{Place, Run, import_all};
 use crate::common::store::{Act, Store};
 use crate::remote::resume::SLACK;
-use crate::remote::{durable, sha256};
+use crate::remote::{dies_after, sha256};
 
 pub fn file(snapshot: &Snapshot) -> String {
     snapshot.file.to_str().expect("text").to_owned()
@@ -30,9 +30,9 @@ fn resume_continues_at_the_killed_source() {
         let server = server.with(&format!("{}.sha256sum", snapshot.name), line);
         let sources = [file(older()), server.url(snapshot.name), file(small())];
         let before = older().bytes.len() as u64 / 1_000_000;
-        spilling(&place, &sources).dies_at(&format!("read:{}", before + 5));
-        let (source, at) = durable(&place);
-        assert!(source == 1 && at > 2_000_000, "durable at {at} of {source}");
+        let point = format!("read:{}", before + 5);
+        let (source, at) = dies_after(&place, &point, (1, 2_000_000), || spilling(&place, &sources));
+        assert_eq!(source, 1, "killed in the URL");
         server.served();
         let done = spilling(&place, &sources).holds(all(&[older(), snapshot, small()]));
         let (served, missing) = (server.served(), snapshot.bytes.len() as u64 - at);
@@ -55,8 +55,7 @@ fn resume_skips_a_finished_url() {
     let (place, server) = (Place::new(), Store::serving(plain()));
     let server = server.with("plain.car.sha256", sha256(&plain().bytes));
     let sources = [server.url("plain.car"), file(forest())];
-    spilling(&place, &sources).dies_at("read:12");
-    assert_eq!(durable(&place).0, 1, "killed in the file");
+    assert_eq!(dies_after(&place, "read:12", (1, 0), || spilling(&place, &sources)).0, 1, "killed in the file");
     server.served();
     let done = spilling(&place, &sources).holds(all(&[plain(), forest()]));
     assert!(server.served() < 1 << 20, "only its beginning is asked for");

@@ -121,7 +121,7 @@ fn signature_is_written_once_before_the_pointer() {
     names_only_what_is_there(&to);
 }
 
-/// A bundle whose first file is another one than its description says: a seed of it has another content.
+/// A bundle whose first file was changed and is named by an altered description.
 fn foreign(to: &Path) {
     let (_place, other, _) = bundled(plain());
     copy(&other, to);
@@ -141,14 +141,14 @@ fn signed_bundle_reuses_no_unsigned_files() {
         seed(to, &y).args(&["--trust", &key.text]).seeds(plain());
         std::fs::remove_dir_all(&y).expect("a database");
     };
-    // Nor does it take over what an unsigned run has named that was killed.
+    // Nor does it reuse files of a killed unsigned run.
     for (to, is_killed) in [(place.path("to"), false), (place.path("killed"), true)] {
         foreign(&to);
         if is_killed {
             unsigned(&to).dies_at("published:3");
         }
         let done = own.sign(unsigned(&to)).succeeds();
-        assert_eq!(done.number("/bundle/uploaded_files"), done.number("/bundle/files"), "others are not looked at");
+        assert_eq!(done.number("/bundle/uploaded_files"), done.number("/bundle/files"), "an unsigned file was reused");
         assert!(is_killed || done.stderr.contains("the newest bundle cannot be reused"), "{}", done.stderr);
         seeds(&to, &own);
         // Its own it does name.

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::common::crash::{forest, plain, small};
 use crate::common::run::{Place, import, import_all};
 use crate::common::store::Store;
+use crate::remote::dies_after;
 use crate::remote::several_sources::file;
 
 const URL: &str = "s3://bucket/dir/a.car";
@@ -94,7 +95,7 @@ fn strongest_checksum_is_compared() {
     let asked = server.heads().len();
     let given = format!("sha256:{}", HEXLOWER.encode(&sha.2));
     assert_eq!(checksum(&server, &["--checksum", &given])["from"], "the command line");
-    assert_eq!(server.heads().len(), asked, "nobody asks for what is not used");
+    assert_eq!(server.heads().len(), asked, "an unused checksum was requested");
     let line = format!("{}  a.car\n", HEXLOWER.encode(&sha.2));
     let server = server.with("bucket/dir/a.car.sha256sum", line);
     assert_eq!(checksum(&server, &[])["from"], format!("{URL}.sha256sum"));
@@ -111,7 +112,7 @@ fn store_checksum_survives_a_resume() {
             let run = || import(&place, URL).at(&server.endpoint()).spilling().args(&["--connections", "2"]);
             let wrong = vec![7; sum.len()];
             says(&server, sums[before].0, if is_right { &sums[before].2 } else { &wrong });
-            run().dies_at("read:5");
+            dies_after(&place, "read:5", (0, 2_000_000), run);
             server.served();
             if !is_right {
                 says(&server, name, &wrong);
@@ -122,7 +123,10 @@ fn store_checksum_survives_a_resume() {
             let done = run().holds(&snapshot.blocks);
             let served = server.served();
             // With another function all bytes are hashed again.
-            assert!(before != after || served < snapshot.bytes.len() as u64 - 1_000_000, "{served} bytes came again");
+            assert!(
+                before != after || served < snapshot.bytes.len() as u64 - 1_000_000,
+                "{served} bytes were requested again"
+            );
             let found = [done.text("/sources/0/checksum/function"), done.text("/sources/0/checksum/sum")];
             assert_eq!(found, [*name, &HEXLOWER.encode(sum)]);
             assert_eq!(done.json["resumed"], true);

@@ -132,7 +132,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     report.files = files.len() as u64;
     report.file_bytes = files.iter().map(|file| file.size).sum();
     check_sizes(&files, &problems);
-    // Picks may repeat a record, so a sample as large as the database reads each record once instead.
+    // A sample as large as the database reads the records in order.
     let has_all = |count: u64| reader.entries(&report.column_family).is_ok_and(|all| all > 0 && count >= all);
     report.sample = options.sample.filter(|count| !has_all(*count));
     let job = VerifyJob {

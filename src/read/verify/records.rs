@@ -7,6 +7,7 @@ use crate::progress::{Phase, PhaseWeights};
 use crate::read::verify::against::SourceIndex;
 use crate::read::verify::job::VerifyJob;
 use crate::read::verify::scan::{Totals, for_each, read_all};
+use crate::read::visited::Visited;
 use crate::report::{Against, ImportReport};
 use crate::rocks::key_ranges::Window;
 
@@ -40,7 +41,7 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
     Ok((totals, against))
 }
 
-/// Checks `count` records at random positions, in proportion to the sizes of the files.
+/// Checks `count` distinct records at random positions, in proportion to the sizes of the files.
 pub(super) fn sample(job: &VerifyJob<'_>, count: u64) -> Result<Totals> {
     let files = job.files_of(job.family);
     let bytes: u64 = files.iter().map(|file| file.size).sum();
@@ -61,7 +62,18 @@ pub(super) fn sample(job: &VerifyJob<'_>, count: u64) -> Result<Totals> {
     }
     keys.sort_unstable();
     let groups: Vec<&[Vec<u8>]> = keys.chunks(PICKS).collect();
-    for_each(job, groups.len(), |worker, item| worker.pick(groups.get(item).copied().unwrap_or_default()))
+    let resources = &job.options.resources;
+    let picked = Visited::new(resources.memory_budget()? / 2, resources.scratch_parent());
+    // A group ends where the next one begins, so that no two threads pick the same record.
+    let mut totals = for_each(job, groups.len(), |worker, item| {
+        let to = groups.get(item + 1).and_then(|next| next.first());
+        worker.pick(groups.get(item).copied().unwrap_or_default(), to.map(Vec::as_slice), &picked)
+    })?;
+    // Groups with fewer records than picks leave the rest to the first records that were not picked.
+    let missing = count.saturating_sub(totals.content.records + totals.unreadable);
+    let first = vec![Vec::new(); usize::try_from(missing).unwrap_or(0)];
+    totals.merge(&for_each(job, usize::from(missing > 0), |worker, _| worker.pick(&first, None, &picked))?);
+    Ok(totals)
 }
 
 /// A random number from the seed of the standard library's maps.

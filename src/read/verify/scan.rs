@@ -4,10 +4,12 @@ use super::against::SourceEntries;
 use super::job::VerifyJob;
 use crate::error::Result;
 use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::fingerprint::fingerprint;
 use crate::hash::{BATCH, Checker, Claim, FailureKind, problem_of};
 use crate::parallel;
 use crate::progress::Phase;
 use crate::read::keys::each_failure;
+use crate::read::visited::Visited;
 use crate::report::ProblemKind;
 use crate::rocks::Scan;
 use crate::rocks::key_ranges::{KeyRange, Window};
@@ -128,20 +130,36 @@ impl<'a> ScanWorker<'a> {
         Ok(())
     }
 
-    /// Checks the first record at or after each of `keys`, which ascend.
-    pub fn pick(&mut self, keys: &[Vec<u8>]) -> Result<()> {
+    /// Checks one record for each of `keys`, which ascend: the first at or after the key and before `to` that is not in `picked`.
+    pub fn pick(&mut self, keys: &[Vec<u8>], to: Option<&[u8]>, picked: &Visited) -> Result<()> {
         let job = self.job;
         let mut scan = job.reader.pick(job.family)?;
+        let mut last: Option<Vec<u8>> = None;
         for key in keys {
             job.options.resources.check_cancelled()?;
-            scan.seek(key);
+            if last.as_ref().is_none_or(|last| last < key) {
+                scan.seek(key);
+            }
+            while let Some((found, _)) = scan.item()
+                && to.is_none_or(|to| found < to)
+                && !picked.insert(fingerprint(found))?
+            {
+                scan.next();
+            }
             match scan.item() {
-                Some((key, value)) => self.add(key, value),
-                None => {
-                    if let Err(error) = scan.status() {
-                        job.problems.add_unreadable(job.family, key, error.to_string());
-                    }
+                Some((found, _)) if to.is_some_and(|to| found >= to) => break,
+                Some((found, value)) => {
+                    self.add(found, value);
+                    last = Some(found.to_vec());
                 }
+                None => match scan.status() {
+                    Ok(()) => break,
+                    Err(error) => {
+                        job.problems.add_unreadable(job.family, key, error.to_string());
+                        self.totals.unreadable += 1;
+                        last = None;
+                    }
+                },
             }
         }
         self.check_batch();
