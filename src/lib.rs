@@ -45,8 +45,8 @@
 //! Limits and signal handlers belong to the program. It may call [`raise_open_files`], and [`handle_sigbus`] so that files
 //! are mapped instead of read. Without the `cli` feature the library has no code for terminals and does not print.
 //!
-//! A node that seeds itself at its first start: `examples/preseed.rs`; progress in the log of a running node:
-//! `examples/progress.rs`. Comparing presets is a command, `bedload bench`; its results are JSON.
+//! A node that seeds itself at its first start: `examples/node.rs`; an import within an asynchronous node: `examples/tokio.rs`.
+//! Comparing presets is a command, `bedload bench`; its results are JSON.
 
 // The command line uses more of some modules than the library does.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use bedload::progress::{CancellationToken, Event, Observer, Phase, Silent};
 use bedload::{
-    BundleOptions, Error, ImportOptions, Overrides, Publication, SeedOptions, Signer, TrustedKey,
-    VerifyOptions,
+    BundleOptions, Error, ImportOptions, Overrides, Publication, SeedOptions, Signer, TrustedKey, VerifyOptions,
 };
 use minisign::KeyPair;
 

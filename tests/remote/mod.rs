@@ -12,6 +12,7 @@ mod comparisons;
 mod contradictory_bundles;
 mod fleet;
 mod library_bundles;
+mod node;
 mod partial_bundles;
 mod real_nginx;
 mod real_s3;
