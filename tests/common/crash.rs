@@ -11,9 +11,7 @@ use serde_json::Value;
 use super::model::{Key, Model};
 use super::run::{BEDLOAD, Place, hermetic};
 
-pub use super::chance::*;
-pub use super::process::*;
-pub use super::snapshots::*;
+pub use super::{chance::*, process::*, snapshots::*};
 
 pub fn ways(snapshot: &Snapshot) -> &'static [Way] {
     if snapshot.name == log().name { &[Way::Ranges, Way::Batches] } else { &[Way::Memory, Way::Spill, Way::Memtables] }

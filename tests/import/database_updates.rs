@@ -173,10 +173,7 @@ fn record(db: &Path) -> Value {
 fn older_snapshot_keeps_the_newer_head() {
     let place = Place::new();
     let db = place.path("db");
-    let add = |path: &Path| {
-        let done = import(&place, path).args(&["--f3", "skip", "--into-existing"]).succeeds();
-        done
-    };
+    let add = |path: &Path| import(&place, path).args(&["--f3", "skip", "--into-existing"]).succeeds();
     let file = |height: u64| place.file(&format!("{height}.car"), &version_2(height).0);
     let newer = file(900);
     let first = import(&place, &newer).args(&["--f3", "skip"]).run();

@@ -203,23 +203,23 @@ fn truncated_or_edited_record_is_found() {
     let mut record: Value = serde_json::from_slice(&good).expect("JSON");
     let text = String::from_utf8(good.clone()).expect("text");
     let (cut, longer) = (good[..good.len() - 1].to_vec(), [&good[..], b"\n"].concat());
-    let mut damaged: Vec<(Vec<u8>, &[(&str, u64)])> =
-        [cut, longer, b"{".to_vec(), Vec::new()].map(|bytes| (bytes, &[("record", 1)][..])).to_vec();
+    let only_record = &[("record", 1)][..];
+    let mut damaged = [cut, longer, b"{".to_vec(), Vec::new()].map(|bytes| (bytes, only_record)).to_vec();
     // Written anew, with the same fields but one.
     record["preset"] = "another".into();
-    damaged.push((serde_json::to_vec_pretty(&record).expect("JSON"), &[("record", 1)]));
+    damaged.push((serde_json::to_vec_pretty(&record).expect("JSON"), only_record));
     record.as_object_mut().expect("fields").shift_remove("checksum");
-    damaged.push((serde_json::to_vec_pretty(&record).expect("JSON"), &[("record", 1)]));
+    damaged.push((serde_json::to_vec_pretty(&record).expect("JSON"), only_record));
     let mut change = |at: usize, kinds| {
         let mut changed = good.clone();
         changed[at] = if changed[at] == b'1' { b'2' } else { b'1' };
         damaged.push((changed, kinds));
     };
     let names = text.match_indices("\": ").step_by(15).map(|(at, _)| at - 1);
-    names.chain((1..60).step_by(7).map(|back| good.len() - back)).for_each(|at| change(at, &[("record", 1)]));
+    names.chain((1..60).step_by(7).map(|back| good.len() - back)).for_each(|at| change(at, only_record));
     // A value that the database contradicts is a problem besides.
     for (before, kinds) in [
-        ("\"preset\": \"", &[("record", 1)][..]),
+        ("\"preset\": \"", only_record),
         ("\"digest\": \"", &[("record", 1), ("digest", 1)]),
         ("\n    \"read\": ", &[("record", 1), ("tally", 1)]),
         ("\n    \"written\": ", &[("record", 1), ("tally", 1), ("count", 1)]),
