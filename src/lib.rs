@@ -20,8 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The database appears under its name only when it is complete; after a crash the same call resumes. An import writes
-//! nothing outside the database, `<db>.partial` and the work directory.
+//! The database appears under its name only when it is complete; after a crash the same call resumes. [`import()`] lists the
+//! places that it writes to.
 //!
 //! | what | function | options | result |
 //! |---|---|---|---|

@@ -57,7 +57,7 @@ pub struct ImportReport {
     pub links: Option<LinkReport>,
     /// The part of a bundle that the database was seeded with. Counts, digest and column families are those of the part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part: Option<BundlePart>,
+    pub(crate) part: Option<BundlePart>,
     /// The database's path as the user gave it.
     pub db: String,
     /// The column family of the blocks.
@@ -338,7 +338,6 @@ pub struct LinkReport {
 
 /// The part of a bundle that a database contains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct BundlePart {
     /// The bundle's id.
     pub bundle: String,

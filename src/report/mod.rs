@@ -31,10 +31,10 @@ pub(crate) use doctor::{
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
 pub use import::{
-    BlockCounts, BundlePart, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow,
-    RecordedFile, RemoteInfo, SourceInfo, Versions,
+    BlockCounts, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
+    RemoteInfo, SourceInfo, Versions,
 };
-pub(crate) use import::{NewestSnapshot, SCHEMA, ShardReport, rfc3339};
+pub(crate) use import::{BundlePart, NewestSnapshot, SCHEMA, ShardReport, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;
 pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, MetadataInfo, RootInfo, SizeClass, V2Info, ZstdInfo};
 pub(crate) use log::not_covered;
