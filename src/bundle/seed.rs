@@ -163,13 +163,27 @@ pub fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportRepo
         Unfinished::Restart => None,
         _ => load::bundle_of_unfinished(&import)?,
     };
-    let id = options.bundle.as_ref().or(begun.as_ref());
-    let find = |place: &BundlePlace| place.find(id.map(String::as_str), &options.trusted);
-    let found = places.iter().skip(1).fold(find(first), |found, place| match found {
-        // A mirror replaces a place that fails.
-        Err(error) if !matches!(error, Error::Interrupted { .. }) => find(place).map_err(|_| error),
+    let find = |id: Option<&String>| {
+        let find = |place: &BundlePlace| place.find(id.map(String::as_str), &options.trusted);
+        places.iter().skip(1).fold(find(first), |found, place| match found {
+            // A mirror replaces a place that fails.
+            Err(error) if !matches!(error, Error::Interrupted { .. }) => find(place).map_err(|_| error),
+            found => found,
+        })
+    };
+    let is_missing = |error: &Error| match error {
+        Error::BadInput { problem, .. } => matches!(problem.downcast_ref(), Some(BundleProblem::Missing)),
+        _ => false,
+    };
+    let found = match find(options.bundle.as_ref().or(begun.as_ref())) {
+        // The bundle of the unfinished seed has been removed from all places.
+        Err(error)
+            if import.unfinished == Unfinished::ResumeOrRestart && options.bundle.is_none() && is_missing(&error) =>
+        {
+            find(None)
+        }
         found => found,
-    });
+    };
     let (id, bundle) = found?;
     let bundle = select_families(&options.families, &id, bundle)?;
     let record = &bundle.record;

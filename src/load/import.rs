@@ -148,6 +148,7 @@ impl Import<'_> {
     fn discard(&self) -> Result<()> {
         let target = Target::new(self.options)?;
         let lock = target.lock()?;
+        target.undo_swap()?;
         if target.into_existing {
             Existing::lock(&target)?.restore_before_restart()?;
         }

@@ -203,6 +203,9 @@ pub enum Event {
 ///         println!("{}: {} of {:?} bytes", sample.phase.name(), sample.bytes, sample.total);
 ///     }
 /// }
+///
+/// // A closure receives the events only.
+/// let observer: &dyn Observer = &|event: &Event| println!("{event:?}");
 /// ```
 pub trait Observer: Sync {
     /// Receives an event.
@@ -216,7 +219,6 @@ pub trait Observer: Sync {
     }
 }
 
-/// A closure receives the events: `|event: &Event| ..`.
 impl<F: Fn(&Event) + Sync> Observer for F {
     fn event(&self, event: &Event) {
         self(event);
