@@ -27,10 +27,10 @@ fn main() -> ExitCode {
     match start(Path::new(snapshot), Path::new(db), &mut std::io::stderr()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // An error has a cause, a hint for the next step, and an exit code.
+            // The message of an error does not repeat that of its cause.
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            eprintln!("[node] cannot start: {error}{cause}\n[node] {}", error.hint());
-            ExitCode::from(error.exit() as u8)
+            eprintln!("[node] cannot start: {error}{cause}");
+            ExitCode::FAILURE
         }
     }
 }
@@ -112,6 +112,7 @@ fn note(log: &mut impl Write, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use bedload::InputKind;
     use bedload::testing::generate::{Profile, Spec, write};
 
     use super::*;
@@ -147,7 +148,7 @@ mod tests {
         write(&Spec::new(Profile::Calibnet, 1 << 20), &mut car).expect("generate");
         std::fs::write(&snapshot, &car.into_inner()[..300_000]).expect("write");
         let error = start(&snapshot, &db, &mut Vec::new()).expect_err("it is cut");
-        assert_eq!(error.exit(), bedload::Exit::BadInput);
+        assert!(matches!(error, Error::BadInput { kind: InputKind::Truncated, .. }), "{error}");
         assert!(!db.exists());
     }
 }

@@ -21,6 +21,8 @@ pub enum Error {
         path: PathBuf,
         /// Offset in the input, in bytes; in the decompressed data if the problem is there.
         offset: Option<u64>,
+        /// The kind of `problem`.
+        kind: InputKind,
         /// The problem.
         #[source]
         problem: Cause,
@@ -58,23 +60,25 @@ pub enum Error {
         /// RocksDB's message.
         message: String,
     },
-    /// The database exists, is locked or belongs to another source.
+    /// The state of a path, or of this process, forbids the call.
     #[error("{}: {reason}", path.display())]
     State {
-        /// The database or its `.partial` folder.
+        /// The database, its `.partial` folder, or another file or directory.
         path: PathBuf,
+        /// The kind of `reason`.
+        kind: StateKind,
         /// The reason.
         reason: String,
-        /// The next step.
-        hint: String,
+        #[doc(hidden)]
+        hint: Hint,
     },
     /// A wrong value, or two options that exclude each other.
     #[error("{reason}")]
     Usage {
         /// The reason.
         reason: String,
-        /// The next step.
-        hint: String,
+        #[doc(hidden)]
+        hint: Hint,
     },
     /// A preset, or an override of it, is invalid.
     #[error(transparent)]
@@ -88,8 +92,8 @@ pub enum Error {
         path: PathBuf,
         /// A count, e.g. `3 problems`.
         problems: String,
-        /// The next step.
-        hint: String,
+        #[doc(hidden)]
+        hint: Hint,
     },
     /// The key or block that was looked up is not in the database.
     #[error("cannot get from {}: {reason}", path.display())]
@@ -98,8 +102,8 @@ pub enum Error {
         path: PathBuf,
         /// The missing object.
         reason: String,
-        /// The next step.
-        hint: String,
+        #[doc(hidden)]
+        hint: Hint,
     },
     /// The directory of a database was replaced or moved while it was read. No results are reported.
     #[error("{}: the database was replaced or moved while it was read", path.display())]
@@ -113,35 +117,98 @@ pub enum Error {
         /// The broken invariant.
         reason: String,
     },
-    /// The user or the embedding program cancelled the work. The same command resumes it.
+    /// The caller cancelled the work. The same call resumes an import.
     #[error("interrupted")]
     Interrupted {
-        /// The command to resume.
-        hint: String,
+        #[doc(hidden)]
+        hint: Hint,
     },
 }
 
-/// A problem that a module found, with the next step for the user.
-pub trait Problem: std::error::Error + Send + Sync + 'static {
+/// The kinds of [`Error::State`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateKind {
+    /// A database or file exists under the name of the result, and may not be replaced.
+    Exists,
+    /// Another call or process works on the path.
+    Busy,
+    /// The unfinished import at the path cannot be resumed: it belongs to another source or version, or is damaged.
+    Unfinished,
+    /// The path has no database.
+    NoDatabase,
+    /// A process, which may be this one, has the database open.
+    Open,
+    /// A limit is too low: of open files, of address space, or the memory budget of the unfinished import.
+    Limit,
+    /// The source has changed since it was first read, or has been removed.
+    Changed,
+    /// The database has been changed since its import.
+    Modified,
+    /// The options do not match the database: its keys, column families or format.
+    Mismatch,
+    /// None of these.
+    Other,
+}
+
+/// The kinds of [`Error::BadInput`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InputKind {
+    /// Bytes do not match their hash, checksum or id.
+    HashMismatch,
+    /// The input ends too early.
+    Truncated,
+    /// Blocks or files are missing.
+    Incomplete,
+    /// The input is damaged in another way.
+    Damaged,
+    /// The input is of another format.
+    NotASnapshot,
+    /// The input may be valid, but needs a version, limit or option that this call does not support.
+    Unsupported,
+    /// The server has no such file, or the directory no bundle.
+    Missing,
+    /// The server denies access, or is not trusted.
+    Denied,
+    /// The signature of a bundle is not valid.
+    Signature,
+}
+
+/// Advice for the user of the command line, which prints it. Programs match the kind of an error instead.
+#[derive(Debug)]
+pub struct Hint(String);
+
+impl<T: Into<String>> From<T> for Hint {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+/// A problem that a module found.
+pub(crate) trait Problem: std::error::Error + Send + Sync + 'static {
+    /// The kind of [`Error::BadInput`].
+    fn kind(&self) -> InputKind {
+        InputKind::Damaged
+    }
+
     /// The next step in one line. `{file}` is the file with the problem and `{dir}` its directory, quoted for a shell.
     fn hint(&self) -> String;
 }
 
-/// A [`Problem`].
+/// The problem of an input or a preset, as text.
 #[derive(Debug)]
 pub struct Cause(Box<dyn Problem>);
 
 impl Cause {
+    pub(crate) fn new(problem: impl Problem) -> Self {
+        Self(Box::new(problem))
+    }
+
     /// The problem, if it is a `P`.
-    pub fn downcast_ref<P: Problem>(&self) -> Option<&P> {
+    pub(crate) fn downcast_ref<P: Problem>(&self) -> Option<&P> {
         let problem: &(dyn std::error::Error + 'static) = &*self.0;
         problem.downcast_ref()
-    }
-}
-
-impl<P: Problem> From<P> for Cause {
-    fn from(problem: P) -> Self {
-        Self(Box::new(problem))
     }
 }
 
@@ -160,7 +227,7 @@ impl std::error::Error for Cause {
 /// The exit code of a run. Treat other codes as failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// Done.
     Done = 0,
     /// Failed: I/O, no space, RocksDB.
@@ -203,45 +270,54 @@ impl Error {
         let process = process.filter(|&pid| pid > 0).map(|pid| format!(" (process {pid})")).unwrap_or_default();
         Self::State {
             path: db.to_owned(),
+            kind: StateKind::Open,
             reason: "another process has the database open".into(),
-            hint: format!("stop the node{process}, then run the same command again"),
+            hint: format!("stop the node{process}, then run the same command again").into(),
         }
     }
 
     pub(crate) fn open_here(db: &Path) -> Self {
         Self::State {
             path: db.to_owned(),
+            kind: StateKind::Open,
             reason: "this process has the database open".into(),
             hint: "close the database before the import, and open it again after it".into(),
         }
     }
 
     /// A wrong option, with the next step.
-    pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self::Usage { reason: reason.into(), hint: hint.into() }
     }
 
     /// A state of `path` that forbids the command, with the next step.
-    pub(crate) fn state(path: impl Into<PathBuf>, reason: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::State { path: path.into(), reason: reason.into(), hint: hint.into() }
+    pub(crate) fn state(
+        path: impl Into<PathBuf>,
+        kind: StateKind,
+        reason: impl Into<String>,
+        hint: impl Into<Hint>,
+    ) -> Self {
+        Self::State { path: path.into(), kind, reason: reason.into(), hint: hint.into() }
     }
 
     pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
         Self::Usage {
             reason: format!("the memory budget of {} is too small", human(memory)),
-            hint: format!("pass --memory {} or more", human(least).replace(".0 ", "")),
+            hint: format!("pass --memory {} or more", human(least).replace(".0 ", "")).into(),
         }
     }
 
     /// A bad input, at a place in it.
-    pub(crate) fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Into<Cause>) -> Self {
-        Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
+    pub(crate) fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Problem) -> Self {
+        let (kind, problem) = (problem.kind(), Cause::new(problem));
+        Self::BadInput { path: path.to_owned(), offset: offset.into(), kind, problem }
     }
 
     /// An unfinished import is damaged: it `lacks a file`.
     pub(crate) fn damaged_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         Self::State {
             path: path.into(),
+            kind: StateKind::Unfinished,
             reason: format!("the unfinished import {what}"),
             hint: "pass --restart to delete it and start over".into(),
         }
@@ -265,7 +341,7 @@ impl Error {
     }
 
     /// The exit code of this error.
-    pub fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } | Self::VerificationFailed { .. } => Exit::BadInput,
             Self::State { .. } => Exit::State,
@@ -276,7 +352,7 @@ impl Error {
     }
 
     /// The next step in one line.
-    pub fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         match self {
             Self::BadInput { problem, path, .. } => {
                 let is_stream = path == Path::new(STREAM);
@@ -310,7 +386,7 @@ impl Error {
             | Self::Usage { hint, .. }
             | Self::VerificationFailed { hint, .. }
             | Self::NotFound { hint, .. }
-            | Self::Interrupted { hint } => hint.clone(),
+            | Self::Interrupted { hint } => hint.0.clone(),
         }
     }
 }

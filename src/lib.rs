@@ -35,7 +35,7 @@
 //!
 //! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer)
 //! receives the progress; a [`CancellationToken`](progress::CancellationToken) in the options ends the work from another
-//! thread. An [`Error`] has a cause, a [hint](Error::hint) and an [exit code](Error::exit).
+//! thread. An [`Error`] names the object and has a cause; a program matches its variant and kind.
 //!
 //! Limits and signal handlers belong to the program. It may call [`raise_open_files`], and [`handle_sigbus`] so that files
 //! are mapped instead of read. Without the `cli` feature the library has no code for terminals and does not print.
@@ -83,7 +83,8 @@ pub use blocks::chain::{Family, Header as BlockHeader, Id};
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use cli::main;
-pub use error::{Cause, Error, Exit, Problem, Result};
+pub(crate) use error::Exit;
+pub use error::{Cause, Error, Hint, InputKind, Result, StateKind};
 pub use hash::content_digest::ContentDigest;
 pub use load::{F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, Outcome, PlanChoice, import};
 pub use os::mmap::handle_sigbus;

@@ -266,7 +266,7 @@ fn options(
         if size > HIGHEST_MAX_BLOCK {
             return Err(Error::Usage {
                 reason: format!("--max-block-size {} is more than RocksDB can hold in one value here", human(size)),
-                hint: format!("give {} or less", human(HIGHEST_MAX_BLOCK)),
+                hint: format!("give {} or less", human(HIGHEST_MAX_BLOCK)).into(),
             });
         }
         options.max_block_size = size;
