@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::source::input::CompressionProblem;
 use crate::text::escape::shell_word;
 use crate::text::size::human;
 
@@ -27,7 +28,7 @@ pub enum Error {
         #[source]
         problem: Cause,
     },
-    /// A system call failed.
+    /// A system call failed, or an input is missing (`NotFound`) or not readable (`PermissionDenied`).
     #[error("cannot {action} {}", named(action, path))]
     Io {
         /// A verb, e.g. `open`.
@@ -167,7 +168,8 @@ pub enum InputKind {
     NotASnapshot,
     /// The input may be valid, but needs a version, limit or option that this call does not support.
     Unsupported,
-    /// The server has no such file, or the directory no bundle.
+    /// The server has no such file, the directory no bundle, or the links of the path form a circle. A missing file is an
+    /// [`Error::Io`].
     Missing,
     /// The server denies access, or is not trusted.
     Denied,
@@ -344,6 +346,7 @@ impl Error {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } | Self::VerificationFailed { .. } => Exit::BadInput,
+            Self::Io { source, .. } if input_problem(source).is_some() => Exit::BadInput,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,
@@ -354,24 +357,10 @@ impl Error {
     /// The next step in one line.
     pub(crate) fn hint(&self) -> String {
         match self {
-            Self::BadInput { problem, path, .. } => {
-                let is_stream = path == Path::new(STREAM);
-                let file = if is_stream { "FILE".into() } else { shell_word(path) };
-                let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                let dir = if is_stream { "DIR".into() } else { shell_word(dir) };
-                let hint = problem.0.hint();
-                // `head` cannot read a URL.
-                let is_url = path.to_string_lossy().contains("://");
-                let hint =
-                    if is_url { hint.replace("head -c 200 {file}", "curl -fsL {file} | head -c 200") } else { hint };
-                let hint = match is_stream {
-                    true => hint.replace("download the snapshot again", "check the command before the pipe"),
-                    false => hint,
-                };
-                hint.replace("{file}", &file).replace("{dir}", &dir)
-            }
+            Self::BadInput { problem, path, .. } => input_hint(path, &*problem.0),
             Self::Preset(problem) => problem.0.hint(),
-            Self::Io { action, source, path } => io_hint(source, path, is_output(action, path)),
+            Self::Io { action, source, path } => input_problem(source)
+                .map_or_else(|| io_hint(source, path, is_output(action, path)), |problem| input_hint(path, problem)),
             Self::NoSpace { path, .. } => format!(
                 "free some space (df -h {}), then run the same command again to resume; or start over with another --db",
                 shell_word(path)
@@ -425,6 +414,27 @@ const STREAM: &str = "-";
 fn existing(path: &Path) -> &Path {
     let mut above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
     above.find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
+}
+
+/// The problem in the error of an input that is missing or not readable.
+fn input_problem(source: &std::io::Error) -> Option<&CompressionProblem> {
+    source.get_ref()?.downcast_ref()
+}
+
+fn input_hint(path: &Path, problem: &dyn Problem) -> String {
+    let is_stream = path == Path::new(STREAM);
+    let file = if is_stream { "FILE".into() } else { shell_word(path) };
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = if is_stream { "DIR".into() } else { shell_word(dir) };
+    let hint = problem.hint();
+    // `head` cannot read a URL.
+    let is_url = path.to_string_lossy().contains("://");
+    let hint = if is_url { hint.replace("head -c 200 {file}", "curl -fsL {file} | head -c 200") } else { hint };
+    let hint = match is_stream {
+        true => hint.replace("download the snapshot again", "check the command before the pipe"),
+        false => hint,
+    };
+    hint.replace("{file}", &file).replace("{dir}", &dir)
 }
 
 fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
