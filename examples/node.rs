@@ -24,8 +24,11 @@ const MEMORY: u64 = 1 << 30;
 /// Seconds between two lines of progress.
 const INTERVAL: f64 = 2.0;
 
+/// The source of the database.
 pub enum Source {
+    /// A file or URL.
     Snapshot(PathBuf),
+    /// A directory or URL with bundles.
     Bundle(PathBuf),
 }
 
@@ -108,15 +111,19 @@ fn open(db: &Path) -> Result<DB, Failure> {
 /// The reason why the node did not start.
 #[derive(Debug)]
 pub enum Failure {
+    /// The caller has stopped it.
     Stopped,
     /// Another process seeds the same database.
     Busy(Error),
     /// A process, which may be this one, has the database open.
     Open(Error),
+    /// The snapshot does not exist.
     NoSuchFile(Error),
     /// The snapshot or bundle is damaged: another copy of it may be good.
     BadSource(Error),
+    /// The disk has no room for the database.
     DiskFull(Error),
+    /// All other errors.
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -168,6 +175,7 @@ pub struct Log<W> {
 }
 
 impl<W: Write + Send> Log<W> {
+    /// A log without progress so far.
     pub fn new(to: W) -> Self {
         Self { to: Mutex::new((to, 0.0)) }
     }

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::source::input::CompressionProblem;
 use crate::text::escape::shell_word;
 use crate::text::size::human;
 
@@ -21,11 +22,13 @@ pub enum Error {
         path: PathBuf,
         /// Offset in the input, in bytes; in the decompressed data if the problem is there.
         offset: Option<u64>,
+        /// The kind of `problem`.
+        kind: InputKind,
         /// The problem.
         #[source]
         problem: Cause,
     },
-    /// A system call failed.
+    /// A system call failed, or an input is missing (`NotFound`) or not readable (`PermissionDenied`).
     #[error("cannot {action} {}", named(action, path))]
     Io {
         /// A verb, e.g. `open`.
@@ -58,23 +61,25 @@ pub enum Error {
         /// RocksDB's message.
         message: String,
     },
-    /// The database exists, is locked or belongs to another source.
+    /// The state of a path, or of this process, forbids the call.
     #[error("{}: {reason}", path.display())]
     State {
-        /// The database or its `.partial` folder.
+        /// The database, its `.partial` folder, or another file or directory.
         path: PathBuf,
+        /// The kind of `reason`.
+        kind: StateKind,
         /// The reason.
         reason: String,
-        /// The next step.
-        hint: String,
+        #[doc(hidden)]
+        hint: Hint,
     },
     /// A wrong value, or two options that exclude each other.
     #[error("{reason}")]
     Usage {
         /// The reason.
         reason: String,
-        /// The next step.
-        hint: String,
+        #[doc(hidden)]
+        hint: Hint,
     },
     /// A preset, or an override of it, is invalid.
     #[error(transparent)]
@@ -88,8 +93,8 @@ pub enum Error {
         path: PathBuf,
         /// A count, e.g. `3 problems`.
         problems: String,
-        /// The next step.
-        hint: String,
+        #[doc(hidden)]
+        hint: Hint,
     },
     /// The key or block that was looked up is not in the database.
     #[error("cannot get from {}: {reason}", path.display())]
@@ -98,8 +103,8 @@ pub enum Error {
         path: PathBuf,
         /// The missing object.
         reason: String,
-        /// The next step.
-        hint: String,
+        #[doc(hidden)]
+        hint: Hint,
     },
     /// The directory of a database was replaced or moved while it was read. No results are reported.
     #[error("{}: the database was replaced or moved while it was read", path.display())]
@@ -113,35 +118,100 @@ pub enum Error {
         /// The broken invariant.
         reason: String,
     },
-    /// The user or the embedding program cancelled the work. The same command resumes it.
+    /// The caller cancelled the work. The same call resumes an import.
     #[error("interrupted")]
     Interrupted {
-        /// The command to resume.
-        hint: String,
+        #[doc(hidden)]
+        hint: Hint,
     },
 }
 
-/// A problem that a module found, with the next step for the user.
-pub trait Problem: std::error::Error + Send + Sync + 'static {
+/// The kinds of [`Error::State`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateKind {
+    /// A database or file exists under the name of the result, and may not be replaced.
+    Exists,
+    /// Another call or process works on the path.
+    Busy,
+    /// The unfinished import at the path cannot be resumed: it belongs to another source or version, is damaged,
+    /// or needs more memory.
+    Unfinished,
+    /// The path has no database.
+    NoDatabase,
+    /// A process, which may be this one, has the database open.
+    Open,
+    /// A limit of the process is too low: of open files, or of address space.
+    Limit,
+    /// The source has changed since it was first read, or has been removed.
+    Changed,
+    /// The database has been changed since its import, or may have been.
+    Modified,
+    /// The options do not match the database: its keys, column families or format.
+    Mismatch,
+    /// None of these.
+    Other,
+}
+
+/// The kinds of [`Error::BadInput`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InputKind {
+    /// Bytes do not match their hash, checksum or id.
+    HashMismatch,
+    /// The input ends too early.
+    Truncated,
+    /// Blocks or files are missing.
+    Incomplete,
+    /// The input is damaged in another way.
+    Damaged,
+    /// The input is of another format.
+    NotASnapshot,
+    /// The input may be valid, but needs a version, limit or option that this call does not support.
+    Unsupported,
+    /// The server has no such file, the directory no bundle, or the links of the path form a circle. A missing file is an
+    /// [`Error::Io`].
+    Missing,
+    /// The server denies access, or is not trusted.
+    Denied,
+    /// The signature of a bundle is not valid.
+    Signature,
+}
+
+/// Advice for the user of the command line, which prints it. Programs match the kind of an error instead.
+#[derive(Debug)]
+pub struct Hint(String);
+
+impl<T: Into<String>> From<T> for Hint {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+/// A problem that a module found.
+pub(crate) trait Problem: std::error::Error + Send + Sync + 'static {
+    /// The kind of [`Error::BadInput`].
+    fn kind(&self) -> InputKind {
+        InputKind::Damaged
+    }
+
     /// The next step in one line. `{file}` is the file with the problem and `{dir}` its directory, quoted for a shell.
     fn hint(&self) -> String;
 }
 
-/// A [`Problem`].
+/// The problem of an input or a preset, as text.
 #[derive(Debug)]
 pub struct Cause(Box<dyn Problem>);
 
 impl Cause {
+    pub(crate) fn new(problem: impl Problem) -> Self {
+        Self(Box::new(problem))
+    }
+
     /// The problem, if it is a `P`.
-    pub fn downcast_ref<P: Problem>(&self) -> Option<&P> {
+    pub(crate) fn downcast_ref<P: Problem>(&self) -> Option<&P> {
         let problem: &(dyn std::error::Error + 'static) = &*self.0;
         problem.downcast_ref()
-    }
-}
-
-impl<P: Problem> From<P> for Cause {
-    fn from(problem: P) -> Self {
-        Self(Box::new(problem))
     }
 }
 
@@ -160,7 +230,7 @@ impl std::error::Error for Cause {
 /// The exit code of a run. Treat other codes as failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// Done.
     Done = 0,
     /// Failed: I/O, no space, RocksDB.
@@ -203,45 +273,54 @@ impl Error {
         let process = process.filter(|&pid| pid > 0).map(|pid| format!(" (process {pid})")).unwrap_or_default();
         Self::State {
             path: db.to_owned(),
+            kind: StateKind::Open,
             reason: "another process has the database open".into(),
-            hint: format!("stop the node{process}, then run the same command again"),
+            hint: format!("stop the node{process}, then run the same command again").into(),
         }
     }
 
     pub(crate) fn open_here(db: &Path) -> Self {
         Self::State {
             path: db.to_owned(),
+            kind: StateKind::Open,
             reason: "this process has the database open".into(),
             hint: "close the database before the import, and open it again after it".into(),
         }
     }
 
     /// A wrong option, with the next step.
-    pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self::Usage { reason: reason.into(), hint: hint.into() }
     }
 
     /// A state of `path` that forbids the command, with the next step.
-    pub(crate) fn state(path: impl Into<PathBuf>, reason: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::State { path: path.into(), reason: reason.into(), hint: hint.into() }
+    pub(crate) fn state(
+        path: impl Into<PathBuf>,
+        kind: StateKind,
+        reason: impl Into<String>,
+        hint: impl Into<Hint>,
+    ) -> Self {
+        Self::State { path: path.into(), kind, reason: reason.into(), hint: hint.into() }
     }
 
     pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
         Self::Usage {
             reason: format!("the memory budget of {} is too small", human(memory)),
-            hint: format!("pass --memory {} or more", human(least).replace(".0 ", "")),
+            hint: format!("pass --memory {} or more", human(least).replace(".0 ", "")).into(),
         }
     }
 
     /// A bad input, at a place in it.
-    pub(crate) fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Into<Cause>) -> Self {
-        Self::BadInput { path: path.to_owned(), offset: offset.into(), problem: problem.into() }
+    pub(crate) fn bad_input(path: &Path, offset: impl Into<Option<u64>>, problem: impl Problem) -> Self {
+        let (kind, problem) = (problem.kind(), Cause::new(problem));
+        Self::BadInput { path: path.to_owned(), offset: offset.into(), kind, problem }
     }
 
     /// An unfinished import is damaged: it `lacks a file`.
     pub(crate) fn damaged_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         Self::State {
             path: path.into(),
+            kind: StateKind::Unfinished,
             reason: format!("the unfinished import {what}"),
             hint: "pass --restart to delete it and start over".into(),
         }
@@ -254,8 +333,7 @@ impl Error {
 
     /// True if the unfinished work cannot be resumed, and may be deleted.
     pub(crate) fn needs_restart(&self) -> bool {
-        // The hint begins with the flag if the import may have changed an existing database.
-        matches!(self, Self::State { hint, .. } if hint.contains("--restart") && !hint.starts_with("--restart"))
+        matches!(self, Self::State { kind: StateKind::Unfinished | StateKind::Changed, .. })
     }
 
     pub(crate) fn broken_invariant(reason: impl std::fmt::Display) -> Self {
@@ -271,9 +349,10 @@ impl Error {
     }
 
     /// The exit code of this error.
-    pub fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::BadInput { .. } | Self::VerificationFailed { .. } => Exit::BadInput,
+            Self::Io { source, .. } if input_problem(source).is_some() => Exit::BadInput,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,
@@ -282,26 +361,12 @@ impl Error {
     }
 
     /// The next step in one line.
-    pub fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         match self {
-            Self::BadInput { problem, path, .. } => {
-                let is_stream = path == Path::new(STREAM);
-                let file = if is_stream { "FILE".into() } else { shell_word(path) };
-                let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                let dir = if is_stream { "DIR".into() } else { shell_word(dir) };
-                let hint = problem.0.hint();
-                // `head` cannot read a URL.
-                let is_url = path.to_string_lossy().contains("://");
-                let hint =
-                    if is_url { hint.replace("head -c 200 {file}", "curl -fsL {file} | head -c 200") } else { hint };
-                let hint = match is_stream {
-                    true => hint.replace("download the snapshot again", "check the command before the pipe"),
-                    false => hint,
-                };
-                hint.replace("{file}", &file).replace("{dir}", &dir)
-            }
+            Self::BadInput { problem, path, .. } => input_hint(path, &*problem.0),
             Self::Preset(problem) => problem.0.hint(),
-            Self::Io { action, source, path } => io_hint(source, path, is_output(action, path)),
+            Self::Io { action, source, path } => input_problem(source)
+                .map_or_else(|| io_hint(source, path, is_output(action, path)), |problem| input_hint(path, problem)),
             Self::NoSpace { path, .. } => format!(
                 "free some space (df -h {}), then run the same command again to resume; or start over with another --db",
                 shell_word(path)
@@ -316,7 +381,7 @@ impl Error {
             | Self::Usage { hint, .. }
             | Self::VerificationFailed { hint, .. }
             | Self::NotFound { hint, .. }
-            | Self::Interrupted { hint } => hint.clone(),
+            | Self::Interrupted { hint } => hint.0.clone(),
         }
     }
 }
@@ -355,6 +420,27 @@ const STREAM: &str = "-";
 fn existing(path: &Path) -> &Path {
     let mut above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
     above.find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
+}
+
+/// The problem in the error of an input that is missing or not readable.
+fn input_problem(source: &std::io::Error) -> Option<&CompressionProblem> {
+    source.get_ref()?.downcast_ref()
+}
+
+fn input_hint(path: &Path, problem: &dyn Problem) -> String {
+    let is_stream = path == Path::new(STREAM);
+    let file = if is_stream { "FILE".into() } else { shell_word(path) };
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = if is_stream { "DIR".into() } else { shell_word(dir) };
+    let hint = problem.hint();
+    // `head` cannot read a URL.
+    let is_url = path.to_string_lossy().contains("://");
+    let hint = if is_url { hint.replace("head -c 200 {file}", "curl -fsL {file} | head -c 200") } else { hint };
+    let hint = match is_stream {
+        true => hint.replace("download the snapshot again", "check the command before the pipe"),
+        false => hint,
+    };
+    hint.replace("{file}", &file).replace("{dir}", &dir)
 }
 
 fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {

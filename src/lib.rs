@@ -40,7 +40,7 @@
 //!
 //! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer), or
 //! a closure that takes events, receives the progress; a [`CancellationToken`](progress::CancellationToken) in the options ends the work from another
-//! thread. An [`Error`] has a cause, a [hint](Error::hint) and an [exit code](Error::exit).
+//! thread. An [`Error`] names the object and has a cause; a program matches its variant and kind.
 //!
 //! Limits and signal handlers belong to the program. It may call [`raise_open_files`], and [`handle_sigbus`] so that files
 //! are mapped instead of read. Without the `cli` feature the library has no code for terminals and does not print.
@@ -89,7 +89,8 @@ pub use bundle::{BundleOptions, Publication, SeedOptions, Signer, TrustedKey, bu
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use cli::main;
-pub use error::{Cause, Error, Exit, Problem, Result};
+pub(crate) use error::Exit;
+pub use error::{Cause, Error, Hint, InputKind, Result, StateKind};
 pub use hash::content_digest::ContentDigest;
 pub use load::{
     F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, PlanChoice, Unfinished, clean, import, plan,

@@ -33,7 +33,7 @@ fuzz_target!(init: seeds::plant(&wrapped()), |data: &[u8]| {
             }
             Ok(count) => total += count,
             Err(error) => {
-                assert!(!error.hint().is_empty());
+                assert!(!error.to_string().is_empty());
                 assert!(stream.fill(&mut piece).is_err(), "an error is for good");
                 return;
             }

@@ -243,6 +243,6 @@ fn reference(named: Option<&str>, names: &[String]) -> Result<String> {
     }
     Err(Error::Usage {
         reason: format!("the reference `{named}` is not compared"),
-        hint: format!("name one of: {}; every preset is also compared with `{COPY}`", names.join(", ")),
+        hint: format!("name one of: {}; every preset is also compared with `{COPY}`", names.join(", ")).into(),
     })
 }

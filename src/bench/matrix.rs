@@ -58,7 +58,8 @@ pub(super) fn variants(presets: &[String], set: &[String], vary: &[Vary]) -> Res
         if all.len() > MAX_VARIANTS {
             return Err(Error::Usage {
                 reason: format!("these are {} variants or more", all.len()),
-                hint: format!("compare up to {MAX_VARIANTS} at once: name fewer --presets or --vary fewer values"),
+                hint: format!("compare up to {MAX_VARIANTS} at once: name fewer --presets or --vary fewer values")
+                    .into(),
             });
         }
     }
@@ -94,7 +95,7 @@ impl Variant {
                     reason: format!(
                         "`{assignment}` is neither an option (stage.scope.option=value) nor an argument of the import"
                     ),
-                    hint: format!("without dots there are: {}", ARGUMENTS.join(", ")),
+                    hint: format!("without dots there are: {}", ARGUMENTS.join(", ")).into(),
                 });
             }
         };

@@ -18,7 +18,7 @@ use super::matrix::block_cache;
 use super::options::BenchOptions;
 use super::reads::Iterated;
 use super::store::MOST_BYTES;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::os::files::{create_last_dir, read_regular};
 use crate::os::private;
 use crate::progress::{Phase, Sample};
@@ -83,6 +83,7 @@ impl WorkDir {
         if locked == Err(rustix::io::Errno::WOULDBLOCK) {
             return Err(Error::State {
                 path: dir,
+                kind: StateKind::Busy,
                 reason: "another comparison runs here".into(),
                 hint: "wait for it, or give another --dir; two at once would disturb each other anyway".into(),
             });

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::os::files::{create_last_dir, read_regular, write_synced};
 use crate::report::bench::{BenchReport, BenchRun, csv, html, markdown};
 use crate::text::size::human;
@@ -44,7 +44,12 @@ impl ResultStore {
         create_last_dir(dir)?;
         claim(dir, identity)?;
         let path = dir.join("runs.ndjson");
-        let state = |reason: String, hint: &str| Error::State { path: path.clone(), reason, hint: hint.into() };
+        let state = |reason: String, hint: &str| Error::State {
+            path: path.clone(),
+            kind: StateKind::Other,
+            reason,
+            hint: hint.into(),
+        };
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(Error::io("open", &path))?;
         let mut text = Vec::new();
@@ -148,6 +153,7 @@ fn claim(dir: &Path, identity: &Map<String, Value>) -> Result<()> {
     }
     Err(Error::State {
         path: dir.to_owned(),
+        kind: StateKind::Exists,
         reason: format!("holds another comparison: {}", differences.join("; ")),
         hint: "run the same command again to resume it, or choose another --out".into(),
     })

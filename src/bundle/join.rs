@@ -11,7 +11,7 @@ use super::place::{BundlePlace, MAX_LATEST, file};
 use super::problem::BundleProblem;
 use super::signature::Signer;
 use super::target::BundleTarget;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::parallel;
 use crate::progress::{CancellationToken, Observer, Phase, Progress};
 use crate::report::{BlockCounts, BundleReport, ImportReport, ShardReport, SourceInfo};
@@ -95,6 +95,7 @@ fn find_set(place: &BundlePlace, options: &JoinOptions) -> Result<(String, u32)>
     }
     let bytes = place.read(LATEST_SET, MAX_LATEST)?.ok_or_else(|| Error::State {
         path: place.root.clone(),
+        kind: StateKind::Other,
         reason: "has no parts".into(),
         hint: "run the shards first: `bedload import SNAPSHOT --shard I/N` for each I from 0 to N-1".into(),
     })?;
@@ -109,6 +110,7 @@ fn missing_parts(place: &BundlePlace, of: u32, missing: &[u32]) -> Error {
     }
     Error::State {
         path: place.root.clone(),
+        kind: StateKind::Other,
         reason: format!("{} of {of} parts are missing: {}", missing.len(), named.join(", ")),
         hint: "run these shards (counted from 0), then the same command".into(),
     }

@@ -1,6 +1,6 @@
 //! Errors of bundles.
 
-use crate::error::Problem;
+use crate::error::{InputKind, Problem};
 
 /// The reason why a bundle is refused.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,17 @@ pub(crate) enum BundleProblem {
 }
 
 impl Problem for BundleProblem {
+    fn kind(&self) -> InputKind {
+        match self {
+            Self::NoBundle => InputKind::Missing,
+            Self::Missing => InputKind::Incomplete,
+            Self::Bytes { .. } => InputKind::HashMismatch,
+            Self::Schema { .. } => InputKind::Unsupported,
+            Self::Signature { .. } => InputKind::Signature,
+            _ => InputKind::Damaged,
+        }
+    }
+
     fn hint(&self) -> String {
         match self {
             Self::NoBundle => "pass the directory or the URL of `bedload bundle --to`".into(),

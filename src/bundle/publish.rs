@@ -11,7 +11,7 @@ use super::problem::BundleProblem;
 use super::signature::Signer;
 use super::target::BundleTarget;
 use super::uploader::Uploader;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::failpoint;
 use crate::hash::content_digest::Content;
 use crate::os::files::open_regular;
@@ -108,8 +108,9 @@ fn map_all<I: Sync, T: Send>(threads: usize, items: &[I], work: impl Fn(&I) -> R
 
 /// Reads the import's report and checks that the database can be published.
 fn record(db: &Path) -> Result<ImportReport> {
-    let refused =
-        |reason: &str, hint: &str| Err(Error::State { path: db.to_owned(), reason: reason.into(), hint: hint.into() });
+    let refused = |reason: &str, hint: &str| {
+        Err(Error::State { path: db.to_owned(), kind: StateKind::Other, reason: reason.into(), hint: hint.into() })
+    };
     let Some((report, is_valid)) = ImportReport::load_with_checksum(db)? else {
         if !db.join("CURRENT").exists() {
             return Err(no_database(db));
@@ -172,7 +173,9 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
 
 /// Checks that the database has exactly the files of its import.
 pub(super) fn check_untouched(db: &Path, record: &ImportReport, files: &[DataFile], hint: &str) -> Result<()> {
-    let changed = |reason: String| Err(Error::State { path: db.to_owned(), reason, hint: hint.into() });
+    let changed = |reason: String| {
+        Err(Error::State { path: db.to_owned(), kind: StateKind::Modified, reason, hint: hint.into() })
+    };
     let families: Vec<(&str, &[Level])> = match &record.log {
         None => vec![(record.column_family.as_str(), record.levels.as_slice())],
         Some(log) => log.families.iter().map(|family| (family.name.as_str(), family.levels.as_slice())).collect(),

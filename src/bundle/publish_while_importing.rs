@@ -14,7 +14,7 @@ use super::publish::strip_machine_data;
 use super::signature::Signer;
 use super::target::BundleTarget;
 use super::uploader::Uploader;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::failpoint;
 use crate::load::{self, ImportOptions, Publish, SstFile};
 use crate::os::files::open_regular;
@@ -119,6 +119,7 @@ impl Publish for Uploader<'_> {
 fn lost(target: &BundleTarget, lost: &BundleFile) -> Error {
     Error::State {
         path: target.place.at(&file(&lost.name)).0,
+        kind: StateKind::Other,
         reason: "was published, but has been removed or changed since".into(),
         hint: "run the same command again with --restart; files must not change while they are published".into(),
     }

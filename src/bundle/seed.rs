@@ -16,7 +16,7 @@ use super::place::{BundlePlace, changed, file, open};
 use super::problem::BundleProblem;
 use super::signature::TrustedKey;
 use super::{hashing, reuse};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::load::{self, Fetch, ImportOptions, Indexes, Seed, SstFile, Unfinished, seed_file_name};
 use crate::os::files::open_regular;
 use crate::parallel;
@@ -225,7 +225,7 @@ pub fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportRepo
 
 /// Returns the bundle with only the named column families and a report that matches them; the whole bundle if none is named.
 fn select_families(wanted: &[String], id: &str, mut bundle: Bundle) -> Result<Bundle> {
-    let wrong = |reason: String, hint: String| Err(Error::Usage { reason, hint });
+    let wrong = |reason: String, hint: String| Err(Error::Usage { reason, hint: hint.into() });
     let known: Vec<String> = families(&bundle.record).into_iter().map(|(name, _)| name).collect();
     if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
         let hint = format!("its column families: {}", known.join(", "));
@@ -310,6 +310,7 @@ impl Fetch for Fetcher<'_> {
         if !db.join("CURRENT").exists() {
             return Err(Error::State {
                 path: db.to_owned(),
+                kind: StateKind::NoDatabase,
                 reason: "is not a database that bedload can update".into(),
                 hint: "omit --update to make a new database".into(),
             });

@@ -88,7 +88,7 @@ impl Signer {
     pub fn open(path: &Path, password: impl FnOnce() -> Result<String>) -> Result<Self> {
         let wrong = |reason: String, hint: &str| Error::Usage {
             reason: format!("{} {reason}", path.display()),
-            hint: hint.to_owned(),
+            hint: hint.to_owned().into(),
         };
         let form = "pass the file minisign.key, which `minisign -G` or `rsign generate` writes, to --sign";
         let bytes = read_regular(path, MAX_KEY).map_err(|error| wrong(format!("cannot be read: {error}"), form))?;

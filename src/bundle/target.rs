@@ -8,7 +8,7 @@ use super::document::{self, BundleFile};
 use super::hashing;
 use super::place::{BundlePlace, file};
 use super::problem::BundleProblem;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::os::files::{Output, check_parent, open_regular, read_regular, resolved, sync_dir};
 use crate::os::{private, resources};
 use crate::progress::CancellationToken;
@@ -156,6 +156,7 @@ impl BundleTarget {
             if if is_folder { !there.is_dir() } else { !there.is_file() } {
                 return Err(Error::State {
                     path: at.to_owned(),
+                    kind: StateKind::Other,
                     reason: format!("is {}, which is not written to", private::kind(&there)),
                     hint: "remove it, and run the same command again; nobody else should be able to write there".into(),
                 });

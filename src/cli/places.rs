@@ -27,7 +27,7 @@ pub fn places<'a>(names: &'a [PathBuf], db: Option<&'a Path>, needs_db: bool) ->
         Some((dir, [])) if dir.is_dir() && !holds_snapshots(dir) => Err(no_snapshot_in(dir)),
         _ => Err(Error::Usage {
             reason: "no database is named".into(),
-            hint: corrected(std::env::args_os().skip(1), names.first().map_or(Path::new(""), PathBuf::as_path)),
+            hint: corrected(std::env::args_os().skip(1), names.first().map_or(Path::new(""), PathBuf::as_path)).into(),
         }),
     }
 }

@@ -40,7 +40,7 @@ impl ShardArg {
             Self::Number(shard) => return Ok(shard),
             Self::Auto(of) => of,
         };
-        let usage = |reason: String, hint: String| Err(Error::Usage { reason, hint });
+        let usage = |reason: String, hint: String| Err(Error::Usage { reason, hint: hint.into() });
         let found: Vec<(&str, String)> = ENGINES.iter().filter_map(|name| Some((*name, variable(name)?))).collect();
         let (name, value) = match found.as_slice() {
             [one] => one,

@@ -56,7 +56,7 @@ impl Spec {
         if percent > DUPLICATES_MAX {
             return Err(Error::Usage {
                 reason: format!("{percent} % of the sections cannot be duplicates"),
-                hint: format!("give a percentage up to {DUPLICATES_MAX}"),
+                hint: format!("give a percentage up to {DUPLICATES_MAX}").into(),
             });
         }
         Ok(Self { duplicates: percent, ..self })

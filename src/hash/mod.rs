@@ -13,5 +13,5 @@ pub(crate) use checker::Failure;
 pub use checker::{BATCH, Checker, Claim, FailureKind};
 pub use function::Function;
 pub(crate) use function::IDENTITY;
-pub use problem::problem_of;
+pub use problem::{HashProblem, problem_of};
 pub(crate) use streaming::Streaming;

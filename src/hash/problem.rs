@@ -4,7 +4,7 @@ use data_encoding::HEXLOWER;
 
 use super::checker::{Claim, Failure, FailureKind};
 use super::function::Function;
-use crate::error::Problem;
+use crate::error::{InputKind, Problem};
 
 /// Most bytes of a digest in a message; an identity digest may be as long as a block.
 const MAX_SHOWN: usize = 64;
@@ -27,6 +27,14 @@ pub enum HashProblem {
 }
 
 impl Problem for HashProblem {
+    fn kind(&self) -> InputKind {
+        match self {
+            Self::Mismatch { .. } => InputKind::HashMismatch,
+            Self::DigestLength { .. } => InputKind::Damaged,
+            Self::UnknownFunction { .. } => InputKind::Unsupported,
+        }
+    }
+
     fn hint(&self) -> String {
         match self {
             Self::Mismatch { .. } | Self::DigestLength { .. } => {

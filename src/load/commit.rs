@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::failpoint;
 use crate::load::context::{Completeness, Job, Loaded};
 use crate::load::existing::Existing;
@@ -272,7 +272,12 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     target.check()?;
     if !old.is_in_place()? {
         let hint = "look at what it is; the same command resumes and replaces it";
-        return Err(Error::state(&target.db, "is another database than when the import began", hint));
+        return Err(Error::state(
+            &target.db,
+            StateKind::Modified,
+            "is another database than when the import began",
+            hint,
+        ));
     }
     old.check_not_open_here()?;
     journal.append(&Entry::Exchanging { record: checksum(record) })?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::load::options::{F3Data, ImportOptions, Indexes, LogOptions, PlanChoice};
 use crate::load::source_identity::{NOT_WHAT_IT_WAS, SourceFile, SourceIdentity, changed};
 use crate::preset::Resolved;
@@ -231,7 +231,12 @@ fn portable(path: &Path) -> PathBuf {
 pub(super) fn another_source(options: &ImportOptions, name: Option<&Path>) -> Error {
     let name = name.map(|name| format!(" {}", name.display())).unwrap_or_default();
     let hint = "give the same source again, or throw the unfinished import away with --restart";
-    Error::state(&options.db, format!("the source{name} is not the one that the unfinished import has read"), hint)
+    Error::state(
+        &options.db,
+        StateKind::Unfinished,
+        format!("the source{name} is not the one that the unfinished import has read"),
+        hint,
+    )
 }
 
 /// True if a source is a file, which can be identified without reading all of it.

@@ -111,7 +111,7 @@ pub(super) fn run_or_restart(
 /// Adds a hint about the durable work to an interruption.
 pub(super) fn with_hint(error: Error, options: &ImportOptions) -> Error {
     match error {
-        Error::Interrupted { .. } => Error::Interrupted { hint: hint_after_interruption(&options.db) },
+        Error::Interrupted { .. } => Error::Interrupted { hint: hint_after_interruption(&options.db).into() },
         error => error,
     }
 }

@@ -1,6 +1,6 @@
 //! Resumes, deletes or finishes the work of an earlier run.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::failpoint;
 use crate::hash::digest_key::DigestKey;
 use crate::load::context::{Job, Prepared};
@@ -102,7 +102,7 @@ fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<
         differences.iter().map(|(name, there, here)| format!("{name} was {there}, is {here}")).collect();
     let reason = format!("holds an unfinished import of something else: {}", all.join("; "));
     let hint = "give the same source and options again to resume, or discard it with --restart";
-    Err(Error::state(&target.partial, reason, hint))
+    Err(Error::state(&target.partial, StateKind::Unfinished, reason, hint))
 }
 
 /// Cleans up after an earlier run that had given the database its name and died. Returns its report if it was this import
@@ -129,7 +129,12 @@ pub(super) fn finish_earlier(
     target.remove_leftovers()?;
     if !has_it {
         let hint = "choose another --db, or add this source too with --into-existing";
-        return Err(Error::state(&target.db, "the source is not the one that the finished import has read", hint));
+        return Err(Error::state(
+            &target.db,
+            StateKind::Exists,
+            "the source is not the one that the finished import has read",
+            hint,
+        ));
     }
     Ok(report.filter(|_| same))
 }
@@ -148,5 +153,10 @@ fn does_not_open(target: &Target) -> Error {
         ),
         false => format!("check the disk; then remove it and {}, and import again", target.partial.display()),
     };
-    Error::state(&target.db, "does not open any more: it was damaged after the import was complete", hint)
+    Error::state(
+        &target.db,
+        StateKind::Other,
+        "does not open any more: it was damaged after the import was complete",
+        hint,
+    )
 }

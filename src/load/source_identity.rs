@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::report::rfc3339;
 use crate::source::input::{Compression, Remote};
 use crate::source::remote::RemotePin;
@@ -224,7 +224,7 @@ impl SourceFile {
         let path = &self.path;
         if !path.exists() {
             let hint = "put the same file back and run the same command again: it resumes";
-            return Err(Error::state(path, "it vanished while it was being read", hint));
+            return Err(Error::state(path, StateKind::Changed, "it vanished while it was being read", hint));
         }
         let now = Self::of(path, &File::open(path).map_err(Error::io("open", path))?)?;
         if now == *self { Ok(()) } else { Err(changed(path, NOT_WHAT_IT_WAS)) }
@@ -240,14 +240,19 @@ impl Inode {
 /// The error for a source that changed after its blocks were verified.
 pub(super) fn changed(source: &Path, what: &str) -> Error {
     let hint = "start over with --restart when no process writes to it any more";
-    Error::state(source, format!("it changed while it was being read: {what}"), hint)
+    Error::state(source, StateKind::Changed, format!("it changed while it was being read: {what}"), hint)
 }
 
 /// The error for a URL whose file has changed since the import began.
 pub(super) fn changed_on_server(source: &Path, was: &RemotePin, is: &RemotePin) -> Error {
     let reason =
         format!("it changed on the server since the import began: it was {}, is {}", was.describe(), is.describe());
-    Error::state(source, reason, "run the same command with --restart to import the current content")
+    Error::state(
+        source,
+        StateKind::Changed,
+        reason,
+        "run the same command with --restart to import the current content",
+    )
 }
 
 /// A digest for comparisons: XXH3-64 as hex.

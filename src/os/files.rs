@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, RenameFlags, linkat, renameat_with};
 use rustix::io::Errno;
 use tempfile::TempPath;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::os::private;
 
 /// The mode of new files before the umask.
@@ -185,9 +185,7 @@ impl Output {
 
     /// With `unnamed`, the file has no name until it is complete, if the file system supports that.
     fn create_in(path: &Path, replace: bool, unnamed: bool) -> Result<Self> {
-        let refuse = |reason: &str, hint: &str| {
-            Err(Error::State { path: path.to_owned(), reason: reason.into(), hint: hint.into() })
-        };
+        let refuse = |reason: &str, hint: &str| Err(Error::state(path, StateKind::Exists, reason, hint));
         match std::fs::metadata(path) {
             Ok(there) if !there.is_file() && !there.is_dir() => {
                 let stream = File::options().write(true).open(path).map_err(Error::io("open", path))?;
@@ -258,9 +256,7 @@ impl Output {
 /// Returns `FILE.partial` after removing the file that a killed process has left there.
 fn clear_partial(path: &Path) -> Result<PathBuf> {
     let partial = path.with_added_extension(PARTIAL);
-    let refuse = |reason: &str, hint: &str| {
-        Err(Error::State { path: partial.clone(), reason: reason.into(), hint: hint.into() })
-    };
+    let refuse = |reason: &str, hint: &str, kind: StateKind| Err(Error::state(&partial, kind, reason, hint));
     let there = match partial.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(partial),
         there => there.map_err(Error::io("read metadata of", &partial))?,
@@ -269,10 +265,15 @@ fn clear_partial(path: &Path) -> Result<PathBuf> {
         return refuse(
             "is not your file, and the output needs its name until it is complete",
             "move it away, or choose another name",
+            StateKind::Exists,
         );
     }
     if open_regular(&partial).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock))) {
-        return refuse("another process is writing it", "wait for that process, or choose another name");
+        return refuse(
+            "another process is writing it",
+            "wait for that process, or choose another name",
+            StateKind::Busy,
+        );
     }
     private::remove(&partial)?;
     Ok(partial)

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::os::file_system::is_mount_point;
 
 const MODE: u32 = 0o700;
@@ -36,7 +36,7 @@ pub(crate) fn is_own_dir(path: &Path) -> bool {
 fn refusal(path: &Path, there: &Metadata) -> Option<Error> {
     let refuse = |reason: String| {
         let hint = "bedload uses only a directory of its own user there: inspect and remove it, or work elsewhere";
-        Some(Error::State { path: path.to_owned(), reason, hint: hint.into() })
+        Some(Error::State { path: path.to_owned(), kind: StateKind::Other, reason, hint: hint.into() })
     };
     if !there.is_dir() {
         return refuse(format!("is {}, not a directory", kind(there)));
@@ -119,8 +119,9 @@ pub(crate) fn remove_dir(path: &Path, is_ours: fn(&str) -> bool) -> Result<()> {
 pub(crate) fn is_mounted(mount: &Path) -> Error {
     Error::State {
         path: mount.to_owned(),
+        kind: StateKind::Other,
         reason: "is a mount point: nothing in it is removed".into(),
-        hint: format!("unmount it (umount {}), then run the same command again", mount.display()),
+        hint: format!("unmount it (umount {}), then run the same command again", mount.display()).into(),
     }
 }
 

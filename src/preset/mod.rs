@@ -44,7 +44,7 @@ pub(crate) use problem::nearest_of;
 pub use resolve::resolve;
 pub use resolved::{EffectiveOption, Resolved};
 
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::os::files::is_same;
 use crate::rocks::options;
 use crate::rocks::options_file::OptionsFile;
@@ -103,7 +103,7 @@ impl Preset {
         match file_of(word) {
             Some(path) if OptionsFile::is_one(path) => Err(Error::Usage {
                 reason: format!("{word} is an OPTIONS file of RocksDB, not a preset"),
-                hint: format!("give it with --options-file {word}"),
+                hint: format!("give it with --options-file {word}").into(),
             }),
             Some(path) => Self::from_file(path),
             None => Self::builtin(word),
@@ -209,7 +209,7 @@ fn file_of(word: &str) -> Option<&Path> {
 
 impl From<PresetProblem> for Error {
     fn from(problem: PresetProblem) -> Self {
-        Self::Preset(problem.into())
+        Self::Preset(Cause::new(problem))
     }
 }
 

@@ -116,7 +116,7 @@ impl Layers {
             let names: Vec<&str> = file.families.iter().map(|family| family.name.as_str()).collect();
             return Err(Error::Usage {
                 reason: format!("{} has no column family `{family}`", path.display()),
-                hint: format!("it has {}; choose with --column-family", names.join(", ")),
+                hint: format!("it has {}; choose with --column-family", names.join(", ")).into(),
             });
         };
         if let Some(format) = of.table_format.as_deref().filter(|format| *format != "BlockBasedTable") {

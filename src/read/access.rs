@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use derive_setters::Setters;
 
 use super::keys::{read_multihash, whole_cid};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::os::resources;
 use crate::progress::{CancellationToken, Progress};
 use crate::report::{ImportReport, KeyFrom};
@@ -105,7 +105,12 @@ impl Location {
         record: Option<&ImportReport>,
         reader: Option<&Reader>,
     ) -> Result<BlockLocation> {
-        let conflict = |reason: String, hint: &str| Error::State { path: db.to_owned(), reason, hint: hint.into() };
+        let conflict = |reason: String, hint: &str| Error::State {
+            path: db.to_owned(),
+            kind: StateKind::Mismatch,
+            reason,
+            hint: hint.into(),
+        };
         if let Some(record) = record {
             if self.key.is_some_and(|key| key != record.key) {
                 let reason = format!("the keys of this database are {}", plural(record.key));

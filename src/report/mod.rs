@@ -1,6 +1,7 @@
 //! Results as data: every text, table and JSON is made from these. The version in a schema changes if a field is removed or changes
 //! its meaning.
 
+#[cfg(feature = "cli")]
 pub(crate) mod bench;
 mod bundle;
 mod clean;

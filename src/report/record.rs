@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::{Head, ImportReport, NewestSnapshot};
 use crate::blocks::chain::Family;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::os::files::read_regular;
 use crate::rocks::no_database;
 use crate::schema::RECORD_FILE;
@@ -83,6 +83,7 @@ impl ImportReport {
         let path = db.join(RECORD_FILE);
         let unreadable = |why: &dyn std::fmt::Display| Error::State {
             path: path.clone(),
+            kind: StateKind::Other,
             reason: format!("is not a record of an import: {why}"),
             hint: "move the file away to read the database without its record".into(),
         };

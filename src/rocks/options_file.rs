@@ -21,7 +21,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::option_map::{Group, OptionMap};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::os::files::{open_regular, read_regular};
 
 /// Largest OPTIONS file that is read. One with a thousand column families is smaller.
@@ -96,6 +96,7 @@ impl OptionsFile {
         }
         newest.map(|(_, path)| path).ok_or_else(|| Error::State {
             path: dir.to_owned(),
+            kind: StateKind::NoDatabase,
             reason: "there is no OPTIONS file in it".into(),
             hint: "name the directory of a RocksDB database".into(),
         })

@@ -17,7 +17,7 @@ use super::option_map::OptionMap;
 use super::options::check_threads;
 use super::options_file::OptionsFile;
 use super::{file_totals, log_format, open_db, wrap};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::source::foreign::is_snapshot;
 
 /// The formats of tables that an OPTIONS file may name.
@@ -323,8 +323,9 @@ impl Reader {
     fn family(&self, name: &str) -> Result<&ColumnFamily> {
         self.db.cf_handle(name).ok_or_else(|| Error::State {
             path: self.path.clone(),
+            kind: StateKind::Mismatch,
             reason: format!("has no column family `{name}`"),
-            hint: format!("--column-family takes one of: {}", self.families.join(", ")),
+            hint: format!("--column-family takes one of: {}", self.families.join(", ")).into(),
         })
     }
 }
@@ -342,8 +343,12 @@ pub(crate) fn no_database(path: &Path) -> Error {
     let make = "`bedload inspect` reads a snapshot, and `bedload import` makes a database from it";
     let resume = "run the same `bedload import` command again to resume the import";
     let other = "name the directory that an import made";
-    let state =
-        |reason: &str, hint: &str| Error::State { path: path.to_owned(), reason: reason.into(), hint: hint.into() };
+    let state = |reason: &str, hint: &str| Error::State {
+        path: path.to_owned(),
+        kind: StateKind::NoDatabase,
+        reason: reason.into(),
+        hint: hint.into(),
+    };
     match found {
         Ok(there) if there.is_file() && is_snapshot(path) => state("is a snapshot, not a database", make),
         Ok(there) if there.is_file() => state("is a file, not a database", make),

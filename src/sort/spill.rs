@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::direct;
 use crate::os::private;
@@ -125,15 +125,17 @@ impl Spill {
             // The earlier run did not count the length prefix.
             Some((memory, share)) if section > (memory / share).saturating_add(MAX_LENGTH) => Err(Error::State {
                 path: self.dir.clone(),
+                kind: StateKind::Unfinished,
                 reason: format!(
-                    "the unfinished import has a block of {}, too large for --memory {}",
+                    "the unfinished import has a block of {}, too large for a memory budget of {}",
                     human(section),
-                    human(memory).replace(' ', "")
+                    human(memory)
                 ),
                 hint: format!(
                     "run it again with --memory {} or more, or start over with --restart",
                     human(section.saturating_mul(share).next_multiple_of(64 << 20)).replace(' ', "")
-                ),
+                )
+                .into(),
             }),
             _ => Ok(()),
         }

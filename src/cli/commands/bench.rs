@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::bench::{self, BenchOptions, Vary};
-use crate::error::Exit;
+use crate::error::{Exit, StateKind};
 use crate::report::bench::{BenchReport, CompareReport, compare};
 use crate::report::shell_word;
 use crate::{Error, preset::Preset};
@@ -82,7 +82,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if let Some(file) = args.write.as_ref().filter(|file| file.exists()) {
         let reason = "already exists: --write makes a new file".into();
         let hint = "choose another name".into();
-        return Err(Error::State { path: file.clone(), reason, hint }.into());
+        return Err(Error::State { path: file.clone(), kind: StateKind::Exists, reason, hint }.into());
     }
     let options = options(args, source)?;
     signals::cancel_on_signals(&options.stop, "run the same command again to resume")?;
@@ -108,7 +108,7 @@ fn nothing_in_common(compared: &CompareReport, a: &Path) -> Error {
     let (only_a, only_b) = (list(&compared.only_a), list(&compared.only_b));
     let reason = format!("the two comparisons have no preset in common: A has {only_a}, B has {only_b}");
     let hint = format!("give two with the same presets; `bedload bench --recommend {}` shows one", shell_word(a));
-    Error::Usage { reason, hint }
+    Error::Usage { reason, hint: hint.into() }
 }
 
 fn nothing_ran(report: &BenchReport) -> Option<Error> {
@@ -122,7 +122,7 @@ fn nothing_ran(report: &BenchReport) -> Option<Error> {
         return Some(Error::Io { action, path, source: std::io::Error::other(problems) });
     }
     let hint = failure.hint.clone().unwrap_or_else(|| "bedload import says more".into());
-    Some(Error::VerificationFailed { action, path, problems, hint })
+    Some(Error::VerificationFailed { action, path, problems, hint: hint.into() })
 }
 
 fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {

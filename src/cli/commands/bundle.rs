@@ -78,7 +78,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 pub(super) fn password(key: &Path) -> Result<String> {
     let wrong = |reason: String| Error::Usage {
         reason,
-        hint: format!("{PASSWORD}, or the file that {PASSWORD_FILE} names, has the password; or run it in a terminal"),
+        hint: format!("{PASSWORD}, or the file that {PASSWORD_FILE} names, has the password; or run it in a terminal")
+            .into(),
     };
     if let Some(password) = std::env::var_os(PASSWORD) {
         return password.into_string().map_err(|_| wrong(format!("{PASSWORD} is not text")));

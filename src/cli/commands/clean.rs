@@ -4,6 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use crate::Error;
+use crate::error::StateKind;
 use crate::load::leftovers;
 use crate::progress::CancellationToken;
 use crate::report::CleanReport;
@@ -58,6 +59,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
     Err(output::Reported(Error::State {
         path: args.dir.clone(),
+        kind: StateKind::Other,
         reason: format!("{kept} of {} unfinished imports are kept", report.found.len()),
         hint: "the reasons are above: finish these imports, or stop the programs that use them".into(),
     })

@@ -84,12 +84,13 @@ impl Args {
                     None => "name both, e.g. bedload export chain chain.car; `-` is standard output".into(),
                     Some(db) => command_line(
                         ["export".as_ref(), db.as_os_str(), db.with_extension("car").as_os_str()].into_iter(),
-                    ),
+                    )
+                    .into(),
                 },
             }),
             (Some(db), Some(_), Some(file)) => Err(Error::Usage {
                 reason: "the database is named twice".into(),
-                hint: command_line(["export".as_ref(), db.as_os_str(), file.as_os_str()].into_iter()),
+                hint: command_line(["export".as_ref(), db.as_os_str(), file.as_os_str()].into_iter()).into(),
             }),
         }
     }

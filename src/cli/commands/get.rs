@@ -252,7 +252,7 @@ fn numbers(key: &str, db: &Path, lookup: &BlockLookup) -> anyhow::Result<Option<
         None => Ok(Some(last..=last)),
         Some((from, to)) if from > to => Err(Error::Usage {
             reason: format!("the range {key} ends before it begins"),
-            hint: format!("write it as {to}-{from}"),
+            hint: format!("write it as {to}-{from}").into(),
         }
         .into()),
         Some((from, to)) if from < u64::from(first) || to > u64::from(last) => {

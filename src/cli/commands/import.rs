@@ -258,7 +258,7 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
         if size > HIGHEST_MAX_BLOCK {
             return Err(Error::Usage {
                 reason: format!("--max-block-size {} is more than RocksDB can hold in one value here", human(size)),
-                hint: format!("give {} or less", human(HIGHEST_MAX_BLOCK)),
+                hint: format!("give {} or less", human(HIGHEST_MAX_BLOCK)).into(),
             });
         }
         options.max_block_size = size;

@@ -101,5 +101,5 @@ fn inspect_one(options: &InspectOptions, args: &Args, globals: &Globals) -> anyh
             "the snapshot is damaged: download it again and compare its sha256 with the publisher's".into(),
         ),
     };
-    Err(Error::VerificationFailed { action: "inspect", path: source, problems, hint }.into())
+    Err(Error::VerificationFailed { action: "inspect", path: source, problems, hint: hint.into() }.into())
 }

@@ -66,7 +66,7 @@ fn unknown(name: &str, parent: &clap::Command) -> Error {
         [] => format!("{all} --help lists the commands"),
         meant => format!("did you mean {}?", meant.join(" or ")),
     };
-    Error::Usage { reason: format!("there is no command `{name}`"), hint }
+    Error::Usage { reason: format!("there is no command `{name}`"), hint: hint.into() }
 }
 
 pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {

@@ -56,7 +56,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         action: "verify",
         path: options.db,
         problems: counted(report.problems.total, "problem", "problems"),
-        hint: hint(&report),
+        hint: hint(&report).into(),
     }
     .into())
 }

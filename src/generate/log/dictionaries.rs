@@ -31,7 +31,7 @@ pub fn read_dictionaries(dir: &Path) -> Result<Dictionaries> {
     if found.is_empty() {
         return Err(Error::Usage {
             reason: format!("there is no dictionary in {}", dir.display()),
-            hint: format!("name a directory with files such as 000{ENDING}, or leave --dictionaries out"),
+            hint: format!("name a directory with files such as 000{ENDING}, or leave --dictionaries out").into(),
         });
     }
     Ok(found)

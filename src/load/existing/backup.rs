@@ -22,7 +22,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::failpoint;
 use crate::load::existing::Existing;
 use crate::load::existing::backup_files::{
@@ -124,7 +124,7 @@ impl Existing<'_> {
                  import, first replace the files of the database with those of {}",
             backup.display()
         );
-        Error::state(partial, reason, hint)
+        Error::state(partial, StateKind::Modified, reason, hint)
     }
 
     /// Makes a backup of the database, unless an earlier run has.
@@ -171,7 +171,12 @@ impl Existing<'_> {
         let elsewhere = elsewhere.filter(|dir| !dir.as_os_str().is_empty() && dir.exists() && !is_same(dir, db));
         elsewhere.map_or(Ok(()), |dir| {
             let hint = "let the node open it once with the WAL in the database, or import into a new database";
-            Err(Error::state(db, format!("keeps its WAL in another directory, {}", dir.display()), hint))
+            Err(Error::state(
+                db,
+                StateKind::Other,
+                format!("keeps its WAL in another directory, {}", dir.display()),
+                hint,
+            ))
         })
     }
 

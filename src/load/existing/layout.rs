@@ -1,6 +1,6 @@
 //! The key and the column family of the blocks of an existing database.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::load::options::ImportOptions;
 use crate::report::ImportReport;
 use crate::sort::key::KeyLayout;
@@ -31,7 +31,7 @@ pub(in crate::load) fn check_layout(options: &ImportOptions) -> Result<()> {
     let Some(record) = ImportReport::load(&options.db)? else { return Ok(()) };
     let (key, family) = (options.key.name(), &options.column_family);
     let (known_key, known_family) = (record.key.name(), &record.column_family);
-    let refuse = |reason: String, hint: String| Err(Error::state(&options.db, reason, hint));
+    let refuse = |reason: String, hint: String| Err(Error::state(&options.db, StateKind::Mismatch, reason, hint));
     if record.log.is_some() || record.key == KeyLayout::Number {
         return refuse(
             "holds the blocks of a block log, to which nothing can be added".into(),

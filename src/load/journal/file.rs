@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::load::identity::SpillPlace;
 use crate::load::journal::entry::VERSION;
 use crate::load::journal::{Entry, ResumedState};
@@ -67,6 +67,7 @@ impl Journal {
         match checked(&Self::first_line(partial)).and_then(|json| serde_json::from_slice(json).ok()) {
             Some(Start { entry, version }) if entry == "start" && version != VERSION => Err(Error::state(
                 partial,
+                StateKind::Unfinished,
                 format!(
                     "another version of bedload began the unfinished import: its journal has the form {version}, this \
                      program reads the form {VERSION}"

@@ -1,6 +1,6 @@
 //! Limits of this process: its memory, and the number of files that it will have open at once.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::load::options::ImportOptions;
 use crate::os::resources;
 use crate::parallel;
@@ -43,7 +43,7 @@ pub(in crate::load) fn check_memory(options: &ImportOptions) -> Result<()> {
             "raise the limit (ulimit -v {}, which counts what threads reserve), or lower --memory",
             (needed + reserved(options.threads.unwrap_or_else(parallel::cores) as u64)) >> 10
         );
-        return Err(Error::state(&options.db, reason, hint));
+        return Err(Error::state(&options.db, StateKind::Limit, reason, hint));
     }
     if memory >= MIN_MEMORY {
         return Ok(());
@@ -114,5 +114,5 @@ pub(super) fn check_files(needed: u64, limit: u64, options: &ImportOptions) -> R
         "raise the limit (ulimit -n {needed}; ulimit -Hn shows how far), or let there be fewer files: larger SSTs or write buffers, a smaller \
              max_open_files"
     );
-    Err(Error::state(&options.db, reason, hint))
+    Err(Error::state(&options.db, StateKind::Limit, reason, hint))
 }

@@ -1,6 +1,6 @@
 //! The plan of an import: what its sources, options and machine allow.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::external_sort::MAX_RUNS;
 use crate::load::journal::ResumedState;
 use crate::load::open::OpenSource;
@@ -152,7 +152,7 @@ pub(in crate::load) fn fit_plan_to_journal(
             "run it again with --memory {}MiB or more, or start over with --restart",
             (needed / MIB as f64).ceil()
         );
-        return Err(Error::state(&options.db, reason, hint));
+        return Err(Error::state(&options.db, StateKind::Unfinished, reason, hint));
     }
     plan.threads = plan.threads.min(usize::try_from(plan.memory / each).unwrap_or(usize::MAX));
     if let Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. } = &mut plan.method

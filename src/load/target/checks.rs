@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::load::target::Target;
 use crate::load::target::work_files::{ARCHIVE, COMPANIONS, is_empty_dir};
 use crate::os::file_system::is_mount_point;
@@ -20,21 +20,29 @@ impl Target {
         if work_dir.is_none() || self.db.parent() != work_dir {
             check_parent(&self.db)?;
         }
-        let refuse = |reason: String, hint: String| Err(Error::state(&self.db, reason, hint));
+        let refuse = |reason: String, hint: String, kind: StateKind| Err(Error::state(&self.db, kind, reason, hint));
         let above = self.db.parent().unwrap_or(Path::new(""));
         if has_current(above)? {
-            return refuse(format!("would be in the database {}", above.display()), "choose another --db".into());
+            return refuse(
+                format!("would be in the database {}", above.display()),
+                "choose another --db".into(),
+                StateKind::Other,
+            );
         }
         if self.has_old() {
             return self.check_replaceable();
         }
         if self.exists() && !self.into_existing {
             if !has_current(&self.db)? {
-                return refuse("already exists, and is not a RocksDB database".into(), "choose another --db".into());
+                return refuse(
+                    "already exists, and is not a RocksDB database".into(),
+                    "choose another --db".into(),
+                    StateKind::Exists,
+                );
             }
             let add = if self.is_seed { "update it with --update" } else { "add to it with --into-existing" };
             let hint = format!("choose another --db, {add}, or let the new one take its place with --replace");
-            return refuse("already exists".into(), hint);
+            return refuse("already exists".into(), hint, StateKind::Exists);
         }
         if !self.into_existing || has_current(&self.db)? {
             return Ok(());
@@ -46,10 +54,11 @@ impl Target {
                     "to restore the state before the import, replace the files of the database with those of {}",
                     self.backup.display()
                 ),
+                StateKind::Unfinished,
             );
         }
         let hint = if self.exists() { "choose another --db" } else { "leave --into-existing out to make a new one" };
-        refuse("is not a RocksDB database to import into".into(), hint.into())
+        refuse("is not a RocksDB database to import into".into(), hint.into(), StateKind::NoDatabase)
     }
 
     /// Refuses a work directory that is a file, or that is the database or in it.
@@ -78,8 +87,9 @@ impl Target {
 
     /// Refuses to replace a directory with anything but a RocksDB database in it: it is removed afterwards.
     fn check_replaceable(&self) -> Result<()> {
-        let refused =
-            |reason: String, hint: &str| Err(Error::state(&self.db, reason, format!("{hint}; nothing was removed")));
+        let refused = |reason: String, hint: &str| {
+            Err(Error::state(&self.db, StateKind::Exists, reason, format!("{hint}; nothing was removed")))
+        };
         let there = self.db.symlink_metadata().map_err(Error::io("read metadata of", &self.db))?;
         if !there.is_dir() {
             let what = private::kind(&there);

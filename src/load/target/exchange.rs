@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::load::journal::Journal;
 use crate::load::target::Target;
 use crate::os::files::{exchange, exchanges_no_names, sync_dir, unfinished_name};
@@ -33,7 +33,7 @@ impl Target {
         }
         let reason = format!("is on a file system that cannot exchange two names in one step ({error})");
         let hint = "move the old database away and run the same command again, or choose another --db";
-        Error::state(&self.db, reason, hint)
+        Error::state(&self.db, StateKind::Other, reason, hint)
     }
 
     /// True if an import into this target was complete and died before it had cleaned up. It is an error if names were being
@@ -47,6 +47,7 @@ impl Target {
                 (false, true) => Ok(false),
                 (false, false) => Err(Error::state(
                     &self.swap,
+                    StateKind::Unfinished,
                     format!(
                         "nothing tells whether this is the new database or the one that it replaces: neither it nor {} \
                          has the BEDLOAD.json that the journal names",
@@ -69,7 +70,7 @@ impl Target {
         }
         if self.is_finished()? {
             let hint = "run the same command again: it cleans up";
-            return Err(Error::state(&self.db, "another run has just finished this import", hint));
+            return Err(Error::state(&self.db, StateKind::Busy, "another run has just finished this import", hint));
         }
         std::fs::rename(&self.swap, &self.staging).map_err(Error::io("rename", &self.swap))?;
         sync_dir(&self.partial)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::os::private;
 
 /// The name of the lock. It is held while an import runs and names the process.
@@ -46,7 +46,12 @@ impl Lock {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let hint = "wait for it, or stop it";
-                return Err(Error::state(what, format!("another import is working on it ({})", owner_in(&file)), hint));
+                return Err(Error::state(
+                    what,
+                    StateKind::Busy,
+                    format!("another import is working on it ({})", owner_in(&file)),
+                    hint,
+                ));
             }
             Err(error) => return Err(Error::io("lock", path)(error.into())),
         }

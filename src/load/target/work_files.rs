@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::load::identity::Identity;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::target::Target;
@@ -34,7 +34,12 @@ impl Target {
             let own = [self.partial.join(LOCK), Journal::path(&self.partial)];
             if !is_empty_dir(&self.partial) && !own.iter().any(|path| path.symlink_metadata().is_ok()) {
                 let hint = "choose another --db, or move the existing directory away";
-                return Err(Error::state(&self.partial, "holds files that are not of an import", hint));
+                return Err(Error::state(
+                    &self.partial,
+                    StateKind::Exists,
+                    "holds files that are not of an import",
+                    hint,
+                ));
             }
             if let Some(lock) = Lock::take(&self.partial, &self.db, self.restart)? {
                 return self.first_mount().map_or(Ok(lock), |mount| Err(private::is_mounted(&mount)));
@@ -88,7 +93,7 @@ impl Target {
         names.find(|name| !name.to_str().is_some_and(is_ours)).map_or(Ok(()), |name| {
             let reason = "is a foreign file in the directory of the new database";
             let hint = "move it away and run the same command again, or choose another --db";
-            Err(Error::state(self.staging.join(name), reason, hint))
+            Err(Error::state(self.staging.join(name), StateKind::Other, reason, hint))
         })
     }
 

@@ -16,7 +16,7 @@ use super::batch::SectionLoader;
 use super::options::ExportOptions;
 use super::writer_pool::WriterPool;
 use crate::blocks::chain::{self, Family, Header};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::hash::content_digest::Content;
 use crate::progress::Phase;
 use crate::report::{BlockRef, ExportReport, ExportedLog, ImportReport, LogReport};
@@ -183,6 +183,7 @@ impl<'a> LogExport<'a> {
 fn head_of(options: &ExportOptions, log: &LogReport, first: u32) -> Result<Vec<u8>> {
     let unknown = |reason: &str| Error::State {
         path: options.db.clone(),
+        kind: StateKind::Other,
         reason: format!("the log cannot be exported: {reason}"),
         hint: "import the log again".into(),
     };

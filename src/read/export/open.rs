@@ -1,7 +1,7 @@
 //! A prepared export of a CAR.
 
 use super::options::{ExportOptions, Selection};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::read::access::BlockLocation;
 use crate::read::missing::MissingBlocks;
 use crate::report::record::roots;
@@ -36,6 +36,7 @@ impl<'a> Export<'a> {
         {
             return Err(Error::State {
                 path: options.db.clone(),
+                kind: StateKind::Mismatch,
                 reason: format!("contains a {}, not the blocks of a CAR", record.source.format),
                 hint: "give --db the database of a CAR".into(),
             });

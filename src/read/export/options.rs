@@ -157,7 +157,7 @@ impl ExportOptions {
         };
         refused.iter().find(|(given, _)| *given).map_or(Ok(()), |(_, option)| {
             let reason = format!("{option} has no effect on the export of a {kind}");
-            Err(Error::Usage { reason, hint: format!("omit it; {hint}") })
+            Err(Error::Usage { reason, hint: format!("omit it; {hint}").into() })
         })
     }
 

@@ -8,7 +8,7 @@ use super::batch::SectionLoader;
 use super::depth_first::DepthFirst;
 use super::open::{Export, ExportFaults};
 use super::options::Selection;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::hash::fingerprint::fingerprint;
 use crate::read::keys::{key_text, whole_cid};
 use crate::read::steps::LinkStep;
@@ -47,6 +47,7 @@ fn all(export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<ExportFaul
         if whole_cid(key).is_none() {
             return Err(Error::State {
                 path: export.options.db.clone(),
+                kind: StateKind::Mismatch,
                 reason: format!("has a record whose key is not a CID: {}", key_text(export.layout, key)),
                 hint: "pass the key layout with --key, or check the database with bedload verify".into(),
             });

@@ -162,7 +162,7 @@ pub(super) fn list(log: &Log, options: &InspectOptions, progress: &Progress<'_>,
         action: "inspect",
         path: options.source.clone(),
         problems: "a torn tail".into(),
-        hint: trim_hint(&options.source, last),
+        hint: trim_hint(&options.source, last).into(),
     })
 }
 

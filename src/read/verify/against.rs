@@ -47,7 +47,7 @@ struct IndexPart {
 /// Replaces the hint for a block log, which is about an option of `import`.
 fn with_hint_for_block_log(error: Error) -> Error {
     match error {
-        Error::BadInput { path, offset, problem }
+        Error::BadInput { path, offset, problem, .. }
             if matches!(problem.downcast_ref(), Some(CarProblem::Foreign { what: "a block log", .. })) =>
         {
             let hint = "pass the CAR that the database was imported from";

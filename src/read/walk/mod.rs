@@ -19,7 +19,7 @@ use super::links::{codec, links};
 use super::missing::{LISTED, MissingBlocks};
 use super::steps::{MAX_LINK, StepRef};
 use super::visited::Visited;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::hash::fingerprint::fingerprint;
 use crate::os::watched_dir::WatchedDir;
 use crate::parallel::for_each;
@@ -104,6 +104,7 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     if layout == KeyLayout::Number {
         return Err(Error::State {
             path: options.db.clone(),
+            kind: StateKind::Mismatch,
             reason: "contains a block log, whose blocks link only to the previous block".into(),
             hint: "bedload verify checks that each block follows the previous one".into(),
         });

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::blocks::chain::{ChainProblem, Id};
-use crate::error::Problem;
+use crate::error::{InputKind, Problem};
 use crate::text::size::human;
 
 /// The place where Hive publishes its dictionaries.
@@ -118,6 +118,27 @@ fn with_dictionary(number: Option<u8>) -> String {
 }
 
 impl Problem for LogProblem {
+    fn kind(&self) -> InputKind {
+        match self {
+            Self::NotALog { .. } | Self::NoLogInDirectory => InputKind::NotASnapshot,
+            Self::Torn { .. } | Self::Empty => InputKind::Truncated,
+            Self::MissingPart { .. } | Self::Gap { .. } => InputKind::Incomplete,
+            Self::Block { problem: ChainProblem::Merkle { .. }, .. }
+            | Self::Link { .. }
+            | Self::Genesis { .. }
+            | Self::Checkpoint { .. }
+            | Self::Head { .. } => InputKind::HashMismatch,
+            Self::Block { problem: ChainProblem::UnknownOperation { .. }, .. }
+            | Self::First { .. }
+            | Self::OutOfRange { .. }
+            | Self::MissingDictionary { .. }
+            | Self::Dictionary { .. }
+            | Self::WrongDictionary { .. }
+            | Self::PrunedStream => InputKind::Unsupported,
+            _ => InputKind::Damaged,
+        }
+    }
+
     fn hint(&self) -> String {
         match self {
             Self::NotALog { .. } => {

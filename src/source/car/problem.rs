@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::error::Problem;
+use crate::error::{InputKind, Problem};
 use crate::text::escape::shell_word;
 use crate::text::size::{counted, grouped, human};
 
@@ -74,6 +74,30 @@ pub enum CarProblem {
 }
 
 impl Problem for CarProblem {
+    fn kind(&self) -> InputKind {
+        match self {
+            Self::Truncated { .. } => InputKind::Truncated,
+            Self::MissingRoots { .. } | Self::MissingLinks { .. } => InputKind::Incomplete,
+            Self::NotACar { .. }
+            | Self::Foreign { .. }
+            | Self::NothingInDirectory
+            | Self::Database { .. }
+            | Self::NoFileInDirectory => InputKind::NotASnapshot,
+            Self::Version { .. }
+            | Self::Concatenated
+            | Self::IndexInConcatenation
+            | Self::TooManyRoots
+            | Self::BlockTooLarge { .. }
+            | Self::BlockOverBudget { .. }
+            | Self::HeaderOverBudget { .. }
+            | Self::HeaderOverRecord { .. }
+            | Self::CidTooLong { .. }
+            | Self::NullPadding
+            | Self::NoDigest => InputKind::Unsupported,
+            _ => InputKind::Damaged,
+        }
+    }
+
     fn hint(&self) -> String {
         match self {
             Self::Truncated { .. } => {

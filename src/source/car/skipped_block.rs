@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CarProblem, CidSpan, RawCid, read_cid, varint};
-use crate::error::Cause;
+use super::{CidSpan, RawCid, read_cid, varint};
 use crate::failpoint;
-use crate::hash::{Claim, Failure, FailureKind, Streaming, problem_of};
+use crate::hash::{Claim, Failure, FailureKind, HashProblem, Streaming, problem_of};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SkippedCount {
@@ -67,10 +66,10 @@ impl SkippedBlock {
     }
 
     /// Verifies the hash of a whole block, and counts it.
-    pub fn end(&mut self, state: SkipState) -> Result<(), Cause> {
+    pub fn end(&mut self, state: SkipState) -> Result<(), HashProblem> {
         let SkipState { hash, bytes } = state;
         if self.verify {
-            matches(&self.cid, hash)?;
+            matches(&self.cid, &self.span, hash)?;
         }
         self.count.blocks += 1;
         self.count.bytes += bytes;
@@ -89,8 +88,7 @@ impl SkipState {
 }
 
 /// Compares `hash` with the digest of `cid`. `None`: the function cannot be computed in pieces.
-fn matches(cid: &RawCid, hash: Option<Streaming>) -> Result<(), Cause> {
-    let Ok(Some(span)) = read_cid(cid.as_bytes()) else { return Err(CarProblem::CidVersion { version: 0 }.into()) };
+fn matches(cid: &RawCid, span: &CidSpan, hash: Option<Streaming>) -> Result<(), HashProblem> {
     let digest = cid.as_bytes().get(span.digest as usize..).unwrap_or_default();
     let function = crate::hash::Function::from_code(span.hash);
     let kind = match hash.zip(function) {
@@ -108,5 +106,5 @@ fn matches(cid: &RawCid, hash: Option<Streaming>) -> Result<(), Cause> {
         }
     };
     let claim = Claim { code: span.hash, digest, data: &[] };
-    Err(problem_of(cid.as_bytes(), &claim, &Failure { index: 0, kind }).into())
+    Err(problem_of(cid.as_bytes(), &claim, &Failure { index: 0, kind }))
 }

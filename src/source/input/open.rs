@@ -61,7 +61,8 @@ fn local(
     stream(InputReader::new(name, reader), size, tail, expected, false, options)
 }
 
-/// Returns the error for a failed call: a problem of the input, or else of the system.
+/// Returns the error for a failed call. A file that is missing or not readable is an [`Error::Io`] with the problem as its
+/// inner error.
 pub(crate) fn input_error(path: &Path, action: &'static str, error: io::Error) -> Error {
     let problem = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename if is_url(path) => {
@@ -76,7 +77,14 @@ pub(crate) fn input_error(path: &Path, action: &'static str, error: io::Error) -
         io::ErrorKind::IsADirectory => CompressionProblem::Directory,
         _ => return Error::io(action, path)(error),
     };
-    Error::bad_input(path, None, problem)
+    match problem {
+        CompressionProblem::NotFound | CompressionProblem::NoPermission => {
+            let kind =
+                if matches!(problem, CompressionProblem::NotFound) { io::ErrorKind::NotFound } else { error.kind() };
+            Error::io("read", path)(io::Error::new(kind, problem))
+        }
+        problem => Error::bad_input(path, None, problem),
+    }
 }
 
 fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, options: &InputOptions) -> Result<Input> {

@@ -1,7 +1,7 @@
 //! Problems of inputs and their compression.
 
 use super::formats::{Compression, SumFunction};
-use crate::error::Problem;
+use crate::error::{InputKind, Problem};
 
 /// A problem of an input or its compression. The offset of `Truncated` is the end of the input, of `TrailingData` the
 /// surplus, of others the start of the frame.
@@ -42,6 +42,21 @@ pub enum CompressionProblem {
 const MIB: u64 = 1 << 20;
 
 impl Problem for CompressionProblem {
+    fn kind(&self) -> InputKind {
+        match self {
+            Self::Checksum { .. } => InputKind::HashMismatch,
+            Self::Empty | Self::Truncated { .. } => InputKind::Truncated,
+            Self::Corrupt { .. } | Self::TrailingData { .. } => InputKind::Damaged,
+            Self::Directory => InputKind::NotASnapshot,
+            Self::NotFound | Self::Loop | Self::Url => InputKind::Missing,
+            Self::NoPermission => InputKind::Denied,
+            Self::NeedsMemory { .. }
+            | Self::WindowTooLarge { .. }
+            | Self::DictionaryNeeded { .. }
+            | Self::Nested { .. } => InputKind::Unsupported,
+        }
+    }
+
     fn hint(&self) -> String {
         match self {
             Self::Empty => "download the snapshot again".into(),

@@ -1,6 +1,6 @@
 //! Problems of snapshots on the network.
 
-use crate::error::Problem;
+use crate::error::{InputKind, Problem};
 
 /// A reason why a snapshot on the network cannot be read; `answer` is the server's.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,16 @@ pub enum RemoteProblem {
 }
 
 impl Problem for RemoteProblem {
+    fn kind(&self) -> InputKind {
+        match self {
+            Self::NotFound { .. } => InputKind::Missing,
+            Self::Denied { .. } | Self::Certificate { .. } | Self::Refused { .. } => InputKind::Denied,
+            Self::Url { .. } => InputKind::Unsupported,
+            #[cfg(not(feature = "remote"))]
+            Self::NotBuilt => InputKind::Unsupported,
+        }
+    }
+
     fn hint(&self) -> String {
         match self {
             Self::Url { .. } => "check it; spaces and the like are written as %20".into(),

@@ -106,7 +106,7 @@ impl LogArgs {
             None => Ok(()),
             Some((_, option)) => Err(Error::Usage {
                 reason: format!("{option} is for block logs"),
-                hint: format!("leave out {option}, or choose --profile steem, hive or antelope"),
+                hint: format!("leave out {option}, or choose --profile steem, hive or antelope").into(),
             }),
         }
     }

@@ -54,7 +54,7 @@ fn spec(args: &Args, family: Family) -> crate::Result<LogSpec> {
         let option = if args.duplicates > 0 { "--duplicates" } else { "--format" };
         return Err(Error::Usage {
             reason: format!("{option} is for CARs"),
-            hint: format!("leave out {option}, or choose --profile mainnet, calibnet or small"),
+            hint: format!("leave out {option}, or choose --profile mainnet, calibnet or small").into(),
         });
     }
     check_name(&args.file)?;

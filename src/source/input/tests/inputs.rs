@@ -45,12 +45,20 @@ fn plain_files_stay_files_others_stream() {
     writer.join().unwrap().unwrap();
 }
 
+/// The system's error of an unreadable input.
+fn system_error(error: &Error) -> (std::io::ErrorKind, String) {
+    let Error::Io { action: "read", source, .. } = error else { panic!("{error:?}") };
+    assert_eq!(error.exit(), crate::Exit::BadInput);
+    (source.kind(), source.to_string())
+}
+
 #[test]
 fn unreadable_paths_are_bad_input() {
     let folder = tempfile::tempdir().unwrap();
     let text = |path: &Path| problem(&open(path, &options()).unwrap_err()).1;
     assert_eq!(text(folder.path()), "it is a directory");
-    assert_eq!(text(&folder.path().join("absent")), "there is no such file");
+    let absent = open(&folder.path().join("absent"), &options()).unwrap_err();
+    assert_eq!(system_error(&absent), (std::io::ErrorKind::NotFound, "there is no such file".into()));
     let empty = folder.path().join("empty");
     std::fs::write(&empty, b"").unwrap();
     assert_eq!(text(&empty), "the file is empty");
@@ -58,7 +66,8 @@ fn unreadable_paths_are_bad_input() {
 
     // Root may read everything, so the system's refusal is made up.
     let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-    assert_eq!(problem(&open::input_error(&empty, "open", denied)).1, "no permission to read it");
+    let denied = open::input_error(&empty, "open", denied);
+    assert_eq!(system_error(&denied), (std::io::ErrorKind::PermissionDenied, "no permission to read it".into()));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::fault::Fault;
 use super::name::{self, NetworkOptions};
 use super::net::Net;
 use super::problem::RemoteProblem;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 
 /// Bytes of the first request, which are kept. Headers of snapshots are shorter.
 const HEAD: u64 = 128 << 10;
@@ -256,6 +256,7 @@ fn error_of(name: &Path, fault: Fault, known: &RemotePin) -> Error {
     match fault {
         Fault::Changed(found) => Error::State {
             path: name.to_owned(),
+            kind: StateKind::Changed,
             reason: format!(
                 "it changed on the server while it was being read: it was {}, is {found}",
                 known.describe()
