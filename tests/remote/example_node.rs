@@ -72,7 +72,7 @@ fn killed_node_resumes() {
     let place = Place::new();
     let (file, y) = (copied(&place, plain()), place.path("y"));
     let status = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "remote::node::killed_node_resumes", "--test-threads", "1"])
+        .args(["--exact", "remote::example_node::killed_node_resumes", "--test-threads", "1"])
         .env(KILLED, place.path(""))
         .env("BEDLOAD_ABORT_AT", "built")
         .output()
