@@ -177,6 +177,11 @@ pub enum InputKind {
     Signature,
 }
 
+/// The error of a text that is not a CID, an id or a digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(pub(crate) String);
+
 /// Advice for the user of the command line, which prints it. Programs match the kind of an error instead.
 #[derive(Debug)]
 pub struct Hint(String);

@@ -79,12 +79,12 @@ mod source;
 pub mod testing;
 mod text;
 
-pub use blocks::chain::{Family, Header as BlockHeader, Id};
+pub use blocks::chain::{Family, Header as BlockHeader, Id, Name as AccountName};
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use cli::main;
 pub(crate) use error::Exit;
-pub use error::{Cause, Error, Hint, InputKind, Result, StateKind};
+pub use error::{Cause, Error, Hint, InputKind, ParseError, Result, StateKind};
 pub use hash::content_digest::ContentDigest;
 pub use load::{F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, Outcome, PlanChoice, import};
 pub use os::mmap::handle_sigbus;

@@ -15,6 +15,7 @@ use crate::sort::key::KeyLayout;
 const NUMBER_DIGITS: usize = 10;
 
 /// A database of a block log.
+#[derive(Debug)]
 pub struct BlockLookup {
     dir: WatchedDir,
     reader: Reader,

@@ -17,6 +17,7 @@ pub(crate) mod statistics;
 mod verify;
 mod walk;
 
+pub use crate::rocks::Level;
 pub use crate::source::input::SumFunction;
 pub(crate) use crate::text::escape::shell_word;
 pub use crate::text::escape::{shown, shown_in_line, shown_json};
