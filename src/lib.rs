@@ -84,7 +84,9 @@ pub use blocks::chain::{Family, Header as BlockHeader, Id, Name as AccountName};
 #[doc(hidden)]
 pub use cli::main;
 pub(crate) use error::Exit;
-pub use error::{Cause, Error, Hint, InputKind, ParseError, Result, StateKind};
+#[doc(hidden)]
+pub use error::Hint;
+pub use error::{Cause, Error, InputKind, ParseError, Result, StateKind};
 pub use hash::content_digest::ContentDigest;
 pub use load::{F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, Outcome, PlanChoice, import};
 pub use os::mmap::handle_sigbus;

@@ -127,9 +127,9 @@ impl Spill {
                 path: self.dir.clone(),
                 kind: StateKind::Limit,
                 reason: format!(
-                    "the unfinished import has a block of {}, too large for --memory {}",
+                    "the unfinished import has a block of {}, too large for a memory budget of {}",
                     human(section),
-                    human(memory).replace(' ', "")
+                    human(memory)
                 ),
                 hint: format!(
                     "run it again with --memory {} or more, or start over with --restart",

@@ -69,7 +69,10 @@ fn resume_names_the_required_memory() {
         let case = case(snapshot, From::File, &first);
         case.dies_at("read-done");
         let small = with(&case, &["--memory", "16MiB"]);
-        small.is_refused(&["has a block of 10.0 MiB, too large for --memory 16.0MiB", "--memory 64.0MiB or more"]);
+        small.is_refused(&[
+            "has a block of 10.0 MiB, too large for a memory budget of 16.0 MiB",
+            "--memory 64.0MiB or more",
+        ]);
         case.finishes();
     }
 }
