@@ -4,7 +4,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::source::input::CompressionProblem;
 use crate::text::escape::shell_word;
 use crate::text::size::human;
 
@@ -127,7 +126,7 @@ pub enum Error {
 }
 
 /// The kinds of [`Error::State`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum StateKind {
     /// A database or file exists under the name of the result, and may not be replaced.
@@ -154,7 +153,7 @@ pub enum StateKind {
 }
 
 /// The kinds of [`Error::BadInput`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum InputKind {
     /// Bytes do not match their hash, checksum or id.
@@ -177,6 +176,11 @@ pub enum InputKind {
     /// The signature of a bundle is not valid.
     Signature,
 }
+
+/// The error of a text that is not a CID, an id or a digest.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(pub(crate) String);
 
 /// Advice for the user of the command line, which prints it. Programs match the kind of an error instead.
 #[derive(Debug)]
@@ -316,6 +320,11 @@ impl Error {
         Self::BadInput { path: path.to_owned(), offset: offset.into(), kind, problem }
     }
 
+    /// An input that cannot be opened: an error of the system with `problem` as its text.
+    pub(crate) fn unreadable_input(path: &Path, kind: std::io::ErrorKind, problem: impl Problem) -> Self {
+        Self::io("read", path)(std::io::Error::new(kind, Cause::new(problem)))
+    }
+
     /// An unfinished import is damaged: it `lacks a file`.
     pub(crate) fn damaged_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         Self::State {
@@ -365,8 +374,10 @@ impl Error {
         match self {
             Self::BadInput { problem, path, .. } => input_hint(path, &*problem.0),
             Self::Preset(problem) => problem.0.hint(),
-            Self::Io { action, source, path } => input_problem(source)
-                .map_or_else(|| io_hint(source, path, is_output(action, path)), |problem| input_hint(path, problem)),
+            Self::Io { action, source, path } => input_problem(source).map_or_else(
+                || io_hint(source, path, is_output(action, path)),
+                |problem| input_hint(path, &*problem.0),
+            ),
             Self::NoSpace { path, .. } => format!(
                 "free some space (df -h {}), then run the same command again to resume; or start over with another --db",
                 shell_word(path)
@@ -423,7 +434,7 @@ fn existing(path: &Path) -> &Path {
 }
 
 /// The problem in the error of an input that is missing or not readable.
-fn input_problem(source: &std::io::Error) -> Option<&CompressionProblem> {
+fn input_problem(source: &std::io::Error) -> Option<&Cause> {
     source.get_ref()?.downcast_ref()
 }
 

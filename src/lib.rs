@@ -84,13 +84,15 @@ mod source;
 pub mod testing;
 mod text;
 
-pub use blocks::chain::{Family, Header as BlockHeader, Id};
+pub use blocks::chain::{Family, Header as BlockHeader, Id, Name as AccountName};
 pub use bundle::{BundleOptions, Publication, SeedOptions, Signer, TrustedKey, bundle, import_and_bundle, seed};
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use cli::main;
 pub(crate) use error::Exit;
-pub use error::{Cause, Error, Hint, InputKind, Result, StateKind};
+#[doc(hidden)]
+pub use error::Hint;
+pub use error::{Cause, Error, InputKind, ParseError, Result, StateKind};
 pub use hash::content_digest::ContentDigest;
 pub use load::{
     F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, PlanChoice, Unfinished, clean, import, plan,

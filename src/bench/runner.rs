@@ -283,9 +283,9 @@ fn check(action: &str, ended: Ended) -> Attempt<Ended> {
 }
 
 fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures {
-    let phase = |name: &str| report.seconds.get(name).and_then(serde_json::Value::as_f64);
+    let phase = |name: &str| report.seconds.get(name).copied();
     let phases = report.seconds.iter().filter(|(name, _)| *name != "total");
-    let phases = phases.filter_map(|(name, seconds)| Some((name.clone(), seconds.as_f64()?))).collect();
+    let phases = phases.map(|(name, seconds)| (name.clone(), *seconds)).collect();
     let compact = phase("compact").unwrap_or(0.0);
     let check = phase("check");
     let memtable = report.memtable.as_ref();

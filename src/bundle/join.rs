@@ -87,7 +87,7 @@ fn find_set(place: &BundlePlace, options: &JoinOptions) -> Result<(String, u32)>
     };
     if let Some(set) = &options.set {
         return known(set).ok_or_else(|| Error::Usage {
-            reason: "--set is not a set of parts".into(),
+            reason: "the name is not one of a set of parts".into(),
             hint: "pass the set that the import of a shard has printed (64 hex digits and -of-N), or omit --set for the one \
                    that was written to last"
                 .into(),

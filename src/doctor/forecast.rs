@@ -6,8 +6,7 @@
 //! build    the longest of: the sample's time scaled, and writing the database
 //! ingest, compact, commit    the sample's time: a few syncs, whatever the size of the source
 //! ```
-
-use serde_json::Map;
+use std::collections::BTreeMap;
 
 use super::scratch;
 use super::snapshot::{SampleSnapshot, probe, read_rate};
@@ -100,7 +99,7 @@ fn predict(
     source_seconds: f64,
     write: Option<f64>,
 ) -> Prediction {
-    let took = |phase: &str| report.seconds.get(phase).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+    let took = |phase: &str| report.seconds.get(phase).copied().unwrap_or(0.0);
     let write = |bytes: f64| write.map_or(0.0, |rate| bytes / rate.max(1.0));
     let written = write(report.levels.iter().map(|level| level.bytes).sum::<u64>() as f64 * generated.times);
     let (read_writes, build_writes) = match (plan.log(), report.plan.spills_blocks()) {
@@ -119,8 +118,8 @@ fn predict(
         ("compact", took("compact")),
         ("commit", took("commit")),
     ];
-    let mut seconds = Map::new();
-    seconds.insert("total".into(), rounded(phases.iter().map(|(_, seconds)| seconds).sum()));
+    let total = ("total".to_owned(), rounded(phases.iter().map(|(_, seconds)| seconds).sum()));
+    let mut seconds = BTreeMap::from([total]);
     seconds.extend(phases.map(|(name, value)| (name.to_owned(), rounded(value))));
     let memory = match plan.log() {
         Some(_) => MEMORY_OF_LOGS * plan.threads as u64,
@@ -144,6 +143,6 @@ fn longest<const N: usize>(all: [(&'static str, f64); N]) -> (f64, &'static str)
 }
 
 /// Milliseconds are more than can be predicted.
-fn rounded(seconds: f64) -> serde_json::Value {
-    ((seconds * 1000.0).round() / 1000.0).into()
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
 }

@@ -16,6 +16,8 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::{Deserialize, Serialize};
 use twox_hash::xxhash3_128::{DEFAULT_SECRET_LENGTH, Hasher, RawHasher, SecretBuffer};
 
+use crate::error::ParseError;
+
 /// The content digest of some records. Its text is 32 hex digits.
 ///
 /// ```
@@ -170,18 +172,14 @@ impl fmt::Display for ContentDigest {
     }
 }
 
-/// A text that is not a content digest.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read content digest `{text}`: it must be 32 hex digits")]
-pub struct ParseDigestError {
-    text: String,
-}
-
 impl FromStr for ContentDigest {
-    type Err = ParseDigestError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || ParseDigestError { text: text.chars().take(64).collect() };
+        let error = || {
+            let text: String = text.chars().take(64).collect();
+            ParseError(format!("cannot read content digest `{text}`: it must be 32 hex digits"))
+        };
         let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| error())?;
         bytes.try_into().map(|bytes| Self(u128::from_be_bytes(bytes))).map_err(|_| error())
     }
@@ -194,7 +192,7 @@ impl From<ContentDigest> for String {
 }
 
 impl TryFrom<String> for ContentDigest {
-    type Error = ParseDigestError;
+    type Error = ParseError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()
@@ -266,7 +264,7 @@ mod tests {
     fn other_texts_are_refused() {
         for text in ["", "0", "+0000000000000000123456789abcdef", "0000000000000000123456789abcdeg0", "é0000"] {
             let error = text.parse::<ContentDigest>().expect_err(text);
-            assert_eq!(error.to_string(), format!("read content digest `{text}`: it must be 32 hex digits"));
+            assert_eq!(error.to_string(), format!("cannot read content digest `{text}`: it must be 32 hex digits"));
         }
         let long = "0".repeat(33);
         assert!(long.parse::<ContentDigest>().is_err());

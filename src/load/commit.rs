@@ -1,10 +1,8 @@
 //! The last step: writes the record, syncs everything, and gives the database its name.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-
-use serde_json::{Map, Value};
 
 use crate::error::{Error, Result, StateKind};
 use crate::failpoint;
@@ -120,7 +118,7 @@ pub(super) fn report(
         preset_from: Some(preset.choice.to_string()),
         loader: preset.loader.to_string(),
         plan,
-        seconds: Map::new(),
+        seconds: BTreeMap::new(),
         cpu_seconds: None,
         peak_rss_bytes: None,
         bytes_read: None,
@@ -217,14 +215,11 @@ fn now() -> u64 {
 }
 
 fn measure(progress: &Progress<'_>, report: &mut ImportReport) {
-    let mut seconds = Map::new();
-    seconds.insert("total".into(), progress.now().seconds.into());
+    report.seconds = BTreeMap::from([("total".into(), progress.now().seconds)]);
     for (phase, time) in progress.phase_seconds() {
         // A phase may be repeated.
-        let before = seconds.get(phase.name()).and_then(Value::as_f64).unwrap_or_default();
-        seconds.insert(phase.name().into(), Value::from(before + time));
+        *report.seconds.entry(phase.name().into()).or_default() += time;
     }
-    report.seconds = seconds;
     report.cpu_seconds = resources::cpu_seconds();
     report.peak_rss_bytes = resources::peak_rss();
     let io = resources::io_bytes();

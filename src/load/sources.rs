@@ -273,7 +273,7 @@ fn probe_all(
 ) -> Result<Vec<KnownSource>> {
     if options.checksum.is_some() {
         let hint = "leave it out: what is published beside a URL is compared in any case";
-        return Err(Error::usage(format!("--checksum is of one source, and these are {}", names.len()), hint));
+        return Err(Error::usage(format!("a checksum is of one source, and these are {}", names.len()), hint));
     }
     if options.format == Format::BlockLog {
         return Err(no_log(names.first().map_or(Path::new(""), PathBuf::as_path)));

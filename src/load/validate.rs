@@ -27,12 +27,12 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     }
     if options.key != KeyLayout::Cid || options.column_family != "default" {
         return usage(
-            "--key and --column-family have no effect on a block log: blocks are stored in `default`, by number",
+            "a key layout or column family has no effect on a block log: blocks are stored in `default`, by number",
             "leave them out",
         );
     }
     if options.null_padding != NullPadding::Error || options.max_block_size != DEFAULT_MAX_BLOCK {
-        return usage("--null-padding and --max-block-size have no effect on a block log", "leave them out");
+        return usage("null padding and a limit of block sizes have no effect on a block log", "leave them out");
     }
     if options.filter.is_some() {
         return usage(
@@ -41,11 +41,11 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
         );
     }
     if options.f3 != F3Data::Store {
-        return usage("--f3 has no effect on a block log: it has no F3 data", "leave it out");
+        return usage("the choice of F3 data has no effect on a block log: it has no F3 data", "leave it out");
     }
     if options.links != Links::Ignore {
         return usage(
-            "--links has no effect on a block log: a log has no roots, and each block must follow the previous block",
+            "the check of links has no effect on a block log: a log has no roots, and each block must follow the previous block",
             "leave --links out",
         );
     }
@@ -56,26 +56,26 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
         );
     }
     if options.plan != PlanChoice::Auto {
-        return usage("--plan has no effect on a block log: nothing is sorted", "leave it out");
+        return usage("a plan has no effect on a block log: nothing is sorted", "leave it out");
     }
     if log.links_only && !options.verify {
-        return usage("--verify none and --verify links exclude each other", "give one of them");
+        return usage("verifying nothing and verifying links exclude each other", "give one of them");
     }
     if let (Some(from), Some(to)) = (log.from, log.to)
         && from > to
     {
-        return usage("--from is after --to", "give them the other way round");
+        return usage("the first block is after the last block", "give them the other way round");
     }
     if log.to.is_some() && options.checksum.is_some() {
         return usage(
-            "--checksum is of all bytes, and with --to the log is not read to its end",
+            "a checksum is of all bytes, and a log with a last block is not read to its end",
             "leave one of them out; --expect-head says what the last block must be",
         );
     }
     let selected = log.from.unwrap_or(0)..=log.to.unwrap_or(u32::MAX);
     let mut pinned = log.checkpoints.iter().chain(&log.expect_head);
     if let Some((number, _)) = pinned.find(|(number, _)| !selected.contains(number)) {
-        let reason = format!("block {number} is expected to have an id, and is outside of --from and --to");
+        let reason = format!("block {number} is expected to have an id, and is outside of the chosen blocks");
         return Err(Error::usage(reason, "leave it out, or import a longer range"));
     }
     Ok(())
@@ -100,29 +100,29 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
     // Each CAR in the file has metadata of its own.
     if options.concatenated && options.f3 != F3Data::Store {
         return refused(
-            "--f3 skip has no effect on CARs that are joined in one file",
+            "F3 data cannot be skipped in CARs that are joined in one file",
             "leave one of --f3 and --concatenated out, or import the CARs as files of their own",
         );
     }
     let is_shard = options.shard.is_some();
     if is_shard && options.links.are_followed() {
         return refused(
-            "--links check and --links require need all blocks, and a shard has only some",
+            "the check of links needs all blocks, and a shard has only some",
             "leave --links out, and follow the links in a seeded database: `bedload walk`",
         );
     }
     if is_shard && options.into_existing {
-        return refused("--shard is for a database of its own", "leave --into-existing out");
+        return refused("a shard needs a database of its own", "leave --into-existing out");
     }
     if is_shard && loader == Loader::Memtable {
         return refused(
-            "--shard has no effect with the memtable loader: no bundle takes what it writes",
+            "a shard is not possible with the memtable loader: no bundle takes what it writes",
             "choose a preset of the ingest loader, e.g. --preset ingest",
         );
     }
     if loader == Loader::Memtable && options.plan != PlanChoice::Auto {
         return refused(
-            "--plan has no effect with the memtable loader: RocksDB sorts",
+            "a plan has no effect with the memtable loader: RocksDB sorts",
             "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
         );
     }
@@ -134,6 +134,6 @@ pub(super) fn check_published(loader: Loader) -> Result<()> {
     if loader == Loader::Ingest {
         return Ok(());
     }
-    let reason = "--bundle has no effect with the memtable loader: no database ingests the files that RocksDB makes";
+    let reason = "a bundle is not possible with the memtable loader: no database ingests the files that RocksDB makes";
     Err(Error::usage(reason, "give --preset one of those that ingest (`bedload presets list`)"))
 }

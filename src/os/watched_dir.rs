@@ -11,6 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
 use crate::error::{Error, Result};
 
 /// A directory and its identity at the start of reading.
+#[derive(Debug)]
 pub(crate) struct WatchedDir {
     path: PathBuf,
     identity: Option<(u64, u64)>,

@@ -39,7 +39,7 @@ pub use key::{Loader, Origin, Stage};
 use machine::Machine;
 pub use overrides::Overrides;
 pub use parse::Assignment;
-pub use problem::PresetProblem;
+pub(crate) use problem::PresetProblem;
 pub(crate) use problem::nearest_of;
 pub use resolve::resolve;
 pub use resolved::{EffectiveOption, Resolved};

@@ -6,9 +6,9 @@ use crate::error::Problem;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum PresetProblem {
+pub(crate) enum PresetProblem {
     /// Neither a built-in preset nor a file.
-    #[error("find preset `{name}`: it is neither built in nor a file{}", suggest(.nearest))]
+    #[error("cannot find preset `{name}`: it is neither built in nor a file{}", suggest(.nearest))]
     NoSuchPreset { name: String, nearest: Option<String> },
     /// The text is not TOML, or not of the form of a preset.
     #[error("{at}: {reason}")]

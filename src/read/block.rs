@@ -16,6 +16,7 @@ const NUMBER_DIGITS: usize = 10;
 
 /// A database of a block log. It is open read-only beside other processes, and shows the state at the time of
 /// [`BlockLookup::open`]: later writes are not seen.
+#[derive(Debug)]
 pub struct BlockLookup {
     dir: WatchedDir,
     reader: Reader,

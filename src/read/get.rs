@@ -39,6 +39,7 @@ const MAX_LINKED: usize = 256;
 /// assert_eq!(to_json(Some(0x71), &[0x82, 1, 2]), "[1,2]");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub struct Lookup {
     dir: WatchedDir,
     reader: Reader,

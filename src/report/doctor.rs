@@ -1,5 +1,7 @@
 //! Measurements of a machine, and the forecast of an import.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
@@ -122,7 +124,7 @@ pub struct Forecast {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Seconds: `total`, and one entry per phase.
-    pub seconds: serde_json::Map<String, serde_json::Value>,
+    pub seconds: BTreeMap<String, f64>,
     /// Peak disk usage beyond the snapshot, in bytes.
     pub peak_disk_bytes: Option<u64>,
     /// Peak resident memory, in bytes.

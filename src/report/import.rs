@@ -1,5 +1,6 @@
 //! The report of an import.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
@@ -97,7 +98,7 @@ pub struct ImportReport {
     /// The plan. `spill` is what happened, not what was expected.
     pub plan: Plan,
     /// Seconds: `total`, and one entry per phase.
-    pub seconds: serde_json::Map<String, serde_json::Value>,
+    pub seconds: BTreeMap<String, f64>,
     /// Processor time of the whole process, user and system.
     pub cpu_seconds: Option<f64>,
     /// Peak resident memory of the process.

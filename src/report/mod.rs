@@ -18,9 +18,10 @@ mod walk;
 
 pub(crate) use crate::progress::plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, sst_target};
 pub use crate::progress::plan::{Plan, Space};
+pub use crate::rocks::Level;
 pub use crate::source::input::SumFunction;
-pub(crate) use crate::text::escape::shell_word;
-pub use crate::text::escape::{shown, shown_in_line, shown_json};
+pub(crate) use crate::text::escape::{shell_word, shown, shown_in_line, shown_json};
+
 pub(crate) use bundle::BUNDLED_SCHEMA;
 pub use bundle::BundleReport;
 pub(crate) use clean::CLEAN_SCHEMA;

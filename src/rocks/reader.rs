@@ -54,6 +54,12 @@ pub(crate) struct Reader {
     counted: Option<Options>,
 }
 
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
 /// An SST file of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DataFile {

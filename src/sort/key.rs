@@ -8,6 +8,7 @@ use crate::source::car::{CidSpan, Section};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum KeyLayout {
     /// The CID's bytes, as Forest had them when it used RocksDB. The default.
     #[default]

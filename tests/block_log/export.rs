@@ -180,7 +180,7 @@ fn export_options_without_effect_are_refused() {
     }
     let words = "block 101 is not in the database: it has blocks 1 to 100";
     refused(&place, &done.db, &["--from", "101"], 2, words);
-    refused(&place, &done.db, &["--from", "9", "--to", "8"], 2, "--from is after --to");
+    refused(&place, &done.db, &["--from", "9", "--to", "8"], 2, "the first block is after the last block");
     let (place, done) = imported(&crate::common::car::rooted(&[crate::common::car::block(b"a block")]), &[]);
     for more in [&["--from", "1"][..], &["--to", "1"], &["--format", "log"]] {
         refused(&place, &done.db, more, 2, "has no effect on the export of a CAR");

@@ -67,12 +67,20 @@ fn unusable_database_path_is_refused() {
     for (line, code, words) in [
         ("import snapshot.car --db linked", 4, "already exists"),
         ("import snapshot.car --db db", 4, "choose another --db, add to it with --into-existing, or let the new one"),
-        ("import snapshot.car --db s3://b/x", 2, "--db s3://b/x: it is a URL: databases are local"),
+        (
+            "import snapshot.car --db s3://b/x",
+            2,
+            "cannot make a database at s3://b/x: it is a URL: databases are local",
+        ),
         ("import snapshot.car --db x.partial", 2, "--db x.partial: names that end in .partial are reserved"),
         ("import snapshot.car --db db/in", 4, "db/in: would be in the database db\nhint: choose another --db"),
         ("import snapshot.car --db snapshot.car", 4, "already exists, and is not a RocksDB database\nhint: choose"),
         ("import snapshot.car --db bundle --into-existing", 4, "to import into\nhint: choose another --db"),
-        ("import snapshot.car --db m --work-dir m", 2, "--work-dir m: it is the place of the database"),
+        (
+            "import snapshot.car --db m --work-dir m",
+            2,
+            "cannot use the work directory m: it is the place of the database",
+        ),
         ("import snapshot.car --db m --work-dir ./m.partial", 2, "it is the place of the database"),
         ("import snapshot.car --db db --replace --work-dir db", 2, "it is the place of the database"),
         ("import snapshot.car --db m --work-dir snapshot.car", 2, "it is a file, not a directory"),
@@ -109,7 +117,7 @@ fn bundle_in_a_work_directory_is_refused() {
 fn memory_beyond_the_machine_gives_a_warning() {
     let place = place();
     for line in ["import snapshot.car --db e --memory 100TiB", "seed bundle --db f --memory 100TiB"] {
-        ends(&place, line, 0, "warning: --memory 100.0TiB is more than the ");
+        ends(&place, line, 0, "warning: the memory budget of 100.0 TiB is more than the ");
     }
     let said = ends(&place, "import snapshot.car --db g --memory 64MiB", 0, "").stderr;
     assert!(!said.contains("warning"), "{said}");

@@ -140,7 +140,7 @@ fn invalid_presets_and_options_get_hints() {
         ),
         (
             "presets show memtabel",
-            "error: find preset `memtabel`: it is neither built in nor a file; the nearest valid name is `memtable`\n\
+            "error: cannot find preset `memtabel`: it is neither built in nor a file; the nearest valid name is `memtable`\n\
              hint: `bedload presets --all` lists all presets; give a file by its path\n",
         ),
         (&format!("import a.car --db d --preset {file}"), &not_a_preset),

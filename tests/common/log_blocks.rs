@@ -9,7 +9,7 @@ pub fn blocks(family: Family, version: u32, log: &[u8], dictionary: Option<&[u8]
     let mut end = log.len();
     let first = match family {
         Family::Steem | Family::Hive => 0,
-        Family::Antelope => {
+        _ => {
             let partial = version >= 3 && log[4..8] != [1, 0, 0, 0];
             if partial { 48 } else { 114 + if version == 1 { 0 } else { 12 } }
         }

@@ -261,7 +261,7 @@ fn resume_needs_the_replace_option() {
         again.finishes();
     }
     let refused = case.arg(&["--into-existing"]).run();
-    refused.failed(2, "both", &["--replace and --into-existing exclude each other", "hint: "]);
+    refused.failed(2, "both", &["replacing a database and adding to it exclude each other", "hint: "]);
 }
 
 #[test]

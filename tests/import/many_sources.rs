@@ -210,7 +210,7 @@ fn invalid_sources_are_refused_before_reading() {
         import_all(&place, sources).run().refused_by(code, reason);
     }
     assert!(import(&place, circle).run().hint().contains("namei -l"));
-    import_all(&place, &[a, packed]).args(&["--plan", "source"]).run().refused_by(2, "--plan source needs");
+    import_all(&place, &[a, packed]).args(&["--plan", "source"]).run().refused_by(2, "the plan `source` needs");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn write_buffers_over_the_budget_are_refused() {
     let import =
         |more: &[&str]| import(&place, &source).args(&["--preset", "memtable", "--memory", "20MiB"]).args(more);
     import(&[]).run().refused(2, None, "of write buffers, more than the memory budget of 20.0 MiB");
-    import(&["--plan", "spill"]).run().refused(2, None, "--plan has no effect with the memtable loader");
+    import(&["--plan", "spill"]).run().refused(2, None, "a plan has no effect with the memtable loader");
     let fewer = ["--set", "load.cf.write_buffer_size=4M", "--set", "load.cf.max_write_buffer_number=3"];
     assert_eq!(import(&fewer).holds(&blocks).number("/plan/memtable/write_buffer_bytes"), 12 << 20);
 }

@@ -45,7 +45,7 @@ fn source_plan_refuses_a_pipe() {
     done.refused(
         2,
         None,
-        "--plan source needs a plain file: blocks of this source cannot be read again at their places",
+        "the plan `source` needs a plain file: blocks of this source cannot be read again at their places",
     );
     assert_eq!(done.hint(), "leave it out");
 }

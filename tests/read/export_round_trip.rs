@@ -23,7 +23,7 @@ fn bare_keys_are_exported_only_through_links() {
         let (dir, car, db) = made("2MiB", &["--key", key]);
         let to = dir.path().join("out.car");
         bedload().args(["export", "--all", "--db"]).arg(&db).arg(&to).assert().code(2).stderr(format!(
-            "error: --all requires CIDs as keys, but the key layout is {key} according to its record\nhint: \
+            "error: the export of all blocks requires CIDs as keys, but the key layout is {key} according to its record\nhint: \
              omit --all to follow the links from the roots, or list the CIDs with --cids\n"
         ));
         let report = export(&db, &to, &[], 0);

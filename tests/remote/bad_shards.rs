@@ -91,7 +91,7 @@ fn parts_of_one_snapshot_make_a_bundle() {
     join(&to).refused(4, "1 of 2 parts are missing: 0");
     let done = join(&to).args(&["--set", &first]).succeeds();
     assert_eq!(done.number("/records"), small().records);
-    join(&to).args(&["--set", "nonsense"]).refused(2, "--set is not a set of parts");
+    join(&to).args(&["--set", "nonsense"]).refused(2, "the name is not one of a set of parts");
     // A part cannot be seeded, also not under the names of a bundle.
     let mut part: Value = serde_json::from_slice(&text).expect("JSON");
     let fields = part.as_object_mut().expect("an object");
@@ -109,7 +109,7 @@ fn unshardable_imports_are_refused() {
         (&db, &["--links", "check"][..], "need all blocks"),
         (&db, &["--links", "require"], "need all blocks"),
         (&db, &["--preset", "memtable"], "memtable"),
-        (&there, &["--into-existing"], "--shard is for a database of its own"),
+        (&there, &["--into-existing"], "a shard needs a database of its own"),
     ] {
         shard(&small().file, "0/2", db).args(args).refused(2, words);
     }

@@ -120,7 +120,7 @@ fn options_of_one_source_are_refused() {
     let sum = format!("sha256:{}", sha256(&plain().bytes));
     let connections = "--connections and --endpoint have no effect";
     for (sources, args, words) in [
-        (vec![file(small()), url.clone()], &["--checksum", &*sum][..], "--checksum is of one source, and these are 2"),
+        (vec![file(small()), url.clone()], &["--checksum", &*sum][..], "a checksum is of one source, and these are 2"),
         (vec![format!("{url}?a=hidden"), format!("{url}?b=hidden")], &[], "is named twice"),
         (vec![file(plain())], &["--connections", "2"], connections),
         (vec![file(small()), file(plain())], &["--connections", "2"], connections),

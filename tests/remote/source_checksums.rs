@@ -51,7 +51,7 @@ fn log_checksum_is_compared() {
     std::fs::remove_dir_all(&done.db).expect("removed");
     for source in [server.url("block_log"), file(log())] {
         let done = of_log(&place, &source).args(&["--to", "100", "--checksum", &given(&log().bytes)]).run();
-        done.refused(2, None, "--checksum is of all bytes, and with --to the log is not read to its end");
+        done.refused(2, None, "a checksum is of all bytes, and a log with a last block is not read to its end");
     }
 }
 

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 
+use crate::error::ParseError;
+
 /// Bytes of the longest id.
 const LONGEST: usize = 32;
 
@@ -14,15 +16,6 @@ pub struct Id {
     /// Zeros from `len` on, so that the derived comparisons hold.
     bytes: [u8; LONGEST],
     len: u8,
-}
-
-/// The error for a text that is not an id.
-#[derive(Debug, thiserror::Error, Clone, Copy, PartialEq, Eq)]
-pub enum IdError {
-    #[error("an id has 40 hex digits (Steem, Hive) or 64 (Antelope), not {len}")]
-    Length { len: usize },
-    #[error("`{character}` is not a hex digit")]
-    NoHex { character: char },
 }
 
 impl Id {
@@ -89,14 +82,16 @@ impl serde::Serialize for Id {
 }
 
 impl FromStr for Id {
-    type Err = IdError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, IdError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         if let Some(character) = text.chars().find(|character| !character.is_ascii_hexdigit()) {
-            return Err(IdError::NoHex { character });
+            return Err(ParseError(format!("`{character}` is not a hex digit")));
         }
         let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
-        bytes.and_then(|bytes| Self::from_slice(&bytes)).ok_or(IdError::Length { len: text.len() })
+        let wrong =
+            || ParseError(format!("an id has 40 hex digits (Steem, Hive) or 64 (Antelope), not {}", text.len()));
+        bytes.and_then(|bytes| Self::from_slice(&bytes)).ok_or_else(wrong)
     }
 }
 

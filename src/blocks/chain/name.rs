@@ -13,7 +13,7 @@ pub struct Name {
 
 impl Name {
     /// The longest name in bytes. Steem and Hive have at most 16, Antelope 13, some forks of Steem 25.
-    pub const LONGEST: usize = 32;
+    pub(crate) const LONGEST: usize = 32;
 
     /// A name of printable ASCII characters; `None` for other bytes.
     pub(super) fn new(name: &[u8]) -> Option<Self> {

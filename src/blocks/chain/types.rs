@@ -5,6 +5,7 @@ use super::{Id, Name};
 /// Which chain a block comes from, as far as its layout goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Family {
     /// Steem, and forks that kept its operations.
     Steem,

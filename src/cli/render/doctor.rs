@@ -2,7 +2,6 @@
 
 use crate::report::{DoctorReport, Latency};
 use crate::text::size::{human, seconds};
-use serde_json::Value;
 
 use crate::cli::render::numbers::{phases, took};
 use crate::cli::render::rows::{NAMES, Rows};
@@ -60,7 +59,7 @@ fn add_forecast(rows: &mut Rows, report: &DoctorReport) {
         return rows
             .add("forecast", "none: it needs a plain or zstd snapshot, the ingest loader and space for a sample");
     };
-    let total = prediction.seconds.get("total").and_then(Value::as_f64).unwrap_or_default();
+    let total = prediction.seconds.get("total").copied().unwrap_or_default();
     let (time, phases) = (took(total), phases(&prediction.seconds));
     let (disk, memory) = (bytes(prediction.peak_disk_bytes), human(prediction.memory_bytes));
     let (by, sample) = (&prediction.limited_by, human(prediction.sample_bytes));

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::report::ImportReport;
 use crate::text::escape::shell_word;
-use serde_json::Value;
 
 use super::rows::Rows;
 use crate::cli::render::numbers::{phases, throughput, took};
@@ -29,7 +28,7 @@ pub fn add_next_steps(rows: &mut Rows, report: &ImportReport) {
 
 /// The duration; the speed only if no earlier run did a part of the work.
 pub fn time(report: &ImportReport, bytes: u64) -> String {
-    let total = report.seconds.get("total").and_then(Value::as_f64).unwrap_or_default();
+    let total = report.seconds.get("total").copied().unwrap_or_default();
     let mut parts = vec![took(total)];
     match report.resumed {
         true => parts.push("this run alone".into()),

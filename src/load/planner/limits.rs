@@ -61,8 +61,8 @@ pub(in crate::load) fn excess_memory(options: &ImportOptions) -> Option<String> 
     let (limit, whose) = limits.into_iter().filter_map(|(limit, whose)| Some((limit?, whose))).min()?;
     (budget > limit).then(|| {
         format!(
-            "--memory {} is more than the {} that {whose}: the system may end the import when it uses them",
-            human(budget).replace(' ', ""),
+            "the memory budget of {} is more than the {} that {whose}: the system may end the import when it uses them",
+            human(budget),
             human(limit)
         )
     })

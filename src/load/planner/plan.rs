@@ -94,7 +94,8 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
             options.plan == PlanChoice::Source || (options.plan == PlanChoice::Auto && sort.cached);
         sort.by_reference = sort.spill && plain && prefers_references;
         if options.plan == PlanChoice::Source && !plain {
-            let reason = "--plan source needs a plain file: blocks of this source cannot be read again at their places";
+            let reason =
+                "the plan `source` needs a plain file: blocks of this source cannot be read again at their places";
             return Err(Error::usage(reason, "leave it out"));
         }
     }

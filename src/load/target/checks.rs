@@ -66,11 +66,11 @@ impl Target {
         check_parent(dir)?;
         let refuse = |reason: String| Err(Error::usage(reason, "give --work-dir another directory"));
         if dir.exists() && !dir.is_dir() {
-            return refuse(format!("--work-dir {}: it is a file, not a directory", dir.display()));
+            return refuse(format!("cannot use the work directory {}: it is a file", dir.display()));
         }
         let place = resolved(dir);
         if [&self.db, &self.partial].iter().any(|own| place.starts_with(resolved(own))) {
-            return refuse(format!("--work-dir {}: it is the place of the database", dir.display()));
+            return refuse(format!("cannot use the work directory {}: it is the place of the database", dir.display()));
         }
         Ok(())
     }

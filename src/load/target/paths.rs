@@ -71,11 +71,11 @@ impl Target {
             } else {
                 "names that end in .partial are reserved for unfinished imports"
             };
-            return refuse(format!("--db {shown}: {what}"), "give --db another path");
+            return refuse(format!("cannot make a database at {shown}: {what}"), "give --db another path");
         }
         if options.replace && options.into_existing {
             let hint = "pass only one of them";
-            return refuse("--replace and --into-existing exclude each other".into(), hint);
+            return refuse("replacing a database and adding to it exclude each other".into(), hint);
         }
         // With a trailing slash, the name of a link would mean its target.
         let db = options.db.with_file_name(name);

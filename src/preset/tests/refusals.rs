@@ -25,7 +25,10 @@ fn unknown_name_suggests_the_nearest() {
     let error = error_of("ingest", &["node.cf.write_bufer_size=5"]);
     assert_eq!((error.exit(), error.hint().as_str()), (crate::Exit::Usage, "write `node.cf.write_buffer_size`"));
     let error = Preset::find("ingset").expect_err("no such preset").to_string();
-    assert_eq!(error, "find preset `ingset`: it is neither built in nor a file; the nearest valid name is `ingest`");
+    assert_eq!(
+        error,
+        "cannot find preset `ingset`: it is neither built in nor a file; the nearest valid name is `ingest`"
+    );
     assert_eq!(Preset::find("./nowhere.toml").expect_err("no such file").to_string(), "cannot open ./nowhere.toml");
 }
 

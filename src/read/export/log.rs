@@ -50,7 +50,7 @@ impl<'a> LogExport<'a> {
             return wrong(reason, "choose blocks of this range, or omit --from and --to");
         }
         if first > last {
-            return wrong("--from is after --to".into(), "swap the two values");
+            return wrong("the first block is after the last block".into(), "swap the two values");
         }
         let (family, version) = record.chain();
         let (mut framing, mut head) = (Framing::Graphene, Vec::new());

@@ -47,7 +47,7 @@ impl<'a> Export<'a> {
             let source = if known_from == KeyFrom::Caller { "--key" } else { "its record" };
             return Err(Error::Usage {
                 reason: format!(
-                    "--all requires CIDs as keys, but the key layout is {} according to {source}",
+                    "the export of all blocks requires CIDs as keys, but the key layout is {} according to {source}",
                     layout.name()
                 ),
                 hint: "omit --all to follow the links from the roots, or list the CIDs with --cids".into(),

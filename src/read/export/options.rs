@@ -137,19 +137,19 @@ impl ExportOptions {
     pub(super) fn check(&self, is_log: bool) -> Result<()> {
         let has_format = |of_log: bool| self.format.is_some_and(|format| format.is_log() == of_log);
         let of_cars = [
-            (!self.roots.is_empty(), "--root"),
-            (self.selection == Selection::All, "--all"),
-            (matches!(self.selection, Selection::Listed(_)), "--cids"),
-            (self.allow_missing, "--allow-missing"),
-            (self.allow_missing_below.is_some(), "--allow-missing-below"),
-            (has_format(false), "--format of a CAR"),
-            (self.location.key.is_some(), "--key"),
-            (self.location.column_family.is_some(), "--column-family"),
+            (!self.roots.is_empty(), "a root"),
+            (self.selection == Selection::All, "the selection of all blocks"),
+            (matches!(self.selection, Selection::Listed(_)), "a list of CIDs"),
+            (self.allow_missing, "allowing missing blocks"),
+            (self.allow_missing_below.is_some(), "an epoch below which blocks may be missing"),
+            (has_format(false), "the format of a CAR"),
+            (self.location.key.is_some(), "a key layout"),
+            (self.location.column_family.is_some(), "a column family"),
         ];
         let of_logs = [
-            (self.from.is_some(), "--from"),
-            (self.to.is_some(), "--to"),
-            (has_format(true), "--format of a block log"),
+            (self.from.is_some(), "a first block"),
+            (self.to.is_some(), "a last block"),
+            (has_format(true), "the format of a block log"),
         ];
         let (refused, kind, hint) = match is_log {
             true => (&of_cars[..], "block log", "all blocks are exported, or those between --from and --to"),

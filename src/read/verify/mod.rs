@@ -65,7 +65,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     let sources = record.as_ref().map_or(0, |record| record.sources.len());
     if sources > 1 && options.against.is_some() && !options.allow_extra {
         return Err(Error::Usage {
-            reason: format!("--against compares with one snapshot, but the database was imported from {sources}"),
+            reason: format!("a comparison takes one snapshot, but the database was imported from {sources}"),
             hint: "pass --allow-extra to check only that the blocks of this snapshot exist".into(),
         });
     }

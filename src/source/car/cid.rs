@@ -11,26 +11,20 @@ use cid::multibase::{self, Base};
 use serde::{Deserialize, Deserializer};
 
 use super::read_cid;
+use crate::error::ParseError;
 
 /// The bytes of one whole CID of version 0 or 1.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RawCid(Vec<u8>);
 
-/// The reason why bytes or text are no CID.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct NoCid {
-    reason: String,
-}
-
 impl RawCid {
     /// Creates a CID from its bytes, and checks them.
-    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, NoCid> {
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, ParseError> {
         let bytes = bytes.into();
         match read_cid(&bytes) {
             Ok(Some(span)) if span.len as usize == bytes.len() => Ok(Self(bytes)),
-            Ok(_) => Err(NoCid { reason: "the length of the CID does not match its header".into() }),
-            Err(problem) => Err(NoCid { reason: problem.to_string() }),
+            Ok(_) => Err(ParseError("the length of the CID does not match its header".into())),
+            Err(problem) => Err(ParseError(problem.to_string())),
         }
     }
 
@@ -46,19 +40,19 @@ impl RawCid {
 }
 
 impl FromStr for RawCid {
-    type Err = NoCid;
+    type Err = ParseError;
 
     /// Reads a CID in any multibase, or version 0 in bare base58.
-    fn from_str(text: &str) -> Result<Self, NoCid> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let text = text.strip_prefix("/ipfs/").unwrap_or(text);
-        let no_text = |_: multibase::Error| NoCid { reason: "not a CID".into() };
+        let no_text = |_: multibase::Error| ParseError("not a CID".into());
         if text.len() == 46 && text.starts_with("Qm") {
             return Self::from_bytes(Base::Base58Btc.decode(text).map_err(no_text)?);
         }
         let (_, bytes) = multibase::decode(text).map_err(no_text)?;
         // Version 0 has no multibase prefix.
         if bytes.first() == Some(&0x12) {
-            return Err(NoCid { reason: "a CID of version 0 is written without a multibase prefix".into() });
+            return Err(ParseError("a CID of version 0 is written without a multibase prefix".into()));
         }
         Self::from_bytes(bytes)
     }

@@ -53,6 +53,7 @@ pub const HIGHEST_MAX_BLOCK: u64 = 3 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum NullPadding {
     /// Damage. The default, as in go-car.
     #[default]

@@ -70,21 +70,16 @@ pub(crate) fn input_error(path: &Path, action: &'static str, error: io::Error) -
         }
         // No file has a name that is too long for the system.
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => {
-            CompressionProblem::NotFound
+            return Error::unreadable_input(path, io::ErrorKind::NotFound, CompressionProblem::NotFound);
+        }
+        io::ErrorKind::PermissionDenied => {
+            return Error::unreadable_input(path, error.kind(), CompressionProblem::NoPermission);
         }
         _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => CompressionProblem::Loop,
-        io::ErrorKind::PermissionDenied => CompressionProblem::NoPermission,
         io::ErrorKind::IsADirectory => CompressionProblem::Directory,
         _ => return Error::io(action, path)(error),
     };
-    match problem {
-        CompressionProblem::NotFound | CompressionProblem::NoPermission => {
-            let kind =
-                if matches!(problem, CompressionProblem::NotFound) { io::ErrorKind::NotFound } else { error.kind() };
-            Error::io("read", path)(io::Error::new(kind, problem))
-        }
-        problem => Error::bad_input(path, None, problem),
-    }
+    Error::bad_input(path, None, problem)
 }
 
 fn from_file(name: &Path, file: File, metadata: &Metadata, at_start: bool, options: &InputOptions) -> Result<Input> {

@@ -121,7 +121,7 @@ fn source(
 pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> Result<Expected> {
     let usage = |reason: String| Error::Usage { reason, hint: "give sha256:HEX, sha256:URL or sha256:FILE".into() };
     let Some(place) = wanted.strip_prefix("sha256:") else {
-        return Err(usage(format!("--checksum {}: only sha256 is supported", remote::shown(wanted))));
+        return Err(usage(format!("cannot use the checksum {}: only sha256 is supported", remote::shown(wanted))));
     };
     if let Some(digest) = hashing::digest(place) {
         return Ok(Expected::new(SumFunction::Sha256, &digest, "the command line"));
