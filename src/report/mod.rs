@@ -19,7 +19,8 @@ mod walk;
 
 pub use crate::rocks::Level;
 pub use crate::source::input::SumFunction;
-pub(crate) use crate::text::escape::{shell_word, shown, shown_in_line, shown_json};
+pub(crate) use crate::text::escape::{shell_word, shown_json};
+pub use crate::text::escape::{shown, shown_in_line};
 
 pub(crate) use bundle::{BUNDLED_SCHEMA, BundleReport};
 pub(crate) use clean::{CLEAN_SCHEMA, CleanReport, Leftover};
