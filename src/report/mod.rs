@@ -20,7 +20,8 @@ pub(crate) use crate::progress::plan::{LogPlan, MemtablePlan, Method, PartitionP
 pub use crate::progress::plan::{Plan, Space};
 pub use crate::rocks::Level;
 pub use crate::source::input::SumFunction;
-pub(crate) use crate::text::escape::{shell_word, shown, shown_in_line, shown_json};
+pub(crate) use crate::text::escape::{shell_word, shown_json};
+pub use crate::text::escape::{shown, shown_in_line};
 
 pub(crate) use bundle::BUNDLED_SCHEMA;
 pub use bundle::BundleReport;

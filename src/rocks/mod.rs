@@ -58,7 +58,7 @@ fn file_totals(db: &DB, family: &ColumnFamily) -> Result<FileTotals, rust_rocksd
     let totals = Arc::new(Mutex::new(FileTotals::default()));
     let (sums, mut options) = (Arc::clone(&totals), ReadOptions::default());
     options.set_total_order_seek(true);
-    // The filter skips every table, so the iterator opens each of them and reads no record.
+    // The filter skips every table, so the iterator opens each of them, and reads only the records of memtables.
     options.set_table_filter(move |table| {
         let mut sums = sums.lock();
         sums.entries += table.num_entries();
@@ -70,6 +70,9 @@ fn file_totals(db: &DB, family: &ColumnFamily) -> Result<FileTotals, rust_rocksd
     });
     let mut iterator = db.raw_iterator_cf_opt(family, options);
     iterator.seek_to_first();
+    while iterator.valid() {
+        iterator.next();
+    }
     iterator.status()?;
     let totals = *totals.lock();
     Ok(totals)

@@ -32,7 +32,7 @@ pub(crate) struct Store {
 }
 
 /// One level of the tree.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Level {
     /// Number of the level; 0 is where memtables are flushed to.
     pub level: i32,

@@ -164,5 +164,5 @@ fn each_source_has_its_own_f3_data() {
         assert_eq!(case.resumes_from(point).json["f3"], expected, "{way:?}");
     }
     let joined = case(snapshot, Way::Memory, From::File, "skip").arg(&["--concatenated"]);
-    joined.fails(2, "joined", &["has no effect on CARs that are joined in one file"]);
+    joined.fails(2, "joined", &["F3 data cannot be skipped in CARs that are joined"]);
 }

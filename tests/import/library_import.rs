@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use bedload::ImportOptions;
-use bedload::PlanChoice;
 use bedload::progress::Silent;
 use bedload::testing::generate::{Profile, Spec, write};
+use bedload::{Error, ImportOptions, InputKind, PlanChoice, StateKind, VerifyOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::common::car::{block, rooted};
 use crate::common::run::Place;
 
 /// The variable that makes the test the program that embeds the library; it names the folder with the snapshot.
@@ -99,4 +99,35 @@ fn import_leaves_its_process_unchanged() {
         place.path("databases").read_dir().expect("listed").map(|entry| entry.expect("one").file_name()).collect();
     names.sort();
     assert_eq!(names, ["held", "spilled"]);
+}
+
+#[test]
+fn library_errors_have_kinds() {
+    let place = Place::new();
+    let db = place.path("db");
+    let import = |source: &Path| bedload::import(&ImportOptions::new(source, &db), &Silent).expect_err("it is refused");
+    let error = import(&place.path("none.car"));
+    assert!(
+        matches!(&error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound),
+        "{error:?}: {error}"
+    );
+    let whole = rooted(&[block(b"one"), block(b"two")]);
+    let flipped = [&whole[..whole.len() - 1], b"!"].concat();
+    for (bytes, expected) in [
+        (flipped.as_slice(), InputKind::HashMismatch),
+        (&whole[..whole.len() - 1], InputKind::Truncated),
+        (b"<html>", InputKind::NotASnapshot),
+    ] {
+        let car = place.file("bad.car", bytes);
+        let error = import(&car);
+        assert!(matches!(&error, Error::BadInput { kind, .. } if *kind == expected), "{error:?}");
+        assert!(error.to_string().starts_with(&format!("cannot read {}", car.display())), "{error}");
+    }
+    let error = bedload::verify(&VerifyOptions::new(&db), &Silent).expect_err("there is none");
+    assert!(matches!(&error, Error::State { kind: StateKind::NoDatabase, path, .. } if *path == db), "{error:?}");
+
+    let car = place.file("a.car", &whole);
+    bedload::import(&ImportOptions::new(&car, &db), &Silent).expect("imported");
+    let error = import(&car);
+    assert!(matches!(&error, Error::State { kind: StateKind::Exists, path, .. } if *path == db), "{error:?}");
 }

@@ -202,5 +202,5 @@ fn public_api_matches_the_snapshot() {
     }
     assert!(!text.contains("testing"));
     insta::assert_snapshot!(text);
-    assert!(text.lines().count() <= 1040, "the library promises more than its callers need");
+    assert!(text.lines().count() <= 1140, "the library promises more than its callers need");
 }

@@ -106,8 +106,8 @@ fn unshardable_imports_are_refused() {
     let (place, other) = (Place::new(), Place::new());
     let (db, there) = (place.path("db"), imported(&other, small()));
     for (db, args, words) in [
-        (&db, &["--links", "check"][..], "need all blocks"),
-        (&db, &["--links", "require"], "need all blocks"),
+        (&db, &["--links", "check"][..], "needs all blocks"),
+        (&db, &["--links", "require"], "needs all blocks"),
         (&db, &["--preset", "memtable"], "memtable"),
         (&there, &["--into-existing"], "a shard needs a database of its own"),
     ] {

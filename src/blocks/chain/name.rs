@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::ops::Deref;
 
 /// An account's name, up to [`Name::LONGEST`] characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Name {
     /// ASCII, zeros from `len` on.
     bytes: [u8; Name::LONGEST],
