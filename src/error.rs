@@ -2,7 +2,12 @@
 //!
 //! The text of an error says what failed, on which object, and why. It does not repeat the cause, its `source()`.
 
+mod kind;
+
 use std::path::{Path, PathBuf};
+
+pub(crate) use kind::Exit;
+pub use kind::{InputKind, ParseError, StateKind};
 
 use crate::text::escape::shell_word;
 use crate::text::size::human;
@@ -125,63 +130,6 @@ pub enum Error {
     },
 }
 
-/// The kinds of [`Error::State`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum StateKind {
-    /// A database or file exists under the name of the result, and may not be replaced.
-    Exists,
-    /// Another call or process works on the path.
-    Busy,
-    /// The unfinished import at the path cannot be resumed: it belongs to another source or version, is damaged,
-    /// or needs more memory.
-    Unfinished,
-    /// The path has no database.
-    NoDatabase,
-    /// A process, which may be this one, has the database open.
-    Open,
-    /// A limit of the process is too low: of open files, or of address space.
-    Limit,
-    /// The source has changed since it was first read, or has been removed.
-    Changed,
-    /// The database has been changed since its import, or may have been.
-    Modified,
-    /// The options do not match the database: its keys, column families or format.
-    Mismatch,
-    /// None of these.
-    Other,
-}
-
-/// The kinds of [`Error::BadInput`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum InputKind {
-    /// Bytes do not match their hash, checksum or id.
-    HashMismatch,
-    /// The input ends too early.
-    Truncated,
-    /// Blocks or files are missing.
-    Incomplete,
-    /// The input is damaged in another way.
-    Damaged,
-    /// The input is of another format.
-    NotASnapshot,
-    /// The input may be valid, but needs a version, limit or option that this call does not support.
-    Unsupported,
-    /// The server has no such file, the directory no bundle, or the links of the path form a circle. A missing file is an
-    /// [`Error::Io`].
-    Missing,
-    /// The server denies access, or is not trusted.
-    Denied,
-    /// The signature of a bundle is not valid.
-    Signature,
-}
-
-/// The error of a text that is not a CID, an id or a digest.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{0}")]
-pub struct ParseError(pub(crate) String);
-
 /// Advice for the user of the command line, which prints it. Programs match the kind of an error instead.
 #[derive(Debug)]
 pub struct Hint(String);
@@ -229,24 +177,6 @@ impl std::error::Error for Cause {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source()
     }
-}
-
-/// The exit code of a run. Treat other codes as failures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Exit {
-    /// Done.
-    Done = 0,
-    /// Failed: I/O, no space, RocksDB.
-    Failed = 1,
-    /// The command line is wrong.
-    Usage = 2,
-    /// The input is bad: corrupt, truncated, unsupported.
-    BadInput = 3,
-    /// The database exists, is locked or belongs to another source.
-    State = 4,
-    /// Interrupted; the same command resumes.
-    Interrupted = 130,
 }
 
 impl Error {

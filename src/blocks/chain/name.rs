@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::ops::Deref;
 
-/// An account's name, up to [`Name::LONGEST`] characters.
+/// The name of an account: up to 32 characters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Name {
     /// ASCII, zeros from `len` on.
