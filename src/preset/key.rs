@@ -42,6 +42,7 @@ pub enum Scope {
 macro_rules! names {
     ($type:ident { $($variant:ident = $name:literal),+ }) => {
         impl $type {
+            #[allow(dead_code, reason = "not every type is listed by the program")]
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             pub fn named(name: &str) -> Option<Self> {
