@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         node.cancel();
     });
-    // The library does not change the process by itself. These two calls make an import faster.
+    // The library leaves limits and signal handlers to the program. These two calls make an import faster.
     bedload::raise_open_files();
     bedload::handle_sigbus();
     match start(&source, Path::new(db), &stop, &Log::new(std::io::stderr())) {

@@ -1,4 +1,4 @@
-//! An import within an asynchronous node: the import has threads of its own, and its progress arrives through a channel.
+//! An import within an asynchronous node: the import runs on a blocking thread, and its progress arrives through a channel.
 //!
 //! ```console
 //! cargo run --release --example tokio -- snapshot.car.zst chain

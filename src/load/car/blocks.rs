@@ -79,8 +79,8 @@ impl<'a> BlockReader<'a> {
         std::mem::take(&mut self.omitted)
     }
 
-    /// Passes the blocks of a chunk to `take`, in their order, but for those that the filter omits. The bytes `ahead`, which the thread reads next, are prefetched
-    /// into the core's cache while blocks are hashed.
+    /// Passes the blocks of a chunk to `take`, in their order, without those that the filter omits. The bytes `ahead`, which
+    /// the thread reads next, are prefetched into the core's cache while blocks are hashed.
     pub fn each<'c>(
         &mut self,
         chunk: &'c Chunk,
