@@ -28,9 +28,7 @@
 //! | a snapshot becomes a database | [`import()`] | [`ImportOptions`], [`LogOptions`], [`Overrides`] | [`report::ImportReport`] |
 //! | how an import would proceed | [`plan()`] | as above | [`report::Plan`] |
 //! | unfinished work is deleted | [`clean()`] | a path | [`report::CleanReport`] |
-//! | what a snapshot holds | [`inspect()`] | [`InspectOptions`] | [`report::InspectReport`] |
 //! | whether a database is intact and equal to its source | [`verify()`] | [`VerifyOptions`] | [`report::VerifyReport`] |
-//! | follow the links from the roots | [`walk()`] | [`WalkOptions`] | [`report::WalkReport`] |
 //! | levels, sizes, options, the record of the import | [`stat()`] | [`StatOptions`] | [`report::StatReport`] |
 //! | single blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`CarBlock`], [`FoundBlock`] |
 //! | a database becomes a snapshot | [`export()`], [`export_to`] | [`ExportOptions`] | [`report::ExportReport`] |
@@ -103,10 +101,8 @@ pub use preset::Overrides;
 pub use read::block::{BlockLookup, FoundBlock};
 pub use read::export::{ExportFormat, ExportOptions, Selection, export, export_to};
 pub use read::get::{CarBlock, Lookup, Wanted, to_json};
-pub use read::inspect::{InspectOptions, inspect};
 pub use read::stat::{StatOptions, stat};
 pub use read::verify::{VerifyOptions, verify};
-pub use read::walk::{WalkOptions, walk};
 pub use read::{Location, Resources};
 /// The binding of RocksDB that this library uses. A program links RocksDB once, so it opens databases with this crate, which it
 /// may also require itself, as version 0.54.

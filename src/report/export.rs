@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{BlockRef, MissingBlock};
+use super::BlockRef;
 use crate::hash::content_digest::ContentDigest;
 
 pub const EXPORT_SCHEMA: &str = "bedload-export-2";
@@ -72,4 +72,19 @@ pub struct ExportedLog {
     pub identical: bool,
     /// Differences of the imported log.
     pub differs: Vec<String>,
+}
+
+/// A block that is linked to and not there.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "cli", derive(serde::Deserialize))]
+#[non_exhaustive]
+pub struct MissingBlock {
+    /// Its CID in the usual text form.
+    pub cid: String,
+    /// The block with the link; `null` for a root.
+    pub parent: Option<String>,
+    /// The epoch of the header it was found below; `null` where there is none.
+    pub epoch: Option<u64>,
+    /// True if it may be missing.
+    pub allowed: bool,
 }

@@ -98,28 +98,6 @@ pub(crate) fn not_covered(
     all
 }
 
-/// The result of inspecting a block log.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct LogInfo {
-    /// `steem`, `hive` or `antelope`. A log of Hive without packed blocks looks like one of Steem.
-    pub family: String,
-    /// The chain's id, where the log says it (Antelope).
-    pub chain_id: Option<String>,
-    /// Files it consists of.
-    pub parts: u64,
-    /// The first block.
-    pub first: Option<BlockRef>,
-    /// The last complete block.
-    pub last: Option<BlockRef>,
-    /// How the blocks are packed; `null` when not all of them were read.
-    pub packings: Option<Packings>,
-    /// Index files beside it, and whether they agree with it as far as was inspected.
-    pub indexes: Vec<IndexUse>,
-    /// Bytes after the last complete block.
-    pub rest_bytes: u64,
-}
-
 /// A column family of the finished database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
