@@ -54,7 +54,7 @@ impl Phase {
 }
 
 /// The counters at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sample {
     /// Seconds since the start.
@@ -95,7 +95,7 @@ impl Sample {
 }
 
 /// The state of the network.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Network {
     /// Bytes received.
@@ -113,7 +113,7 @@ impl Network {
 }
 
 /// RocksDB's backlog.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Backlog {
     /// Files at level 0.
@@ -125,7 +125,7 @@ pub struct Backlog {
 }
 
 /// The state of writers: RocksDB stalls them if flushes or compactions fall behind.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Writes {
@@ -138,7 +138,7 @@ pub enum Writes {
 }
 
 /// Rare events, each reported immediately.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {

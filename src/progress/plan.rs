@@ -7,7 +7,7 @@ use crate::text::escape::shown_in_line;
 use crate::text::size::{counted, human};
 
 /// How an import will proceed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
     /// The source as the user gave it. Of several the first, and the number of the others. Empty in the report of an import,
@@ -45,7 +45,7 @@ pub struct Plan {
 }
 
 /// The method of an import.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case")]
 pub enum Method {
     /// Sorts the blocks of a CAR and builds SST files, which RocksDB ingests.
@@ -79,7 +79,7 @@ impl Default for Method {
 }
 
 /// The sort of the blocks of a CAR.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct SortPlan {
     /// True if blocks are spilled to files from the first block on. After an import: true if any were spilled.
     pub spill: bool,
@@ -99,7 +99,7 @@ pub struct SortPlan {
 }
 
 /// The partitions of records, which are sorted one by one.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct PartitionPlan {
     /// Bits of the digest that choose the partition.
     pub bits: u32,
@@ -110,7 +110,7 @@ pub struct PartitionPlan {
 }
 
 /// Reading of a block log.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct LogPlan {
     /// Bytes of the log per range; one thread builds the files of a range.
     pub range_bytes: u64,
@@ -122,7 +122,7 @@ pub struct LogPlan {
 }
 
 /// Writing through memtables.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct MemtablePlan {
     /// Threads that write batches.
     pub writer_threads: usize,
@@ -139,7 +139,7 @@ pub struct MemtablePlan {
 }
 
 /// The space needed on one file system.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Space {
     /// The directory, or its nearest existing ancestor.

@@ -63,7 +63,7 @@ struct KeyReading {
 }
 
 /// A block that was found.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CarBlock {
     /// Content of the block.

@@ -132,7 +132,7 @@ pub struct ImportReport {
 }
 
 /// A file of the database, and a checksum that shows whether it was changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordedFile {
     /// Its name in the database's directory.
@@ -222,7 +222,7 @@ pub struct SourceInfo {
 }
 
 /// A source on the network.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RemoteInfo {
     /// Its address after all redirects, without secrets.
@@ -244,7 +244,7 @@ pub struct RemoteInfo {
 }
 
 /// The expected checksum of all bytes of a source.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ChecksumInfo {
     /// The function.
@@ -266,7 +266,7 @@ impl ChecksumInfo {
 }
 
 /// F3 data that were read and verified like every block, but not stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct F3Report {
     /// Their CID.
@@ -312,7 +312,7 @@ pub(crate) fn rfc3339(timestamp: u64) -> Option<String> {
 }
 
 /// A snapshot to whose database an older one was added.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NewestSnapshot {
     /// Its path as the user gave it.
     pub path: String,
@@ -338,7 +338,7 @@ pub struct LinkReport {
 }
 
 /// The part of a bundle that a database contains.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BundlePart {
     /// The bundle's id.
     pub bundle: String,
@@ -359,7 +359,7 @@ impl BundlePart {
 }
 
 /// One of the shards of a source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShardReport {
     /// Its number, from 0.
@@ -374,7 +374,7 @@ pub(crate) struct ShardReport {
 }
 
 /// Blocks of a source with a common key prefix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShardClass {
     /// The prefix, as hex; `null` for all other keys.
@@ -404,7 +404,7 @@ impl ShardReport {
 }
 
 /// Numbers of blocks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BlockCounts {
     /// In the source, without the omitted ones.

@@ -99,7 +99,7 @@ pub(crate) fn not_covered(
 }
 
 /// A column family of the finished database.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FamilyReport {
     /// Its name.

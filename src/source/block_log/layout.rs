@@ -22,7 +22,7 @@ pub enum TornTail {
 }
 
 /// The layout of a log beyond its blocks.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogLayout {
     /// Bytes from its beginning to the end of its last whole block; `null` where it was several files, was pruned, or

@@ -13,7 +13,7 @@ const SCHEMES: [&str; 10] = ["http", "https", "s3", "s3a", "gs", "az", "azure", 
 const HIDDEN_QUERY: &str = "?…";
 
 /// Options for reading a snapshot from the network.
-#[derive(Debug, Clone, Default, PartialEq, derive_setters::Setters)]
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(strip_option)]
 #[non_exhaustive]
 pub struct NetworkOptions {
