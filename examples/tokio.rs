@@ -24,6 +24,7 @@ async fn import(options: ImportOptions, progress: Channel) -> Result<ImportRepor
     Ok(tokio::task::spawn_blocking(move || bedload::import(&options, &progress)).await??)
 }
 
+/// Imports the snapshot, and prints samples meanwhile.
 pub fn run(snapshot: &Path, db: &Path) -> Result<ImportReport, Box<dyn std::error::Error>> {
     // A node would cancel it when it shuts down: a blocking task is not aborted when its handle is dropped.
     let stop = CancellationToken::default();

@@ -6,19 +6,19 @@ use crate::error::{Error, Result};
 use crate::text::escape::shown_in_line;
 use crate::text::size::{counted, human};
 
-/// How an import will proceed.
+/// The plan of an import.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The source as the user gave it. Of several the first, and the number of the others. Empty in the report of an import,
-    /// which names its sources.
+    /// The source as the user gave it; for several sources, the first one and the number of others. Empty in an import
+    /// report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// The preset. Empty in the report of an import.
+    /// The preset. Empty in an import report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub preset: String,
-    /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`. Empty in the
-    /// report of an import.
+    /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
+    /// Empty in an import report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) preset_from: String,
     /// The memory budget in bytes.
@@ -146,15 +146,16 @@ pub struct Space {
     pub path: String,
     /// Type of the file system, e.g. `ext4`; hex digits if unknown.
     pub(crate) file_system: String,
-    /// Number of its device.
+    /// Device number of the file system.
     pub(crate) device: u64,
-    /// Its contents: `database`, `partitions`, or both; with `--replace` also the database that is replaced.
+    /// The data for this directory: `database`, `partitions`, or both; with `--replace` also the database that is
+    /// replaced.
     pub holds: String,
     /// Additional bytes needed at the peak; `null` if the size of the source is unknown.
     pub needed_bytes: Option<u64>,
-    /// Those of the bytes that compression cannot reduce.
+    /// Part of `needed_bytes` that compression cannot reduce.
     pub(crate) certain_bytes: u64,
-    /// The least bytes needed: those of partitions, and nearly the whole source if the database is not compressed.
+    /// Minimum of additional bytes: the partitions, and nearly the whole source if the database is not compressed.
     #[serde(default)]
     pub least_bytes: u64,
     /// Bytes free for this user.
@@ -201,7 +202,7 @@ impl Plan {
         }
     }
 
-    /// The plan in one line for people.
+    /// Describes the plan in one line for people.
     pub fn describe(&self) -> String {
         let Self { source, preset, preset_from, .. } = self;
         let chosen = match source.as_str() {
