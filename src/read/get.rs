@@ -63,7 +63,7 @@ struct KeyReading {
 }
 
 /// A block of a CAR.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CarBlock {
     /// The content.
