@@ -4,6 +4,8 @@
 //! cargo run --release --example tokio -- snapshot.car.zst chain
 //! ```
 
+use std::path::Path;
+
 use bedload::ImportOptions;
 use bedload::progress::{CancellationToken, Observer, Sample};
 use bedload::report::ImportReport;
@@ -22,9 +24,8 @@ async fn import(options: ImportOptions, progress: Channel) -> Result<ImportRepor
     Ok(tokio::task::spawn_blocking(move || bedload::import(&options, &progress)).await??)
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<_> = std::env::args_os().skip(1).collect();
-    let [snapshot, db] = &args[..] else { return Err("usage: tokio SNAPSHOT DB".into()) };
+/// Imports the snapshot, and prints samples meanwhile.
+pub fn run(snapshot: &Path, db: &Path) -> Result<ImportReport, Box<dyn std::error::Error>> {
     // A node would cancel it when it shuts down: a blocking task is not aborted when its handle is dropped.
     let stop = CancellationToken::default();
     let options = ImportOptions::new(snapshot, db).memory(1 << 30).stop(stop);
@@ -39,7 +40,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         });
         let report = import(options, Channel(sender)).await?;
         watching.await?;
-        println!("{} blocks, digest {}", report.blocks.written, report.digest);
-        Ok(())
+        Ok(report)
     })
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    let [snapshot, db] = &args[..] else { return Err("usage: tokio SNAPSHOT DB".into()) };
+    let report = run(snapshot.as_ref(), db.as_ref())?;
+    println!("{} blocks, digest {}", report.blocks.written, report.digest);
+    Ok(())
 }

@@ -15,7 +15,7 @@ use crate::text::size::human;
 /// The result of every fallible function of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error.
+/// The error of a call. `Display` names the object that it is about; `source()` is the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -48,11 +48,11 @@ pub enum Error {
     NoSpace {
         /// A directory on the file system that is full.
         path: PathBuf,
-        /// Bytes that are needed in addition, if known.
+        /// Additional bytes needed, if known.
         needed: Option<u64>,
-        /// Bytes that are free there.
+        /// Free bytes on that file system.
         free: u64,
-        /// The failure; `None` if no work had begun.
+        /// The error of the disk; `None` if a check found too little space.
         source: Option<Box<Error>>,
     },
     /// A call of RocksDB failed.
@@ -88,10 +88,10 @@ pub enum Error {
     /// A preset, or an override of it, is invalid.
     #[error(transparent)]
     Preset(Cause),
-    /// A verification found a database damaged or incomplete; the report has the details.
+    /// A database or snapshot is damaged or incomplete. The report has the details.
     #[error("{action} {}: {problems} found", path.display())]
     VerificationFailed {
-        /// The action: `verify`, `walk`.
+        /// A verb, e.g. `export`.
         action: &'static str,
         /// The database or snapshot.
         path: PathBuf,

@@ -13,40 +13,38 @@
 //! let report = bedload::import(&options, &Silent)?;
 //! println!("{} blocks, digest {}", report.blocks.written, report.digest);
 //!
-//! // Every file, every value against its key, the whole against the record of the import.
+//! // Verifies the files, the hash of every block, and the digest that the import recorded.
 //! let verified = bedload::verify(&VerifyOptions::new(&db), &Silent)?;
 //! assert!(verified.valid);
 //! assert_eq!(verified.digest, Some(report.digest));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The database appears under its name only when it is complete; after a crash the same call resumes. [`import()`] lists the
+//! The database appears under its name only when it is complete. After a crash the same call resumes. [`import()`] lists the
 //! places that it writes to.
 //!
-//! | what | function | options | result |
+//! | task | function | options | result |
 //! |---|---|---|---|
-//! | a snapshot becomes a database | [`import()`] | [`ImportOptions`], [`LogOptions`], [`Overrides`] | [`report::ImportReport`] |
-//! | how an import would proceed | [`plan()`] | as above | [`report::Plan`] |
-//! | unfinished work is deleted | [`clean()`] | a path | [`report::CleanReport`] |
-//! | what a snapshot holds | [`inspect()`] | [`InspectOptions`] | [`report::InspectReport`] |
-//! | whether a database is intact and equal to its source | [`verify()`] | [`VerifyOptions`] | [`report::VerifyReport`] |
-//! | follow the links from the roots | [`walk()`] | [`WalkOptions`] | [`report::WalkReport`] |
-//! | levels, sizes, options, the record of the import | [`stat()`] | [`StatOptions`] | [`report::StatReport`] |
-//! | single blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`CarBlock`], [`FoundBlock`] |
-//! | a database becomes a snapshot | [`export()`], [`export_to`] | [`ExportOptions`] | [`report::ExportReport`] |
-//! | a bundle becomes a database | [`seed()`] | [`SeedOptions`], [`TrustedKey`] | [`report::ImportReport`] |
-//! | a database becomes a bundle | [`bundle()`] | [`BundleOptions`], [`Signer`] | [`report::BundleReport`] |
-//! | a snapshot becomes a bundle | [`import_and_bundle()`] | [`ImportOptions`], [`Publication`] | [`report::ImportReport`] |
+//! | import a snapshot | [`import()`] | [`ImportOptions`], [`LogOptions`], [`Overrides`] | [`report::ImportReport`] |
+//! | plan an import | [`plan()`] | as above | [`report::Plan`] |
+//! | delete unfinished work | [`clean()`] | a path | [`report::CleanReport`] |
+//! | verify a database, alone or against its source | [`verify()`] | [`VerifyOptions`] | [`report::VerifyReport`] |
+//! | read levels, sizes, options and the import report | [`stat()`] | [`StatOptions`] | [`report::StatReport`] |
+//! | look up blocks by CID or key; by number or id | [`Lookup`], [`BlockLookup`] | [`Location`] | [`CarBlock`], [`FoundBlock`] |
+//! | write a snapshot from a database | [`export()`], [`export_to`] | [`ExportOptions`] | [`report::ExportReport`] |
+//! | build a database from a bundle | [`seed()`] | [`SeedOptions`], [`TrustedKey`] | [`report::ImportReport`] |
+//! | publish a database as a bundle | [`bundle()`] | [`BundleOptions`], [`Signer`] | [`report::BundleReport`] |
+//! | publish a snapshot as a bundle | [`import_and_bundle()`] | [`ImportOptions`], [`Publication`] | [`report::ImportReport`] |
 //!
-//! Options have a constructor for what must be given and a method for everything else. An [`Observer`](progress::Observer), or
-//! a closure that takes events, receives the progress; a [`CancellationToken`](progress::CancellationToken) in the options ends the work from another
-//! thread. An [`Error`] names the object and has a cause; a program matches its variant and kind.
+//! Options have a constructor for the required values and a method for each other value. An
+//! [`Observer`](progress::Observer) receives the progress; a closure that takes events is an observer. A
+//! [`CancellationToken`](progress::CancellationToken) in the options stops the call from another thread. A program matches the
+//! variant and the kind of an [`Error`].
 //!
-//! Limits and signal handlers belong to the program. It may call [`raise_open_files`], and [`handle_sigbus`] so that files
-//! are mapped instead of read. Without the `cli` feature the library has no code for terminals and does not print.
+//! The library does not print, and changes no limits or signal handlers, except in [`raise_open_files`] and [`handle_sigbus`].
 //!
-//! A node that seeds itself at its first start: `examples/node.rs`; an import within an asynchronous node: `examples/tokio.rs`.
-//! Comparing presets is a command, `bedload bench`; its results are JSON.
+//! `examples/node.rs` is a node that seeds itself at its first start. `examples/tokio.rs` imports within an asynchronous node.
+//! The other commands, such as `bedload inspect` and `bedload walk`, exist only in the program; `--json` prints their reports.
 
 // The command line uses more of some modules than the library does.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
@@ -103,13 +101,11 @@ pub use preset::Overrides;
 pub use read::block::{BlockLookup, FoundBlock};
 pub use read::export::{ExportFormat, ExportOptions, Selection, export, export_to};
 pub use read::get::{CarBlock, Lookup, Wanted, to_json};
-pub use read::inspect::{InspectOptions, inspect};
 pub use read::stat::{StatOptions, stat};
 pub use read::verify::{VerifyOptions, verify};
-pub use read::walk::{WalkOptions, walk};
 pub use read::{Location, Resources};
-/// The binding of RocksDB that this library uses. A program links RocksDB once, so it opens databases with this crate, which it
-/// may also require itself, as version 0.54.
+/// The crate `rust-rocksdb`, version 0.54, which links RocksDB. A program can link RocksDB only once: it uses this re-export, or
+/// requires the same version.
 ///
 /// Opens a database with its recorded options and all column families:
 ///
@@ -128,8 +124,8 @@ pub use read::{Location, Resources};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The import derives the recorded `max_open_files` from the limit of open files of its own process. RocksDB lowers it to the
-/// limit of the process that opens the database, which then has no descriptors left, and does not raise it.
+/// Set your own `max_open_files`: the recorded value comes from the limit of the importing process. RocksDB lowers the value to
+/// the limit of the process that opens the database, which leaves no descriptors for other files, and never raises it.
 #[doc(no_inline)]
 pub use rust_rocksdb;
 pub use sort::key::KeyLayout;

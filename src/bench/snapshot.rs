@@ -76,7 +76,7 @@ impl BenchSnapshot {
             }
         }
         if is_inspectable {
-            inspect(&InspectOptions::new(path).network(network.clone()), &Silent)?;
+            inspect(&InspectOptions { network: network.clone(), ..InspectOptions::new(path) }, &Silent)?;
         }
         Ok(snapshot)
     }

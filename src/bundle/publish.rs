@@ -34,18 +34,18 @@ pub struct BundleOptions {
     /// A directory, or a URL of an object store.
     #[setters(skip)]
     pub(crate) to: PathBuf,
-    /// Threads that verify. Defaults to the number of cores.
+    /// Number of threads that verify. Defaults to the number of cores.
     pub(crate) threads: Option<usize>,
     /// Options for a place on the network.
     pub(crate) network: NetworkOptions,
-    /// Signs the bundle. Defaults to no signature.
+    /// The key that signs the bundle. Defaults to no signature.
     pub(crate) signer: Option<Signer>,
-    /// Cancelled by the caller to end the work.
+    /// The token that cancels the call.
     pub(crate) stop: CancellationToken,
 }
 
 impl BundleOptions {
-    /// The defaults, for a database and the place of the bundle: a directory, or a URL of an object store (s3, gs, az).
+    /// Creates options for a bundle of `db` at `place`: a directory, or a URL of an object store (s3, gs, az).
     pub fn new(db: impl Into<PathBuf>, place: impl Into<PathBuf>) -> Self {
         let (network, stop) = Default::default();
         Self { db: db.into(), to: place.into(), threads: None, network, signer: None, stop }
@@ -57,13 +57,13 @@ type VerifiedFile = (BundleFile, PathBuf, blake3::Hash);
 
 /// Publishes an imported database as a bundle, from which [`seed`](fn@crate::seed) makes databases.
 ///
-/// Compares every record with the import's report. Then writes the files that the place does not have, the description
-/// `bundle.json`, and last the pointer `latest`, which is the only file that ever changes. After a crash the same call skips the
-/// files that are published.
+/// Verifies every record against the import's report. Uploads the files that the place does not have, then the
+/// description `bundle.json`, and last the pointer `latest`, the only file that ever changes. After a crash the same
+/// call skips published files.
 ///
 /// # Errors
-/// [`Error::State`]: a node has written to the database, or no import made it; [`Error::BadInput`]: it is damaged;
-/// [`Error::Usage`]: the place cannot have a bundle; [`Error::Interrupted`]: the caller cancelled it.
+/// [`Error::State`]: a node has written to the database, or no import made it; [`Error::BadInput`]: the database is
+/// damaged; [`Error::Usage`]: the place cannot have a bundle; [`Error::Interrupted`].
 pub fn bundle(options: &BundleOptions, observer: &dyn Observer) -> Result<BundleReport> {
     let dir = WatchedDir::open(&options.db);
     let (report, seconds) = Progress::timed(observer, |progress| dir.guard(|| run(options, progress)))?;

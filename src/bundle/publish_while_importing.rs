@@ -21,7 +21,7 @@ use crate::os::files::open_regular;
 use crate::progress::{Observer, Progress};
 use crate::report::{BundleReport, ImportReport, OptionRow};
 
-/// The place to which an import publishes its files.
+/// Options of a publication during an import.
 #[derive(Debug, Clone, Setters)]
 #[setters(strip_option)]
 #[non_exhaustive]
@@ -29,14 +29,14 @@ pub struct Publication {
     /// A directory, or a URL of an object store.
     #[setters(skip)]
     pub(crate) to: PathBuf,
-    /// Signs the bundle. Defaults to no signature.
+    /// The key that signs the bundle. Defaults to no signature.
     pub(crate) signer: Option<Signer>,
-    /// Keeps the database. Defaults to `true`. If `false`, the database's path only names the unfinished work.
+    /// Keeps the database. Defaults to `true`. If `false`, the database's path only locates the unfinished work.
     pub(crate) keep_database: bool,
 }
 
 impl Publication {
-    /// The defaults, for the place of the bundle: a directory, or a URL of an object store (s3, gs, az).
+    /// Creates options for a bundle at `place`: a directory, or a URL of an object store (s3, gs, az).
     pub fn new(place: impl Into<PathBuf>) -> Self {
         Self { to: place.into(), signer: None, keep_database: true }
     }
@@ -46,7 +46,7 @@ impl Publication {
 /// [`bundle`](fn@crate::bundle) does with a finished database. The report names the bundle.
 ///
 /// # Errors
-/// As those of both.
+/// Those of both.
 pub fn import_and_bundle(
     import: &ImportOptions,
     publication: &Publication,

@@ -52,31 +52,31 @@ pub struct SeedOptions {
 }
 
 impl SeedOptions {
-    /// The defaults, for the place of a bundle (a directory or a URL) and the path of the new database.
+    /// Creates options for a bundle at `place`, a directory or a URL, and the new database `db`.
     pub fn new(place: impl Into<PathBuf>, db: impl Into<PathBuf>) -> Self {
         let (families, trusted, import) = (Vec::new(), Vec::new(), ImportOptions::new(PathBuf::new(), db));
         Self { places: vec![place.into()], bundle: None, families, trusted, update: false, import }
     }
 
-    /// Adds other places of the same bundle. They share the download, and replace a place that fails.
+    /// Adds other places of the bundle. Each delivers a part of the files, and replaces a place that fails.
     pub fn mirrors(mut self, places: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         self.places.extend(places.into_iter().map(Into::into));
         self
     }
 
-    /// The id of the bundle. Defaults to the bundle of an unfinished seed, or else to the newest bundle.
+    /// Chooses the bundle by its id. Defaults to the bundle of an unfinished seed, or else to the newest bundle.
     pub fn bundle(mut self, id: impl Into<String>) -> Self {
         self.bundle = Some(id.into());
         self
     }
 
-    /// The column families of a block log to seed. Defaults to all.
+    /// Chooses column families of a block log. Defaults to all.
     pub fn column_families(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.families = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Adds a key. If there are keys, one of them must have signed the bundle. Defaults to no check of signatures.
+    /// Adds a key. At least one added key must have signed the bundle. Without keys, signatures are not checked.
     pub fn trust(mut self, key: TrustedKey) -> Self {
         self.trusted.push(key);
         self
@@ -89,49 +89,49 @@ impl SeedOptions {
         self
     }
 
-    /// Replaces an existing database. No process, the caller's own among them, may have it open.
+    /// Replaces an existing database. No process, including this one, may have it open.
     pub fn replace(mut self, replace: bool) -> Self {
         self.import.replace = replace;
         self
     }
 
-    /// Treatment of the unfinished work of an earlier seed. Defaults to [`Unfinished::Resume`].
+    /// Chooses the treatment of unfinished work. Defaults to [`Unfinished::Resume`].
     pub fn unfinished(mut self, unfinished: Unfinished) -> Self {
         self.import.unfinished = unfinished;
         self
     }
 
-    /// Memory in bytes. Defaults to half of what the machine, or its cgroup, has.
+    /// Limits memory, in bytes. Defaults to half of the memory of the machine or its cgroup.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.import.memory = Some(bytes);
         self
     }
 
-    /// Threads that fetch and verify files of a directory. Defaults to the number of cores.
+    /// Sets the number of threads that fetch and verify files of a directory. Defaults to the number of cores.
     pub fn threads(mut self, threads: usize) -> Self {
         self.import.threads = Some(threads);
         self
     }
 
-    /// The preset, by name or path, with the options of the database. Defaults to that of the published import.
+    /// Chooses the preset of the database, by name or path. Defaults to the preset of the published import.
     pub fn preset(mut self, preset: impl Into<String>) -> Self {
         self.import.preset = Some(preset.into());
         self
     }
 
-    /// Overrides of the preset. Defaults to none.
+    /// Overrides options of the preset. Defaults to none.
     pub fn overrides(mut self, overrides: Overrides) -> Self {
         self.import.overrides = overrides;
         self
     }
 
-    /// Options for places on the network.
+    /// Sets options for places on the network.
     pub fn network(mut self, network: NetworkOptions) -> Self {
         self.import.network = network;
         self
     }
 
-    /// Cancelled by the caller to end the seed.
+    /// Sets the token that cancels the seed.
     pub fn stop(mut self, stop: CancellationToken) -> Self {
         self.import.stop = stop;
         self
@@ -146,8 +146,8 @@ impl SeedOptions {
 /// Unfinished work is in `<db>.partial`. URLs need the feature `remote`.
 ///
 /// # Errors
-/// As those of [`import`](fn@crate::import). [`Error::BadInput`] is a bundle that is damaged, incomplete or not signed by a trusted
-/// key.
+/// Those of [`import`](fn@crate::import). [`Error::BadInput`]: the bundle is damaged, incomplete or not signed by a
+/// trusted key.
 pub fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportReport> {
     let mut import = options.import.clone();
     let places: Vec<BundlePlace> = options.places.iter().map(|root| BundlePlace::new(root, &import.network)).collect();

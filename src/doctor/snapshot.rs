@@ -70,7 +70,7 @@ pub(super) fn probe(import: &ImportOptions, is_log: bool) -> Result<Option<Sized
     if if is_on_network { is_log } else { !is_log && !source.is_file() } {
         return Ok(None);
     }
-    let report = inspect(&InspectOptions::new(source).network(import.network.clone()), &Silent)?;
+    let report = inspect(&InspectOptions { network: import.network.clone(), ..InspectOptions::new(source) }, &Silent)?;
     let form = match (&report.log, report.compression.as_str()) {
         (Some(log), "none") => match log.family.as_str() {
             "hive" => SnapshotForm::BlockLog(Family::Hive),

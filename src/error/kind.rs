@@ -11,7 +11,7 @@ pub enum StateKind {
     /// The unfinished import at the path cannot be resumed: it belongs to another source or version, is damaged,
     /// or needs more memory.
     Unfinished,
-    /// The path has no database.
+    /// There is no database at the path.
     NoDatabase,
     /// A process, which may be this one, has the database open.
     Open,
@@ -23,7 +23,7 @@ pub enum StateKind {
     Modified,
     /// The options do not match the database: its keys, column families or format.
     Mismatch,
-    /// None of these.
+    /// Any other state.
     Other,
 }
 
@@ -37,14 +37,14 @@ pub enum InputKind {
     Truncated,
     /// Blocks or files are missing.
     Incomplete,
-    /// The input is damaged in another way.
+    /// The input is damaged, and no other kind describes the damage.
     Damaged,
-    /// The input is of another format.
+    /// The input has an unknown format.
     NotASnapshot,
     /// The input may be valid, but needs a version, limit or option that this call does not support.
     Unsupported,
-    /// The server has no such file, the directory no bundle, or the links of the path form a circle. A missing file is an
-    /// [`Error::Io`](crate::Error::Io).
+    /// The server does not have the file, the directory has no bundle, or symbolic links form a loop. A missing local
+    /// file is an [`Error::Io`](crate::Error::Io).
     Missing,
     /// The server denies access, or is not trusted.
     Denied,

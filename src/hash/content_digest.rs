@@ -40,8 +40,7 @@ use crate::error::ParseError;
 pub struct ContentDigest(u128);
 
 impl ContentDigest {
-    /// Adds a record whose key and value are in different places. Prefer [`ContentDigest::add_section`] where they do
-    /// not: it is up to twice as fast.
+    /// Adds a record. [`ContentDigest::add_section`] is up to twice as fast if the value follows the key in memory.
     pub fn add_record(&mut self, key: &[u8], value: &[u8]) {
         // Below a kibibyte or so, copying is cheaper than the bookkeeping of a hash in pieces.
         let hash = match key.len().saturating_add(value.len()) {

@@ -31,10 +31,10 @@ use crate::source::remote::is_remote;
 /// Time to wait for Ctrl-C to reach this process after it has ended the writer of the pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
 
-/// Opens the source and plans its import. Writes nothing. [`Plan::check_space`] tells whether the import would lack space.
+/// Opens the source and plans its import. Writes nothing. [`Plan::check_space`] fails if the import lacks space.
 ///
 /// # Errors
-/// As [`import`].
+/// Those of [`import`].
 pub fn plan(options: &ImportOptions) -> Result<Plan> {
     plan_and_warn(options, &Silent)
 }
@@ -49,7 +49,7 @@ pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) ->
     progress.sampled(plan).map_err(|error| with_hint(error, options))
 }
 
-/// Imports a snapshot, as [`ImportOptions`] say.
+/// Imports a snapshot into a database.
 ///
 /// An import writes to these places:
 /// - `<db>.partial` beside the database, which becomes the database at the end;
@@ -57,14 +57,14 @@ pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) ->
 /// - `/dev/shm/bedload-options-*`, small RocksDB databases, each for some milliseconds, which show the options that RocksDB
 ///   keeps. If `/dev/shm` cannot be used, the directory is in [`std::env::temp_dir`], or else in `/var/tmp`.
 ///
-/// It changes nothing in the process, except that the shared threads of RocksDB and rayon stay when it returns. Limits and
-/// signals are the program's: see [`crate::raise_open_files`] and [`crate::handle_sigbus`].
+/// The shared threads of RocksDB and rayon remain after the call. Nothing else in the process changes: limits and
+/// signal handlers belong to the program, see [`crate::raise_open_files`] and [`crate::handle_sigbus`].
 ///
 /// # Errors
 /// [`Error::BadInput`]: the source is damaged or not supported; [`Error::Usage`], [`Error::Preset`]: options are wrong;
-/// [`Error::State`]: the target forbids it; [`Error::NoSpace`], [`Error::Io`], [`Error::Rocks`]: the system or RocksDB
-/// refuses something; [`Error::Interrupted`]: the caller cancelled it. In every case the final name has only what it had
-/// before.
+/// [`Error::State`]: the state of the database or of this process forbids the import; [`Error::NoSpace`],
+/// [`Error::Io`], [`Error::Rocks`]: the system or RocksDB fails; [`Error::Interrupted`]: the caller cancelled the
+/// import. After an error, the database's path has its earlier content.
 pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<ImportReport> {
     import_and_publish(options, None, observer)
 }

@@ -21,8 +21,8 @@ use crate::report::{CLEAN_SCHEMA, CleanReport, Leftover};
 /// The end of the names of directories with unfinished work.
 const PARTIAL: &[u8] = b".partial";
 
-/// Removes the work of unfinished imports and seeds: that of the database `dir`, or that in the directory `dir`. The report
-/// names the work that is kept, e.g. that of a running import.
+/// Deletes the unfinished import or seed of the database `dir`, or all those in the directory `dir`. The report lists
+/// which ones are kept, e.g. a running import.
 ///
 /// # Errors
 /// [`Error::Io`]: the directory cannot be listed.

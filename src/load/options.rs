@@ -26,8 +26,8 @@ use crate::source::remote::{NetworkOptions, take_secrets};
 #[setters(strip_option)]
 #[non_exhaustive]
 pub struct ImportOptions {
-    /// The snapshot, or `-` for standard input. Several CARs, or directories of CARs, become one database that has each block
-    /// once, whatever the order. A block log is one source.
+    /// The snapshot, or `-` for standard input. Several CARs, or directories of CARs, become one database that has each
+    /// block once. A block log is one source.
     #[setters(skip)]
     pub(crate) sources: Vec<PathBuf>,
     /// The reader of the source `-`, instead of standard input.
@@ -36,15 +36,15 @@ pub struct ImportOptions {
     /// The filter of blocks. Defaults to none.
     #[setters(skip)]
     pub(crate) filter: Option<Filter>,
-    /// The format of the source. By default it is detected from the first bytes.
+    /// The format of the source. Defaults to detection from the first bytes.
     pub(crate) format: Format,
     /// The path of the database.
     #[setters(into)]
     pub(crate) db: PathBuf,
-    /// Memory in bytes that the import may use. Defaults to half of what the machine, or its cgroup, has.
+    /// Memory of the import, in bytes. Defaults to half of the memory of the machine or its cgroup.
     pub(crate) memory: Option<u64>,
-    /// Threads that read and check and, with the ingest loader, build SST files. Overrides the preset's
-    /// `load.ingest.threads`, which is the default. The memtable loader's writers are `load.write.writer_threads`.
+    /// Number of threads that read and verify blocks and build SST files. Defaults to the preset's
+    /// `load.ingest.threads`. The memtable loader's writers are `load.write.writer_threads`.
     pub(crate) threads: Option<usize>,
     /// The key that a block is stored under. Defaults to the layout that the existing database records, or else to the CID.
     #[setters(rename = "key")]
@@ -58,15 +58,15 @@ pub struct ImportOptions {
     /// The column family that the import uses; known once it has begun.
     #[setters(skip)]
     pub(crate) column_family: String,
-    /// Verify every block against its hash. Defaults to `true`; `false` is written into the report.
+    /// Verifies every block against its hash. Defaults to `true`. The report records `false`.
     pub(crate) verify: bool,
-    /// Accept several CARs joined in one file. Defaults to an error.
+    /// Accepts several CARs joined in one file. Defaults to an error.
     pub(crate) concatenated: bool,
     /// The meaning of a section of length zero. Defaults to damage.
     pub(crate) null_padding: NullPadding,
     /// The longest block in bytes. Defaults to one byte less than 2 GiB.
     pub(crate) max_block_size: u64,
-    /// Storing of a Filecoin snapshot's F3 data. Defaults to a record like others.
+    /// The treatment of a Filecoin snapshot's F3 data. Defaults to [`F3Data::Store`].
     pub(crate) f3: F3Data,
     /// Options of block logs.
     pub(crate) log: LogOptions,
@@ -76,29 +76,29 @@ pub struct ImportOptions {
     /// The directory of spilled partitions. Defaults to `<db>.partial`.
     #[setters(into)]
     pub(crate) work_dir: Option<PathBuf>,
-    /// Sort blocks in memory or through files. Defaults to memory if they fit.
+    /// The place of blocks until they are sorted. Defaults to [`PlanChoice::Auto`].
     pub(crate) plan: PlanChoice,
-    /// Add to an existing database. No process, the caller's own among them, may have it open.
+    /// Adds to an existing database. No process, including this one, may have it open.
     pub(crate) into_existing: bool,
-    /// Replace the RocksDB database with this name, which is removed then. No process, the caller's own among them, may have it
+    /// Replaces the RocksDB database at the path, and deletes the old one. No process, including this one, may have it
     /// open.
     pub(crate) replace: bool,
     /// Remove the database when its files are published: it never gets its name.
     #[setters(skip)]
     pub(crate) discard: bool,
-    /// Treatment of the unfinished work of an earlier import. Defaults to [`Unfinished::Resume`].
+    /// The treatment of unfinished work. Defaults to [`Unfinished::Resume`].
     pub(crate) unfinished: Unfinished,
-    /// How strictly the roots and links of a CAR are checked. Defaults to [`Links::Ignore`].
+    /// The check of a CAR's roots and links. Defaults to [`Links::Ignore`].
     pub(crate) links: Links,
-    /// The preset, by name or path. Defaults to that of `overrides`, or else to `ingest`.
+    /// The preset, by name or path. Defaults to the preset that `overrides` names, or else to `ingest`.
     #[setters(into)]
     pub(crate) preset: Option<String>,
     /// Overrides of the preset. Defaults to none.
     pub(crate) overrides: Overrides,
-    /// How a source on the network is read.
+    /// Options of sources on the network.
     pub(crate) network: NetworkOptions,
-    /// The checksum of the source: `sha256:` and the digits, or a file or URL that has them. Defaults to the checksum that is
-    /// published beside a file on the network.
+    /// The checksum of the source: `sha256:` and hex digits, or a file or URL with the checksum. Defaults to the
+    /// checksum that is published beside a file on the network.
     #[setters(into)]
     pub(crate) checksum: Option<String>,
     /// Bytes that the plan assumes for the source instead of its own size.
@@ -107,34 +107,34 @@ pub struct ImportOptions {
     /// True if the source is a bundle: hints name options of `seed`.
     #[setters(skip)]
     pub(crate) is_seed: bool,
-    /// Cancelled by the caller to end the import.
+    /// The token that cancels the import.
     pub(crate) stop: CancellationToken,
 }
 
-/// Treatment of the unfinished work of an earlier import into the same database.
+/// The treatment of unfinished work of an earlier import into the same database.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Unfinished {
-    /// It is resumed. If it belongs to another source, other options or another version of bedload, or if it is damaged, the
-    /// import fails.
+    /// Resumes the work. Fails if the work is damaged, or belongs to another source, other options or another version
+    /// of bedload.
     Resume,
-    /// It is resumed if possible. Otherwise a warning names the reason, and it is deleted. If the source is a pipe that has been
-    /// read in part by then, the import fails, and the next one starts over.
+    /// Resumes the work if possible. Otherwise warns, deletes the work and starts over; if a part of a pipe has been
+    /// read by then, the import fails, and the next import starts over.
     ResumeOrRestart,
-    /// It is deleted.
+    /// Deletes the work and starts over.
     Restart,
 }
 
-/// Storing of the F3 data of a Filecoin snapshot of version 2 (FRC-0108), one raw block of any size. They are always read and
-/// verified. Each source has its own, which its first block names.
+/// The treatment of a Filecoin snapshot's F3 data (FRC-0108), one raw block of any size per source. F3 data are always
+/// read and verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum F3Data {
-    /// Stored as a record, which needs four times their size as memory.
+    /// Stores the F3 data as a record, which needs four times their size as memory.
     #[default]
     Store,
-    /// Not stored.
+    /// Does not store the F3 data.
     Skip,
 }
 
@@ -175,14 +175,14 @@ pub struct LogOptions {
     /// The indexes to build. Defaults to the ids of blocks.
     #[setters(skip)]
     pub(crate) indexes: Indexes,
-    /// Check only ids and links, not the merkle roots of transactions. This is faster and finds no damaged transactions. The
-    /// report and the database's record name the check.
+    /// Checks only ids and links, not the merkle roots of transactions. This is faster and does not detect damaged
+    /// transactions. The report names the check.
     pub(crate) links_only: bool,
-    /// Skip operations of unknown kinds, and count their blocks, instead of refusing them.
+    /// Skips operations of unknown kinds, and counts their blocks, instead of refusing them.
     pub(crate) skip_unknown_operations: bool,
 }
 
-/// How strictly an import checks the roots and links of a CAR. Missing roots are always reported.
+/// The check of a CAR's roots and links. Missing roots are always reported.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[non_exhaustive]
@@ -246,25 +246,25 @@ impl LogOptions {
     }
 }
 
-/// The way of blocks: memory or files.
+/// The place of blocks until they are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum PlanChoice {
-    /// Through memory if all of it fits the budget.
+    /// In memory if all blocks fit the budget, else in files.
     #[default]
     Auto,
-    /// Through memory, and through files from the block on that does not fit.
+    /// In memory; in files from the first block that does not fit.
     Memory,
-    /// Through files.
+    /// In files.
     Spill,
-    /// References to the blocks of a plain file go through files. The page cache should have room for the source.
+    /// In an uncompressed source; files have references to them. The page cache should have room for the source.
     Source,
 }
 
 impl ImportOptions {
-    /// The defaults, for one snapshot and one database.
+    /// Creates options for an import of `source` into the database `db`.
     pub fn new(source: impl Into<PathBuf>, db: impl Into<PathBuf>) -> Self {
         Self {
             sources: vec![source.into()],
@@ -302,9 +302,9 @@ impl ImportOptions {
         }
     }
 
-    /// The defaults, for a source that a reader delivers, whose name is `-`. The options serve one call of [`crate::import`] or
-    /// [`crate::plan`]. If the import is interrupted, another reader delivers the source from its beginning, and the import
-    /// skips what it has stored.
+    /// Creates options for a source that `reader` delivers. Its name in reports is `-`. The options can be used in one
+    /// call of [`crate::import`] or [`crate::plan`]. To resume an interrupted import, pass a reader that delivers the
+    /// source from its beginning: the import skips what it has stored.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -324,9 +324,9 @@ impl ImportOptions {
         Self { reader: Some(SourceReader::new(reader)), ..Self::new(STDIN, db) }
     }
 
-    /// Stores only the blocks of a CAR for which `keeps` returns true. It gets the CID and the data of a verified block, on any
-    /// thread, and a block more than once. Counts, digest and links are those of the stored blocks; the report counts the
-    /// omitted ones. A resumed import must have the same filter, which only the caller can know.
+    /// Stores only the blocks of a CAR for which `keeps` returns true. `keeps` receives the CID and the data of each
+    /// verified block, on any thread, and some blocks more than once. Counts, digest and links are those of the stored
+    /// blocks; the report counts the omitted ones. To resume, pass the same filter: bedload cannot compare filters.
     pub fn filter(mut self, keeps: impl Fn(&RawCid, &[u8]) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Filter::new(keeps));
         self

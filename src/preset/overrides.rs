@@ -16,23 +16,23 @@ const SET_PREFIX: &str = "BEDLOAD_SET_";
 
 const PRESET_VARIABLE: &str = "BEDLOAD_PRESET";
 
-/// Overrides of the preset. The default is none. [`Overrides::from_environment`] reads the environment and the user's
+/// Overrides of the preset; none by default. [`Overrides::from_environment`] reads the environment and the user's
 /// configuration, as the command line does.
 #[derive(Debug, Clone, Default, Setters)]
 #[setters(strip_option)]
 #[non_exhaustive]
 pub struct Overrides {
-    /// `--set` arguments, e.g. `load.cf.write_buffer_size=64M`; a later one wins.
+    /// Options and values, e.g. `load.cf.write_buffer_size=64M`. The last value of an option wins.
     pub(crate) set: Vec<String>,
-    /// `--options-file`: a node's OPTIONS file that replaces all `node` options of lower precedence.
+    /// A node's OPTIONS file. It replaces all `node` options of lower precedence.
     #[setters(into)]
     pub(crate) options_file: Option<PathBuf>,
-    /// The column family of that file whose options are taken. Defaults to `default`.
+    /// The column family of the OPTIONS file whose options are used. Defaults to `default`.
     #[setters(into)]
     pub(crate) column_family: Option<String>,
     /// Environment variables; only `BEDLOAD_PRESET` and those that begin with `BEDLOAD_SET_` are used.
     pub(crate) environment: Vec<(String, String)>,
-    /// The user's configuration.
+    /// The user's configuration file, `config.toml`.
     #[setters(into)]
     pub(crate) user_config: Option<PathBuf>,
     /// The values of `cores` and `open_files`. Defaults to this machine's.

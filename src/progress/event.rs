@@ -47,14 +47,14 @@ const PHASES: [&str; 13] = [
 ];
 
 impl Phase {
-    /// Its name in output and reports.
+    /// Returns the name in output and reports.
     pub fn name(self) -> &'static str {
         PHASES[self as usize]
     }
 }
 
-/// The counters at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// The counters of a call at one time.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sample {
     /// Seconds since the start.
@@ -65,14 +65,14 @@ pub struct Sample {
     pub bytes: u64,
     /// Total bytes of this phase, if known.
     pub total: Option<u64>,
-    /// Blocks done in this phase; measurements while the machine is measured.
+    /// Blocks done in this phase. In the phase `measure`: measurements.
     pub blocks: u64,
     /// Total blocks of this phase, if an index counts them.
     pub total_blocks: Option<u64>,
-    /// RocksDB's backlog, while it is written to or compacts.
+    /// RocksDB's backlog, while RocksDB writes or compacts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
-    /// The network, while a source is read from it.
+    /// Network traffic, while the source is read from the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// Blocks per second over the last complete 100,000 blocks of a block log.
@@ -84,7 +84,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The share of this phase that is done, from 0 to 1: of blocks if their total is known, else of bytes.
+    /// Returns the completed share of the phase, from 0 to 1: of its blocks if their total is known, else of its bytes.
     pub fn done(&self) -> Option<f64> {
         let of = |done: u64, total: u64| done.min(total) as f64 / total.max(1) as f64;
         match (self.total_blocks, self.total) {
@@ -94,15 +94,15 @@ impl Sample {
     }
 }
 
-/// The state of the network.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// The network traffic of a call.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Network {
     /// Bytes received.
     pub received_bytes: u64,
     /// Open connections.
     pub connections: u64,
-    /// Seconds that the work has waited for the network.
+    /// Seconds spent waiting for the network.
     pub waited_seconds: f64,
 }
 
@@ -112,8 +112,8 @@ impl Network {
     }
 }
 
-/// RocksDB's backlog.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// The work that RocksDB has yet to do.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Backlog {
     /// Files at level 0.
@@ -125,24 +125,24 @@ pub struct Backlog {
 }
 
 /// The state of writers: RocksDB stalls them if flushes or compactions fall behind.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Writes {
-    /// Not delayed.
+    /// Writers run at full speed.
     Flow,
-    /// Delayed.
+    /// RocksDB delays writers.
     Delayed,
-    /// Stopped.
+    /// RocksDB stops writers.
     Stopped,
 }
 
-/// Rare events, each reported immediately.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// An event of a call, reported immediately.
+#[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
-    /// A plan has been chosen.
+    /// The import has chosen its plan.
     Planned {
         /// The plan.
         plan: Box<Plan>,
@@ -152,27 +152,27 @@ pub enum Event {
         /// The phase.
         phase: Phase,
     },
-    /// A phase is over.
+    /// A phase ended.
     PhaseDone {
         /// The phase.
         phase: Phase,
-        /// Its duration.
+        /// Duration of the phase, in seconds.
         seconds: f64,
         /// Bytes processed.
         bytes: u64,
         /// Blocks processed.
         blocks: u64,
-        /// Those of the bytes that an earlier run processed.
+        /// Part of `bytes` that an earlier run processed.
         earlier_bytes: u64,
     },
     /// An earlier run is resumed.
     Resumed {
         /// Bytes of the source that need not be read again.
         source_bytes: u64,
-        /// SST files that are built already.
+        /// SST files that the earlier run built.
         built_files: u64,
     },
-    /// The blocks do not fit into memory: from now on they are spilled to files.
+    /// Memory is full: the import spills blocks to files from now on.
     Spills {
         /// Limit of blocks and entries in memory, in bytes.
         held_bytes: u64,
@@ -184,8 +184,8 @@ pub enum Event {
     },
 }
 
-/// Receives the progress of an import: events from the thread that runs it, samples from a thread of bedload's own. Both
-/// methods must return quickly. If one of them panics, the import continues without calling them again.
+/// Receives the progress of a call: events on the thread that runs the call, samples on another thread. Both methods
+/// must return quickly. After a panic in one of them, the import continues without an observer.
 ///
 /// ```
 /// use bedload::progress::{Event, Observer, Sample};
@@ -242,7 +242,7 @@ macro_rules! forward {
 // A box of any observer could be a closure, too.
 forward!([T: Observer + Send + ?Sized] Arc<T>, ['a] Box<dyn Observer + 'a>, ['a] Box<dyn Observer + Send + 'a>);
 
-/// Ignores everything.
+/// An observer that ignores events and samples.
 #[derive(Debug, Clone, Default)]
 pub struct Silent;
 

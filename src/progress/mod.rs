@@ -18,12 +18,12 @@ use crate::error::Result;
 use crate::os::resources;
 use crate::parallel;
 
-/// Asks an import to stop at its next safe point. Cheap to clone and to read.
+/// Stops a call at its next safe point. All clones share one state, which is cheap to read.
 #[derive(Debug, Clone, Default)]
 pub struct CancellationToken(std::sync::Arc<AtomicBool>);
 
 impl CancellationToken {
-    /// Cancels the work that holds a clone of this token.
+    /// Cancels every call whose options have a clone of this token.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -6,19 +6,19 @@ use crate::error::{Error, Result};
 use crate::text::escape::shown_in_line;
 use crate::text::size::{counted, human};
 
-/// How an import will proceed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// The plan of an import.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The source as the user gave it. Of several the first, and the number of the others. Empty in the report of an import,
-    /// which names its sources.
+    /// The source as the user gave it; for several sources, the first one and the number of others. Empty in an import
+    /// report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// The preset. Empty in the report of an import.
+    /// The preset. Empty in an import report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub preset: String,
-    /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`. Empty in the
-    /// report of an import.
+    /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
+    /// Empty in an import report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) preset_from: String,
     /// The memory budget in bytes.
@@ -45,7 +45,7 @@ pub struct Plan {
 }
 
 /// The method of an import.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case")]
 pub enum Method {
     /// Sorts the blocks of a CAR and builds SST files, which RocksDB ingests.
@@ -79,7 +79,7 @@ impl Default for Method {
 }
 
 /// The sort of the blocks of a CAR.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct SortPlan {
     /// True if blocks are spilled to files from the first block on. After an import: true if any were spilled.
     pub spill: bool,
@@ -99,7 +99,7 @@ pub struct SortPlan {
 }
 
 /// The partitions of records, which are sorted one by one.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct PartitionPlan {
     /// Bits of the digest that choose the partition.
     pub bits: u32,
@@ -110,7 +110,7 @@ pub struct PartitionPlan {
 }
 
 /// Reading of a block log.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct LogPlan {
     /// Bytes of the log per range; one thread builds the files of a range.
     pub range_bytes: u64,
@@ -122,7 +122,7 @@ pub struct LogPlan {
 }
 
 /// Writing through memtables.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct MemtablePlan {
     /// Threads that write batches.
     pub writer_threads: usize,
@@ -139,22 +139,23 @@ pub struct MemtablePlan {
 }
 
 /// The space needed on one file system.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Space {
     /// The directory, or its nearest existing ancestor.
     pub path: String,
     /// Type of the file system, e.g. `ext4`; hex digits if unknown.
     pub(crate) file_system: String,
-    /// Number of its device.
+    /// Device number of the file system.
     pub(crate) device: u64,
-    /// Its contents: `database`, `partitions`, or both; with `--replace` also the database that is replaced.
+    /// The data for this directory: `database`, `partitions`, or both; with `--replace` also the database that is
+    /// replaced.
     pub holds: String,
     /// Additional bytes needed at the peak; `null` if the size of the source is unknown.
     pub needed_bytes: Option<u64>,
-    /// Those of the bytes that compression cannot reduce.
+    /// Part of `needed_bytes` that compression cannot reduce.
     pub(crate) certain_bytes: u64,
-    /// The least bytes needed: those of partitions, and nearly the whole source if the database is not compressed.
+    /// Minimum of additional bytes: the partitions, and nearly the whole source if the database is not compressed.
     #[serde(default)]
     pub least_bytes: u64,
     /// Bytes free for this user.
@@ -201,7 +202,7 @@ impl Plan {
         }
     }
 
-    /// The plan in one line for people.
+    /// Describes the plan in one line for people.
     pub fn describe(&self) -> String {
         let Self { source, preset, preset_from, .. } = self;
         let chosen = match source.as_str() {

@@ -80,10 +80,10 @@ impl Resources {
 #[setters(strip_option)]
 #[non_exhaustive]
 pub struct Location {
-    /// How blocks are stored: by cid, multihash or digest; see BEDLOAD.json
+    /// Key layout of the blocks: cid, multihash or digest; see BEDLOAD.json
     #[cfg_attr(feature = "cli", arg(long, value_name = "LAYOUT", hide_possible_values = true, hide_short_help = true))]
     pub(crate) key: Option<KeyLayout>,
-    /// The column family that holds them; see BEDLOAD.json
+    /// Column family of the blocks; see BEDLOAD.json
     #[cfg_attr(feature = "cli", arg(long, value_name = "NAME", hide_short_help = true))]
     #[setters(into)]
     pub(crate) column_family: Option<String>,

@@ -14,8 +14,8 @@ use crate::sort::key::KeyLayout;
 /// Most digits of a block number; an id has 40 or 64.
 const NUMBER_DIGITS: usize = 10;
 
-/// A database of a block log. It is open read-only beside other processes, and shows the state at the time of
-/// [`BlockLookup::open`]: later writes are not seen.
+/// A database of a block log, open for lookups. Other processes may have it open too. Writes after
+/// [`BlockLookup::open`] are not visible.
 #[derive(Debug)]
 pub struct BlockLookup {
     dir: WatchedDir,
@@ -25,7 +25,7 @@ pub struct BlockLookup {
     version: u32,
 }
 
-/// A block that was found.
+/// A block of a block log.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct FoundBlock {
@@ -33,7 +33,7 @@ pub struct FoundBlock {
     pub block: Vec<u8>,
     /// Decoded header; `None` if it cannot be read.
     pub header: Option<Header>,
-    /// Block number, which is also the key.
+    /// The block number, which is also the key.
     pub number: u32,
     /// Position of the requested transaction, from 0.
     pub transaction: Option<u32>,

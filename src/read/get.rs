@@ -20,8 +20,8 @@ use crate::source::car::{RawCid, read_cid};
 /// Most links of the roots that are tried for a head.
 const MAX_LINKED: usize = 256;
 
-/// A database to look blocks up in. It is open read-only beside other processes, and shows the state at the time of
-/// [`Lookup::open`]: later writes are not seen.
+/// A database of a CAR, open for lookups. Other processes may have it open too. Writes after [`Lookup::open`] are not
+/// visible.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -48,7 +48,7 @@ pub struct Lookup {
     roots: Vec<RawCid>,
 }
 
-/// A key to find: one text may be read as more than one key.
+/// A parsed key. A text may have several meanings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// The first key that exists is used.
@@ -62,11 +62,11 @@ struct KeyReading {
     inside: Option<Vec<u8>>,
 }
 
-/// A block that was found.
+/// A block of a CAR.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CarBlock {
-    /// Content of the block.
+    /// The content.
     pub block: Vec<u8>,
     /// Multicodec of the content, if the text or the key names it.
     pub codec: Option<u64>,
@@ -76,8 +76,8 @@ impl Lookup {
     /// Opens the database in `db`.
     ///
     /// # Errors
-    /// [`Error::State`]: there is no database, its record is damaged, or its blocks are elsewhere; [`Error::Rocks`] or
-    /// [`Error::Io`]: it cannot be opened; [`Error::Replaced`].
+    /// [`Error::State`]: there is no database, its record is damaged, or it has other keys or column families than
+    /// `location`; [`Error::Rocks`] or [`Error::Io`]: it cannot be opened; [`Error::Replaced`].
     pub fn open(db: &Path, location: &Location) -> Result<Self> {
         let dir = WatchedDir::open(db);
         let (record, reader) = dir.guard(|| Ok((ImportReport::load(db)?, open_lenient(db)?)))?;
@@ -87,7 +87,7 @@ impl Lookup {
         Ok(Self { dir, reader, family, layout, roots: record.map(|record| record.roots()).unwrap_or_default() })
     }
 
-    /// The roots of the imported snapshot; none if the database has no record of an import.
+    /// Returns the roots of the imported snapshot; none without a record of the import.
     pub fn roots(&self) -> &[RawCid] {
         &self.roots
     }
@@ -100,7 +100,7 @@ impl Lookup {
         self.get_reading(self.reading_of_cid(cid))
     }
 
-    /// Looks up the block that is stored under a key: a CID, a multihash or a digest, as the key layout says. `None` if it is
+    /// Looks up the block of a key: a CID, a multihash or a digest, depending on the key layout. `None` if it is
     /// missing.
     ///
     /// # Errors

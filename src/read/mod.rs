@@ -8,14 +8,10 @@
 //! # let spec = bedload::testing::generate::Spec::new(bedload::testing::generate::Profile::Mainnet, 1 << 20);
 //! # bedload::testing::generate::write(&spec, &mut std::fs::File::create(&snapshot)?)?;
 //! # bedload::import(&bedload::ImportOptions::new(&snapshot, &db), &bedload::progress::Silent)?;
-//! use bedload::{ExportOptions, InspectOptions, StatOptions, VerifyOptions, WalkOptions, progress::Silent};
+//! use bedload::{ExportOptions, StatOptions, VerifyOptions, progress::Silent};
 //!
-//! let inspected = bedload::inspect(&InspectOptions::new(&snapshot).full(true), &Silent)?;
-//! assert_eq!((inspected.bad_blocks, inspected.duplicates), (Some(0), Some(0)));
 //! let verified = bedload::verify(&VerifyOptions::new(&db).against(snapshot), &Silent)?;
 //! assert_eq!(verified.against.map(|against| against.same), Some(verified.records));
-//! let walked = bedload::walk(&WalkOptions::new(&db), &Silent)?;
-//! assert_eq!((walked.missing, walked.unreachable), (0, Some(0)));
 //! let exported = bedload::export(&ExportOptions::new(&db), &dir.path().join("back.forest.car.zst"), &Silent)?;
 //! assert_eq!(exported.all_records, Some(true));
 //! assert_eq!(bedload::stat(&StatOptions::new(&db), &Silent)?.column_families[0].entries, exported.blocks);
@@ -28,6 +24,7 @@ pub mod block;
 mod dag_json;
 pub mod export;
 pub mod get;
+#[cfg(feature = "cli")]
 pub mod inspect;
 mod keys;
 mod missing;
@@ -36,6 +33,7 @@ pub mod stat;
 mod steps;
 pub mod verify;
 mod visited;
+#[cfg(feature = "cli")]
 pub mod walk;
 
 pub(crate) use crate::blocks::dag::{header, links};

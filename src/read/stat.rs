@@ -14,7 +14,7 @@ use crate::rocks::option_map::says_default;
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, FileTotals, levels_of, options};
 
-/// Options of `stat`.
+/// Options of [`stat`](fn@crate::stat).
 #[derive(Debug, Clone, Default, Setters)]
 #[setters(strip_option)]
 #[non_exhaustive]
@@ -29,7 +29,7 @@ pub struct StatOptions {
 }
 
 impl StatOptions {
-    /// Creates options for levels, sizes and options of `db`.
+    /// Creates options for the database `db`.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self { db: db.into(), ..Self::default() }
     }
@@ -38,7 +38,8 @@ impl StatOptions {
 /// Collects the statistics of a database.
 ///
 /// # Errors
-/// Those of [`walk`](super::walk::walk), except for roots.
+/// [`Error::State`](crate::Error::State): there is no database; [`Error::Rocks`](crate::Error::Rocks) or
+/// [`Error::Io`](crate::Error::Io): it cannot be read.
 pub fn stat(options: &StatOptions, observer: &dyn Observer) -> Result<StatReport> {
     let dir = WatchedDir::open(&options.db);
     Progress::timed(observer, |progress| dir.guard(|| run(options, progress))).map(|(report, _)| report)

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 pub const CLEAN_SCHEMA: &str = "bedload-clean-1";
 
-/// Leftovers of unfinished imports, and those of them that were removed.
+/// Leftovers of unfinished imports.
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct CleanReport {
@@ -23,16 +23,16 @@ pub struct CleanReport {
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct Leftover {
-    /// Its directory.
+    /// The directory of the unfinished import.
     pub path: String,
-    /// Its directories with partitions in a work directory.
+    /// Directories with partitions in a work directory.
     pub(crate) work: Vec<String>,
-    /// The size of all files in them.
+    /// Size of all files, in bytes.
     pub bytes: u64,
     /// True if the import was complete, and had only to give the database its name or to clean up.
     pub(crate) complete: bool,
-    /// True if it was removed.
+    /// True if the leftovers were removed.
     pub removed: bool,
-    /// The reason why it is kept; `null` if it can be removed.
+    /// The reason for keeping the leftovers; `null` if they can be removed.
     pub kept: Option<String>,
 }

@@ -9,7 +9,7 @@ use super::Plan;
 pub const DOCTOR_SCHEMA: &str = "bedload-doctor-4";
 
 /// Measurements of a machine. Values that could not be measured are `null`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DoctorReport {
     pub schema: String,
     /// The directory that was examined: the one named, or its nearest existing ancestor.
@@ -31,7 +31,7 @@ pub struct DoctorReport {
 }
 
 /// A file system.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FileSystemInfo {
     /// Its type, e.g. `ext4`; hex digits if unknown.
     pub kind: String,
@@ -48,7 +48,7 @@ pub struct FileSystemInfo {
 }
 
 /// The speed of a file system.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DiskSpeed {
     /// 4 KiB appended and synced with each write (`O_DSYNC`).
     pub sync_write: Option<Latency>,
@@ -80,7 +80,7 @@ pub struct Latency {
 }
 
 /// A machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MachineInfo {
     /// Number of hardware threads.
     pub cores: u64,
@@ -101,7 +101,7 @@ pub struct MachineInfo {
 }
 
 /// Bytes per second.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct HashRate {
     /// On one core.
     pub one_core: f64,
@@ -110,7 +110,7 @@ pub struct HashRate {
 }
 
 /// The forecast of an import.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Forecast {
     /// The snapshot as it was named, or the assumed size and format.
     pub source: String,
@@ -121,7 +121,7 @@ pub struct Forecast {
 }
 
 /// Expected time and resources of an import.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Prediction {
     /// Seconds: `total`, and one entry per phase.
     pub seconds: BTreeMap<String, f64>,
@@ -138,7 +138,7 @@ pub struct Prediction {
 }
 
 /// A finding with advice.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Advice {
     /// A stable name, for programs.
     pub id: String,

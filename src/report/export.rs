@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{BlockRef, MissingBlock};
+use super::BlockRef;
 use crate::hash::content_digest::ContentDigest;
 
 pub const EXPORT_SCHEMA: &str = "bedload-export-2";
@@ -23,33 +23,33 @@ pub struct ExportReport {
     pub selection: String,
     /// The roots in the header: CIDs in their usual text form.
     pub roots: Vec<String>,
-    /// Blocks written, each once.
+    /// Number of written blocks, each once.
     pub blocks: u64,
-    /// Their size in bytes.
+    /// Size of the written blocks, in bytes.
     pub payload_bytes: u64,
     /// Size of the CAR or log before compression, in bytes.
     pub car_bytes: u64,
-    /// Size of what was written, in bytes.
+    /// Size of the output, in bytes.
     pub bytes: u64,
-    /// The content digest of the blocks written, under the database's own keys.
+    /// The content digest of the written blocks, with the keys of the database.
     pub digest: ContentDigest,
-    /// True if these are all records that the import wrote, by count and digest; `null` when that is not known.
+    /// True if the export has all records of the import, by count and digest; `null` if unknown.
     pub all_records: Option<bool>,
-    /// Records of the database that the roots do not lead to, or the most there can be. `null` unless links are followed.
+    /// Number of records that the roots do not lead to, or an upper bound; `null` unless links are followed.
     pub(crate) left_out: Option<u64>,
-    /// Distinct blocks that are not in the database although they should be exported.
+    /// Number of distinct blocks to export that are not in the database.
     pub missing: u64,
-    /// Number of these that may be missing: headers below the given epoch name them.
+    /// Part of `missing` that headers below the given epoch name, and that may be missing.
     pub missing_allowed: u64,
     /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,
     /// Blocks that do not match their codec, and links that are not CIDs or longer than 65,535 bytes.
     pub malformed: u64,
-    /// True if nothing is missing that may not be, or the database never held more than this.
+    /// True if no required block is missing, or if the export has every record of the import.
     pub complete: bool,
-    /// True if the file was committed under its name: an incomplete one only when that was allowed.
+    /// True if the file got its name. An incomplete file gets it only if the options allow missing blocks.
     pub committed: bool,
-    /// Facts of a block log.
+    /// The block log, if the database was made from one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<ExportedLog>,
     /// Duration in seconds.
@@ -62,14 +62,29 @@ pub struct ExportReport {
 pub struct ExportedLog {
     /// `steem`, `hive` or `antelope`.
     pub family: String,
-    /// Version of an Antelope log, 0 for others.
+    /// Version of an Antelope log; 0 for other chains.
     pub version: u32,
     /// The first block.
     pub first: BlockRef,
     /// The last block.
     pub last: BlockRef,
-    /// True if it is, before compression, byte for byte the log that was imported.
+    /// True if the log equals the imported log byte for byte, before compression.
     pub identical: bool,
-    /// Differences of the imported log.
+    /// Reasons why the log differs from the imported log.
     pub differs: Vec<String>,
+}
+
+/// A block that is linked to and missing.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "cli", derive(serde::Deserialize))]
+#[non_exhaustive]
+pub struct MissingBlock {
+    /// The CID in its usual text form.
+    pub cid: String,
+    /// The block with the link; `null` for a root.
+    pub parent: Option<String>,
+    /// The epoch of the header that leads to the block; `null` if there is none.
+    pub epoch: Option<u64>,
+    /// True if the block may be missing.
+    pub allowed: bool,
 }

@@ -21,7 +21,7 @@ use super::{BundleReport, LogReport};
 
 pub const SCHEMA: &str = "bedload-import-6";
 
-/// The report of an import; `BEDLOAD.json` in the database stores it.
+/// The report of an import. `BEDLOAD.json` in the database stores it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ImportReport {
@@ -38,19 +38,19 @@ pub struct ImportReport {
     /// Each source, in the order of reading.
     #[serde(default)]
     pub sources: Vec<SourceInfo>,
-    /// The head of the chain, if the source names it; that of `newest` if present.
+    /// The head of the chain, if the source names it. If `newest` is present, the head of that snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
-    /// The snapshot whose roots readers begin at, if an older snapshot was added to its database.
+    /// The newest snapshot in the database, if this import added an older one. Readers begin at its roots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) newest: Option<NewestSnapshot>,
     /// Roots that are neither among the blocks nor in the database.
     #[serde(default)]
     pub missing_roots: u64,
-    /// The first ten of them.
+    /// The first ten missing roots.
     #[serde(default)]
     pub first_missing_roots: Vec<String>,
-    /// The bundle that was published during the import. Never in `BEDLOAD.json`.
+    /// The bundle that the import published. Never in `BEDLOAD.json`.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<Box<BundleReport>>,
     /// The links of the blocks; only with `--links check` or `--links require`.
@@ -66,7 +66,7 @@ pub struct ImportReport {
     /// True if the database existed before. Counts and digest are those of this import alone.
     #[serde(default)]
     pub into_existing: bool,
-    /// True if it replaced a database.
+    /// True if the import replaced a database.
     #[serde(default)]
     pub replaced: bool,
     /// The key of a block.
@@ -75,7 +75,7 @@ pub struct ImportReport {
     pub verified: bool,
     /// Numbers of blocks.
     pub blocks: BlockCounts,
-    /// Bytes of the blocks in the source, duplicates included.
+    /// Size of the blocks in the source, duplicates included, in bytes.
     pub payload_bytes: u64,
     /// The content digest of the column family.
     pub digest: ContentDigest,
@@ -88,33 +88,35 @@ pub struct ImportReport {
     /// Multicodecs of the hash functions of the blocks, if keys are bare digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_functions: Option<Vec<u64>>,
-    /// The preset the database was made for.
+    /// The preset of the database.
     pub preset: String,
     /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset_from: Option<String>,
-    /// The loader that made it.
+    /// The loader: `ingest` or `memtable`.
     pub loader: String,
-    /// The plan. `spill` is what happened, not what was expected.
+    /// The plan. `spill` and `may_spill` are true only if blocks were spilled.
     pub plan: Plan,
     /// Seconds: `total`, and one entry per phase.
     pub seconds: BTreeMap<String, f64>,
-    /// Processor time of the whole process, user and system.
+    /// Processor time of the whole process, user and system, in seconds.
     pub cpu_seconds: Option<f64>,
-    /// Peak resident memory of the process.
+    /// Peak resident memory of the process, in bytes.
     pub peak_rss_bytes: Option<u64>,
-    /// Bytes the process read, from the page cache or not.
+    /// Bytes that the process read, including reads from the page cache.
     pub bytes_read: Option<u64>,
-    /// Bytes the process wrote.
+    /// Bytes that the process wrote.
     pub bytes_written: Option<u64>,
-    /// Bytes of SST files and WAL that RocksDB wrote. `null` with `into_existing`, which could include the work of others.
+    /// Bytes of SST files and WAL that RocksDB wrote; `null` with `into_existing`, which may include compactions of
+    /// older data.
     pub rocksdb_bytes_written: Option<u64>,
-    /// True if everything was compacted; `load.compaction.final=false` leaves that to the node.
+    /// True if the database was compacted; false with `load.compaction.final=false`, which leaves compaction to the
+    /// node.
     pub compacted: bool,
     /// Levels of the finished database.
     #[serde(default)]
     pub levels: Vec<Level>,
-    /// Facts of a block log.
+    /// The block log, if the source is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogReport>,
     /// RocksDB's statistics of the memtable loader.
@@ -131,13 +133,13 @@ pub struct ImportReport {
     pub versions: Versions,
 }
 
-/// A file of the database, and a checksum that shows whether it was changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A file of the database and its checksum, which detects changes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordedFile {
-    /// Its name in the database's directory.
+    /// The file name in the database's directory.
     pub name: String,
-    /// XXH3-128 of its bytes, as hex.
+    /// XXH3-128 of the file's bytes, as hex.
     pub checksum: String,
 }
 
@@ -147,7 +149,7 @@ pub struct RecordedFile {
 pub struct OptionRow {
     /// `scope.option`, under RocksDB's own name.
     pub option: String,
-    /// Its value, read back from RocksDB.
+    /// The value, read back from RocksDB.
     pub value: String,
     /// RocksDB's default.
     pub default: String,
@@ -167,9 +169,9 @@ impl OptionRow {
 pub struct MemtableReport {
     /// Batches written.
     pub batches: u64,
-    /// Memtables that became files.
+    /// Memtables that were flushed to files.
     pub flushes: u64,
-    /// Bytes of these files.
+    /// Bytes of the flushed files.
     #[serde(default)]
     pub flush_bytes_written: u64,
     /// Bytes written to the WAL.
@@ -177,15 +179,15 @@ pub struct MemtableReport {
     pub wal_bytes_written: u64,
     /// Number of times that RocksDB began to delay or stop writers.
     pub stalls: u64,
-    /// Duration of these stalls, in seconds.
+    /// Duration of all stalls, in seconds.
     pub stall_seconds: f64,
     /// Files at level 0 when the last block was written, before the final compaction.
     pub level0_files_before_compaction: u64,
-    /// Compactions, automatic ones and the final one.
+    /// Number of compactions, the final one included.
     pub compactions: u64,
-    /// Bytes they read.
+    /// Bytes that compactions read.
     pub compaction_bytes_read: u64,
-    /// Bytes they wrote.
+    /// Bytes that compactions wrote.
     pub compaction_bytes_written: u64,
 }
 
@@ -193,18 +195,18 @@ pub struct MemtableReport {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SourceInfo {
-    /// The path as the user gave it; `-` for a pipe. Of several sources the first, and the number of the others.
+    /// The path as the user gave it; `-` for a pipe; for several sources, the first path and the number of others.
     pub path: String,
     /// `car` or `block-log`.
     pub format: String,
     /// The compression: `none`, `zstd`, ...; `mixed` if several sources differ.
     pub compression: String,
-    /// Version of the format; the highest of several sources.
+    /// Version of the format; for several sources, the highest version.
     #[serde(default)]
     pub version: u64,
     /// Size on disk, or of the data of a pipe, in bytes.
     pub bytes: u64,
-    /// The roots, as CIDs in their usual text form; of several sources the distinct roots of all.
+    /// The roots, as CIDs in their usual text form; for several sources, the distinct roots of all.
     #[serde(default)]
     pub roots: Vec<String>,
     /// Bytes of null padding after the blocks.
@@ -213,21 +215,21 @@ pub struct SourceInfo {
     /// The file on the network and its traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteInfo>,
-    /// The checksum of one source.
+    /// The expected checksum; only in `sources`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<ChecksumInfo>,
-    /// The blocks of one source. Duplicates occurred before, in an earlier source or in this one.
+    /// The numbers of blocks; only in `sources`. A duplicate occurred before, in an earlier source or in this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<BlockCounts>,
 }
 
 /// A source on the network.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RemoteInfo {
-    /// Its address after all redirects, without secrets.
+    /// The URL after all redirects, without secrets.
     pub url: String,
-    /// Its ETag.
+    /// The `ETag` header.
     pub etag: Option<String>,
     /// The `Last-Modified` header.
     pub modified: Option<String>,
@@ -244,14 +246,14 @@ pub struct RemoteInfo {
 }
 
 /// The expected checksum of all bytes of a source.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ChecksumInfo {
     /// The function.
     pub function: SumFunction,
     /// The checksum, in hex.
     pub sum: String,
-    /// Its origin: `the command line`, a file, a URL, or the metadata of an object store.
+    /// The origin of `sum`: `the command line`, a file, a URL, or the metadata of an object store.
     pub from: String,
     /// True if all bytes were compared; false if an earlier run read some of them without this checksum.
     pub compared: bool,
@@ -266,14 +268,14 @@ impl ChecksumInfo {
 }
 
 /// F3 data that were read and verified like every block, but not stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct F3Report {
-    /// Their CID.
+    /// The CID of the F3 data.
     pub cid: String,
     /// Number of occurrences in the snapshots.
     pub blocks: u64,
-    /// Its length in bytes.
+    /// Length of the F3 data, in bytes.
     pub bytes: u64,
 }
 
@@ -283,12 +285,13 @@ pub struct F3Report {
 pub struct Head {
     /// `filecoin`, `steem`, `hive` or `antelope`.
     pub chain: String,
-    /// The network: `mainnet` or `calibnet` if its genesis block is in the database; the chain id of a block log.
+    /// The network: `mainnet` or `calibnet` if the database has that network's genesis block; the chain id of a block
+    /// log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
     /// The epoch of the head tipset, or the number of the last block.
     pub height: u64,
-    /// Its time, in UTC (RFC 3339).
+    /// Time of the head, in UTC (RFC 3339).
     pub time: Option<String>,
 }
 
@@ -312,13 +315,13 @@ pub(crate) fn rfc3339(timestamp: u64) -> Option<String> {
 }
 
 /// A snapshot to whose database an older one was added.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NewestSnapshot {
-    /// Its path as the user gave it.
+    /// The path as the user gave it.
     pub path: String,
-    /// Its roots, as CIDs in their usual text form.
+    /// The roots, as CIDs in their usual text form.
     pub roots: Vec<String>,
-    /// Its F3 data, if they were not stored.
+    /// The F3 data, if they were not stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub f3: Vec<F3Report>,
 }
@@ -329,7 +332,7 @@ pub struct NewestSnapshot {
 pub struct LinkReport {
     /// Distinct linked blocks, without sector commitments and blocks inside of links.
     pub linked: u64,
-    /// Those that are neither in the source nor in the database.
+    /// Linked blocks that are neither in the source nor in the database.
     pub missing: u64,
     /// Blocks that do not match their codec, and links that are not CIDs or longer than 65,535 bytes.
     pub malformed: u64,
@@ -338,7 +341,7 @@ pub struct LinkReport {
 }
 
 /// The part of a bundle that a database contains.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BundlePart {
     /// The bundle's id.
     pub bundle: String,
@@ -359,7 +362,7 @@ impl BundlePart {
 }
 
 /// One of the shards of a source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShardReport {
     /// Its number, from 0.
@@ -374,7 +377,7 @@ pub(crate) struct ShardReport {
 }
 
 /// Blocks of a source with a common key prefix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShardClass {
     /// The prefix, as hex; `null` for all other keys.
@@ -404,19 +407,19 @@ impl ShardReport {
 }
 
 /// Numbers of blocks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BlockCounts {
-    /// In the source, without the omitted ones.
+    /// Blocks of the source, without the omitted ones.
     pub read: u64,
-    /// In the database.
+    /// Distinct blocks of the source, which are all in the database.
     pub written: u64,
-    /// Repeated in the source.
+    /// Blocks that occurred before in the source.
     pub duplicate: u64,
-    /// In the source, omitted by the caller's filter; only with a filter.
+    /// Blocks that the caller's filter omitted; only with a filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<u64>,
-    /// Those of the written ones that the existing database contained before; only with `into_existing`.
+    /// Part of `written` that the database had before the import; only with `into_existing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub existing: Option<u64>,
 }

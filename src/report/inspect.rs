@@ -2,14 +2,13 @@
 
 use serde::Serialize;
 
-use super::LogInfo;
+use super::{BlockRef, IndexUse, Packings};
 use crate::hash::content_digest::ContentDigest;
 
 pub const INSPECT_SCHEMA: &str = "bedload-inspect-3";
 
 /// The contents of a snapshot. Fields that a quick inspection does not find are `null`.
 #[derive(Debug, Clone, Default, Serialize)]
-#[non_exhaustive]
 pub struct InspectReport {
     /// Name and version of this document.
     pub schema: String,
@@ -68,7 +67,6 @@ pub struct InspectReport {
 
 /// A root.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct RootInfo {
     /// Its CID in the usual text form.
     pub cid: String,
@@ -78,7 +76,6 @@ pub struct RootInfo {
 
 /// The header of a CARv2.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct V2Info {
     /// Start of the inner CARv1.
     pub data_offset: u64,
@@ -92,7 +89,6 @@ pub struct V2Info {
 
 /// Blocks of similar size.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct SizeClass {
     /// The largest size in it, in bytes: 0, 1, 3, 7, ..
     pub up_to: u64,
@@ -104,7 +100,6 @@ pub struct SizeClass {
 
 /// Blocks that share a multicodec.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct CodeCount {
     /// The multicodec.
     pub code: u64,
@@ -118,7 +113,6 @@ pub struct CodeCount {
 
 /// The zstd frames around a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct ZstdInfo {
     /// Frames that readers unpack, also those that hold nothing.
     pub frames: u64,
@@ -134,7 +128,6 @@ pub struct ZstdInfo {
 
 /// The metadata of an FRC-0108 snapshot.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct MetadataInfo {
     /// Version of the snapshot's form.
     pub version: u64,
@@ -148,7 +141,6 @@ pub struct MetadataInfo {
 
 /// The head of a Filecoin chain.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct HeadInfo {
     /// The epoch.
     pub epoch: u64,
@@ -160,10 +152,30 @@ pub struct HeadInfo {
 
 /// A block that does not match its CID.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct BadBlock {
     /// Offset of its section in the decompressed snapshot.
     pub offset: u64,
     /// The problem.
     pub message: String,
+}
+
+/// The result of inspecting a block log.
+#[derive(Debug, Clone, Serialize)]
+pub struct LogInfo {
+    /// `steem`, `hive` or `antelope`. A log of Hive without packed blocks looks like one of Steem.
+    pub family: String,
+    /// The chain's id, where the log says it (Antelope).
+    pub chain_id: Option<String>,
+    /// Files it consists of.
+    pub parts: u64,
+    /// The first block.
+    pub first: Option<BlockRef>,
+    /// The last complete block.
+    pub last: Option<BlockRef>,
+    /// How the blocks are packed; `null` when not all of them were read.
+    pub packings: Option<Packings>,
+    /// Index files beside it, and whether they agree with it as far as was inspected.
+    pub indexes: Vec<IndexUse>,
+    /// Bytes after the last complete block.
+    pub rest_bytes: u64,
 }

@@ -8,37 +8,37 @@ use crate::rocks::Level;
 pub use crate::source::block_log::{BlockRef, IndexUse, LogLayout, Packings};
 use crate::text::size::counted;
 
-/// The part of a report that only a block log has.
+/// The report of an import of a block log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogReport {
     /// `steem`, `hive` or `antelope`.
     pub family: String,
-    /// The chain's id, where the log says it (Antelope).
+    /// The chain id, if the log has it (Antelope).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain_id: Option<String>,
-    /// Files it consists of.
+    /// Number of files of the log.
     pub parts: u64,
-    /// Its layout: what `bedload export` needs to write it again.
+    /// The layout, which `bedload export` needs to restore the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<LogLayout>,
     /// The first block that was imported.
     pub first: BlockRef,
     /// The last block that was imported. No later block confirms its id.
     pub last: BlockRef,
-    /// The checks.
+    /// The checks of the import.
     pub verified: LogVerified,
-    /// Parts that were not checked or that nothing in a log confirms: damage there is not found.
+    /// Parts that the import did not check or cannot check. Damage in them is not found.
     pub not_covered: Vec<String>,
-    /// How the blocks are packed in the log.
+    /// Numbers of blocks by compression.
     pub packings: Packings,
     /// Index files beside the log.
     pub indexes: Vec<IndexUse>,
-    /// Bytes after the last complete block, which were left out.
+    /// Bytes after the last complete block, which were omitted.
     pub trimmed_bytes: u64,
-    /// Blocks that were compared with a checkpoint.
+    /// Number of blocks that were compared with a checkpoint.
     pub checkpoints: u64,
-    /// Transactions; `null` when they were not counted.
+    /// Number of transactions; `null` if they were not counted.
     pub transactions: Option<u64>,
     /// Blocks with operations of unknown kinds, whose merkle roots were not checked.
     pub unknown_operations: u64,
@@ -46,7 +46,7 @@ pub struct LogReport {
     pub families: Vec<FamilyReport>,
 }
 
-/// The checks of an import in a block log.
+/// The checks of a block log during an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -98,43 +98,21 @@ pub(crate) fn not_covered(
     all
 }
 
-/// The result of inspecting a block log.
+/// A column family of the finished database.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct LogInfo {
-    /// `steem`, `hive` or `antelope`. A log of Hive without packed blocks looks like one of Steem.
-    pub family: String,
-    /// The chain's id, where the log says it (Antelope).
-    pub chain_id: Option<String>,
-    /// Files it consists of.
-    pub parts: u64,
-    /// The first block.
-    pub first: Option<BlockRef>,
-    /// The last complete block.
-    pub last: Option<BlockRef>,
-    /// How the blocks are packed; `null` when not all of them were read.
-    pub packings: Option<Packings>,
-    /// Index files beside it, and whether they agree with it as far as was inspected.
-    pub indexes: Vec<IndexUse>,
-    /// Bytes after the last complete block.
-    pub rest_bytes: u64,
-}
-
-/// A column family of the finished database.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct FamilyReport {
-    /// Its name.
+    /// The name of the column family.
     pub name: String,
-    /// Records in it.
+    /// Number of records.
     pub records: u64,
-    /// Records of the log that were left out: later ones of a transaction that occurs more than once.
+    /// Omitted records: repetitions of a transaction id.
     pub duplicates: u64,
     /// The content digest.
     pub digest: ContentDigest,
-    /// The content digest of the records that were left out.
+    /// The content digest of the omitted records.
     #[serde(default)]
     pub duplicate_digest: ContentDigest,
-    /// Its levels.
+    /// The levels with files.
     pub levels: Vec<Level>,
 }

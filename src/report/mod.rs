@@ -8,12 +8,14 @@ mod clean;
 mod doctor;
 mod export;
 mod import;
+#[cfg(feature = "cli")]
 mod inspect;
 mod log;
 pub(crate) mod record;
 mod stat;
 pub(crate) mod statistics;
 mod verify;
+#[cfg(feature = "cli")]
 mod walk;
 
 pub(crate) use crate::progress::plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, sst_target};
@@ -32,20 +34,23 @@ pub(crate) use doctor::{
     DOCTOR_SCHEMA, DiskSpeed, DoctorReport, FileSystemInfo, Forecast, HashRate, Latency, MachineInfo, Prediction,
 };
 pub(crate) use export::EXPORT_SCHEMA;
-pub use export::{ExportReport, ExportedLog};
+pub use export::{ExportReport, ExportedLog, MissingBlock};
 pub use import::{
     BlockCounts, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
     RemoteInfo, SourceInfo, Versions,
 };
 pub(crate) use import::{BundlePart, NewestSnapshot, SCHEMA, ShardReport, rfc3339};
-pub(crate) use inspect::INSPECT_SCHEMA;
-pub use inspect::{BadBlock, CodeCount, HeadInfo, InspectReport, MetadataInfo, RootInfo, SizeClass, V2Info, ZstdInfo};
+#[cfg(feature = "cli")]
+pub(crate) use inspect::{
+    BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, LogInfo, MetadataInfo, RootInfo, SizeClass, V2Info,
+    ZstdInfo,
+};
 pub(crate) use log::not_covered;
-pub use log::{BlockRef, FamilyReport, IndexUse, LogInfo, LogLayout, LogReport, LogVerified, Packings};
+pub use log::{BlockRef, FamilyReport, IndexUse, LogLayout, LogReport, LogVerified, Packings};
 pub(crate) use stat::STAT_SCHEMA;
 pub use stat::{FamilyStat, OptionStat, StatReport};
 pub(crate) use verify::VERIFY_SCHEMA;
 pub(crate) use verify::VerifyVerdict;
 pub use verify::{Against, KeyFrom, ProblemKind, Problems, Recorded, VerifiedLog, VerifyProblem, VerifyReport};
-pub(crate) use walk::WALK_SCHEMA;
-pub use walk::{MissingBlock, WalkReport};
+#[cfg(feature = "cli")]
+pub(crate) use walk::{WALK_SCHEMA, WalkReport};

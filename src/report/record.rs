@@ -29,7 +29,7 @@ use crate::source::car::RawCid;
 const MAX_RECORD: u64 = 64 << 20;
 
 impl ImportReport {
-    /// The roots of the newest snapshot.
+    /// Returns the roots of the newest snapshot.
     pub fn roots(&self) -> Vec<RawCid> {
         let roots = self.newest.as_ref().map_or(&self.source.roots, |newest| &newest.roots);
         roots.iter().filter_map(|root| root.parse().ok()).collect()
@@ -65,10 +65,10 @@ impl ImportReport {
         newest.filter(|newest| !newest.roots.is_empty())
     }
 
-    /// Reads the record of the database in `db`; `None` if it has none.
+    /// Reads the import report of the database in `db`; `None` if the database has none.
     ///
     /// # Errors
-    /// [`Error::Io`], or [`Error::State`] if the file is not a record.
+    /// [`Error::Io`]: `BEDLOAD.json` cannot be read; [`Error::State`]: it is damaged.
     pub fn load(db: &Path) -> Result<Option<Self>> {
         Ok(Self::load_with_checksum(db)?.map(|(record, _)| record))
     }

@@ -16,13 +16,13 @@ pub struct StatReport {
     pub schema: String,
     /// The database's path as the user gave it.
     pub db: String,
-    /// The RocksDB that last wrote its options; `null` when it has no OPTIONS file.
+    /// Version of the RocksDB that wrote the OPTIONS file; `null` without that file.
     pub rocksdb: Option<String>,
-    /// The number of the last change to it. It is 0 where files were ingested and nothing was ever written.
+    /// RocksDB's last sequence number; 0 if files were ingested and nothing was written.
     pub last_sequence: u64,
-    /// Warnings about it, with advice.
+    /// Warnings about the database, with advice.
     pub warnings: Vec<Advice>,
-    /// Its column families.
+    /// The column families.
     pub column_families: Vec<FamilyStat>,
     /// The record of the import (`BEDLOAD.json`); `null` if there is none.
     pub import: Option<ImportReport>,
@@ -32,25 +32,25 @@ pub struct StatReport {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct FamilyStat {
-    /// Its name.
+    /// The name of the column family.
     pub name: String,
     /// Levels that have files.
     pub levels: Vec<Level>,
-    /// SST files.
+    /// Number of SST files.
     pub files: u64,
-    /// Their size in bytes.
+    /// Size of the SST files, in bytes.
     pub bytes: u64,
-    /// Entries in them: as many as records, unless some were overwritten or deleted since.
+    /// Number of entries; more than records if a node has overwritten or deleted some.
     pub entries: u64,
-    /// Bytes of filters: memory they take once loaded.
+    /// Size of the filters, in bytes: their memory once loaded.
     pub filter_bytes: u64,
-    /// Bytes of indexes: memory they take once loaded.
+    /// Size of the indexes, in bytes: their memory once loaded.
     pub index_bytes: u64,
     /// Options that differ from RocksDB's defaults.
     pub options: Vec<OptionStat>,
-    /// Records by reading all of them; `null` unless requested.
+    /// Number of records, counted by reading; `null` unless requested.
     pub records: Option<u64>,
-    /// Bytes of the records' values; `null` unless requested.
+    /// Size of all values, in bytes; `null` unless requested.
     pub payload_bytes: Option<u64>,
     /// The content digest; `null` unless requested.
     pub digest: Option<ContentDigest>,
@@ -62,8 +62,8 @@ pub struct FamilyStat {
 pub struct OptionStat {
     /// `scope.option`, under RocksDB's own name.
     pub option: String,
-    /// Its value.
+    /// The value.
     pub value: String,
-    /// RocksDB's default; `null` for an option this RocksDB does not know.
+    /// RocksDB's default; `null` if this version of RocksDB does not have the option.
     pub default: Option<String>,
 }

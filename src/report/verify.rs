@@ -18,7 +18,7 @@ pub struct VerifyReport {
     pub schema: String,
     /// The database's path as the user gave it.
     pub db: String,
-    /// True if nothing is wrong with it, as far as was verified.
+    /// True if the verification found no problem.
     pub valid: bool,
     /// The conclusion.
     pub(crate) verdict: VerifyVerdict,
@@ -28,27 +28,27 @@ pub struct VerifyReport {
     pub column_family: String,
     /// The key of a block.
     pub key: KeyLayout,
-    /// The source of that knowledge.
+    /// The origin of `key`.
     pub key_from: KeyFrom,
-    /// SST files of all column families.
+    /// Number of SST files, of all column families.
     pub files: u64,
-    /// Their size in bytes.
+    /// Size of the SST files, in bytes.
     pub file_bytes: u64,
     /// Number of records to pick; `null` if every record was verified.
     pub sample: Option<u64>,
-    /// Records verified: each value was hashed against its key.
+    /// Number of records whose values were verified against the hashes in their keys.
     pub records: u64,
-    /// Bytes of their values.
+    /// Size of the verified values, in bytes.
     pub payload_bytes: u64,
     /// The content digest; `null` for a sample.
     pub digest: Option<ContentDigest>,
-    /// The contents of `BEDLOAD.json`; `null` if there is none.
+    /// The records according to `BEDLOAD.json`; `null` without that file.
     pub recorded: Option<Recorded>,
     /// The comparison with the source; `null` when none was requested.
     pub against: Option<Against>,
     /// Notes that are not problems.
     pub notes: Vec<String>,
-    /// Facts of a database made from a block log.
+    /// Results for a database of a block log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<VerifiedLog>,
     /// The problems.
@@ -72,7 +72,7 @@ pub(crate) enum VerifyVerdict {
     Damaged,
 }
 
-/// The source of the key layout.
+/// The origin of the key layout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -90,15 +90,15 @@ pub enum KeyFrom {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Recorded {
-    /// The source's path as the user gave it then.
+    /// The source's path as the user of the import gave it.
     pub source: String,
-    /// False after an import into an existing database, which has other records as well.
+    /// False after an import into an existing database: other records are expected.
     pub whole: bool,
     /// Number of records.
     pub records: u64,
-    /// Their content digest.
+    /// The content digest of the records.
     pub digest: ContentDigest,
-    /// Records beyond the recorded count, if a node has opened the database since and nothing is damaged.
+    /// Records beyond the recorded number, if a node has opened the database since and nothing is damaged.
     pub more_than_recorded: u64,
     /// True if all records of the import are confirmed: by count and digest, by the snapshot, or by the unchanged files.
     pub confirmed: bool,
@@ -110,19 +110,19 @@ pub struct Recorded {
 pub struct Against {
     /// The source's path as the user gave it.
     pub source: String,
-    /// Its blocks, duplicates included.
+    /// Number of blocks of the source, duplicates included.
     pub blocks: u64,
-    /// Its distinct blocks.
+    /// Number of distinct blocks of the source.
     pub distinct: u64,
-    /// The content digest of these.
+    /// The content digest of the distinct blocks.
     pub digest: ContentDigest,
     /// True if the database was imported from a source with this digest; `null` if unknown.
     pub imported: Option<bool>,
-    /// Records that both have.
+    /// Number of records that the database and the source have.
     pub same: u64,
-    /// Records of the database that the source does not have.
+    /// Number of records that only the database has.
     pub extra: u64,
-    /// Blocks of the source whose place in the database cannot be read.
+    /// Number of blocks of the source whose records cannot be read.
     pub unreadable: u64,
 }
 
@@ -132,15 +132,15 @@ pub struct Against {
 pub struct VerifiedLog {
     /// The checks of the import.
     pub import_verified: LogVerified,
-    /// Parts that the import could not check. Damage there is in the database and is not found.
+    /// Parts that the import could not check. Damage in them is not found.
     pub not_covered: Vec<String>,
-    /// Blocks whose merkle root was computed from their transactions and compared.
+    /// Number of blocks whose merkle root was computed from their transactions and compared.
     pub roots: u64,
-    /// Blocks with operations of unknown kinds, whose merkle root cannot be computed.
+    /// Number of blocks with operations of unknown kinds, whose merkle root cannot be computed.
     pub unknown_operations: u64,
 }
 
-/// Problems: all are counted, the first are listed.
+/// The problems of a database.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct Problems {
@@ -148,7 +148,7 @@ pub struct Problems {
     pub total: u64,
     /// Number of each kind.
     pub kinds: BTreeMap<ProblemKind, u64>,
-    /// The first ten: of files, of the record, then in the order of keys.
+    /// The first ten problems: of files, of the record, then in the order of keys.
     pub first: Vec<VerifyProblem>,
 }
 
@@ -158,7 +158,7 @@ pub struct Problems {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// RocksDB does not open the database.
+    /// RocksDB cannot open the database.
     Open,
     /// A file is missing, or its size or checksum does not match.
     File,
@@ -176,7 +176,7 @@ pub enum ProblemKind {
     Key,
     /// A value does not match the hash in its key.
     Hash,
-    /// A block does not follow the one before it.
+    /// A block does not link to the previous block.
     Link,
     /// A block's transactions do not match the merkle root in its header, or cannot be read.
     Root,
@@ -201,7 +201,7 @@ const KINDS: [&str; 17] = [
 ];
 
 impl ProblemKind {
-    /// Its name in output and reports.
+    /// Returns the name in output and reports.
     pub fn name(self) -> &'static str {
         KINDS[self as usize]
     }
@@ -211,11 +211,11 @@ impl ProblemKind {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct VerifyProblem {
-    /// Its kind.
+    /// The kind of the problem.
     pub kind: ProblemKind,
     /// The key: a CID in its usual text form if keys are CIDs, else hex.
     pub key: Option<String>,
-    /// The file.
+    /// The file with the problem.
     pub file: Option<String>,
     /// The description.
     pub message: String,

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::MissingBlock;
+
 pub const WALK_SCHEMA: &str = "bedload-walk-1";
 
 /// The result of a walk.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct WalkReport {
     /// Name and version of this document.
     pub schema: String,
@@ -42,18 +43,4 @@ pub struct WalkReport {
     pub first_unreachable: Vec<String>,
     /// Duration in seconds.
     pub seconds: f64,
-}
-
-/// A block that is linked to and not there.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct MissingBlock {
-    /// Its CID in the usual text form.
-    pub cid: String,
-    /// The block with the link; `null` for a root.
-    pub parent: Option<String>,
-    /// The epoch of the header it was found below; `null` where there is none.
-    pub epoch: Option<u64>,
-    /// True if it may be missing.
-    pub allowed: bool,
 }

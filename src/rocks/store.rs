@@ -31,14 +31,14 @@ pub(crate) struct Store {
     family: String,
 }
 
-/// One level of the tree.
+/// A level of a column family.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Level {
-    /// Number of the level; 0 is where memtables are flushed to.
+    /// The number of the level. Memtables are flushed to level 0.
     pub level: i32,
-    /// SST files in it.
+    /// Number of SST files.
     pub files: u64,
-    /// Their size in bytes.
+    /// Size of the SST files, in bytes.
     pub bytes: u64,
 }
 

@@ -30,4 +30,4 @@ macro_rules! inside {
     )* };
 }
 
-inside!(blocks generate hash preset rocks sort source text);
+inside!(blocks generate hash preset read rocks sort source text);

@@ -17,7 +17,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, |c| steers(c) && c != '\n' && c != '\t', |c, out| out.extend(c.escape_unicode()))
 }
 
-/// Escapes line breaks and tabs too.
+/// Escapes the same characters as [`shown`], and line breaks and tabs.
 pub fn shown_in_line(text: &str) -> Cow<'_, str> {
     escaped(text, steers, |c, out| out.extend(c.escape_unicode()))
 }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
+use bedload::progress::{CancellationToken, Event, Phase};
 use serde_json::Value;
 
 use super::car::Block;
@@ -87,6 +88,15 @@ pub fn sweep_old_folders() {
             && !Path::new("/proc").join(pid).exists()
         {
             let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Returns an observer that cancels `stop` when the phase `at` begins.
+pub fn stops_at(at: Phase, stop: CancellationToken) -> impl Fn(&Event) + Sync {
+    move |event| {
+        if matches!(event, Event::Phase { phase } if *phase == at) {
+            stop.cancel();
         }
     }
 }

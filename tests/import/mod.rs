@@ -6,6 +6,7 @@ mod car_formats;
 mod database_updates;
 mod deterministic_files;
 mod existing_databases;
+mod filters;
 mod hard_keys;
 mod hash_functions;
 mod host_process;

@@ -6,7 +6,8 @@ use std::process::Stdio;
 
 use crate::common::database::bedload;
 use bedload::progress::{Event, Observer};
-use bedload::{Error, ExportOptions, StatOptions, VerifyOptions, WalkOptions};
+use bedload::testing::read::walk::{WalkOptions, walk};
+use bedload::{Error, ExportOptions, StatOptions, VerifyOptions};
 use parking_lot::Mutex;
 
 /// Replaces a database once, when the first phase of a command begins.
@@ -62,7 +63,7 @@ fn readers_name_a_replaced_database() {
     type Reader = fn(&Case) -> Result<(), Error>;
     let readers: [Reader; 3] = [
         |case| bedload::verify(&VerifyOptions::new(&case.db), &case.replacer()).map(drop),
-        |case| bedload::walk(&WalkOptions::new(&case.db), &case.replacer()).map(drop),
+        |case| walk(&WalkOptions::default().db(&case.db), &case.replacer()).map(drop),
         |case| bedload::stat(&StatOptions::new(&case.db).digest(true), &case.replacer()).map(drop),
     ];
     for read in readers {

@@ -1,21 +1,25 @@
-//! The node of `examples/node.rs`.
+//! The nodes of `examples/node.rs` and `examples/tokio.rs`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bedload::progress::{CancellationToken, Event, Observer, Phase};
+use bedload::progress::{CancellationToken, Phase};
 use bedload::{Error, ImportOptions, PlanChoice};
 
 use crate::common::bundle::published;
 use crate::common::car::{Block, block, noise, rooted};
 use crate::common::crash::{Snapshot, plain, small};
 use crate::common::model::{Key, Model, records};
-use crate::common::run::{Place, partial};
+use crate::common::run::{Place, partial, stops_at};
 use crate::common::store::Store;
 
 #[allow(dead_code, reason = "the tests do not call its `main`")]
 #[path = "../../examples/node.rs"]
 mod node;
+
+#[allow(dead_code, reason = "the tests do not call its `main`")]
+#[path = "../../examples/tokio.rs"]
+mod tokio_node;
 
 use node::{Failure, Log, Source, start};
 
@@ -85,24 +89,13 @@ fn killed_node_resumes() {
     holds(&y, &plain().blocks);
 }
 
-/// Stops the import when it begins to build files.
-struct Stops(CancellationToken);
-
-impl Observer for Stops {
-    fn event(&self, event: &Event) {
-        if matches!(event, Event::Phase { phase: Phase::Build }) {
-            self.0.cancel();
-        }
-    }
-}
-
 #[test]
 fn node_starts_over_with_a_rotated_snapshot() {
     let place = Place::new();
     let (file, y) = (copied(&place, plain()), place.path("y"));
     let stop = CancellationToken::default();
     let options = ImportOptions::new(&file, &y).plan(PlanChoice::Spill).stop(stop.clone());
-    let error = bedload::import(&options, &Stops(stop)).expect_err("it was stopped");
+    let error = bedload::import(&options, &stops_at(Phase::Build, stop)).expect_err("it was stopped");
     assert!(matches!(error, Error::Interrupted { .. }), "{error}");
     std::fs::remove_file(&file).expect("removed");
     std::fs::write(&file, &small().bytes).expect("written");
@@ -152,5 +145,14 @@ fn node_does_not_replace_its_open_database() {
     db.put(b"a key", b"a value").expect("the node still has its database");
     drop(db);
     node::seed(&source, &y, true, &stop, &log).expect("replaced");
+    holds(&y, &small().blocks);
+}
+
+#[test]
+fn tokio_node_imports_a_snapshot() {
+    let place = Place::new();
+    let y = place.path("y");
+    let report = tokio_node::run(&copied(&place, small()), &y).expect("imported");
+    assert_eq!(report.digest.to_string(), small().digest);
     holds(&y, &small().blocks);
 }

@@ -1,16 +1,18 @@
 //! Bundles through the library: published with and without a database, signed, seeded from mirrors, and updated.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use bedload::progress::{CancellationToken, Event, Observer, Phase, Silent};
+use bedload::progress::{CancellationToken, Event, Phase, Silent};
 use bedload::{
-    BundleOptions, Error, ImportOptions, Overrides, Publication, SeedOptions, Signer, TrustedKey, VerifyOptions,
+    BundleOptions, Error, ImportOptions, Overrides, Publication, SeedOptions, Signer, StateKind, TrustedKey,
+    Unfinished, VerifyOptions,
 };
 use minisign::KeyPair;
 
 use crate::common::bundle::latest;
 use crate::common::crash::{Snapshot, plain, small};
-use crate::common::run::Place;
+use crate::common::run::{Place, stops_at};
 use crate::common::store::Store;
 
 fn import_options(snapshot: &Snapshot, db: &Path) -> ImportOptions {
@@ -60,32 +62,47 @@ fn library_publishes_signs_and_seeds() {
     assert!(matches!(refused, Err(Error::Usage { .. })), "a path is no id");
 }
 
-/// Cancels before the first file is fetched.
-struct Cancelling(CancellationToken);
+/// Publishes a database of `snapshot`, and returns the id of the bundle.
+fn publish(place: &Place, snapshot: &Snapshot) -> String {
+    let (db, to) = (place.path("db"), place.path("to"));
+    bedload::import(&import_options(snapshot, &db).replace(db.exists()), &Silent).expect("imported");
+    bedload::bundle(&BundleOptions::new(&db, &to), &Silent).expect("published").id
+}
 
-impl Observer for Cancelling {
-    fn event(&self, event: &Event) {
-        if matches!(event, Event::Phase { phase: Phase::Read }) {
-            self.0.cancel();
-        }
-    }
+/// Leaves an unfinished seed of `small` into `y`. Returns its options, and the id of a newer bundle of `plain`.
+fn unfinished(place: &Place) -> (SeedOptions, String) {
+    let first = publish(place, small());
+    let stop = CancellationToken::default();
+    let seed = SeedOptions::new(place.path("to"), place.path("y")).threads(1);
+    let error = bedload::seed(&seed.clone().stop(stop.clone()), &stops_at(Phase::Read, stop)).expect_err("cancelled");
+    assert!(matches!(error, Error::Interrupted { .. }));
+    let newest = publish(place, plain());
+    assert_ne!(first, newest);
+    (seed, newest)
+}
+
+#[test]
+fn seed_of_another_bundle_starts_over() {
+    let place = Place::new();
+    let (seed, newest) = unfinished(&place);
+    let seed = seed.bundle(newest);
+    let refused = bedload::seed(&seed, &Silent);
+    assert!(matches!(refused, Err(Error::State { kind: StateKind::Unfinished, .. })), "{refused:?}");
+    let warned = AtomicBool::new(false);
+    let warn = |event: &Event| {
+        let starts_over = matches!(event, Event::Warning { message } if message.ends_with("the import starts over"));
+        warned.fetch_or(starts_over, Ordering::Relaxed);
+    };
+    let report = bedload::seed(&seed.unfinished(Unfinished::ResumeOrRestart), &warn).expect("seeded");
+    assert!(warned.into_inner() && !report.resumed);
+    is_valid(&place.path("y"), plain());
 }
 
 #[test]
 fn cancelled_library_seed_resumes_and_updates() {
     let place = Place::new();
-    let [db, to, y] = ["db", "to", "y"].map(|name| place.path(name));
-    let publish = |snapshot: &Snapshot| {
-        bedload::import(&import_options(snapshot, &db).replace(db.exists()), &Silent).expect("imported");
-        bedload::bundle(&BundleOptions::new(&db, &to), &Silent).expect("published").id
-    };
-    let first = publish(small());
-    let stop = CancellationToken::default();
-    let seed = SeedOptions::new(&to, &y).threads(1);
-    let error = bedload::seed(&seed.clone().stop(stop.clone()), &Cancelling(stop)).expect_err("cancelled");
-    assert!(matches!(error, Error::Interrupted { .. }));
-    let newest = publish(plain());
-    assert_ne!(first, newest);
+    let (seed, _) = unfinished(&place);
+    let y = place.path("y");
     bedload::seed(&seed, &Silent).expect("seeded");
     // An unfinished seed keeps its bundle.
     is_valid(&y, small());

@@ -24,19 +24,19 @@ impl Id {
         self.bytes.get(..self.len.into()).unwrap_or(&self.bytes)
     }
 
-    /// An id of these 20 or 32 bytes; `None` for other lengths.
+    /// Creates an id from 20 or 32 bytes; `None` for other lengths.
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         let short = bytes.try_into().ok().map(|bytes: [u8; 20]| bytes.into());
         short.or_else(|| bytes.try_into().ok().map(|bytes: [u8; 32]| bytes.into()))
     }
 
-    /// The block number in the first four bytes of a block's id.
+    /// Returns the block number, which is in the first four bytes of a block's id.
     pub fn number(&self) -> u32 {
         let [a, b, c, d, ..] = self.bytes;
         u32::from_be_bytes([a, b, c, d])
     }
 
-    /// True if all bytes are zero, as in the id of block 1's parent.
+    /// Returns true if all bytes are zero, as in the parent's id of block 1.
     pub fn is_zero(&self) -> bool {
         self.bytes == [0; LONGEST]
     }

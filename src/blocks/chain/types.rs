@@ -2,7 +2,7 @@
 
 use super::{Id, Name};
 
-/// Which chain a block comes from, as far as its layout goes.
+/// A family of chains whose blocks have the same layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -24,7 +24,7 @@ impl Family {
         }
     }
 
-    /// Returns the name on the command line.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Steem => "steem",
@@ -43,17 +43,17 @@ impl std::fmt::Display for Family {
 /// The fields of a block's header, and the block's id.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Header {
-    /// The block's number: one more than that of its parent.
+    /// The block's number: the parent's number plus one.
     pub number: u32,
     /// The id, computed from the stored bytes.
     pub id: Id,
     /// The parent's id; zeros in block 1.
     pub previous: Id,
-    /// When the block was made, in milliseconds since 1970.
+    /// Time of the block, in milliseconds since 1970.
     pub timestamp_ms: i64,
     /// The witness (Steem, Hive) or block producer (Antelope).
     pub producer: Name,
-    /// Bytes of the header with its signature; transactions start there.
+    /// Length of the header with its signature, in bytes. The transactions follow.
     pub header_len: usize,
 }
 

@@ -31,14 +31,13 @@ use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::{ExportReport, ImportReport};
 
-/// Exports to a file, which gets its name when it is complete. Missing blocks are no error: the report counts them and says if
-/// the file was committed.
+/// Exports to a file, which gets its name when it is complete. Missing blocks are no error: the report counts them.
 ///
 /// # Errors
-/// [`Error::State`]: there is no database, it holds another format, a key is no CID, or the file exists;
-/// [`Error::Usage`]: no root is known, the file's name ends in no format, or the options do not fit the database; [`Error::Rocks`]: a block cannot be
-/// read; [`Error::VerificationFailed`]: the blocks are not those that the import of a log wrote; [`Error::Io`]: the
-/// disk is full or fails; [`Error::Replaced`]; [`Error::Interrupted`].
+/// [`Error::State`]: there is no database, it has another format, a key is not a CID, or the file exists;
+/// [`Error::Usage`]: no root is known, the file has an unknown suffix, or the options do not fit the database;
+/// [`Error::Rocks`]: a block cannot be read; [`Error::VerificationFailed`]: the blocks are not those that the import of
+/// a log wrote; [`Error::Io`]: the disk is full or fails; [`Error::Replaced`]; [`Error::Interrupted`].
 pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> Result<ExportReport> {
     with_work(options, |work| {
         let format = options.format.map_or_else(|| ExportFormat::of_name(file, work.is_log()), Ok)?;

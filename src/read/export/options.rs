@@ -45,7 +45,7 @@ pub enum ExportFormat {
     CarZst,
     /// A CARv1 in small zstd frames followed by an index, which Forest reads without decompressing.
     ForestCarZst,
-    /// A block log: with its head for Antelope, from the first block on for others.
+    /// A block log. An Antelope log includes the bytes before its first block.
     Log,
     /// A block log in zstd frames of about 1 MiB of content, with checksums.
     LogZst,
@@ -54,7 +54,7 @@ pub enum ExportFormat {
 impl ExportFormat {
     pub(crate) const ALL: [Self; 5] = [Self::Car, Self::CarZst, Self::ForestCarZst, Self::Log, Self::LogZst];
 
-    /// Name on the command line, which is also the usual suffix of a file.
+    /// Returns the name, which is also the usual suffix of a file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Car => "car",
@@ -107,13 +107,14 @@ pub struct ExportOptions {
     pub(crate) db: PathBuf,
     /// The exported blocks. Defaults to everything that the roots link to.
     pub(crate) selection: Selection,
-    /// The first blocks, which the header names as well. Defaults to the roots of the import; for a list, to its first CID.
+    /// The roots, which are the first blocks and are in the header. Defaults to the roots of the import, or to the
+    /// first CID of a list.
     pub(crate) roots: Vec<RawCid>,
     /// First block of a log. Defaults to the first in the database.
     pub(crate) from: Option<u32>,
     /// Last block of a log. Defaults to the last in the database.
     pub(crate) to: Option<u32>,
-    /// ExportFormat of the file. Defaults to the format of its suffix.
+    /// The file format. Defaults to the format of the file's suffix.
     pub(crate) format: Option<ExportFormat>,
     /// Replaces an existing file. Defaults to `false`.
     pub(crate) replace: bool,
@@ -128,7 +129,7 @@ pub struct ExportOptions {
 }
 
 impl ExportOptions {
-    /// Everything that the roots of `db` link to, or all blocks of a log.
+    /// Creates an export of everything that the roots of `db` link to, or of all blocks of a log.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self { db: db.into(), ..Self::default() }
     }

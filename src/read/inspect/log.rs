@@ -167,7 +167,7 @@ pub(super) fn list(log: &Log, options: &InspectOptions, progress: &Progress<'_>,
 }
 
 /// The hint for a log that ends inside a block.
-pub(crate) fn trim_hint(log: &Path, last: u32) -> String {
+pub fn trim_hint(log: &Path, last: u32) -> String {
     let log = shell_word(log);
     format!("`bedload import {log} --db DIR --tail trim` imports up to block {last} and leaves the rest out")
 }

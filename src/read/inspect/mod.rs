@@ -13,8 +13,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 
 use self::heads::Heads;
-#[cfg(feature = "cli")]
-pub(crate) use self::log::trim_hint;
+pub use self::log::trim_hint;
 pub use self::options::InspectOptions;
 use self::tally::BlockTally;
 use super::keys::cid_text;

@@ -1,7 +1,5 @@
 use std::path::PathBuf;
 
-use derive_setters::Setters;
-
 use crate::error::Result;
 use crate::progress::Progress;
 use crate::read::access::Resources;
@@ -12,19 +10,15 @@ use crate::source::input::{self, Extent, Input, InputOptions};
 use crate::source::remote::{NetworkOptions, take_secrets};
 
 /// Options of an inspection.
-#[derive(Debug, Clone, Default, Setters)]
-#[setters(strip_option)]
-#[non_exhaustive]
+#[derive(Debug, Clone, Default)]
 pub struct InspectOptions {
     /// The snapshot; `-` is standard input.
-    #[setters(into)]
     pub(crate) source: PathBuf,
     /// Reads and hashes everything. Defaults to `false`: only head and tail.
     pub(crate) full: bool,
     /// Meaning of null padding. Defaults to damage.
     pub(crate) null_padding: NullPadding,
     /// Directory of Hive's dictionaries, for block logs that need them. Defaults to none.
-    #[setters(into)]
     pub(crate) dictionaries: Option<PathBuf>,
     /// Options for sources on the network.
     pub(crate) network: NetworkOptions,

@@ -36,8 +36,7 @@ const OPEN_FILES: i32 = 128;
 ///
 /// # Errors
 /// [`Error::State`]: there is no database; [`Error::BadInput`]: the source cannot be read; [`Error::Usage`]: the
-/// options do not fit a block log; [`Error::Io`]: the system refuses something that is not the database's fault;
-/// [`Error::Replaced`]; [`Error::Interrupted`].
+/// options do not fit a block log; [`Error::Io`]: the system fails; [`Error::Replaced`]; [`Error::Interrupted`].
 pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<VerifyReport> {
     let mut options = options.clone();
     if let Some(against) = &mut options.against {

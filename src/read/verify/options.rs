@@ -16,17 +16,17 @@ pub struct VerifyOptions {
     #[cfg_attr(feature = "cli", arg(skip))]
     #[setters(into)]
     pub(crate) db: PathBuf,
-    /// Check only so many records, picked at random, instead of all
+    /// Check only N records, picked at random, instead of all
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "against"))]
     pub(crate) sample: Option<u64>,
     /// Compare with a snapshot, record by record, in both directions
     #[cfg_attr(feature = "cli", arg(long, value_name = "SNAPSHOT"))]
     #[setters(into)]
     pub(crate) against: Option<PathBuf>,
-    /// Accept records that a node has added; without --against nothing shows that none of the import is missing
+    /// Accept records that a node has added; only a comparison with the snapshot then finds missing records
     #[cfg_attr(feature = "cli", arg(long))]
     pub(crate) allow_extra: bool,
-    /// Meaning of null padding in that snapshot: error or eof; defaults to the import's
+    /// Meaning of null padding in the compared snapshot: error or eof; defaults to the import's
     #[cfg_attr(feature = "cli", arg(long, value_name = "MEANING", requires = "against", hide_short_help = true))]
     pub(crate) null_padding: Option<NullPadding>,
     /// Resources of the verification; memory is for the comparison.

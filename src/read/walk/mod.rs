@@ -43,44 +43,34 @@ const MAX_PIECE: u64 = 1 << 30;
 const MIN_MEMORY: u64 = 8 << 20;
 
 /// Options of a walk.
-#[derive(Debug, Clone, Default, Setters)]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[derive(Debug, Clone, Default, Setters, clap::Args)]
 #[setters(strip_option)]
-#[non_exhaustive]
 pub struct WalkOptions {
     /// The database.
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[arg(skip)]
     #[setters(into)]
     pub(crate) db: PathBuf,
     /// Root to begin at, repeatable; the default is in BEDLOAD.json
-    #[cfg_attr(feature = "cli", arg(long = "root", value_name = "CID"))]
+    #[arg(long = "root", value_name = "CID")]
     pub(crate) roots: Vec<RawCid>,
     /// Follow the chain of headers over N tipsets only
-    #[cfg_attr(feature = "cli", arg(long = "depth", value_name = "tipsets=N", value_parser = parse_depth))]
+    #[arg(long = "depth", value_name = "tipsets=N", value_parser = parse_depth)]
     pub(crate) tipsets: Option<u32>,
     /// Blocks named by Filecoin headers below this epoch may be missing
-    #[cfg_attr(feature = "cli", arg(long, value_name = "EPOCH"))]
+    #[arg(long, value_name = "EPOCH")]
     pub(crate) allow_missing_below: Option<u64>,
     /// Resources of the walk.
-    #[cfg_attr(feature = "cli", command(flatten))]
+    #[command(flatten)]
     pub(crate) resources: Resources,
     /// Location of the blocks.
-    #[cfg_attr(feature = "cli", command(flatten))]
+    #[command(flatten)]
     pub(crate) location: Location,
 }
 
-#[cfg(feature = "cli")]
 fn parse_depth(text: &str) -> std::result::Result<u32, String> {
     let count = |text: &str| text.parse().ok().filter(|&count: &u32| count > 0);
     let depth = text.strip_prefix("tipsets=").and_then(count);
     depth.ok_or_else(|| format!("write it as tipsets={}", count(text).unwrap_or(2000)))
-}
-
-impl WalkOptions {
-    /// Creates a walk over everything in `db` that its roots link to.
-    pub fn new(db: impl Into<PathBuf>) -> Self {
-        Self { db: db.into(), ..Self::default() }
-    }
 }
 
 /// Follows the links. Missing blocks are no error: the report lists them.

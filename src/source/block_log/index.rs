@@ -24,17 +24,17 @@ const ARTIFACTS_HEAD: usize = 48;
 
 const ARTIFACT: usize = 24;
 
-/// An index file, and whether it was used.
+/// An index file beside a block log.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct IndexUse {
-    /// Its path.
+    /// The path.
     pub path: String,
     /// `index`, or `artifacts` and their version.
     pub kind: String,
-    /// True if it agreed with the log and was used.
+    /// True if the index matched the log and was used.
     pub used: bool,
-    /// The reason why it was ignored.
+    /// The reason for ignoring the index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

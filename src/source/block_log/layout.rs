@@ -14,23 +14,23 @@ pub(crate) const MAX_BLOCK: usize = 16 << 20;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum TornTail {
-    /// An error. The default.
+    /// Fails. The default.
     #[default]
     Error,
-    /// Bytes after the last complete block are left out.
+    /// Omits the bytes after the last complete block.
     Trim,
 }
 
 /// The layout of a log beyond its blocks.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogLayout {
-    /// Bytes from its beginning to the end of its last whole block; `null` where it was several files, was pruned, or
-    /// was not imported as a whole.
+    /// Bytes up to the end of the last complete block; `null` if the log had several files, was pruned, or was imported
+    /// in part.
     pub bytes: Option<u64>,
-    /// True if it was pruned (Antelope).
+    /// True if the log was pruned (Antelope).
     pub pruned: bool,
-    /// The bytes before its first block, as hex (Antelope).
+    /// The bytes before the first block, as hex (Antelope).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
 }
@@ -39,11 +39,11 @@ pub struct LogLayout {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BlockRef {
-    /// Its number.
+    /// The block number.
     pub number: u32,
-    /// Its id as hex.
+    /// The block id as hex.
     pub id: String,
-    /// Its time, in milliseconds since 1970.
+    /// The time of the block, in milliseconds since 1970.
     pub timestamp_ms: i64,
 }
 
@@ -57,13 +57,13 @@ impl BlockRef {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Packings {
-    /// Not compressed.
+    /// Blocks without compression.
     pub raw: u64,
-    /// Compressed with zstd.
+    /// Blocks compressed with zstd.
     pub zstd: u64,
-    /// Compressed with zstd and a dictionary.
+    /// Blocks compressed with zstd and a dictionary.
     pub zstd_dictionary: u64,
-    /// Bytes of all blocks in the log.
+    /// Size of all blocks in the log, in bytes.
     pub stored_bytes: u64,
 }
 

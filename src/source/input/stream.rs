@@ -39,7 +39,7 @@ pub enum Extent {
 }
 
 /// Limits and options of reading an input.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct InputOptions {
     /// Threads for decompression, in addition to the one that reads. Default: the cores of the machine.
     pub threads: usize,

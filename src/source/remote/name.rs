@@ -12,14 +12,14 @@ const SCHEMES: [&str; 10] = ["http", "https", "s3", "s3a", "gs", "az", "azure", 
 /// Replaces a query, which may be a signature.
 const HIDDEN_QUERY: &str = "?…";
 
-/// Options for reading a snapshot from the network.
-#[derive(Debug, Clone, Default, PartialEq, derive_setters::Setters)]
+/// Options for snapshots and bundles on the network.
+#[derive(Debug, Clone, Default, derive_setters::Setters)]
 #[setters(strip_option)]
 #[non_exhaustive]
 pub struct NetworkOptions {
-    /// Connections at once. Default: the best number by measurements while reading.
+    /// Number of concurrent connections. Defaults to the best number, measured while reading.
     pub(crate) connections: Option<u16>,
-    /// The address of another server with S3's interface. Default: from the environment.
+    /// URL of a server with S3's interface. Defaults to the environment's.
     #[setters(into)]
     pub(crate) endpoint: Option<String>,
     /// Settings of object stores, by the names of their environment variables.
@@ -34,16 +34,16 @@ pub struct NetworkOptions {
 }
 
 impl NetworkOptions {
-    /// Sets a credential or another setting of an object store under the name of its environment variable, as
-    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` or `AWS_REGION`. The environment is not read for a kind
-    /// of store (`AWS_`, `GOOGLE_`, `AZURE_`) that has such a setting.
+    /// Sets a credential or another setting of an object store by the name of its environment variable, e.g.
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` or `AWS_REGION`. Once a kind of store (`AWS_`,
+    /// `GOOGLE_`, `AZURE_`) has a setting, its environment variables are ignored.
     pub fn store_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), Secret(value.into())));
         self
     }
 
-    /// Adds a header, as `Authorization`, to the requests of http and https URLs. Only the server of `server`, a URL with its
-    /// scheme, host and port, receives the header, also after redirects.
+    /// Adds a header, e.g. `Authorization`, to requests to `server`: a URL with scheme (http or https), host and port.
+    /// Other servers, also after redirects, do not receive it.
     pub fn http_header(mut self, server: impl Into<String>, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((server.into(), name.into(), Secret(value.into())));
         self
