@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::crash::{Chance, Ended, ended, list, log, plain, rounds};
+use crate::common::crash::{Chance, Ended, ended, in_turn, list, log, plain, rounds};
 use crate::common::disk::Disk;
 use crate::common::run::{BEDLOAD, Place, hermetic};
 use rustix::process::{Pid, Signal, kill_process};
@@ -107,10 +107,10 @@ fn interrupted_doctor_leaves_no_files() {
     let data = place.dir("data");
     let source = plain().file.to_str().expect("text");
     let mut chance = Chance::new();
-    for (signal, sample) in
-        [Signal::INT, Signal::TERM, Signal::KILL].into_iter().flat_map(|it| [(it, false), (it, true)])
-    {
-        for round in 0..rounds(1, 30) {
+    for (nth, signal) in [Signal::INT, Signal::TERM, Signal::KILL].into_iter().enumerate() {
+        for (round, &sample) in
+            (0..rounds(1, 30)).flat_map(|round| in_turn(&[false, true], nth).iter().map(move |it| (round, it)))
+        {
             let child = doctor(&place, &data, &[source][..usize::from(sample)]).spawn().expect("it starts");
             let started = std::time::Instant::now();
             while sample && list(&data).is_empty() && started.elapsed() < Duration::from_secs(60) {
@@ -175,7 +175,8 @@ fn warnings_have_a_remedy() {
 fn doctor_forecasts_a_size_without_a_snapshot() {
     let place = Place::new();
     let data = place.dir("data");
-    for (form, times) in [("car", 1), ("car.zst", 3), ("forest.car.zst", 3), ("block-log", 1)] {
+    let forms = [("car.zst", 3), ("block-log", 1), ("car", 1), ("forest.car.zst", 3)];
+    for (form, times) in forms.into_iter().take(rounds(2, 4)) {
         let report = succeeds(&place, &data, &["--memory", "96MiB", "--size", "80GiB", "--form", form]);
         assert_eq!(report.text("/forecast/source"), format!("80.0 GiB of {form} (assumed)"));
         assert_eq!(report.number("/forecast/plan/expected_bytes"), times * (80 << 30), "{form}");

@@ -26,7 +26,7 @@ fn make_fast(out: &Path, variants: &str) {
 
 #[test]
 fn stopped_search_resumes_and_writes() {
-    let (dir, snapshot, out) = place("2MiB");
+    let (dir, snapshot, out) = place("1MiB");
     let file = dir.path().join("mine.toml");
     let search = || {
         let mut command = crate::common::run::bedload();
@@ -79,7 +79,7 @@ fn stopped_search_resumes_and_writes() {
 
 #[test]
 fn search_without_time_writes_nothing() {
-    let (dir, snapshot, out) = place("2MiB");
+    let (dir, snapshot, out) = place("1MiB");
     let file = dir.path().join("mine.toml");
     let tune = ["--presets", "ingest", "--tune", "--budget", "1s"];
     let mut command = bedload();

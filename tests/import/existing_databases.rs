@@ -58,8 +58,8 @@ fn conflicting_key_leaves_the_database_unchanged() {
     let place = Place::in_memory();
     let snapshot = conflicting("another.car", 7000);
     let cid = &snapshot.blocks[7000].0;
-    for way in WAYS {
-        for key in KEYS {
+    for (nth, way) in WAYS.into_iter().enumerate() {
+        for &key in in_turn(&KEYS, nth) {
             let case = Case::new(&place.path(""), snapshot, way, From::File).key(key).arg(&["--verify", "none"]);
             let case = case.into_existing(older());
             case.put_old();
@@ -99,8 +99,8 @@ fn identity_cids_have_no_digest_key() {
     let at = rooted(&blocks[..1500]).len();
     blocks.insert(1500, identity(RAW, &digest));
     let snapshot = of("identity.car", &blocks);
-    for way in WAYS {
-        for existing in [false, true] {
+    for (nth, way) in WAYS.into_iter().enumerate() {
+        for &existing in in_turn(&[false, true], nth) {
             let case = Case::new(&place.path(""), snapshot, way, From::File).key(Key::Digest);
             let case = if existing { case.into_existing(older()) } else { case };
             case.put_old();
@@ -151,8 +151,9 @@ fn restart_removes_the_written_blocks() {
 #[test]
 fn writes_between_runs_are_kept() {
     let place = Place::in_memory();
-    for (way, point) in [(Way::Memtables, "batch:48"), (Way::Memtables, "compacted"), (Way::Spill, "ingested")] {
-        for restart in [false, true] {
+    let points = [(Way::Memtables, "batch:48"), (Way::Memtables, "compacted"), (Way::Spill, "ingested")];
+    for (nth, (way, point)) in points.into_iter().enumerate() {
+        for &restart in in_turn(&[false, true], nth) {
             let mut case = killed(&place, plain(), way, point);
             node_writes(&mut case);
             let args: &[&str] = if restart { &["--restart"] } else { &[] };
@@ -184,8 +185,8 @@ fn damaged() -> &'static Snapshot {
 #[test]
 fn writes_during_a_restore_are_kept() {
     let place = Place::in_memory();
-    for point in ["restoring", "restore", "restored"] {
-        for restart in [false, true] {
+    for (nth, point) in ["restoring", "restore", "restored"].into_iter().enumerate() {
+        for &restart in in_turn(&[false, true], nth) {
             let mut case = killed(&place, damaged(), Way::Memtables, point);
             node_writes(&mut case);
             if restart {
@@ -247,15 +248,13 @@ fn damaged_journal_restores_nothing() {
         text.replace_range(at..at + 1, "#");
         std::fs::write(&path, text).expect("written");
         let before = files(&case.db);
-        for _ in 0..2 {
-            case.is_refused(&[
-                "nothing tells whether this import or another program changed ",
-                " last: the journal is damaged",
-                "hint: --restart starts over and keeps the database as it is now; to restore the state before the \
-                 import, first replace the files of the database with those of ",
-            ]);
-            assert!(files(&case.db) == before, "something was changed");
-        }
+        case.is_refused(&[
+            "nothing tells whether this import or another program changed ",
+            " last: the journal is damaged",
+            "hint: --restart starts over and keeps the database as it is now; to restore the state before the \
+             import, first replace the files of the database with those of ",
+        ]);
+        assert!(files(&case.db) == before, "something was changed");
         Case { snapshot: plain(), ..case.clone() }.arg(&["--restart"]).finishes();
     }
 }
@@ -309,7 +308,7 @@ fn exchanged_database_is_not_restored() {
 fn killed_import_leaves_an_openable_database() {
     let place = Place::in_memory();
     let mut died = 0;
-    for number in (1..).step_by(7) {
+    for number in (1..).step_by(rounds(13, 7)) {
         let mut case = Case::new(&place.path(""), small(), Way::Memory, From::File).into_existing(older());
         case.old = None;
         case.again();
@@ -322,14 +321,15 @@ fn killed_import_leaves_an_openable_database() {
         }
         died += 1;
     }
-    assert!(died > 10, "only {died} runs died");
+    assert!(died > 5, "only {died} runs died");
 }
 
 #[test]
 fn damaged_database_is_restored_by_resume() {
     let place = Place::in_memory();
-    for (way, point) in [(Way::Memtables, "batch:48"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
-        for damage in ["MANIFEST-", "CURRENT", ".sst"] {
+    let points = [(Way::Memtables, "batch:48"), (Way::Memtables, "checked"), (Way::Spill, "ingested")];
+    for (nth, (way, point)) in points.into_iter().enumerate() {
+        for &damage in in_turn(&["MANIFEST-", "CURRENT", ".sst"], nth) {
             let case = killed(&place, plain(), way, point);
             let of_it = |name: &String| name.contains(damage) && !case.partial().join("checkpoint").join(name).exists();
             let mut names: Vec<String> = files(&case.db).into_keys().collect();

@@ -83,7 +83,7 @@ fn options_match_preset(name: &str, db: &Path) {
 #[test]
 fn presets_load_equal_snapshots() {
     let place = Place::new();
-    let source = generated(&place, "mainnet", "32MiB");
+    let source = generated(&place, "mainnet", "8MiB");
     let first = import(&place, &source).succeeds();
     for_each_preset(|name| {
         let place = Place::new();
@@ -105,7 +105,7 @@ fn families(done: &Done) -> Vec<[serde_json::Value; 4]> {
 #[test]
 fn presets_load_equal_block_logs() {
     let place = Place::new();
-    let source = generated(&place, "steem", "8MiB");
+    let source = generated(&place, "steem", "4MiB");
     let index = ["--indexes", "ids,transactions"];
     let first = import(&place, &source).args(&index).succeeds();
     assert_eq!(families(&first).len(), 3);

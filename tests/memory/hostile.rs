@@ -163,9 +163,9 @@ impl Input {
             return path;
         }
         if self == Log {
-            return generate_steem(place, (4 * budget / MIB).min(512));
+            return generate_steem(place, (3 * budget / MIB).min(512));
         }
-        let all = (4 * budget).min(768 * MIB);
+        let all = (3 * budget).min(768 * MIB);
         let share = |reciprocal: f64| (budget as f64 / reciprocal) as usize;
         let mut out = create(&path);
         let roots: Vec<_> =

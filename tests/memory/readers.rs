@@ -52,7 +52,7 @@ fn million_links_stay_within_the_budget() {
 #[test]
 fn many_large_blocks_stay_within_the_budget() {
     let place = Place::new();
-    let leaves: Vec<_> = (0..300).map(|seed| blake(RAW, &noise(seed, 1 << 20))).collect();
+    let leaves: Vec<_> = (0..160).map(|seed| blake(RAW, &noise(seed, 1 << 20))).collect();
     let root = node(&leaves.iter().map(|(cid, _)| cid.clone()).collect::<Vec<_>>());
     let db = database(&place, &[&[root], &leaves[..]].concat());
     walk_and_export_stay_within_64_mib(&place, &db);
