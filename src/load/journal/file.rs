@@ -287,7 +287,7 @@ mod tests {
             std::fs::read(Journal::path(dir.path())).expect("read")
         };
         let mut file = File::options().write(true).truncate(true).open(Journal::path(dir.path())).expect("open");
-        let lines = (300 << 20) / long.len();
+        let lines = (100 << 20) / long.len();
         (0..lines).for_each(|_| file.write_all(&long).expect("write"));
         file.write_all(&text).expect("write");
         let (_, resumed) = Journal::open(dir.path()).expect("opened");
