@@ -50,7 +50,7 @@ fn import_removes_its_progress_bar() {
 
 #[test]
 fn bar_of_known_length_is_removed() {
-    let place = with_snapshot("192M");
+    let place = with_snapshot("64M");
     for more in ["db1 --plan spill --memory 64M", "db2 --preset memtable"] {
         let line = format!("import snapshot.car --threads 1 --db {more}");
         let Some(session) = show(&place, &line, 80, &[]) else { return };
@@ -61,7 +61,7 @@ fn bar_of_known_length_is_removed() {
 
 #[test]
 fn every_command_fits_the_terminal_width() {
-    let place = with_database("8M");
+    let place = with_database("3M");
     for line in [
         "verify --db db",
         "verify --db db --against snapshot.car",

@@ -78,8 +78,9 @@ impl Case {
         std::fs::create_dir_all(dir).expect("a folder");
         let args: &[&str] = match way {
             Way::Memory => &["--plan", "memory", "--memory", "96MiB"],
-            Way::Spill => &["--plan", "spill", "--memory", "16MiB"],
-            Way::Source => &["--plan", "source", "--memory", "16MiB"],
+            // Of three threads the plan has four partitions.
+            Way::Spill => &["--plan", "spill", "--memory", "16MiB", "--threads", "3"],
+            Way::Source => &["--plan", "source", "--memory", "16MiB", "--threads", "3"],
             Way::Memtables | Way::Batches => &["--preset", "memtable", "--memory", "96MiB"],
             Way::Ranges => &["--memory", "16MiB"],
         };
@@ -92,7 +93,7 @@ impl Case {
             db: dir.join("db"),
             args: args.iter().chain(small).chain(joined).map(Into::into).collect(),
             env: vec![
-                ("BEDLOAD_DURABLE_BYTES".into(), (1 << 20).to_string()),
+                ("BEDLOAD_DURABLE_BYTES".into(), "400000".into()),
                 ("TMPDIR".into(), dir.to_str().expect("text").to_owned()),
             ],
             through: Vec::new(),
@@ -204,7 +205,10 @@ impl Case {
         let mut command = hermetic(words.next().expect("at least the binary"));
         let source = if self.from == From::File { &self.snapshot.file } else { Path::new("-") };
         command.args(words).arg("import").arg(source).arg("--db").arg(&self.db);
-        command.args(["--json", "--progress", "off", "--threads", "2"]).args(&self.args).envs(self.env.iter().cloned());
+        command.args(["--json", "--progress", "off"]).args(&self.args).envs(self.env.iter().cloned());
+        if !self.args.contains(&"--threads".into()) {
+            command.args(["--threads", "2"]);
+        }
         if self.from == From::Stdin {
             command.stdin(std::fs::File::open(&self.snapshot.file).expect("the snapshot"));
         } else {
@@ -256,7 +260,11 @@ impl Case {
 
     #[track_caller]
     pub fn dies_at(&self, point: &str) {
-        let ended = self.dying_at(point).run();
+        self.has_died(&self.dying_at(point).run(), point);
+    }
+
+    #[track_caller]
+    fn has_died(&self, ended: &Ended, point: &str) {
         assert_eq!(ended.code, Some(137), "{point} of {}: {ended:?}", self.snapshot.name);
         self.nothing_under_the_name(point);
         self.holds_the_old(point, false);
@@ -265,11 +273,30 @@ impl Case {
     /// Dies at `point` of an import into what was there before, finishes with the same command, and forgets the database.
     #[track_caller]
     pub fn resumes_from(&self, point: &str) -> Ended {
+        self.resumes_from_each(&[point], || {}).swap_remove(0).1
+    }
+
+    /// Dies at one point after the other, each time with `damage` to its work, and finishes. An import that ends before
+    /// the next point begins again. Returns each point and the run after it, and forgets the database.
+    #[track_caller]
+    pub fn resumes_from_each<'a>(&self, points: &[&'a str], mut damage: impl FnMut()) -> Vec<(&'a str, Ended)> {
         self.put_old();
-        self.dies_at(point);
-        let ended = self.finishes();
+        let (mut runs, mut last) = (Vec::new(), None);
+        for &point in points {
+            let mut ended = self.dying_at(point).run();
+            if let (Some(0), Some(before)) = (ended.code, last) {
+                self.has_finished(&ended);
+                runs.push((before, ended));
+                self.put_old();
+                (ended, last) = (self.dying_at(point).run(), None);
+            }
+            self.has_died(&ended, point);
+            damage();
+            runs.extend(last.replace(point).map(|before| (before, ended)));
+        }
+        runs.extend(last.map(|before| (before, self.finishes())));
         self.again();
-        ended
+        runs
     }
 
     #[track_caller]

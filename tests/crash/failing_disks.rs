@@ -38,14 +38,14 @@ const OPENS: [Fault; 5] = [
     (Way::Memtables, "open", 2, ".sst", &["db.partial/db"]),
 ];
 
-/// Fails with `errno`, says `words`, keeps the work; fails again in the same way, and then finishes.
+/// Fails with `errno`, says `words`, keeps the work; in the long tests it fails again in the same way; then it finishes.
 #[track_caller]
 fn fails_and_finishes(fault: Fault, errno: Errno, words: &[&str]) {
     let (way, call, number, text, named) = fault;
     let case = Case::plain(way);
     let Some(failing) = failing(&case, call, number, errno, text) else { return };
     let what = format!("{fault:?}, {errno:?}");
-    for round in 0..2 {
+    for round in 0..rounds(1, 2) {
         let ended = failing.run();
         if ended.code == Some(0) && round == 1 && number > 1 {
             // There was less left to do than at the first time.

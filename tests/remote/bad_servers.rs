@@ -125,7 +125,7 @@ fn redirects_are_followed_within_limits() {
 fn restarted_stream_is_compared() {
     let (place, server) = (Place::new(), Store::serving(plain()));
     // The probe, a stream that breaks, and one that does not.
-    server.now(|_, nth| if nth == 1 { Act::Cut(3_000_000) } else { Act::Whole });
+    server.now(|_, nth| if nth == 1 { Act::Cut(1_500_000) } else { Act::Whole });
     impatient(import(&place, server.url("a.car"))).holds(&plain().blocks);
 
     let place = Place::new();
@@ -137,7 +137,7 @@ fn restarted_stream_is_compared() {
         if let Some(server) = weak.upgrade().filter(|_| nth == 2) {
             server.replace(other.clone(), "\"one\"");
         }
-        if nth == 1 { Act::Cut(3_000_000) } else { Act::Whole }
+        if nth == 1 { Act::Cut(1_500_000) } else { Act::Whole }
     });
     impatient(import(&place, server.url("a.car"))).run().refused(4, None, "other bytes at its beginning");
 }
@@ -145,12 +145,12 @@ fn restarted_stream_is_compared() {
 /// A server that sent one byte every five seconds held an import for ever.
 #[test]
 fn trickling_server_ends_the_import() {
-    let words = "the connection stalled: less than 1 KiB/s for 4 s";
+    let words = "the connection stalled: less than 1 KiB/s for 2 s";
     for (good, serve) in [(0, Act::Serve), (3, Act::Serve), (1, Act::Whole)] {
         let (place, server) = (Place::new(), Store::serving(plain()));
         let first = serve.clone();
         server.now(move |_, nth| if nth >= good { Act::Trickle } else { first.clone() });
-        let run = impatient(import(&place, server.url("a.car"))).env("BEDLOAD_NETWORK_STALL_MS", "1000");
+        let run = impatient(import(&place, server.url("a.car"))).env("BEDLOAD_NETWORK_STALL_MS", "500");
         run.run().refused(1, None, words);
         server.now(move |_, _| serve.clone());
         import(&place, server.url("a.car")).holds(&plain().blocks);
