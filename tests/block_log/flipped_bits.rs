@@ -111,7 +111,7 @@ fn flipped_bit_is_found_or_reported_uncovered() {
         assert_eq!(words.is_empty(), case.uncovered.is_empty(), "{words}");
         assert_eq!(words.contains("signatures"), !case.uncovered.is_empty(), "{words}");
         let (mut found, mut uncovered) = (0, 0);
-        for at in (0..case.bytes.len()).step_by(rounds(311, 1)) {
+        for at in (0..case.bytes.len()).step_by(rounds(199, 1)) {
             for bit in 0..rounds(1, 8) {
                 let bit = (at + bit) % 8;
                 let Some(digest) = flipped(&place.path(""), &case, at, bit, false) else {
@@ -140,7 +140,7 @@ fn verify_finds_bits_that_links_miss() {
         assert_eq!(log.verified, LogVerified::Links);
         assert!(log.not_covered.iter().any(|words| words.contains("--verify links")), "{:?}", log.not_covered);
         let mut passed = 0;
-        for at in (0..case.bytes.len()).step_by(rounds(487, 11)) {
+        for at in (0..case.bytes.len()).step_by(rounds(293, 11)) {
             if case.uncovered.iter().any(|range| range.contains(&at)) {
                 continue;
             }

@@ -20,20 +20,10 @@ fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import
 /// Kills imports of a log with packed blocks at one point after another. `crash::kills` kills them at each point alone.
 #[test]
 fn killed_import_resumes_or_starts_over() {
-    let blocks = steem(1, 6000, 1);
-    let bytes = log(&blocks, |number| if number < 4500 { Packed::Raw } else { Packed::Zstd });
-    let ranges = [
-        "start",
-        "range",
-        "range-synced",
-        "range:2",
-        "range",
-        "ranges",
-        "ingest",
-        "ingesting:2",
-        "ingested",
-        "renamed",
-    ];
+    let blocks = steem(1, 12_000, 1);
+    let bytes = log(&blocks, |number| if number < 9000 { Packed::Raw } else { Packed::Zstd });
+    let ranges =
+        ["start", "range", "range-synced", "range:2", "range", "ranges", "ingest", "ingesting", "ingested", "renamed"];
     let batches = ["start", "batch", "batch:9", "ranges", "read-done", "recorded", "renamed"];
     let same: fn(Import) -> Import = |run| run;
     for (points, change) in [(&ranges[..], same), (&batches, Import::through_memtables)] {

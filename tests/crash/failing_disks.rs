@@ -31,7 +31,7 @@ const WRITES: [Fault; 14] = [
 ];
 
 const OPENS: [Fault; 5] = [
-    (Way::Spill, "open", 3, "/spill/", &[".part"]),
+    (Way::Spill, "open", 2, "/spill/", &[".part"]),
     (Way::Spill, "open", 2, ".sst", &[".sst"]),
     (Way::Memory, "open", 2, ".sst", &[".sst"]),
     (Way::Memory, "open", 1, "db/MANIFEST", &["MANIFEST"]),
@@ -103,7 +103,7 @@ fn failed_read_keeps_the_work() {
         (Way::Spill, From::Pipe, 20, "pipe:", "standard input"),
         (Way::Memory, From::Pipe, 9, "pipe:", "standard input"),
         (Way::Spill, From::File, 1, "/spill/", ".part"),
-        (Way::Spill, From::File, 3, "/spill/", ".part"),
+        (Way::Spill, From::File, 2, "/spill/", ".part"),
         (Way::Memory, From::File, 1, ".sst", ".sst"),
     ] {
         let case = Case::of(plain(), way, from);

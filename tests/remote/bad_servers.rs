@@ -169,7 +169,7 @@ fn refused_request_delays_only_its_connection() {
     });
     let done = import(&place, server.url("a.car")).holds(&plain().blocks);
     let times = times.lock();
-    assert!((40..70).contains(&times.len()), "{} requests", times.len());
+    assert!((20..40).contains(&times.len()), "{} requests", times.len());
     // One connection alone would wait a second after each refused request.
     let follows = |pair: &&[Instant]| pair[1] - pair[0] < Duration::from_millis(900);
     let followed = times[2..].chunks(3).filter_map(|chunk| chunk.get(..2)).filter(follows).count();
