@@ -134,7 +134,7 @@ fn escape_sequences_need_a_terminal_and_consent() {
 fn raw_blocks_do_not_reach_a_terminal() {
     let hostile = block(b"\x1b]0;title\x07\x1b[2J");
     let root = cid::Cid::try_from(&hostile.0[..]).expect("a CID");
-    let place = Place::new();
+    let place = Place::in_memory();
     place.file("x.car", &rooted(&[hostile]));
     ends(&place, "import x.car --db db --quiet", 0, "");
     for option in ["--raw", "--as raw"] {

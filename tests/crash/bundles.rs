@@ -26,7 +26,7 @@ fn seeds(run: Run, y: &Path, snapshot: &Snapshot) -> Done {
 
 #[test]
 fn killed_bundle_names_only_existing_files() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let db = imported(&place, plain());
     for point in ["bundle-file", "bundle-file:3", "bundle-files", "bundle-described", "bundled"] {
         let to = place.path(&format!("to-{}", point.replace(':', "-")));
@@ -75,7 +75,7 @@ fn killed_seed_resumes() {
 fn unfinished_seed_keeps_its_bundle() {
     let (_place, to, y) = bundled(plain());
     seed(&to, &y).dies_at("fetched:2");
-    let other = Place::new();
+    let other = Place::in_memory();
     bundle(&imported(&other, small()), &to).succeeds();
     seed(&to, &y).args(&["--bundle", &latest(&to)]).refused(4, "holds an unfinished import of something else");
     // Whatever it was made for, an import does not take it over.
@@ -203,7 +203,7 @@ fn unfinished_update_keeps_node_writes() {
 
 #[test]
 fn killed_publishing_import_resumes() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let whole = content(&published(&place, plain()));
     let store = Store::new();
     let begin = ["held", "built", "published", "published:2", "bundle-file", "bundle-file:2"];
@@ -237,7 +237,7 @@ fn killed_publishing_import_resumes() {
 
 #[test]
 fn published_files_are_checked_again() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let whole = content(&published(&place, plain()));
     for (number, (point, is_cut)) in
         [("published:3", false), ("published:3", true), ("ingested", false)].into_iter().enumerate()

@@ -156,17 +156,6 @@ fn power_cut_loses_no_block() {
     }
 }
 
-#[test]
-fn another_import_deletes_finished_leftovers() {
-    let case = Case::plain(Way::Spill);
-    case.dies_at("renamed");
-    assert!(case.partial().exists());
-    Case { snapshot: mixed(), ..case.clone() }.is_refused(&["already exists"]);
-    assert!(!case.partial().exists(), "leftovers of a finished import stay");
-    case.holds_everything();
-    case.is_refused(&["already exists"]);
-}
-
 /// RocksDB opens only some of the files at once; the resume check must know the records of all.
 #[test]
 fn resume_counts_all_ingested_files() {

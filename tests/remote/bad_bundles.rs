@@ -101,7 +101,7 @@ fn file_changed_during_fetch_is_refused() {
 
 #[test]
 fn seed_reports_a_missing_bundle() {
-    let (place, store) = (Place::new(), Store::new());
+    let (place, store) = (Place::in_memory(), Store::new());
     let y = place.path("y");
     for from in [place.path("none").display().to_string(), place.path("").display().to_string(), store.url("")] {
         seed(&from, &y).refused_at_once(3, "the place has no bundle");
@@ -113,11 +113,11 @@ fn seed_reports_a_missing_bundle() {
 
 #[test]
 fn modified_database_is_not_published() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let to = place.path("bundles");
     let done = imported(&place, small());
     let with = |code: i32, words: &str, args: &[&str], spoil: &dyn Fn(&Path)| {
-        let place = Place::new();
+        let place = Place::in_memory();
         let db = place.path("db");
         if args == SMALL_FILES {
             copy(&done, &db);

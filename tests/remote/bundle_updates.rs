@@ -19,7 +19,7 @@ fn newer() -> Snapshot {
 fn update_fetches_only_changed_files() {
     let (place, to, y) = bundled(plain());
     seed(&to, &y).succeeds();
-    let (first, newer, other) = (latest(&to), newer(), Place::new());
+    let (first, newer, other) = (latest(&to), newer(), Place::in_memory());
     bundle(&imported(&other, &newer), &to).succeeds();
     let store = Store::of(&to);
     let fresh = seed(store.url(""), &place.path("z")).succeeds();
@@ -28,6 +28,7 @@ fn update_fetches_only_changed_files() {
     assert!(refused.hint().contains(" --update,") && !refused.hint().contains("--into-existing"), "{refused:?}");
     store.served();
     let updated = seed(store.url(""), &y).args(&["--update"]).seeds(&newer);
+    is_valid(&y);
     let came = store.served();
     assert!(came < whole / 2, "{came} of {whole} bytes came");
     assert_eq!(updated.text("/digest"), newer.digest);
@@ -100,7 +101,7 @@ fn update_refuses_foreign_databases() {
     seed(&to, &y).succeeds();
     std::fs::remove_file(y.join("BEDLOAD.json")).expect("there");
     update(&y).refused(4, "has no valid BEDLOAD.json");
-    let other = Place::new();
+    let other = Place::in_memory();
     let both = imported(&other, small());
     import(&other, &plain().file).args(&["--into-existing"]).succeeds();
     update(&both).refused(4, "records from before its import");

@@ -19,7 +19,7 @@ fn set(to: &Path, path: &str, value: Value) {
 /// RocksDB reports the record counts of some twenty files when it opens a database, and of no others.
 #[test]
 fn description_is_compared_with_the_files() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let done = import(&place, &plain().file).args(&["--set", "load.ingest.sst_size=256K"]).run();
     let (to, y) = (place.path("bundles"), place.path("y"));
     bundle(&done.db, &to).succeeds();
@@ -74,7 +74,7 @@ fn replace_second_file(to: &Path, db: &Path, write: Write) -> String {
 /// Files with merge operands were ingested, and RocksDB could not read the database: no merge operator is set.
 #[test]
 fn files_with_other_content_are_refused() {
-    let place = Place::new();
+    let place = Place::in_memory();
     // Blocks without duplicates, whose bytes are exactly those of the records.
     let blocks: Vec<_> = (0..4000u32).map(|it| block(&it.to_le_bytes())).collect();
     let source = place.file("distinct.car", &car(&[], &blocks));
@@ -192,7 +192,7 @@ fn contradictory_description_is_refused() {
 
 #[test]
 fn contradictory_log_record_is_refused() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (_, to) = published_log(&place, &["--indexes", "ids,transactions"]);
     let mut log = described(&to)["record"]["log"].clone();
     for end in ["first", "last"] {

@@ -26,7 +26,7 @@ fn is_valid(db: &Path, snapshot: &Snapshot) {
 
 #[test]
 fn library_publishes_signs_and_seeds() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let [db, to, copy, y] = ["db", "to", "copy", "y"].map(|name| place.path(name));
     let pair = KeyPair::generate_encrypted_keypair(Some("secret".into())).expect("random bytes");
     let secret = place.file("own.key", pair.sk.to_box(None).expect("a key").into_string().as_bytes());
@@ -73,7 +73,7 @@ impl Observer for Cancelling {
 
 #[test]
 fn cancelled_library_seed_resumes_and_updates() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let [db, to, y] = ["db", "to", "y"].map(|name| place.path(name));
     let publish = |snapshot: &Snapshot| {
         bedload::import(&import_options(snapshot, &db).replace(db.exists()), &Silent).expect("imported");

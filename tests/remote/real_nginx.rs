@@ -58,7 +58,7 @@ fn only_named_certificates_are_trusted() {
     if !needs(succeeds(debian("openssl").arg("version")), "openssl") {
         return;
     }
-    let place = Place::new();
+    let place = Place::in_memory();
     // A self-signed certificate for this machine, and its key.
     let [certificate, key] = ["certificate", "key"].map(|it| place.path(it).to_str().expect("text").to_owned());
     let mut openssl = Command::new("openssl");
@@ -73,7 +73,7 @@ fn only_named_certificates_are_trusted() {
     assert!(done.hint().contains("SSL_CERT_FILE"), "{}", done.hint());
     import(&place, nginx.url("a.car")).env("SSL_CERT_FILE", &certificate).holds(&plain().blocks);
     let elsewhere = format!("https://localhost:{}/a.car", nginx.port);
-    let other = Place::new();
+    let other = Place::in_memory();
     let done = import(&other, &elsewhere).env("SSL_CERT_FILE", &certificate).run();
     done.refused(3, None, "the server's certificate is not trusted");
     import(&other, nginx.url("a.car").replace("https", "http")).run().refused(3, None, "400");
@@ -86,7 +86,7 @@ fn password_is_sent_but_never_shown() {
     let with = |user: &str| nginx.url("a.car").replace("http://", &format!("http://{user}@"));
     let has_none = |text: &str| assert!(!text.contains("hidden"), "{text}");
     let refused = |source: &str| {
-        let place = Place::new();
+        let place = Place::in_memory();
         let done = import(&place, source).at_fault(nginx.url("a.car").as_ref()).run();
         done.refused(3, None, "401");
         has_none(&format!("{}{}", done.json, done.stderr));
@@ -117,7 +117,7 @@ fn google_and_azure_imports_resume() {
             .env("AZURE_SKIP_SIGNATURE", "true")
     };
     for store in [&google as &dyn Fn(&Place) -> Run, &azure] {
-        let place = Place::new();
+        let place = Place::in_memory();
         let run = || store(&place).spilling().args(&["--connections", "2"]);
         run().dies_at("read:4");
         let done = run().holds(&plain().blocks);
@@ -135,7 +135,7 @@ fn many_connections_stay_within_the_budget() {
     let Some(nginx) = Nginx::new("limit_rate 3m;") else { return };
     nginx.lend("large.car", &source);
     for mib in [16, 64] {
-        let place = Place::new();
+        let place = Place::in_memory();
         let memory = format!("{mib}MiB");
         let run = import(&place, nginx.url("large.car")).args(&["--connections", "64", "--memory", &memory]);
         let done = run.succeeds();

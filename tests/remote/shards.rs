@@ -50,7 +50,7 @@ fn joined(place: &Place, snapshot: &Snapshot, key: Key, of: u32, args: &[&str]) 
     let what = format!("{} in {of} shards, {args:?}", snapshot.name);
     assert!(records(&y) == Model::new(&snapshot.blocks, key).records, "{what}: other records than the model");
     is_valid(&y);
-    let (alone, found) = (Place::new(), described(&to)["record"].clone());
+    let (alone, found) = (Place::in_memory(), described(&to)["record"].clone());
     let whole = import(&alone, &snapshot.file).args(&["--key", key.name()]).args(&SMALL_FILES).run();
     bundle(&whole.db, alone.path("bundles")).succeeds();
     let whole = described(&alone.path("bundles"))["record"].clone();
@@ -65,11 +65,11 @@ fn joined(place: &Place, snapshot: &Snapshot, key: Key, of: u32, args: &[&str]) 
 
 #[test]
 fn sixteen_shards_equal_one_import() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let to = joined(&place, plain(), Key::Cid, 16, &[]);
     assert!(files(&to).len() >= 16);
     // Four at once, into another place.
-    let beside = Place::new();
+    let beside = Place::in_memory();
     let numbers: Vec<u32> = (0..16).collect();
     std::thread::scope(|scope| {
         for numbers in numbers.chunks(4) {
@@ -94,13 +94,13 @@ fn shards_of_any_source_equal_one_import() {
         (plain(), Key::Cid, 3, &["--memory", "16M", "--plan", "source"]),
         (plain(), Key::Cid, 40, &["--memory", "16M", "--plan", "memory"]),
     ] {
-        joined(&Place::new(), snapshot, key, of, args);
+        joined(&Place::in_memory(), snapshot, key, of, args);
     }
 }
 
 #[test]
 fn shard_verifies_only_its_own_blocks() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let mut blocks: Vec<_> = (0..40).map(|seed| block(&noise(seed, 300))).collect();
     blocks[20].1[100] ^= 1;
     // The digest begins after the six bytes that these CIDs share.
@@ -138,7 +138,7 @@ fn killed_shard_resumes_only_as_itself() {
         (&[], "complete"),
     ] {
         let args = &[&["--memory", "16M"], args].concat();
-        let place = Place::new();
+        let place = Place::in_memory();
         let db = place.path("db");
         let whole = shard(&plain().file, "1/4", &place.path("whole")).args(args).succeeds();
         shard(&plain().file, "1/4", &db).args(args).dies_at(point);
@@ -157,7 +157,7 @@ fn killed_shard_resumes_only_as_itself() {
 
 #[test]
 fn join_counts_roots_missing_from_all_shards() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let blocks: Vec<_> = (0..200).map(|seed| block(&noise(seed, 300))).collect();
     let absent: Vec<_> = (500..540).map(|seed| block(&noise(seed, 300)).0).collect();
     let roots: Vec<_> = blocks.iter().take(30).map(|block| block.0.clone()).chain(absent).collect();
@@ -176,7 +176,7 @@ fn join_counts_roots_missing_from_all_shards() {
 
 #[test]
 fn killed_or_repeated_shard_spoils_no_bundle() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let to = published_shards(&place, &small().file, 3, 0..2, &[]);
     let db = imported_shard(&place, &small().file, "2/3", &[]);
     for point in ["bundle-file", "bundle-files"] {
@@ -200,7 +200,7 @@ fn killed_or_repeated_shard_spoils_no_bundle() {
 
 #[test]
 fn shard_is_published_during_its_import() {
-    let (place, store) = (Place::new(), Store::new());
+    let (place, store) = (Place::in_memory(), Store::new());
     let (dir, work, url) = (place.path("bundles"), place.dir("work"), Path::new("s3://bucket/mainnet"));
     for to in [&dir, url] {
         let at = |run: Run| if to == url { run.at(&store.endpoint()) } else { run };
@@ -224,7 +224,7 @@ fn shard_is_published_during_its_import() {
 
 #[test]
 fn shard_number_comes_from_the_task() {
-    let place = Place::new();
+    let place = Place::in_memory();
     for (number, variable) in
         ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"].iter().enumerate()
     {

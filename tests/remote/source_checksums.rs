@@ -24,7 +24,7 @@ fn compared(done: &Done, bytes: &[u8], from: &str) {
 #[test]
 fn given_checksum_is_compared() {
     for snapshot in [plain(), forest()] {
-        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let (place, server) = (Place::in_memory(), Store::serving(snapshot));
         let (right, wrong) = (given(&snapshot.bytes), given(b"something else"));
         for source in [server.url(snapshot.name), file(snapshot)] {
             let done = import(&place, &source).args(&["--checksum", &wrong]).run();
@@ -39,7 +39,7 @@ fn given_checksum_is_compared() {
 #[test]
 fn log_checksum_is_compared() {
     let name = "block_log.sha256sum";
-    let (place, server) = (Place::new(), Store::serving(log()).with(name, sha256(&log().bytes)));
+    let (place, server) = (Place::in_memory(), Store::serving(log()).with(name, sha256(&log().bytes)));
     let url = server.url("block_log");
     of_log(&place, &url).dies_at("range:2");
     compared(&of_log(&place, &url).run(), &log().bytes, &server.url(name));
@@ -59,7 +59,7 @@ fn log_checksum_is_compared() {
 fn published_checksum_is_compared() {
     for name in ["a.car.sha256sum", "a.car.sha256"] {
         let line = format!("{}  a.car\n", sha256(&plain().bytes));
-        let (place, server) = (Place::new(), Store::serving(plain()).with(name, line));
+        let (place, server) = (Place::in_memory(), Store::serving(plain()).with(name, line));
         let done = import(&place, server.url("a.car")).holds(&plain().blocks);
         compared(&done, &plain().bytes, &server.url(name));
         let wrong = format!("{} *a.car\n", sha256(b"something else"));
@@ -71,7 +71,7 @@ fn published_checksum_is_compared() {
 #[test]
 fn checksum_is_read_from_file_or_url() {
     let line = format!("{}  somewhere/a.car\n", sha256(&plain().bytes));
-    let (place, server) = (Place::new(), Store::serving(plain()).with("sums", line.clone()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()).with("sums", line.clone()));
     let sums = place.file("sums", line.as_bytes()).display().to_string();
     let run = |checksum: &str| import(&place, server.url("a.car")).args(&["--checksum", checksum]).run();
     for from in [&sums, &server.url("sums")] {
@@ -90,7 +90,7 @@ fn checksum_is_read_from_file_or_url() {
 #[test]
 fn unusable_published_checksum_is_reported() {
     let imports = |server: &Store, name: &str, warnings: usize| {
-        let place = Place::new();
+        let place = Place::in_memory();
         let done = import(&place, server.url(name)).env("BEDLOAD_NETWORK_STALL_MS", "2000").holds(&plain().blocks);
         let warned = done.stderr.lines().filter(|line| line.starts_with("warning: ")).count();
         assert_eq!(warned, warnings, "{}", done.stderr);
