@@ -36,7 +36,7 @@ pub enum Way {
 pub fn points(way: Way) -> Vec<&'static str> {
     const INGEST: &[&str] = &["built-synced", "built", "ingesting", "ingest", "ingested", "options-rewritten"];
     const READ: &[&str] = &["read-synced", "read", "read-synced:3", "read:4", "read-done-synced", "read-done"];
-    const BUILT: &[&str] = &["built-synced:2", "built:2", "built-synced:3", "built:3"];
+    const BUILT: &[&str] = &["built-synced:2", "built:2"];
     const RANGES: &[&str] =
         &["range-synced", "range", "range:3", "ranges", "ingesting", "ingest", "ingest:2", "ingested"];
     let own: &[&[&str]] = match way {
@@ -78,9 +78,8 @@ impl Case {
         std::fs::create_dir_all(dir).expect("a folder");
         let args: &[&str] = match way {
             Way::Memory => &["--plan", "memory", "--memory", "96MiB"],
-            // Of three threads the plan has four partitions.
-            Way::Spill => &["--plan", "spill", "--memory", "16MiB", "--threads", "3"],
-            Way::Source => &["--plan", "source", "--memory", "16MiB", "--threads", "3"],
+            Way::Spill => &["--plan", "spill", "--memory", "16MiB"],
+            Way::Source => &["--plan", "source", "--memory", "16MiB"],
             Way::Memtables | Way::Batches => &["--preset", "memtable", "--memory", "96MiB"],
             Way::Ranges => &["--memory", "16MiB"],
         };
@@ -205,10 +204,7 @@ impl Case {
         let mut command = hermetic(words.next().expect("at least the binary"));
         let source = if self.from == From::File { &self.snapshot.file } else { Path::new("-") };
         command.args(words).arg("import").arg(source).arg("--db").arg(&self.db);
-        command.args(["--json", "--progress", "off"]).args(&self.args).envs(self.env.iter().cloned());
-        if !self.args.contains(&"--threads".into()) {
-            command.args(["--threads", "2"]);
-        }
+        command.args(["--json", "--progress", "off", "--threads", "2"]).args(&self.args).envs(self.env.iter().cloned());
         if self.from == From::Stdin {
             command.stdin(std::fs::File::open(&self.snapshot.file).expect("the snapshot"));
         } else {

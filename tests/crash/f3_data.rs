@@ -8,7 +8,7 @@ use crate::common::model::{Key, Model};
 use crate::common::run::{Place, program};
 
 /// Bytes of F3 data: more than the budget of [`Way::Spill`].
-const F3_BYTES: usize = 24 << 20;
+const F3_BYTES: usize = 17 << 20;
 
 fn f3() -> &'static Block {
     static BLOCK: OnceLock<Block> = OnceLock::new();
@@ -63,7 +63,7 @@ fn f3_data_over_budget_are_skipped() {
 
 #[test]
 fn stored_f3_data_over_budget_name_skip() {
-    let words = ["a block of 24.0 MiB does not fit a memory budget of 16.0 MiB", "--f3 skip"];
+    let words = ["a block of 17.0 MiB does not fit a memory budget of 16.0 MiB", "--f3 skip"];
     case(v2(), Way::Spill, From::File, "store").fails(3, "stored", &words);
 }
 

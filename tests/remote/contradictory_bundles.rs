@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::common::bundle::*;
 use crate::common::car::{block, car, noise};
-use crate::common::crash::{plain, small};
+use crate::common::crash::{in_turn, plain, small};
 use crate::common::model::records;
 use crate::common::run::{Place, import};
 use crate::common::store::Store;
@@ -111,11 +111,11 @@ fn files_with_other_content_are_refused() {
 /// Each invalid value of a field of the description is refused before anything is fetched.
 fn each_is_refused(to: &Path, y: &Path, cases: &[(&str, &str, Value)]) {
     let id = latest(to);
-    for (words, path, value) in cases {
+    for (number, (words, path, value)) in cases.iter().enumerate() {
         set(to, path, value.clone());
         let store = Store::of(to);
-        for from in [to.display().to_string(), store.url("")] {
-            let refused = seed(&from, y).refused_at_once(3, words);
+        for from in in_turn(&[to.display().to_string(), store.url("")], number) {
+            let refused = seed(from, y).refused_at_once(3, words);
             assert!(!refused.stderr.contains('\u{1b}'));
         }
         assert!(!store.was_asked_for_files(), "{words}: it fetched files");
