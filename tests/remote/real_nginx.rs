@@ -102,7 +102,7 @@ fn google_and_azure_imports_resume() {
     for store in [&google as &dyn Fn(&Place) -> Run, &azure] {
         let place = Place::in_memory();
         let run = || store(&place).spilling().args(&["--connections", "2"]);
-        run().dies_at("read:4");
+        run().dies_at("read:7");
         let done = run().holds(&plain().blocks);
         assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
         let received = done.number("/sources/0/remote/received_bytes");

@@ -21,14 +21,14 @@ fn killed_object_import_resumes() {
         assert_eq!(done.json.pointer("/sources/0/remote/ranges"), Some(&true.into()));
         assert!(!format!("{}{}", done.json, done.stderr).contains("a-hidden-secret"));
         let place = Place::in_memory();
-        from(&place, &moto, &url).dies_at("read:4");
+        from(&place, &moto, &url).dies_at("read:7");
         let done = from(&place, &moto, &url).holds(&snapshot.blocks);
         assert_eq!(done.json.pointer("/resumed"), Some(&true.into()));
         let received = done.number("/sources/0/remote/received_bytes");
         assert!(received + (1 << 19) < snapshot.bytes.len() as u64, "{received} bytes were requested again");
         // A changed object is not resumed.
         let place = Place::in_memory();
-        from(&place, &moto, &url).dies_at("read:4");
+        from(&place, &moto, &url).dies_at("read:7");
         let mut other = snapshot.bytes.clone();
         *other.last_mut().expect("a byte") ^= 1;
         moto.put(snapshot.name, &other);
