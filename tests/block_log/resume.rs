@@ -17,7 +17,7 @@ fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import
     }
 }
 
-/// Kills imports of a log with packed blocks at one point after another. `crash::kills` kills them at each point alone.
+/// Kills imports of a log with packed blocks at one point after another; some points come again.
 #[test]
 fn killed_import_resumes_or_starts_over() {
     let blocks = steem(1, 12_000, 1);

@@ -49,17 +49,6 @@ fn import_removes_its_progress_bar() {
 }
 
 #[test]
-fn bar_of_known_length_is_removed() {
-    let place = with_snapshot("64M");
-    for more in ["db1 --plan spill --memory 64M", "db2 --preset memtable"] {
-        let line = format!("import snapshot.car --threads 1 --db {more}");
-        let Some(session) = show(&place, &line, 80, &[]) else { return };
-        assert_eq!(session.code, Some(0), "{}", session.screen.text());
-        assert_clean(&session, more);
-    }
-}
-
-#[test]
 fn every_command_fits_the_terminal_width() {
     let place = with_database("3M");
     for line in [
@@ -73,6 +62,8 @@ fn every_command_fits_the_terminal_width() {
         "doctor --dir . snapshot.car",
         "bench snapshot.car --presets ingest,memtable --vary verify=none,full --runs 1 --lookups 0 --out bench",
         "import snapshot.car --db planned --dry-run",
+        "import snapshot.car --db spilled --threads 1 --plan spill --memory 64M",
+        "import snapshot.car --db memtable --threads 1 --preset memtable",
         "presets list",
         "presets explain ingest",
         "presets diff ingest memtable",
