@@ -41,10 +41,10 @@ pub fn published_shards(
 fn joined(place: &Place, snapshot: &Snapshot, key: Key, of: u32, args: &[&str]) -> PathBuf {
     let args = &[&["--key", key.name()], args].concat();
     let to = place.path("bundles");
-    // Sixteen are published four at once.
+    // Four are published at once.
     let numbers: Vec<u32> = (0..of).collect();
     std::thread::scope(|scope| {
-        for numbers in numbers.chunks(if of == 16 { 4 } else { of as usize }) {
+        for numbers in numbers.chunks(if of == 4 { 1 } else { of as usize }) {
             scope.spawn(|| published_shards(place, &snapshot.file, of, numbers.iter().copied(), args));
         }
     });
@@ -62,7 +62,7 @@ fn joined(place: &Place, snapshot: &Snapshot, key: Key, of: u32, args: &[&str]) 
     bundle(&whole.db, alone.path("bundles")).succeeds();
     let whole = described(&alone.path("bundles"))["record"].clone();
     assert_eq!(found, whole, "{what}");
-    if of == 16 {
+    if of == 4 {
         // The files of few shards have other borders.
         let same = content(&to)["files"] == content(&alone.path("bundles"))["files"];
         assert!(same, "{what}: other files than those of one import");
@@ -73,7 +73,7 @@ fn joined(place: &Place, snapshot: &Snapshot, key: Key, of: u32, args: &[&str]) 
 #[test]
 fn shards_of_any_source_equal_one_import() {
     for (snapshot, key, of, args) in [
-        (plain(), Key::Cid, 16, &[][..]),
+        (plain(), Key::Cid, 4, &[][..]),
         (mixed(), Key::Cid, 3, &[]),
         (forest(), Key::Cid, 3, &[]),
         (several(), Key::Cid, 3, &[]),
