@@ -147,7 +147,7 @@ fn clean_keeps_foreign_files() {
 /// The bug: imports of older versions left an empty directory on FUSE, which `clean` did not find.
 #[test]
 fn clean_removes_an_empty_partial_directory() {
-    let place = Place::new();
+    let place = Place::in_memory();
     std::fs::create_dir(place.path("db.partial")).expect("made");
     assert_eq!(clean(&place, ". --yes", 0, "")["found"][0]["removed"], true);
     assert_eq!(names(&place.path("")), NOTHING);

@@ -73,7 +73,7 @@ fn import_ends_with_commands_to_copy() {
 
 #[test]
 fn unknown_arguments_get_useful_hints() {
-    let place = Place::new();
+    let place = Place::in_memory();
     for (line, hint) in [
         ("bench a.car --report r", "bench writes report.md, report.html, report.csv and results.json into "),
         ("bench --report r", "bench writes report.md"),
@@ -108,7 +108,7 @@ fn unknown_arguments_get_useful_hints() {
 
 #[test]
 fn directory_with_cars_and_log_is_refused() {
-    let place = Place::new();
+    let place = Place::in_memory();
     std::fs::create_dir(place.path("both")).expect("created");
     ends(&place, "generate both/a.car --size 200K", 0, "");
     ends(&place, "generate both/block_log --profile steem --size 200K", 0, "");

@@ -27,7 +27,7 @@ use serde_json::Value;
 
 /// A folder with a generated `snapshot.car`.
 fn with_snapshot(size: &str) -> Place {
-    let place = Place::new();
+    let place = Place::in_memory();
     generate(&place.path(""), size);
     place
 }

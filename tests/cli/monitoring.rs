@@ -79,7 +79,7 @@ fn metrics_and_log_show_a_stopped_import() {
 /// The bug: the progress of a block log from a pipe stood still until a whole range of up to 64 MiB was read.
 #[test]
 fn piped_log_reports_progress_inside_a_range() {
-    let place = Place::new();
+    let place = Place::in_memory();
     ends(&place, "generate block_log --profile steem --size 16MiB -q", 0, "");
     let running = half(&place, "block_log", "--metrics a.prom --progress off", &[]);
     metrics(&place, |text| metric(text, "phase_bytes", "phase=\"read\"") >= Some(6e6));
@@ -155,7 +155,7 @@ fn systemd_is_notified_of_each_state() {
 
 #[test]
 fn refused_command_never_notifies_readiness() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (path, name) = (place.path("notify"), format!("bedload-{}", std::process::id()));
     // Without a path, as containers have it.
     let address = SocketAddr::from_abstract_name(&name).expect("a name");

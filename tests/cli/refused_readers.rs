@@ -8,7 +8,7 @@ const CID: &str = "bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevl
 
 /// A folder with a database `db` of a block log.
 fn with_log() -> Place {
-    let place = Place::new();
+    let place = Place::in_memory();
     ends(&place, "generate block_log --profile steem --size 256KiB --quiet", 0, "");
     ends(&place, "import block_log --db db --quiet", 0, "");
     place

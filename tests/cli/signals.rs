@@ -21,7 +21,7 @@ enum Long {
 
 #[test]
 fn signal_stops_every_command_with_a_hint() {
-    let place = with_database("160MiB");
+    let place = with_database("96MiB");
     let whole = std::fs::read(place.path("snapshot.car")).expect("read");
     let beginning = &whole[..64 << 10];
     let again = "again";
@@ -59,7 +59,7 @@ fn signal_stops_every_command_with_a_hint() {
         let mut said = String::new();
         match long {
             Long::Work => drop(errors.read_line(&mut said).expect("text")),
-            _ => std::thread::sleep(Duration::from_millis(500)),
+            _ => std::thread::sleep(Duration::from_millis(250)),
         }
         assert!(child.try_wait().expect("a child").is_none(), "{line}: it has ended");
         terminate(&child);

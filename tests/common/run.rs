@@ -195,10 +195,10 @@ impl Run {
         run.env("AWS_SECRET_ACCESS_KEY", "a-hidden-secret")
     }
 
-    /// Spills, and keeps a durable point after each megabyte: a killed import can resume.
+    /// Spills, and keeps a durable point after each half megabyte: a killed import can resume.
     pub fn spilling(self) -> Self {
         let args = ["--plan", "spill", "--memory", "16MiB", "--threads", "2"];
-        self.args(&args).env("BEDLOAD_DURABLE_BYTES", "1000000")
+        self.args(&args).env("BEDLOAD_DURABLE_BYTES", "500000")
     }
 
     /// Ends as by `kill -9` when it reaches `point`.

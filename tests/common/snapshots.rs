@@ -57,12 +57,12 @@ impl std::convert::From<&Snapshot> for Vec<u8> {
     }
 }
 
-/// Blocks of dag-cbor, every twentieth one a second time, 8 MiB in all.
+/// Blocks of dag-cbor, every twentieth one a second time, 4 MiB in all.
 pub fn plain() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
         let mut blocks: Vec<Block> = Vec::new();
-        for i in 0..8000u64 {
+        for i in 0..4000u64 {
             let again = (i % 20 == 19).then(|| blocks[(i / 2) as usize].clone());
             blocks.push(again.unwrap_or_else(|| block(&noise(i, 200 + (i * 7919 % 1600) as usize))));
         }
@@ -115,7 +115,7 @@ pub fn mixed() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
         let make = |i: u64| block_of_kind(i, &noise(i + 200_000, 100 + (i * 31 % 2500) as usize));
-        Snapshot::plain("mixed.car", (0..6000).map(make))
+        Snapshot::plain("mixed.car", (0..3000).map(make))
     })
 }
 
@@ -128,7 +128,7 @@ pub fn hashed() -> &'static Snapshot {
 /// The blocks of [`plain`] in several CARs that overlap; [`several`] has them in other forms.
 pub fn shares() -> Vec<Vec<Block>> {
     let blocks = &plain().blocks;
-    [0..2600, 2500..2500, 2400..5600, 100..110, 5500..8000].map(|range| blocks[range].to_vec()).to_vec()
+    [0..1300, 1250..1250, 1200..2800, 100..110, 2750..4000].map(|range| blocks[range].to_vec()).to_vec()
 }
 
 /// A folder of CARs of several forms that share blocks; as a pipe, all of them joined.
@@ -153,7 +153,7 @@ pub fn several() -> &'static Snapshot {
 pub fn log() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
-        let blocks = super::log::steem(1, 12_000, 31);
+        let blocks = super::log::steem(1, 6000, 31);
         Snapshot::new("block_log", super::log::raw(&blocks), &super::log::model(&blocks))
     })
 }

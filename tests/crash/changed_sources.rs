@@ -176,9 +176,9 @@ fn copy_read_in_other_pieces_resumes() {
     let points = case.journal().iter().filter(|line| line["entry"] == "read").count();
     case.again();
     assert!(points > 2, "only {points} points");
-    for point in 1..=points {
+    for point in (1..=points).step_by(rounds(4, 1)) {
         let died = case.dying_at(&format!("read:{point}")).run();
-        // How many points there are is chance, too.
+        // The number of points varies.
         assert!(died.code == Some(137) || point > 2, "{point}: {died:?}");
         if died.code == Some(137) {
             replace_and_put_times_back(&case.snapshot.file, &case.snapshot.bytes);
@@ -249,8 +249,8 @@ fn resume_names_both_sources_that_differ() {
     let longer = [&bytes[..], &section(&block(b"one more"))].concat();
     let flipped = |at: usize| [&bytes[..at], &[bytes[at] ^ 1], &bytes[at + 1..]].concat();
     for (what, content, age, words) in [
-        ("size", longer, 0, ["own.car (8,289,021 bytes, ", "own.car (8,289,068 bytes, "]),
-        ("time", bytes.clone(), 2, ["the source was ", "own.car (8,289,021 bytes, "]),
+        ("size", longer, 0, ["own.car (4,128,221 bytes, ", "own.car (4,128,268 bytes, "]),
+        ("time", bytes.clone(), 2, ["the source was ", "own.car (4,128,221 bytes, "]),
         ("head", flipped(5000), 0, ["the source was ", "with another beginning"]),
         ("tail", flipped(bytes.len() - 5), 0, ["the source was ", "with another end"]),
         ("none", bytes.clone(), 0, [""; 2]),
@@ -328,30 +328,29 @@ fn pipe_with_another_source_is_refused() {
     other[1 << 20] ^= 1;
     let root = block(&noise(0, 200)).0;
     let other_roots = [&header(&[])[..], &bytes[header(std::slice::from_ref(&root)).len()..]].concat();
-    for (way, point) in [
-        (Way::Spill, "read:3"),
-        (Way::Spill, "read-done"),
-        (Way::Spill, "built:2"),
-        (Way::Spill, "ingested"),
-        (Way::Memory, "ingested"),
-    ] {
+    let pipes = [
+        ("other", &other[..], UNFINISHED),
+        ("short", &bytes[..1 << 20], UNFINISHED),
+        ("other roots", &other_roots, "the source was - (a pipe), is - (a pipe) with another header"),
+    ];
+    for (way, points) in
+        [(Way::Spill, &["read:3", "read-done", "built:2", "ingested"][..]), (Way::Memory, &["ingested"])]
+    {
         let case = Case::of(plain(), way, From::Pipe);
-        case.dies_at(point);
-        for (what, bytes, words) in [
-            ("other", &other[..], UNFINISHED),
-            ("short", &bytes[..1 << 20], UNFINISHED),
-            ("other roots", &other_roots, "the source was - (a pipe), is - (a pipe) with another header"),
-        ] {
-            case.run_with(bytes).failed(4, &format!("{way:?}, {point}: {what}"), &[words, "--restart"]);
+        if way == Way::Memory {
+            // In memory everything is read and checked again; another whole snapshot must still not be mixed in.
+            case.dies_at("built");
+            let blocks: Vec<_> = (0..9000).map(|i| block(&noise(i, 900))).collect();
+            case.run_with(&car(std::slice::from_ref(&root), &blocks)).failed(4, "another snapshot", &[]);
+        }
+        for (number, point) in points.iter().enumerate() {
+            case.dies_at(point);
+            for (what, bytes, words) in in_turn(&pipes, number) {
+                case.run_with(bytes).failed(4, &format!("{way:?}, {point}: {what}"), &[words, "--restart"]);
+            }
         }
         case.finishes();
     }
-    // In memory everything is read and checked again; another whole snapshot must still not be mixed in.
-    let case = Case::of(plain(), Way::Memory, From::Pipe);
-    case.dies_at("built");
-    let blocks: Vec<_> = (0..9000).map(|i| block(&noise(i, 900))).collect();
-    case.run_with(&car(&[root], &blocks)).failed(4, "another snapshot", &[]);
-    case.finishes();
 }
 
 /// Two blocks of which both records have the same digest without a key: the first one, and where the bits are that differ.

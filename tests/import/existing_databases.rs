@@ -56,8 +56,8 @@ fn killed(place: &Place, snapshot: &'static Snapshot, way: Way, point: &str) -> 
 #[test]
 fn conflicting_key_leaves_the_database_unchanged() {
     let place = Place::in_memory();
-    let snapshot = conflicting("another.car", 7000);
-    let cid = &snapshot.blocks[7000].0;
+    let snapshot = conflicting("another.car", 3000);
+    let cid = &snapshot.blocks[3000].0;
     for (nth, way) in WAYS.into_iter().enumerate() {
         for &key in in_turn(&KEYS, nth) {
             let case = Case::new(&place.path(""), snapshot, way, From::File).key(key).arg(&["--verify", "none"]);
@@ -81,7 +81,7 @@ fn conflicting_key_leaves_the_database_unchanged() {
 #[test]
 fn conflict_after_a_kill_restores_the_database() {
     let place = Place::in_memory();
-    let case = into_older(&place, conflicting("late.car", 7900), Way::Memtables).arg(&["--verify", "none"]);
+    let case = into_older(&place, conflicting("late.car", 3900), Way::Memtables).arg(&["--verify", "none"]);
     let before = files(&case.db);
     case.dies_at("batch:48");
     assert!(files(&case.db) != before, "nothing was written before the kill");

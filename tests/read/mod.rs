@@ -15,11 +15,16 @@ use std::path::{Path, PathBuf};
 
 use crate::common::database::{bedload, generate, import, json, open};
 use serde_json::Value;
-use tempfile::{TempDir, tempdir};
+use tempfile::TempDir;
+
+/// A directory in memory, where files are synced at once.
+fn directory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+}
 
 /// A generated snapshot and its database, with their directory.
 fn made(size: &str, args: &[&str]) -> (TempDir, String, PathBuf) {
-    let dir = tempdir().expect("a directory");
+    let dir = directory();
     let car = generate(dir.path(), size);
     let db = import(dir.path(), &car, args);
     (dir, car.into_os_string().into_string().expect("text"), db)
@@ -27,7 +32,7 @@ fn made(size: &str, args: &[&str]) -> (TempDir, String, PathBuf) {
 
 /// A generated block log and its database, with their directory.
 fn made_log(size: &str, args: &[&str]) -> (TempDir, PathBuf, PathBuf) {
-    let dir = tempdir().expect("a directory");
+    let dir = directory();
     let log = dir.path().join("block_log");
     bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", size, "--quiet"]).assert().success();
     let db = import(dir.path(), &log, args);

@@ -66,11 +66,9 @@ fn readers_name_a_replaced_database() {
         |case| walk(&WalkOptions::default().db(&case.db), &case.replacer()).map(drop),
         |case| bedload::stat(&StatOptions::new(&case.db).digest(true), &case.replacer()).map(drop),
     ];
-    for read in readers {
-        let case = Case::new();
-        is_replaced(read(&case));
-        assert!(bedload::verify(&VerifyOptions::new(&case.db), &bedload::progress::Silent).expect("read").valid);
-    }
+    let case = Case::new();
+    readers.into_iter().for_each(|read| is_replaced(read(&case)));
+    assert!(bedload::verify(&VerifyOptions::new(&case.db), &bedload::progress::Silent).expect("read").valid);
 }
 
 /// A directory that is moved away takes its files along.

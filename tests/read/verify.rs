@@ -2,6 +2,7 @@
 
 use super::walk::walk;
 use super::{counts, made, made_log, on, other, put, text, verify};
+use crate::common::crash::rounds;
 use crate::common::database::{bedload, flip, generate, import, open, some_keys, ssts};
 use predicates::str::contains;
 use serde_json::Value;
@@ -60,8 +61,8 @@ fn flipped_bit_in_a_file_is_found() {
     let size = file.metadata().expect("metadata").len();
     let good = std::fs::read(&file).expect("read");
     // The end has the filter, the properties, the index and the footer; the footer has 53 bytes, some unused.
-    let tail = (size - 6000..size).step_by(97);
-    for at in (0..size).step_by((size / 40) as usize).chain(tail) {
+    let tail = (size - 6000..size).step_by(rounds(499, 97));
+    for at in (0..size).step_by(size as usize / rounds(10, 40)).chain(tail) {
         flip(&file, at as usize, 0x10);
         let report = verify(&db, &[], 3);
         assert!(count(&report, "checksum") > 0 || count(&report, "open") > 0, "byte {at} of {size}: {report:#}");

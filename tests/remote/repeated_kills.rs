@@ -35,7 +35,7 @@ fn killed(file: &Path, rate: &str, kills: u64, most: Duration) -> Option<f64> {
     }
     let (done, _) = ended_within(start_import(&nginx, name, "2"), Duration::from_secs(600));
     assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let whole = import(&Place::new(), file).run();
+    let whole = import(&Place::in_memory(), file).run();
     assert_eq!((Some(0), done.text("/digest")), (whole.code, whole.text("/digest")));
     let (size, sent) = (file.metadata().expect("a file").len(), nginx.sent());
     let again = (sent as f64 - size as f64) / size as f64;
