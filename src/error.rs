@@ -237,6 +237,21 @@ impl Error {
         Self::State { path: path.into(), kind, reason: reason.into(), hint: hint.into() }
     }
 
+    /// A verification that found problems.
+    pub(crate) fn verification_failed(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+        problems: impl Into<String>,
+        hint: impl Into<Hint>,
+    ) -> Self {
+        Self::VerificationFailed { action, path: path.into(), problems: problems.into(), hint: hint.into() }
+    }
+
+    /// A key or block that is not in the database.
+    pub(crate) fn not_found(path: impl Into<PathBuf>, reason: impl Into<String>, hint: impl Into<Hint>) -> Self {
+        Self::NotFound { path: path.into(), reason: reason.into(), hint: hint.into() }
+    }
+
     pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
         Self::Usage {
             reason: format!("the memory budget of {} is too small", human(memory)),

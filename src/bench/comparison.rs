@@ -241,8 +241,6 @@ fn reference(named: Option<&str>, names: &[String]) -> Result<String> {
     if names.iter().any(|name| name == named) {
         return Ok(named.to_owned());
     }
-    Err(Error::Usage {
-        reason: format!("the reference `{named}` is not compared"),
-        hint: format!("name one of: {}; every preset is also compared with `{COPY}`", names.join(", ")).into(),
-    })
+    let reason = format!("the reference `{named}` is not compared");
+    Err(Error::usage(reason, format!("name one of: {}; every preset is also compared with `{COPY}`", names.join(", "))))
 }

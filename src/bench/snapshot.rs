@@ -64,10 +64,8 @@ impl BenchSnapshot {
         } else {
             let own = fs::metadata(path).map_err(|error| input::input_error(path, "open", error))?;
             if !own.is_file() && !own.is_dir() {
-                return Err(Error::Usage {
-                    reason: format!("{} is neither a file nor a folder: it can be read only once", path.display()),
-                    hint: "save the snapshot to a file first".into(),
-                });
+                let reason = format!("{} is neither a file nor a folder: it can be read only once", path.display());
+                return Err(Error::usage(reason, "save the snapshot to a file first"));
             }
             for file in cache::files(path)? {
                 let file = fs::metadata(&file).map_err(Error::io("open", &file))?;

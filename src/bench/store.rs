@@ -44,12 +44,7 @@ impl ResultStore {
         create_last_dir(dir)?;
         claim(dir, identity)?;
         let path = dir.join("runs.ndjson");
-        let state = |reason: String, hint: &str| Error::State {
-            path: path.clone(),
-            kind: StateKind::Other,
-            reason,
-            hint: hint.into(),
-        };
+        let state = |reason: String, hint: &str| Error::state(path.clone(), StateKind::Other, reason, hint);
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(Error::io("open", &path))?;
         let mut text = Vec::new();
@@ -151,12 +146,9 @@ fn claim(dir: &Path, identity: &Map<String, Value>) -> Result<()> {
     if differences.is_empty() {
         return Ok(());
     }
-    Err(Error::State {
-        path: dir.to_owned(),
-        kind: StateKind::Exists,
-        reason: format!("holds another comparison: {}", differences.join("; ")),
-        hint: "run the same command again to resume it, or choose another --out".into(),
-    })
+    let reason = format!("holds another comparison: {}", differences.join("; "));
+    let hint = "run the same command again to resume it, or choose another --out";
+    Err(Error::state(dir.to_owned(), StateKind::Exists, reason, hint))
 }
 
 /// Serialises a value for the file at `path`.

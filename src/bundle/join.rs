@@ -108,12 +108,9 @@ fn missing_parts(place: &BundlePlace, of: u32, missing: &[u32]) -> Error {
     if missing.len() > NAMED {
         named.push(format!("and {} more", missing.len() - NAMED));
     }
-    Error::State {
-        path: place.root.clone(),
-        kind: StateKind::Other,
-        reason: format!("{} of {of} parts are missing: {}", missing.len(), named.join(", ")),
-        hint: "run these shards (counted from 0), then the same command".into(),
-    }
+    let reason = format!("{} of {of} parts are missing: {}", missing.len(), named.join(", "));
+    let hint = "run these shards (counted from 0), then the same command";
+    Error::state(place.root.clone(), StateKind::Other, reason, hint)
 }
 
 /// The first field that differs between two documents.

@@ -308,12 +308,9 @@ impl Fetch for Fetcher<'_> {
     fn check_replaced(&self) -> Result<()> {
         let Some(db) = self.updated else { return Ok(()) };
         if !db.join("CURRENT").exists() {
-            return Err(Error::State {
-                path: db.to_owned(),
-                kind: StateKind::NoDatabase,
-                reason: "is not a database that bedload can update".into(),
-                hint: "omit --update to make a new database".into(),
-            });
+            let reason = "is not a database that bedload can update";
+            let hint = "omit --update to make a new database";
+            return Err(Error::state(db.to_owned(), StateKind::NoDatabase, reason, hint));
         }
         *self.own.lock() = reuse::find_reusable_files(db, self.files)?;
         Ok(())

@@ -27,10 +27,8 @@ impl NetworkArgs {
     pub fn options(&self, sources: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<NetworkOptions, Error> {
         let is_given = self.connections.is_some() || self.endpoint.is_some();
         if is_given && !sources.into_iter().any(|source| is_remote(source.as_ref())) {
-            return Err(Error::Usage {
-                reason: "--connections and --endpoint have no effect: the snapshot is not a URL".into(),
-                hint: "omit them".into(),
-            });
+            let reason = "--connections and --endpoint have no effect: the snapshot is not a URL";
+            return Err(Error::usage(reason, "omit them"));
         }
         let mut options = NetworkOptions::default();
         (options.connections, options.endpoint) = (self.connections, self.endpoint.clone());

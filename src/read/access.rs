@@ -105,12 +105,7 @@ impl Location {
         record: Option<&ImportReport>,
         reader: Option<&Reader>,
     ) -> Result<BlockLocation> {
-        let conflict = |reason: String, hint: &str| Error::State {
-            path: db.to_owned(),
-            kind: StateKind::Mismatch,
-            reason,
-            hint: hint.into(),
-        };
+        let conflict = |reason: String, hint: &str| Error::state(db.to_owned(), StateKind::Mismatch, reason, hint);
         if let Some(record) = record {
             if self.key.is_some_and(|key| key != record.key) {
                 let reason = format!("the keys of this database are {}", plural(record.key));

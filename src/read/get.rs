@@ -150,10 +150,8 @@ impl Lookup {
     /// Returns the headers of the tipset at `epoch`, walking back through the parents of each tipset's first block.
     pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, CarBlock)>> {
         if self.roots.is_empty() {
-            return Err(Error::Usage {
-                reason: "cannot find the epoch: BEDLOAD.json names no root".into(),
-                hint: "give the CID of a header instead".into(),
-            });
+            let reason = "cannot find the epoch: BEDLOAD.json names no root";
+            return Err(Error::usage(reason, "give the CID of a header instead"));
         }
         let missing = |reason: String| Error::NotFound {
             path: self.reader.path().to_owned(),

@@ -68,11 +68,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 
 fn is_confirmed(report: &CleanReport, stop: &CancellationToken) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Error::Usage {
-            reason: "refusing to remove anything without confirmation: not a terminal".into(),
-            hint: "run it with --dry-run, then with --yes".into(),
-        }
-        .into());
+        let reason = "refusing to remove anything without confirmation: not a terminal";
+        return Err(Error::usage(reason, "run it with --dry-run, then with --yes").into());
     }
     let shown = screen::fit(&crate::report::shown(&render::clean::text(report)), 2, screen::stderr_columns());
     write!(io::stderr(), "{shown}Remove this? [y/N] ")?;

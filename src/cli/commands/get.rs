@@ -82,10 +82,7 @@ impl Args {
                 reason: "no key is given".into(),
                 hint: "name the database and a key, as in `bedload get chain 1000`".into(),
             }),
-            None => Err(Error::Usage {
-                reason: "no database and no key are given".into(),
-                hint: "name both, as in `bedload get chain 1000`".into(),
-            }),
+            None => Err(Error::usage("no database and no key are given", "name both, as in `bedload get chain 1000`")),
         }
     }
 
@@ -191,11 +188,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &CancellationToken) -> anyhow::Result<()> {
     let (db, keys) = args.split()?;
     if args.epoch.is_some() {
-        return Err(Error::Usage {
-            reason: "--epoch is for Filecoin, and this database was made from a block log".into(),
-            hint: "give the number of a block".into(),
-        }
-        .into());
+        let reason = "--epoch is for Filecoin, and this database was made from a block log";
+        return Err(Error::usage(reason, "give the number of a block").into());
     }
     let mut printer = Printer::new(args, globals);
     // The count of missing keys that are numbers, and the first of them.
@@ -268,11 +262,8 @@ fn number(text: &str) -> Option<u64> {
 }
 
 fn not_there(db: &Path, what: &str, (first, last): (u32, u32)) -> Error {
-    Error::NotFound {
-        path: db.to_owned(),
-        reason: format!("{what} not in the database, which has blocks {first} to {last}"),
-        hint: "name blocks between these; `head` is the last one".into(),
-    }
+    let reason = format!("{what} not in the database, which has blocks {first} to {last}");
+    Error::not_found(db.to_owned(), reason, "name blocks between these; `head` is the last one")
 }
 
 struct Printer<'a> {

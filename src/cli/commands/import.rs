@@ -174,11 +174,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let shard = args.shard.map(|shard| shard.resolve(|name| std::env::var(name).ok())).transpose();
     let Places { sources: given, db: named_db } = places(&args.sources, args.db.as_deref(), args.bundle.is_none())?;
     if args.replace && named_db.is_none() {
-        return Err(Error::Usage {
-            reason: "--replace needs --db: without it no database is kept".into(),
-            hint: "omit --replace, or name the database with --db".into(),
-        }
-        .into());
+        let reason = "--replace needs --db: without it no database is kept";
+        return Err(Error::usage(reason, "omit --replace, or name the database with --db").into());
     }
     let db = named_db.map_or_else(|| work_path(args, shard.as_ref().ok().copied().flatten()), Path::to_path_buf);
     let mut partial = db.as_os_str().to_owned();
@@ -256,10 +253,8 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
     options.overrides.column_family.clone_from(&args.column_family);
     if let Some(size) = args.max_block_size {
         if size > HIGHEST_MAX_BLOCK {
-            return Err(Error::Usage {
-                reason: format!("--max-block-size {} is more than RocksDB can hold in one value here", human(size)),
-                hint: format!("give {} or less", human(HIGHEST_MAX_BLOCK)).into(),
-            });
+            let reason = format!("--max-block-size {} is more than RocksDB can hold in one value here", human(size));
+            return Err(Error::usage(reason, format!("give {} or less", human(HIGHEST_MAX_BLOCK))));
         }
         options.max_block_size = size;
     }

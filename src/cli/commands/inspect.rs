@@ -47,11 +47,8 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let sources = sources(&args.source)?;
     if args.list && sources.len() > 1 {
-        return Err(Error::Usage {
-            reason: format!("--list takes one snapshot, and {} has {}", args.source.display(), sources.len()),
-            hint: "name one of them".into(),
-        }
-        .into());
+        let reason = format!("--list takes one snapshot, and {} has {}", args.source.display(), sources.len());
+        return Err(Error::usage(reason, "name one of them").into());
     }
     let mut options = InspectOptions::new(&args.source);
     options.full = args.full;

@@ -28,11 +28,8 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = args.options.clone().db(args.database.path());
     if options.against.is_none() && (options.resources.memory.is_some() || options.resources.work_dir.is_some()) {
-        return Err(Error::Usage {
-            reason: "--memory and --work-dir are for the comparison with a snapshot".into(),
-            hint: "omit them, or name the snapshot with --against".into(),
-        }
-        .into());
+        let reason = "--memory and --work-dir are for the comparison with a snapshot";
+        return Err(Error::usage(reason, "omit them, or name the snapshot with --against").into());
     }
     options.network = args.network.options(options.against.as_deref())?;
     signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
@@ -52,12 +49,12 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if report.valid {
         return check_confirmed(&report, &options);
     }
-    Err(Error::VerificationFailed {
-        action: "verify",
-        path: options.db,
-        problems: counted(report.problems.total, "problem", "problems"),
-        hint: hint(&report).into(),
-    }
+    Err(Error::verification_failed(
+        "verify",
+        options.db,
+        counted(report.problems.total, "problem", "problems"),
+        hint(&report),
+    )
     .into())
 }
 

@@ -146,12 +146,8 @@ impl<'a> LogExport<'a> {
     }
 
     fn failed(&self, problems: String) -> Error {
-        Error::VerificationFailed {
-            action: "export",
-            path: self.options.db.clone(),
-            problems,
-            hint: "run `bedload verify` for details, and import the log again".into(),
-        }
+        let hint = "run `bedload verify` for details, and import the log again";
+        Error::verification_failed("export", self.options.db.clone(), problems, hint)
     }
 
     /// Reason why the result differs from the imported log.

@@ -45,12 +45,9 @@ fn all(export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<ExportFaul
     let mut count = 0u64;
     while let Some((key, value)) = scan.item() {
         if whole_cid(key).is_none() {
-            return Err(Error::State {
-                path: export.options.db.clone(),
-                kind: StateKind::Mismatch,
-                reason: format!("has a record whose key is not a CID: {}", key_text(export.layout, key)),
-                hint: "pass the key layout with --key, or check the database with bedload verify".into(),
-            });
+            let reason = format!("has a record whose key is not a CID: {}", key_text(export.layout, key));
+            let hint = "pass the key layout with --key, or check the database with bedload verify";
+            return Err(Error::state(export.options.db.clone(), StateKind::Mismatch, reason, hint));
         }
         loader.add_section(key, 0, value)?;
         count += 1;

@@ -158,12 +158,7 @@ pub(super) fn list(log: &Log, options: &InspectOptions, progress: &Progress<'_>,
     if log.rest() == 0 {
         return Ok(());
     }
-    Err(Error::VerificationFailed {
-        action: "inspect",
-        path: options.source.clone(),
-        problems: "a torn tail".into(),
-        hint: trim_hint(&options.source, last).into(),
-    })
+    Err(Error::verification_failed("inspect", options.source.clone(), "a torn tail", trim_hint(&options.source, last)))
 }
 
 /// The hint for a log that ends inside a block.

@@ -102,12 +102,9 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
     let BlockLocation { family, layout, .. } = options.location.find(&options.db, record.as_ref(), Some(&reader))?;
     if layout == KeyLayout::Number {
-        return Err(Error::State {
-            path: options.db.clone(),
-            kind: StateKind::Mismatch,
-            reason: "contains a block log, whose blocks link only to the previous block".into(),
-            hint: "bedload verify checks that each block follows the previous one".into(),
-        });
+        let reason = "contains a block log, whose blocks link only to the previous block";
+        let hint = "bedload verify checks that each block follows the previous one";
+        return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
     }
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root CID")?;
     let work_dir = options.resources.scratch_parent();

@@ -52,10 +52,11 @@ type Index<'a, 'f> = IndexWriter<BufWriter<&'a mut Stoppable<&'f mut File>>>;
 fn spec(args: &Args, family: Family) -> crate::Result<LogSpec> {
     if args.duplicates > 0 || args.format.is_some() {
         let option = if args.duplicates > 0 { "--duplicates" } else { "--format" };
-        return Err(Error::Usage {
-            reason: format!("{option} is for CARs"),
-            hint: format!("leave out {option}, or choose --profile mainnet, calibnet or small").into(),
-        });
+        let reason = format!("{option} is for CARs");
+        return Err(Error::usage(
+            reason,
+            format!("leave out {option}, or choose --profile mainnet, calibnet or small"),
+        ));
     }
     check_name(&args.file)?;
     let mut spec = LogSpec::new(family, args.size).seed(args.seed);
