@@ -127,9 +127,7 @@ pub(super) fn compare(
     let budget = || options.budget.map(|budget| budget.saturating_sub(start.elapsed()));
     let mut pace = RunPace::default();
     for (done, (index, (name, turn))) in todo.iter().enumerate() {
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        options.stop.check(Error::interrupted)?;
         let expected = pace.expected(name);
         if budget().is_some_and(|left| left <= expected.unwrap_or_default()) {
             let all = counted(plan.len() as u64, "run", "runs");

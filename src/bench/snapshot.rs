@@ -112,9 +112,7 @@ fn download(
     let (mut buffer, mut received, mut reported) = (vec![0; PIECE], 0, Instant::now());
     watch(0, bytes);
     loop {
-        if stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        stop.check(Error::interrupted)?;
         let count = reader.read(&mut buffer).map_err(Error::io("read", packed.pin().url))?;
         if count == 0 {
             break;

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::description::{LATEST_SET, PARTS, part_name, read_part, report, set_of, without_shard_data, write_bundle};
 use super::document::{Bundle, BundleFile, MAX_BYTES, SCHEMA, is_sum};
-use super::hashing::check_cancelled;
 use super::place::{BundlePlace, MAX_LATEST, file};
 use super::problem::BundleProblem;
 use super::signature::Signer;
@@ -45,7 +44,7 @@ fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {
     let mut joined: Option<Joined> = None;
     let mut missing = Vec::new();
     for number in 0..of {
-        check_cancelled(&options.stop)?;
+        options.stop.check(Error::interrupted)?;
         let name = part_name(&set, number);
         let bad = |problem| Error::bad_input(&place.at(&name).0, None, problem);
         let Some(bytes) = place.read(&name, MAX_BYTES)? else {
@@ -228,7 +227,7 @@ fn add(record: &mut ImportReport, other: ImportReport) -> Result<(), BundleProbl
 fn check_files_exist(target: &BundleTarget, files: &[BundleFile], stop: &CancellationToken) -> Result<()> {
     let check = |(): &mut (), item: usize| {
         let Some(wanted) = files.get(item) else { return Ok(()) };
-        check_cancelled(stop)?;
+        stop.check(Error::interrupted)?;
         let name = file(&wanted.name);
         let problem = match target.size_of(&name)? {
             Some(bytes) if bytes == wanted.bytes => return Ok(()),

@@ -82,7 +82,7 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     progress.begin(Phase::Export, Some(files.iter().map(|(file, ..)| file.bytes).sum()));
     let at_once = target.at_once(files.iter().map(|(file, ..)| file.bytes).max());
     let files = map_all(at_once, &files, |(own, path, blake3)| {
-        hashing::check_cancelled(stop)?;
+        stop.check(Error::interrupted)?;
         let published = uploader.upload(own.clone(), path, *blake3)?;
         progress.add(own.bytes, own.records);
         Ok(published)
@@ -217,7 +217,7 @@ fn read_file(
     while let Some((key, value)) = scan.item() {
         content.add_record(key, value);
         if content.records % 1024 == 0 {
-            hashing::check_cancelled(&options.stop)?;
+            options.stop.check(Error::interrupted)?;
         }
         scan.next();
     }

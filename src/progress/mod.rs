@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 pub(crate) use eta::PhaseWeights;
 pub use event::{Backlog, Event, Network, Observer, Phase, Sample, Silent, Writes};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::os::resources;
 use crate::parallel;
 
@@ -31,6 +31,11 @@ impl CancellationToken {
     /// True if [`CancellationToken::cancel`] was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Returns the given error once the work is cancelled.
+    pub(crate) fn check(&self, interrupted: fn() -> Error) -> Result<()> {
+        if self.is_cancelled() { Err(interrupted()) } else { Ok(()) }
     }
 }
 

@@ -54,10 +54,6 @@ impl Resources {
         Ok(self.memory.or_else(|| resources::memory().map(|all| all / 4)).unwrap_or(SOME_MEMORY))
     }
 
-    pub(super) fn check_cancelled(&self) -> Result<()> {
-        if self.stop.is_cancelled() { Err(Error::interrupted_reading()) } else { Ok(()) }
-    }
-
     /// Returns a scan of all records of a column family.
     pub(super) fn scan<'a>(
         &'a self,

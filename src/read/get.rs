@@ -186,9 +186,7 @@ impl Lookup {
                 }
                 height => above = height,
             }
-            if stop.is_cancelled() {
-                return Err(Error::interrupted_reading());
-            }
+            stop.check(Error::interrupted_reading)?;
             let mut parents = Vec::new();
             // A header has been read, so its links are well-formed up to the parents.
             let _ = links(codec::DAG_CBOR, &first.block, &mut |cid| parents.extend(RawCid::from_bytes(cid)));

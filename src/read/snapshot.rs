@@ -95,9 +95,7 @@ impl<'a> SnapshotReader<'a> {
             });
         });
         let chunks = pull.finish()?;
-        if stop.is_cancelled() {
-            return Err(Error::interrupted_reading());
-        }
+        stop.check(Error::interrupted_reading)?;
         Ok(chunks.tail())
     }
 

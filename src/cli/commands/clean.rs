@@ -75,9 +75,7 @@ fn is_confirmed(report: &CleanReport, stop: &CancellationToken) -> anyhow::Resul
     write!(io::stderr(), "{shown}Remove this? [y/N] ")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
-    if stop.is_cancelled() {
-        return Err(Error::Interrupted { hint: "nothing was removed; run it again".into() }.into());
-    }
+    stop.check(|| Error::Interrupted { hint: "nothing was removed; run it again".into() })?;
     let is_yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
     if !is_yes {
         writeln!(io::stderr(), "nothing was removed")?;

@@ -99,9 +99,7 @@ fn each_key(
     mut take: impl FnMut(String) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut take = |key| {
-        if stop.is_cancelled() {
-            return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() }.into());
-        }
+        stop.check(Error::interrupted_reading)?;
         take(key)
     };
     for key in keys {

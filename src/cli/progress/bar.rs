@@ -1,10 +1,8 @@
-//! The bar: one line at the bottom of a terminal, drawn by indicatif. Messages are printed above it.
+//! The bar: one line at the bottom of a terminal, redrawn in place. Messages are printed above it.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::progress::Event;
-use console::Term;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use parking_lot::Mutex;
 
 use super::line::{self, INDENT};
@@ -17,9 +15,8 @@ use crate::report::shown_in_line;
 /// Seconds before the first bar: a shorter job needs none.
 const SHORT: f64 = 0.15;
 
-/// Columns at the end of the line that stay free. Indicatif pads its line to the last column of its target; there the
-/// `^C` that a terminal echoes would begin another line.
-const FREE: u16 = 4;
+/// Columns at the end of the line that stay free: the `^C` that a terminal echoes must not begin another line.
+const FREE: usize = 4;
 
 /// Columns beside the time, the bar and the rates: name, brackets, percent, and spaces.
 const FRAME: usize = 20;
@@ -33,9 +30,13 @@ const LEAST_BAR: usize = 2;
 /// The one bar of the process; the thread of the signals uses it, too.
 static BAR: Mutex<Bar> = Mutex::new(Bar::Hidden);
 
+/// Erases the line of the cursor.
+const ERASE: &str = "\r\x1b[K";
+
 enum Bar {
     Hidden,
-    Shown(ProgressBar),
+    /// The line on the screen.
+    Shown(String),
     /// No bar until the end of the process.
     Removed,
 }
@@ -45,12 +46,15 @@ pub fn print_above(text: &str) {
     if log::is_json() {
         return log::write(LogLevel::Info, text, serde_json::Value::Null);
     }
-    // A closed terminal must not stop an import.
-    let print = || drop(io::stderr().write_all(format!("{text}\n").as_bytes()));
     match &*BAR.lock() {
-        Bar::Shown(bar) => bar.suspend(print),
-        Bar::Hidden | Bar::Removed => print(),
+        Bar::Shown(line) => write(&format!("{ERASE}{text}\n{line}")),
+        Bar::Hidden | Bar::Removed => write(&format!("{text}\n")),
     }
+}
+
+/// Writes to standard error. A closed terminal must not stop an import.
+fn write(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Prints a warning, above the bar if there is one.
@@ -81,8 +85,8 @@ pub fn print_after_signal(text: &str) {
 /// Hides the bar until there is a new status.
 pub fn hide() {
     let mut shown = BAR.lock();
-    if let Bar::Shown(bar) = &*shown {
-        bar.finish_and_clear();
+    if matches!(*shown, Bar::Shown(_)) {
+        write(ERASE);
         *shown = Bar::Hidden;
     }
 }
@@ -95,20 +99,15 @@ pub fn clear() {
 
 pub fn show(status: &Status, color: bool) {
     let mut shown = BAR.lock();
-    if matches!(*shown, Bar::Hidden) && status.seconds >= SHORT {
-        *shown = Bar::Shown(new_bar(Term::buffered_stderr()));
-    }
-    if let Bar::Shown(bar) = &*shown {
-        draw(bar, status, Screen(Term::stderr()).width().into(), color);
+    if matches!(*shown, Bar::Shown(_)) || (matches!(*shown, Bar::Hidden) && status.seconds >= SHORT) {
+        let line = line_of(status, screen::stderr_columns().unwrap_or(screen::USUAL).saturating_sub(FREE), color);
+        write(&format!("{ERASE}{line}"));
+        *shown = Bar::Shown(line);
     }
 }
 
-fn new_bar(terminal: impl TermLike + 'static) -> ProgressBar {
-    ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::term_like(Box::new(Screen(terminal))))
-}
-
-/// Draws `read     0:31 [=====>       ]  42 %  640.0 MiB/s, 12 s left`, in at most `columns`.
-fn draw(bar: &ProgressBar, status: &Status, columns: usize, color: bool) {
+/// Returns `read     0:31 [=====>       ]  42 %  640.0 MiB/s, 12 s left`, of at most `columns`.
+fn line_of(status: &Status, columns: usize, color: bool) -> String {
     let (name, time) = (status.name, elapsed(status.seconds));
     let frame = FRAME + time.len();
     let room = columns.saturating_sub(frame);
@@ -116,63 +115,16 @@ fn draw(bar: &ProgressBar, status: &Status, columns: usize, color: bool) {
     let wanted = status.text(room.saturating_sub(SMALL_BAR)).chars().count().max(status.least_room());
     let width = (columns / 6).min(room.saturating_sub(wanted)).max(LEAST_BAR);
     let (on, off) = if color { ("\x1b[36m", "\x1b[0m") } else { ("", "") };
-    // Braces are the template's own.
-    let text = |used: usize| status.text_with_curve(columns.saturating_sub(used)).replace('{', "{{").replace('}', "}}");
-    let template = match status.done {
-        None => format!("{name:<8} {time}  {}", text(11 + time.len())),
-        Some(_) if columns < frame + width => format!("{name} {{percent}} %"),
-        Some(_) => format!("{name:<8} {time} [{on}{{bar:{width}}}{off}] {{percent:>3}} %  {}", text(frame + width)),
+    let text = |used: usize| status.text_with_curve(columns.saturating_sub(used));
+    let Some(percent) = status.done.map(percent) else {
+        return format!("{name:<8} {time}  {}", text(11 + time.len()));
     };
-    if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style.progress_chars("=> "));
+    if columns < frame + width {
+        return format!("{name} {percent} %");
     }
-    bar.update(|state| state.set_pos(status.done.map_or(0, percent)));
-}
-
-/// A terminal whose last columns stay free.
-#[derive(Debug)]
-struct Screen<T>(T);
-
-impl<T: TermLike> TermLike for Screen<T> {
-    fn width(&self) -> u16 {
-        self.0.width().saturating_sub(FREE)
-    }
-
-    fn height(&self) -> u16 {
-        self.0.height()
-    }
-
-    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_up(n)
-    }
-
-    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_down(n)
-    }
-
-    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_right(n)
-    }
-
-    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_left(n)
-    }
-
-    fn write_line(&self, text: &str) -> io::Result<()> {
-        self.0.write_line(text)
-    }
-
-    fn write_str(&self, text: &str) -> io::Result<()> {
-        self.0.write_str(text)
-    }
-
-    fn clear_line(&self) -> io::Result<()> {
-        self.0.clear_line()
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.0.flush()
-    }
+    let done = "=".repeat(width * percent as usize / 100);
+    let head = if percent > 0 && done.len() < width { ">" } else { "" };
+    format!("{name:<8} {time} [{on}{:<width$}{off}] {percent:>3} %  {}", done + head, text(frame + width))
 }
 
 #[cfg(test)]
@@ -180,10 +132,9 @@ mod tests {
     use super::*;
     use crate::cli::progress::status::RecentRate;
     use crate::progress::{Phase, Sample};
-    use indicatif::InMemoryTerm;
 
-    /// Draws a bar on a terminal and returns the text with the column of the cursor.
-    fn drawn(bytes: u64, total: Option<u64>, columns: u16) -> (String, usize) {
+    /// Returns the line of a bar on a terminal.
+    fn drawn(bytes: u64, total: Option<u64>, columns: usize) -> String {
         let sample = |seconds: f64, bytes| Sample {
             seconds,
             phase: Phase::Read,
@@ -199,24 +150,15 @@ mod tests {
         let mut rate = RecentRate::default();
         rate.add(sample(9.0, 0));
         rate.add(sample(10.0, bytes));
-        let terminal = InMemoryTerm::new(5, columns);
-        let bar = new_bar(terminal.clone());
-        for _ in 0..2 {
-            draw(&bar, &rate.status(), columns.saturating_sub(FREE).into(), false);
-        }
-        terminal.write_str("|").expect("it is in memory");
-        let text = terminal.contents();
-        let cursor = text.lines().last().and_then(|line| line.chars().position(|c| c == '|')).expect("the cursor");
-        (text.trim_end_matches('|').trim_end().to_owned(), cursor)
+        line_of(&rate.status(), columns - FREE, false)
     }
 
     #[test]
     fn line_fits_every_width() {
         for columns in 20..300 {
             for total in [Some(3 << 30), None, Some(1 << 30)] {
-                let (text, cursor) = drawn(1 << 30, total, columns);
-                assert_eq!(text.lines().count(), 1, "{columns}: {text:?}");
-                assert_eq!(cursor, usize::from(columns - FREE), "{columns}: {text:?}");
+                let line = drawn(1 << 30, total, columns);
+                assert!(line.chars().count() <= columns - FREE, "{columns}: {line:?}");
             }
         }
     }
@@ -224,10 +166,10 @@ mod tests {
     #[test]
     fn bar_shows_the_share_done() {
         assert_eq!(
-            drawn(1 << 30, Some(2 << 30), 80).0,
+            drawn(1 << 30, Some(2 << 30), 80),
             "read     0:10 [======>     ]  50 %  1.0 of 2.0 GiB, 1.0 GiB/s, 12 s left"
         );
-        assert_eq!(drawn(2 << 30, Some(2 << 30), 60).0, "read     0:10 [=========] 100 %  2.0 GiB/s, 12 s left");
-        assert_eq!(drawn(1 << 30, None, 80).0, "read     0:10  1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left");
+        assert_eq!(drawn(2 << 30, Some(2 << 30), 60), "read     0:10 [=========] 100 %  2.0 GiB/s, 12 s left");
+        assert_eq!(drawn(1 << 30, None, 80), "read     0:10  1.0 GiB, 1.0 GiB/s, 0 blocks/s, 12 s left");
     }
 }

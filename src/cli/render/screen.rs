@@ -11,7 +11,7 @@ use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 const LONGEST_NAME: usize = 12;
 
 /// The columns of a table where the terminal's are not known.
-const USUAL: usize = 80;
+pub const USUAL: usize = 80;
 
 /// Columns for a table on standard output, of which a file or a pipe gets as many as a usual terminal.
 pub fn table_columns() -> usize {

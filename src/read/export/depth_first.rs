@@ -17,6 +17,7 @@ use rayon::prelude::*;
 
 use super::batch::SectionLoader;
 use super::open::{Export, ExportFaults};
+use super::options::interrupted;
 use crate::error::Result;
 use crate::hash::fingerprint::fingerprint;
 use crate::parallel;
@@ -113,7 +114,7 @@ impl<'a> DepthFirst<'a> {
             return Ok(());
         }
         if !self.ahead.blocks.contains_key(&print) {
-            self.export.options.check_cancelled()?;
+            self.export.options.resources.stop.check(interrupted)?;
             self.prefetch(step)?;
             if !self.ahead.blocks.contains_key(&print) {
                 let wanted = self.wanted(&step.cid, true)?;

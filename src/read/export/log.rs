@@ -13,7 +13,7 @@ use std::io::Write;
 use data_encoding::HEXLOWER_PERMISSIVE;
 
 use super::batch::SectionLoader;
-use super::options::ExportOptions;
+use super::options::{ExportOptions, interrupted};
 use super::writer_pool::WriterPool;
 use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result, StateKind};
@@ -107,7 +107,7 @@ impl<'a> LogExport<'a> {
         let end = end.as_ref().map(<[u8; 4]>::as_slice);
         let mut scan = self.reader.scan(&self.record.column_family, Some(&self.first.to_be_bytes()), end)?;
         for number in self.first..=self.last {
-            self.options.check_cancelled()?;
+            self.options.resources.stop.check(interrupted)?;
             let Some((key, value)) = scan.item() else {
                 scan.status()?;
                 return Err(self.failed(format!("no block {number}")));

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::batch::SectionLoader;
 use super::depth_first::DepthFirst;
 use super::open::{Export, ExportFaults};
-use super::options::Selection;
+use super::options::{Selection, interrupted};
 use crate::error::{Error, Result, StateKind};
 use crate::hash::fingerprint::fingerprint;
 use crate::read::keys::{key_text, whole_cid};
@@ -52,7 +52,7 @@ fn all(export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<ExportFaul
         loader.add_section(key, 0, value)?;
         count += 1;
         if count.is_multiple_of(CANCEL_EVERY) {
-            export.options.check_cancelled()?;
+            export.options.resources.stop.check(interrupted)?;
         }
         scan.next();
     }
@@ -98,7 +98,7 @@ fn listed(mut list: CidList, export: &Export<'_>, loader: &mut SectionLoader<'_>
     let visited = Visited::new(export.memory / 2, export.options.resources.scratch_parent());
     let mut faults = ExportFaults::default();
     while list.peek().is_some() {
-        export.options.check_cancelled()?;
+        export.options.resources.stop.check(interrupted)?;
         let mut batch = Vec::with_capacity(BATCH);
         for cid in list.by_ref().take(BATCH) {
             let cid = cid?;

@@ -228,7 +228,7 @@ fn read_range(
     let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(chain.packings) };
     let part = reader.part();
     loop {
-        options.resources.check_cancelled()?;
+        options.resources.stop.check(Error::interrupted_reading)?;
         let Chain { next, before, unpacker, .. } = &mut chain;
         if !reader.next(batch, *next, before.as_ref(), unpacker)? {
             return Ok(chain.packings);
@@ -255,7 +255,7 @@ fn read_stream(
     let mut chain: Option<Chain<'_>> = None;
     let mut batch = EntryBatch::default();
     while forward.next(&mut batch, WINDOW, None, &|_| ())? {
-        options.resources.check_cancelled()?;
+        options.resources.stop.check(Error::interrupted_reading)?;
         let first = forward.first.unwrap_or(1);
         let chain = chain
             .get_or_insert_with(|| Chain::new(framing, &EXPECTATIONS, Unpacker::new(&log.dictionaries), first, None));

@@ -150,9 +150,8 @@ pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let mut snapshot = options.snapshot(input, &progress)?;
     let failed = || Error::io("write", Path::new("-"));
     while let Some(chunk) = snapshot.next(&progress)? {
-        if options.resources.stop.is_cancelled() {
-            return Err(Error::Interrupted { hint: "the list is not complete; run it again".into() });
-        }
+        let stop = &options.resources.stop;
+        stop.check(|| Error::Interrupted { hint: "the list is not complete; run it again".into() })?;
         SnapshotReader::sections(snapshot.path, &chunk, |section, offset, body| {
             let (cid, block) = body.split_at(body.len().min(section.cid.len as usize));
             let cid = cid_text(cid);

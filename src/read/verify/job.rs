@@ -1,6 +1,6 @@
 //! State that the threads of a verification share.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::read::verify::claims::KeyReader;
 use crate::read::verify::options::VerifyOptions;
@@ -50,7 +50,7 @@ impl VerifyJob<'_> {
             self.problems.add(ProblemKind::Checksum, file, error.to_string());
         }
         for file in self.files {
-            self.options.resources.check_cancelled()?;
+            self.options.resources.stop.check(Error::interrupted_reading)?;
             if let Some(message) = check.fault(file, self.files) {
                 self.problems.add(ProblemKind::Checksum, Some(&file.path), message);
             }

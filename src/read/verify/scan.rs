@@ -2,7 +2,7 @@
 
 use super::against::SourceEntries;
 use super::job::VerifyJob;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::fingerprint::fingerprint;
 use crate::hash::{BATCH, Checker, Claim, FailureKind, problem_of};
@@ -66,7 +66,7 @@ pub(super) fn read_range(
             see(Seen::Record(key, value));
             last.clear();
             last.extend_from_slice(key);
-            job.options.resources.check_cancelled()?;
+            job.options.resources.stop.check(Error::interrupted_reading)?;
             scan.next();
         }
         let Err(error) = scan.status() else { return Ok(()) };
@@ -136,7 +136,7 @@ impl<'a> ScanWorker<'a> {
         let mut scan = job.reader.pick(job.family)?;
         let mut last: Option<Vec<u8>> = None;
         for key in keys {
-            job.options.resources.check_cancelled()?;
+            job.options.resources.stop.check(Error::interrupted_reading)?;
             if last.as_ref().is_none_or(|last| last < key) {
                 scan.seek(key);
             }

@@ -190,7 +190,7 @@ impl Walk<'_> {
                 let sorted = SortedSteps::new(wave.take_piece(piece)?, self.layout);
                 let batches = sorted.len().div_ceil(BATCH);
                 let workers = for_each(resources.thread_count(), batches, WalkReport::default, |found, batch| {
-                    resources.check_cancelled()?;
+                    resources.stop.check(Error::interrupted_reading)?;
                     let batch: Vec<KeyedStep<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
                     self.follow(&batch, found, frontier)
                 })?;
@@ -287,7 +287,7 @@ impl Walk<'_> {
         let mut listed = Vec::new();
         let mut scan = self.reader.scan(self.family, None, None)?;
         while let Some((key, _)) = scan.item() {
-            self.options.resources.check_cancelled()?;
+            self.options.resources.stop.check(Error::interrupted_reading)?;
             if !self.visited.contains(fingerprint(key))? {
                 listed.push(key_text(self.layout, key));
                 if listed.len() >= LISTED {
