@@ -16,6 +16,7 @@ pub(crate) mod statistics;
 mod verify;
 mod walk;
 
+pub use crate::preset::OptionRow;
 pub(crate) use crate::progress::plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, sst_target};
 pub use crate::progress::plan::{Plan, Space};
 pub use crate::rocks::Level;
@@ -34,8 +35,8 @@ pub(crate) use doctor::{
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog};
 pub use import::{
-    BlockCounts, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
-    RemoteInfo, SourceInfo, Versions,
+    BlockCounts, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, RecordedFile, RemoteInfo,
+    SourceInfo, Versions,
 };
 pub(crate) use import::{BundlePart, NewestSnapshot, SCHEMA, ShardReport, rfc3339};
 pub(crate) use inspect::INSPECT_SCHEMA;

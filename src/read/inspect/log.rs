@@ -8,7 +8,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 
 use super::options::InspectOptions;
-use super::tally::Sizes;
+use super::tally::Sums;
 use crate::blocks::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
@@ -33,7 +33,7 @@ static EXPECTATIONS: Expectations = Expectations { links: true, chain_id: None, 
 #[derive(Default)]
 struct Counted {
     digest: ContentDigest,
-    sizes: Sizes,
+    sizes: Sums,
     packings: Packings,
     first: Option<Header>,
     last: Option<Header>,
@@ -79,7 +79,7 @@ pub(super) fn inspect(
         report.blocks = Some(total.blocks);
         report.payload_bytes = Some(total.bytes);
         report.digest = Some(counted.digest);
-        report.sizes = Some(counted.sizes.classes());
+        report.sizes = Some(counted.sizes.size_classes());
         (first, last) = (counted.first.or(first), counted.last.or(last));
     }
     let rest_bytes = log.rest();
@@ -118,7 +118,7 @@ fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: 
 
 impl Counted {
     fn add(&mut self, block: &LogBlock<'_>) {
-        self.sizes.add(block.size());
+        self.sizes.add_size(block.size());
         self.digest.add_section(block.record, NUMBER);
         self.first.get_or_insert(block.header);
         self.last = Some(block.header);
@@ -127,7 +127,7 @@ impl Counted {
     /// Merges both; `other` is later in the chain.
     fn and(mut self, other: Self) -> Self {
         self.digest.merge(other.digest);
-        self.sizes.merge(&other.sizes);
+        self.sizes.merge(other.sizes);
         self.packings.add(other.packings);
         self.first = self.first.or(other.first);
         self.last = other.last.or(self.last);
