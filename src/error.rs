@@ -205,21 +205,13 @@ impl Error {
     pub(crate) fn open_elsewhere(db: &Path, process: Option<i32>) -> Self {
         // The number is 0 for a process in another container.
         let process = process.filter(|&pid| pid > 0).map(|pid| format!(" (process {pid})")).unwrap_or_default();
-        Self::State {
-            path: db.to_owned(),
-            kind: StateKind::Open,
-            reason: "another process has the database open".into(),
-            hint: format!("stop the node{process}, then run the same command again").into(),
-        }
+        let hint = format!("stop the node{process}, then run the same command again");
+        Self::state(db, StateKind::Open, "another process has the database open", hint)
     }
 
     pub(crate) fn open_here(db: &Path) -> Self {
-        Self::State {
-            path: db.to_owned(),
-            kind: StateKind::Open,
-            reason: "this process has the database open".into(),
-            hint: "close the database before the import, and open it again after it".into(),
-        }
+        let hint = "close the database before the import, and open it again after it";
+        Self::state(db, StateKind::Open, "this process has the database open", hint)
     }
 
     /// A wrong option, with the next step.
@@ -253,10 +245,8 @@ impl Error {
     }
 
     pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
-        Self::Usage {
-            reason: format!("the memory budget of {} is too small", human(memory)),
-            hint: format!("pass --memory {} or more", human(least).replace(".0 ", "")).into(),
-        }
+        let hint = format!("pass --memory {} or more", human(least).replace(".0 ", ""));
+        Self::usage(format!("the memory budget of {} is too small", human(memory)), hint)
     }
 
     /// A bad input, at a place in it.
@@ -272,12 +262,8 @@ impl Error {
 
     /// An unfinished import is damaged: it `lacks a file`.
     pub(crate) fn damaged_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
-        Self::State {
-            path: path.into(),
-            kind: StateKind::Unfinished,
-            reason: format!("the unfinished import {what}"),
-            hint: "pass --restart to delete it and start over".into(),
-        }
+        let hint = "pass --restart to delete it and start over";
+        Self::state(path, StateKind::Unfinished, format!("the unfinished import {what}"), hint)
     }
 
     /// An unfinished import that lacks `what`.

@@ -180,12 +180,7 @@ impl Runner<'_> {
             warmup: turn.warmup,
             started_unix_seconds: now.as_secs(),
             cache,
-            failure: None,
-            process: None,
-            import: None,
-            scan: None,
-            reads: None,
-            notes: Vec::new(),
+            ..BenchRun::default()
         };
         match work(&mut run) {
             Ok(()) => {}

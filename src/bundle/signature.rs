@@ -50,7 +50,7 @@ impl TrustedKey {
 
 /// Checks that one of the `trusted` keys has signed `bytes`.
 pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKey]) -> Result<(), BundleProblem> {
-    let refused = |reason: &str| Err(BundleProblem::Signature { reason: reason.into() });
+    let refused = |reason: &str| Err(BundleProblem::Signature(reason.into()));
     let Some(signature) = signature else { return refused("the file is missing") };
     let Some(signature) = std::str::from_utf8(signature).ok().and_then(|text| Signature::decode(text).ok()) else {
         return refused("it is not of minisign's format");

@@ -123,7 +123,7 @@ impl BundleTarget {
             None => copy_file(from, &self.checked_path(&name)?, (own.bytes, blake3), stop)?,
         };
         let what = || format!("{} changed while it was published", from.display());
-        let changed = || Error::bad_input(from, None, BundleProblem::NotAsImported { what: what() });
+        let changed = || Error::bad_input(from, None, BundleProblem::NotAsImported(what()));
         is_same.then_some(()).ok_or_else(changed)
     }
 

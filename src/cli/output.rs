@@ -120,21 +120,14 @@ fn inode(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| (found.dev(), found.ino()))
 }
 
-/// The work is complete and only its report could not be written: running the command again does not help.
+/// A command that did its work, but whose report could not be written or does not confirm a database.
 #[derive(Debug, thiserror::Error)]
-#[error("{done}; only the report could not be written")]
-pub struct ReportFailed {
-    done: String,
-    hint: String,
-    source: anyhow::Error,
-}
-
-/// A verification found no damage and cannot tell whether all imported records exist. The report has been printed.
-#[derive(Debug, thiserror::Error)]
-#[error("verify {}: intact but not confirmed: {reason}", path.display())]
-pub struct NotConfirmed {
-    pub path: PathBuf,
-    pub reason: String,
+#[error("{message}")]
+pub struct CommandError {
+    pub message: String,
+    pub hint: String,
+    pub source: Option<anyhow::Error>,
+    pub has_report: bool,
 }
 
 /// An error of a report that was already printed: there is no other document.
@@ -147,7 +140,8 @@ pub struct Reported(pub Error);
 pub fn report_done(done: String, hint: &str, report: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     match report() {
         Err(error) if !is_broken_pipe(&error) => {
-            Err(ReportFailed { done, hint: hint.to_owned(), source: error }.into())
+            let message = format!("{done}; only the report could not be written");
+            Err(CommandError { message, hint: hint.to_owned(), source: Some(error), has_report: false }.into())
         }
         _ => Ok(()),
     }
@@ -199,7 +193,7 @@ fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
     // A report of what was found has been printed already.
     if globals.json
         && !error.is::<Reported>()
-        && !error.is::<NotConfirmed>()
+        && !error.downcast_ref().is_some_and(|error: &CommandError| error.has_report)
         && !matches!(error.downcast_ref(), Some(Error::VerificationFailed { .. } | Error::NotFound { .. }))
     {
         let _ = print_json(&error_document(&format!("{error:#}"), &hint, exit));
@@ -209,22 +203,13 @@ fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
 
 fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
     let reported = error.downcast_ref().map(|Reported(known)| known);
-    match (error.downcast_ref::<Error>().or(reported), error.downcast_ref::<ReportFailed>()) {
+    match (error.downcast_ref::<Error>().or(reported), error.downcast_ref::<CommandError>()) {
         (Some(known), _) => (known.exit(), runnable(known)),
         (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
-        (None, None) => {
-            let hint = match error {
-                _ if error.is::<NotConfirmed>() => {
-                    "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts the records \
-                     of a node"
-                }
-                _ if error.is::<io::Error>() => {
-                    "check the file or device of standard output (df -h); then run it again"
-                }
-                _ => "run it again; if it stays, check the disk (dmesg, smartctl)",
-            };
-            (Exit::Failed, hint.to_owned())
+        (None, None) if error.is::<io::Error>() => {
+            (Exit::Failed, "check the file or device of standard output (df -h); then run it again".into())
         }
+        (None, None) => (Exit::Failed, "run it again; if it stays, check the disk (dmesg, smartctl)".into()),
     }
 }
 

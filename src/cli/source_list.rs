@@ -104,8 +104,8 @@ fn read(list: &Path) -> Result<Vec<(usize, PathBuf)>> {
     let mut text = Vec::new();
     input.take(MOST + 1).read_to_end(&mut text).map_err(failed("read"))?;
     if text.len() as u64 > MOST {
-        let reason = format!("the list {} is longer than 16 MiB", list.display());
-        return Err(Error::usage(reason, "give a list of names, one a line"));
+        let hint = "give a list of names, one a line";
+        return Err(Error::usage(format!("the list {} is longer than 16 MiB", list.display()), hint));
     }
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text);
     let lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));

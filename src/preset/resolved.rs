@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
 use super::problem::PresetProblem;
@@ -28,7 +30,7 @@ pub struct Resolved {
 }
 
 /// An option with its plain value.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// The option.
     pub key: Key,
@@ -59,7 +61,7 @@ impl Setting {
 }
 
 /// One option of the finished database.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OptionRow {
     /// `scope.option`, under RocksDB's own name.

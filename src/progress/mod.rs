@@ -228,7 +228,7 @@ impl<'a> Progress<'a> {
             backlog: *self.backlog.lock(),
             network: self.network.lock().as_ref().filter(|_| phase == Phase::Read).map(|network| network()),
             total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
-            interval_blocks_per_second: (phase == Phase::Read).then(|| times.rate.last()).flatten(),
+            interval_blocks_per_second: (phase == Phase::Read).then_some(times.rate.rate).flatten(),
             seconds_left: None,
         }
     }

@@ -150,8 +150,8 @@ impl Lookup {
     /// Returns the headers of the tipset at `epoch`, walking back through the parents of each tipset's first block.
     pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, CarBlock)>> {
         if self.roots.is_empty() {
-            let reason = "cannot find the epoch: BEDLOAD.json names no root";
-            return Err(Error::usage(reason, "give the CID of a header instead"));
+            let hint = "give the CID of a header instead";
+            return Err(Error::usage("cannot find the epoch: BEDLOAD.json names no root", hint));
         }
         let missing = |reason: String| Error::NotFound {
             path: self.reader.path().to_owned(),

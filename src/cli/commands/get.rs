@@ -10,6 +10,7 @@ use crate::read::Location;
 use crate::read::block::{BlockLookup, FoundBlock};
 use crate::read::get::{CarBlock, Lookup, header_with_names, to_json_with_names};
 use crate::report::shown_json;
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::text::size::grouped;
 use clap::ValueEnum;
 use data_encoding::HEXLOWER;
@@ -74,14 +75,12 @@ impl Args {
         };
         match db {
             Some(db) if keys.is_empty() != self.epoch.is_none() => Ok((db, keys)),
-            Some(_) if self.epoch.is_some() => Err(Error::Usage {
-                reason: "--epoch cannot be combined with keys".into(),
-                hint: "omit --epoch or the keys".into(),
-            }),
-            Some(_) => Err(Error::Usage {
-                reason: "no key is given".into(),
-                hint: "name the database and a key, as in `bedload get chain 1000`".into(),
-            }),
+            Some(_) if self.epoch.is_some() => {
+                Err(Error::usage("--epoch cannot be combined with keys", "omit --epoch or the keys"))
+            }
+            Some(_) => {
+                Err(Error::usage("no key is given", "name the database and a key, as in `bedload get chain 1000`"))
+            }
             None => Err(Error::usage("no database and no key are given", "name both, as in `bedload get chain 1000`")),
         }
     }
@@ -109,10 +108,9 @@ fn each_key(
         }
         for line in std::io::stdin().lock().lines() {
             let line = line.map_err(|error| match error.kind() {
-                std::io::ErrorKind::InvalidData => Error::Usage {
-                    reason: "standard input is not UTF-8 text".into(),
-                    hint: "give one key a line".into(),
-                },
+                std::io::ErrorKind::InvalidData => {
+                    Error::usage("standard input is not UTF-8 text", "give one key a line")
+                }
                 _ => Error::io("read", "standard input")(error),
             })?;
             if !line.trim().is_empty() {
@@ -186,8 +184,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &CancellationToken) -> anyhow::Result<()> {
     let (db, keys) = args.split()?;
     if args.epoch.is_some() {
-        let reason = "--epoch is for Filecoin, and this database was made from a block log";
-        return Err(Error::usage(reason, "give the number of a block").into());
+        let hint = "give the number of a block";
+        return Err(Error::usage("--epoch is for Filecoin, and this database was made from a block log", hint).into());
     }
     let mut printer = Printer::new(args, globals);
     // The count of missing keys that are numbers, and the first of them.
@@ -223,7 +221,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
 }
 
 fn id_hint(lookup: &BlockLookup) -> &'static str {
-    match (lookup.finds_block_ids(), lookup.finds_transactions()) {
+    match (lookup.has(BLOCK_IDS), lookup.has(TRANSACTIONS)) {
         (true, true) => "check the id",
         (true, false) => "only ids of blocks are indexed; `bedload import --indexes ids,transactions` indexes both",
         (false, true) => {

@@ -16,7 +16,7 @@ use super::bundle::password;
 use crate::cli::args::{ImportArgs, NetworkArgs, PlanArgs, ReportArgs};
 use crate::cli::globals::Globals;
 use crate::cli::output::WithSchema;
-use crate::cli::places::{Places, places};
+use crate::cli::places::places;
 use crate::cli::render;
 use crate::cli::source_list::{self, SourceNames};
 use crate::cli::values::{self, Checkpoints};
@@ -163,7 +163,7 @@ pub struct BlockLogArgs {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let shard = args.shard.map(|shard| shard.resolve(|name| std::env::var(name).ok())).transpose();
-    let Places { sources: given, db: named_db } = places(&args.sources, args.db.as_deref(), args.bundle.is_none())?;
+    let (given, named_db) = places(&args.sources, args.db.as_deref(), args.bundle.is_none())?;
     if args.replace && named_db.is_none() {
         let reason = "--replace needs --db: without it no database is kept";
         return Err(Error::usage(reason, "omit --replace, or name the database with --db").into());

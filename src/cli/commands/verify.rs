@@ -5,7 +5,7 @@ use crate::{Error, VerifyOptions};
 
 use crate::cli::args::{DatabaseArgs, NetworkArgs, RESTARTS};
 use crate::cli::globals::Globals;
-use crate::cli::output::{self, NotConfirmed};
+use crate::cli::output::{self, CommandError};
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{progress, signals};
 
@@ -49,13 +49,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if report.valid {
         return check_confirmed(&report, &options);
     }
-    Err(Error::verification_failed(
-        "verify",
-        options.db,
-        counted(report.problems.total, "problem", "problems"),
-        hint(&report),
-    )
-    .into())
+    let problems = counted(report.problems.total, "problem", "problems");
+    Err(Error::verification_failed("verify", options.db, problems, hint(&report)).into())
 }
 
 /// Fails if imported records may be missing: a node has written to the database, and nothing confirms the import.
@@ -63,7 +58,10 @@ fn check_confirmed(report: &VerifyReport, options: &VerifyOptions) -> anyhow::Re
     let is_whole = report.recorded.as_ref().is_some_and(|recorded| recorded.whole);
     match &report.not_confirmed {
         Some(reason) if is_whole && report.sample.is_none() && !options.allow_extra => {
-            Err(NotConfirmed { path: options.db.clone(), reason: reason.clone() }.into())
+            let message = format!("verify {}: intact but not confirmed: {reason}", options.db.display());
+            let hint = "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts the records \
+                        of a node";
+            Err(CommandError { message, hint: hint.into(), source: None, has_report: true }.into())
         }
         _ => Ok(()),
     }

@@ -3,20 +3,11 @@
 use super::options::{ExportOptions, Selection};
 use crate::error::{Error, Result, StateKind};
 use crate::read::access::BlockLocation;
-use crate::read::missing::MissingBlocks;
 use crate::report::record::roots;
 use crate::report::{ImportReport, KeyFrom};
 use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
-
-/// Blocks that could not be exported.
-#[derive(Debug, Default)]
-pub(super) struct ExportFaults {
-    pub missing: MissingBlocks,
-    /// Number of blocks and links that cannot be read.
-    pub malformed: u64,
-}
 
 pub(super) struct Export<'a> {
     pub options: &'a ExportOptions,

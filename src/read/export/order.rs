@@ -6,11 +6,12 @@ use std::path::Path;
 
 use super::batch::SectionLoader;
 use super::depth_first::DepthFirst;
-use super::open::{Export, ExportFaults};
+use super::open::Export;
 use super::options::{Selection, interrupted};
 use crate::error::{Error, Result, StateKind};
 use crate::hash::fingerprint::fingerprint;
 use crate::read::keys::{key_text, whole_cid};
+use crate::read::missing::MissingBlocks;
 use crate::read::steps::LinkStep;
 use crate::read::visited::Visited;
 use crate::source::car::{RawCid, read_cid};
@@ -31,7 +32,7 @@ pub(super) fn each_block(
     export: &Export<'_>,
     list: Option<CidList>,
     loader: &mut SectionLoader<'_>,
-) -> Result<ExportFaults> {
+) -> Result<MissingBlocks> {
     match list {
         Some(list) => listed(list, export, loader),
         None if export.options.selection == Selection::All => all(export, loader),
@@ -40,7 +41,7 @@ pub(super) fn each_block(
 }
 
 /// Loads every record in the order of keys, which are CIDs.
-fn all(export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<ExportFaults> {
+fn all(export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<MissingBlocks> {
     let mut scan = export.reader.scan(&export.family, None, None)?;
     let mut count = 0u64;
     while let Some((key, value)) = scan.item() {
@@ -56,7 +57,7 @@ fn all(export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<ExportFaul
         }
         scan.next();
     }
-    scan.status().map(|()| ExportFaults::default())
+    scan.status().map(|()| MissingBlocks::default())
 }
 
 /// Opens a list of CIDs, one per line, and reads the first one.
@@ -94,9 +95,9 @@ pub(super) fn open_list(path: &Path) -> Result<CidList> {
 }
 
 /// Loads the blocks of a list, each once.
-fn listed(mut list: CidList, export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<ExportFaults> {
+fn listed(mut list: CidList, export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<MissingBlocks> {
     let visited = Visited::new(export.memory / 2, export.options.resources.scratch_parent());
-    let mut faults = ExportFaults::default();
+    let mut missing = MissingBlocks::default();
     while list.peek().is_some() {
         export.options.resources.stop.check(interrupted)?;
         let mut batch = Vec::with_capacity(BATCH);
@@ -115,9 +116,9 @@ fn listed(mut list: CidList, export: &Export<'_>, loader: &mut SectionLoader<'_>
             let cid = cid.as_bytes();
             match value? {
                 Some(value) => loader.add_section(cid, *start, value.as_ref())?,
-                None => faults.missing.note(LinkStep { cid, parent: &[], tipset: 0, epoch: None }, None),
+                None => missing.note(LinkStep { cid, parent: &[], tipset: 0, epoch: None }, None),
             }
         }
     }
-    Ok(faults)
+    Ok(missing)
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use parking_lot::Mutex;
+use rayon::prelude::*;
 
 use super::options::InspectOptions;
 use super::tally::Sums;
 use crate::blocks::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
-use crate::parallel::for_each;
+use crate::parallel::pool;
 use crate::progress::{Phase, Progress};
 use crate::report::{BlockRef, InspectReport, LogInfo, Packings, shell_word};
 use crate::schema::NUMBER;
@@ -100,19 +100,16 @@ pub(super) fn inspect(
 fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: &Progress<'_>) -> Result<Counted> {
     let ranges = files.ranges(RANGE, &[], &log.dictionaries)?;
     progress.begin(Phase::Read, Some(files.size()));
-    let all: Mutex<Vec<Counted>> = Mutex::default();
-    for_each(options.resources.thread_count(), ranges.len(), EntryBatch::default, |batch: &mut EntryBatch, item| {
-        let Some(range) = ranges.get(item) else { return Ok(()) };
+    let count = |batch: &mut EntryBatch, range: &Range| {
         let mut counted = Counted::default();
         let packings = read_range((files, range), log, options, progress, batch, |block| {
             counted.add(&block);
             Ok(())
         })?;
-        all.lock().push(Counted { packings, ..counted });
-        Ok(())
-    })?;
-    let mut all = all.into_inner();
-    all.sort_by_key(|counted| counted.first.map(|first| first.number));
+        Ok(Counted { packings, ..counted })
+    };
+    let counted = || ranges.par_iter().map_init(EntryBatch::default, count).collect::<Result<Vec<_>>>();
+    let all = pool(options.resources.thread_count())?.install(counted)?;
     Ok(all.into_iter().fold(Counted::default(), Counted::and))
 }
 

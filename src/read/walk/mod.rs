@@ -186,7 +186,7 @@ impl Walk<'_> {
         frontier.flush(&mut gathered)?;
         let resources = &self.options.resources;
         while let Some(mut wave) = frontier.wave() {
-            while wave.len() > 0 {
+            while wave.len > 0 {
                 let sorted = SortedSteps::new(wave.take_piece(piece)?, self.layout);
                 let batches = sorted.len().div_ceil(BATCH);
                 let workers = for_each(resources.thread_count(), batches, WalkReport::default, |found, batch| {

@@ -12,7 +12,7 @@ pub const RUN_SCHEMA: &str = "bedload-bench-run-4";
 pub const COPY: &str = "cp";
 
 /// One run: an import and the measurements of its database, or a copy of the snapshot.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BenchRun {
     /// [`RUN_SCHEMA`].
     pub schema: String,
@@ -40,7 +40,7 @@ pub struct BenchRun {
     pub notes: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheInfo {
     /// `warm` or `cold`.
     pub state: String,

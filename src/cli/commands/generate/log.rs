@@ -25,11 +25,9 @@ pub fn generate(args: &Args, family: Family, progress: &Progress<'_>) -> anyhow:
         written.map_err(Error::io("write", &args.file))
     };
     match (stream(args)?, args.log.index) {
-        (Some(_), true) => Err(Error::Usage {
-            reason: "an index needs a log that is a file".into(),
-            hint: "name a file, or leave out --index".into(),
+        (Some(_), true) => {
+            Err(Error::usage("an index needs a log that is a file", "name a file, or leave out --index").into())
         }
-        .into()),
         (Some(mut out), false) => Ok(write(&mut out, None)?),
         (None, false) => Ok(write_file(&args.file, args, |file| write(file, None))?),
         (None, true) => {
