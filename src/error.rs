@@ -20,7 +20,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The input is corrupt, truncated or of a kind that is not supported.
-    #[error("cannot read {}{}", path.display(), at(*offset))]
+    #[error("cannot read {}{}", path.display(), offset.map_or_else(String::new, |offset| format!(" at byte {offset}")))]
     BadInput {
         /// The input as the user named it; `-` for a pipe.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A disk is full, or will be.
-    #[error("not enough space in {}: {}{} free", path.display(), more(*needed), human(*free))]
+    #[error("not enough space in {}: {}{} free", path.display(), needed.map_or_else(String::new, |it| format!("{} more needed, ", human(it))), human(*free))]
     NoSpace {
         /// A directory on the file system that is full.
         path: PathBuf,
@@ -437,14 +437,6 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         }
         _ => "run the same command again; if the error persists, check the disk (dmesg, smartctl)".into(),
     }
-}
-
-fn at(offset: Option<u64>) -> String {
-    offset.map_or_else(String::new, |offset| format!(" at byte {offset}"))
-}
-
-fn more(needed: Option<u64>) -> String {
-    needed.map_or_else(String::new, |bytes| format!("{} more needed, ", human(bytes)))
 }
 
 /// The object of an action.

@@ -20,9 +20,7 @@ use crate::cli::render::screen;
 const STDOUT: &str = "-";
 
 /// The file that a report is written to.
-pub struct ReportFile(Report);
-
-enum Report {
+pub enum ReportFile {
     None,
     Stdout,
     File(PathBuf, Output),
@@ -32,10 +30,10 @@ impl ReportFile {
     /// Creates the file of `--report`, if there is one, before the long work: an unwritable path fails now. The file must not be
     /// one of `others` (each with its name) or in one of them. An existing file remains until the report is complete.
     pub fn create(args: &ReportArgs, others: &[(&str, &Path)], globals: &Globals) -> anyhow::Result<Self> {
-        let Some(path) = args.report.as_deref() else { return Ok(Self(Report::None)) };
+        let Some(path) = args.report.as_deref() else { return Ok(Self::None) };
         if path == Path::new(STDOUT) {
             // `--json` prints the same there.
-            return Ok(Self(if globals.json { Report::None } else { Report::Stdout }));
+            return Ok(if globals.json { Self::None } else { Self::Stdout });
         }
         for (what, other) in others {
             // A source from standard input may be a file, too.
@@ -48,7 +46,7 @@ impl ReportFile {
         }
         // If this writer were closed, the reader would see the end of the report.
         let _reader = check_stream(path)?;
-        Ok(Self(Report::File(path.to_owned(), Output::create(path, true)?)))
+        Ok(Self::File(path.to_owned(), Output::create(path, true)?))
     }
 
     /// Returns the result of the work; the error of work that failed goes to the file first, as a document.
@@ -73,10 +71,10 @@ impl ReportFile {
         report: &impl serde::Serialize,
         print: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        match self.0 {
-            Report::Stdout => return print_json(report),
-            Report::None => {}
-            Report::File(path, mut output) => {
+        match self {
+            Self::Stdout => return print_json(report),
+            Self::None => {}
+            Self::File(path, mut output) => {
                 let text = serde_json::to_vec_pretty(report)?;
                 output.file().write_all(&text).map_err(Error::io("write", path))?;
                 output.commit()?;

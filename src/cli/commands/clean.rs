@@ -34,7 +34,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let stop = CancellationToken::default();
-    signals::cancel_on_signals(&stop, "run the same command again; it resumes")?;
+    signals::cancel_on_signals(&stop, || "run the same command again; it resumes".into())?;
     let mut report = leftovers::find(&args.dir)?;
     if report.found.is_empty() && !args.dir.is_dir() {
         let dir = args.dir.display();

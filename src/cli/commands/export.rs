@@ -146,7 +146,7 @@ fn options(args: &Args, db: &Path) -> anyhow::Result<ExportOptions> {
     options.allow_missing_below = args.allow_missing_below;
     options.location.clone_from(&args.location);
     options.resources.clone_from(&args.resources);
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     Ok(options)
 }
 

@@ -149,7 +149,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Err(output::refuse_terminal("the bytes of a block"));
     }
     let stop = CancellationToken::default();
-    signals::cancel_on_signals(&stop, "nothing was changed; run it again")?;
+    signals::cancel_on_signals(&stop, || "nothing was changed; run it again".into())?;
     if args.location.key.is_none()
         && args.location.column_family.is_none()
         && let Some(lookup) = BlockLookup::open(db)?

@@ -183,7 +183,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let interrupted = options.db.clone();
-    signals::cancel_with_hint(&options.stop, move || load::hint_after_interruption(&interrupted))?;
+    signals::cancel_on_signals(&options.stop, move || load::hint_after_interruption(&interrupted))?;
     if args.dry_run {
         let plan = progress::show(globals, |observer| load::plan_and_warn(&options, observer));
         let (plan, report_file) = report_file.or_error(plan.map_err(|error| names.explain(error)))?;

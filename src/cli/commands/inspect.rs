@@ -54,7 +54,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.full = args.full;
     options.null_padding = args.null_padding;
     options.resources.clone_from(&args.resources);
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     options.dictionaries.clone_from(&args.dictionaries);
     options.network = args.network.options(Some(&args.source))?;
     // Each CAR of a directory is inspected, and the first damage reported at the end.

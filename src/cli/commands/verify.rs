@@ -32,7 +32,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Err(Error::usage(reason, "omit them, or name the snapshot with --against").into());
     }
     options.network = args.network.options(options.against.as_deref())?;
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     let report = progress::show(globals, |observer| crate::verify(&options, observer))?;
     if globals.json {
         output::print_json(&report)?;

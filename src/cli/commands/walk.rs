@@ -22,7 +22,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let options = args.options.clone().db(args.database.path());
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     let report = progress::show(globals, |observer| walk(&options, observer))?;
     output::print(&report, &render::walk::text(&report), 12, globals)?;
     if report.complete {

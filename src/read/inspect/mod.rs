@@ -133,7 +133,7 @@ fn count_all(
     if matches!(snapshot.compression, Compression::Zstd | Compression::ForestZstd) && is_file {
         report.zstd = frames::count(path).map_err(Error::io("read", path))?;
     }
-    report.bytes = Some(snapshot.size.unwrap_or(snapshot.consumed()));
+    report.bytes = Some(snapshot.size.unwrap_or(snapshot.chunks.consumed()));
     report.null_padding = Some(padding);
     total.fill(report);
     Ok(heads.into_inner())

@@ -27,10 +27,6 @@ impl VerifyJob<'_> {
         self.problems.add_key(ProblemKind::Missing, self.family, key, message);
     }
 
-    pub fn largest_key(&self, family: &str) -> Option<Vec<u8>> {
-        self.files_of(family).iter().map(|file| file.largest.clone()).max()
-    }
-
     pub fn files_of(&self, family: &str) -> Vec<&DataFile> {
         self.files.iter().filter(|file| file.family == family).collect()
     }

@@ -239,7 +239,8 @@ fn compare(entries: &mut SourceEntries, job: &VerifyJob<'_>, totals: &mut Totals
 /// Returns a scan at the first readable record after the damage that follows `last`: by doubling steps, then by halving the last
 /// step. `None` if nothing up to `end` can be read. A scan that found damage is unreliable, so each attempt is a new one.
 fn step_over<'r>(job: &VerifyJob<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
-    let end = to.map(<[u8]>::to_vec).or_else(|| job.largest_key(family)).unwrap_or_default();
+    let largest = || job.files_of(family).iter().map(|file| file.largest.clone()).max();
+    let end = to.map(<[u8]>::to_vec).or_else(largest).unwrap_or_default();
     let Some(window) = Window::between(last, &end) else { return Ok(None) };
     let scan_from = |number: u64| -> Result<Option<Scan<'r>>> {
         let scan = job.reader.scan(family, Some(&window.key(number)), to)?;
