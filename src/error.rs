@@ -206,12 +206,12 @@ impl Error {
         // The number is 0 for a process in another container.
         let process = process.filter(|&pid| pid > 0).map(|pid| format!(" (process {pid})")).unwrap_or_default();
         let hint = format!("stop the node{process}, then run the same command again");
-        Self::state(db, StateKind::Open, "another process has the database open", hint)
+        Error::state(db, StateKind::Open, "another process has the database open", hint)
     }
 
     pub(crate) fn open_here(db: &Path) -> Self {
         let hint = "close the database before the import, and open it again after it";
-        Self::state(db, StateKind::Open, "this process has the database open", hint)
+        Error::state(db, StateKind::Open, "this process has the database open", hint)
     }
 
     /// A wrong option, with the next step.
@@ -246,7 +246,7 @@ impl Error {
 
     pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
         let hint = format!("pass --memory {} or more", human(least).replace(".0 ", ""));
-        Self::usage(format!("the memory budget of {} is too small", human(memory)), hint)
+        Error::usage(format!("the memory budget of {} is too small", human(memory)), hint)
     }
 
     /// A bad input, at a place in it.
@@ -263,7 +263,7 @@ impl Error {
     /// An unfinished import is damaged: it `lacks a file`.
     pub(crate) fn damaged_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         let hint = "pass --restart to delete it and start over";
-        Self::state(path, StateKind::Unfinished, format!("the unfinished import {what}"), hint)
+        Error::state(path, StateKind::Unfinished, format!("the unfinished import {what}"), hint)
     }
 
     /// An unfinished import that lacks `what`.

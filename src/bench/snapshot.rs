@@ -4,7 +4,7 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use super::cache;
 use crate::error::{Error, Result};
@@ -23,9 +23,6 @@ const PREFIX: &str = ".bedload-fetch-";
 /// Bytes written at once, and memory of the download.
 const PIECE: usize = 1 << 20;
 const MEMORY: u64 = 64 << 20;
-
-/// The time between two reports of a download.
-const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// A snapshot, and the properties that identify it without reading it.
 #[derive(Default)]
@@ -109,7 +106,7 @@ fn download(
     let path = scratch.path().join("snapshot");
     let mut file = File::create_new(&path).map_err(Error::io("create", &path))?;
     let mut reader = packed.read(MEMORY);
-    let (mut buffer, mut received, mut reported) = (vec![0; PIECE], 0, Instant::now());
+    let (mut buffer, mut received) = (vec![0; PIECE], 0);
     watch(0, bytes);
     loop {
         stop.check(Error::interrupted)?;
@@ -119,10 +116,7 @@ fn download(
         }
         file.write_all(buffer.get(..count).unwrap_or_default()).map_err(Error::io("write", &path))?;
         received += count as u64;
-        if reported.elapsed() >= REPORT_EVERY {
-            watch(received, bytes);
-            reported = Instant::now();
-        }
+        watch(received, bytes);
     }
     file.sync_all().map_err(Error::io("sync", &path))?;
     Ok((path, scratch))

@@ -57,13 +57,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if kept == 0 {
         return Ok(());
     }
-    Err(output::Reported(Error::State {
-        path: args.dir.clone(),
-        kind: StateKind::Other,
-        reason: format!("{kept} of {} unfinished imports are kept", report.found.len()),
-        hint: "the reasons are above: finish these imports, or stop the programs that use them".into(),
-    })
-    .into())
+    let reason = format!("{kept} of {} unfinished imports are kept", report.found.len());
+    let hint = "the reasons are above: finish these imports, or stop the programs that use them";
+    Err(output::Reported(Error::state(&args.dir, StateKind::Other, reason, hint)).into())
 }
 
 fn is_confirmed(report: &CleanReport, stop: &CancellationToken) -> anyhow::Result<bool> {

@@ -240,11 +240,10 @@ fn numbers(key: &str, db: &Path, lookup: &BlockLookup) -> anyhow::Result<Option<
     let Some((first, last)) = lookup.bounds()? else { return Ok(None) };
     match range {
         None => Ok(Some(last..=last)),
-        Some((from, to)) if from > to => Err(Error::Usage {
-            reason: format!("the range {key} ends before it begins"),
-            hint: format!("write it as {to}-{from}").into(),
+        Some((from, to)) if from > to => {
+            let reason = format!("the range {key} ends before it begins");
+            Err(Error::usage(reason, format!("write it as {to}-{from}")).into())
         }
-        .into()),
         Some((from, to)) if from < u64::from(first) || to > u64::from(last) => {
             Err(not_there(db, &format!("blocks {from} to {to} are"), (first, last)).into())
         }
