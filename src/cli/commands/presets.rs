@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use crate::Error;
 use crate::preset::{self, Overrides, Preset, Resolved};
 use crate::report::shown;
 use crate::rocks::options_file::OptionsFile;
@@ -90,7 +91,7 @@ fn explained(word: Option<&str>, overrides: Overrides) -> crate::Result<Resolved
     };
     if overrides.options_file.is_some() {
         let reason = format!("{} is an OPTIONS file, and --options-file names another", file.display());
-        return Err(crate::Error::usage(reason, "give one of them"));
+        return Err(Error::usage(reason, "give one of them"));
     }
     preset::resolve(&Preset::for_options_file(&file, None), &overrides.options_file(file))
 }
