@@ -24,6 +24,7 @@ pub(super) const MOST_BYTES: u64 = 64 << 20;
 
 /// The file with the identity of the comparison.
 const IDENTITY: &str = "bench.json";
+const LOG: &str = "runs.ndjson";
 
 /// The largest log of runs, in bytes.
 const MAX_LOG: u64 = 1 << 30;
@@ -31,7 +32,6 @@ const MAX_LOG: u64 = 1 << 30;
 pub(super) struct ResultStore {
     dir: PathBuf,
     log: File,
-    log_path: PathBuf,
 }
 
 impl ResultStore {
@@ -43,13 +43,8 @@ impl ResultStore {
     pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<BenchRun>)> {
         create_last_dir(dir)?;
         claim(dir, identity)?;
-        let path = dir.join("runs.ndjson");
-        let state = |reason: String, hint: &str| Error::State {
-            path: path.clone(),
-            kind: StateKind::Other,
-            reason,
-            hint: hint.into(),
-        };
+        let path = dir.join(LOG);
+        let state = |reason: String, hint: &str| Error::state(path.clone(), StateKind::Other, reason, hint);
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(Error::io("open", &path))?;
         let mut text = Vec::new();
@@ -69,7 +64,7 @@ impl ResultStore {
         if whole < text.len() as u64 {
             file.set_len(whole).map_err(Error::io("truncate", &path))?;
         }
-        Ok((Self { dir: dir.to_owned(), log: file, log_path: path }, runs))
+        Ok((Self { dir: dir.to_owned(), log: file }, runs))
     }
 
     /// Appends a run and syncs it.
@@ -83,7 +78,7 @@ impl ResultStore {
             self.log.write_all(&line)?;
             self.log.sync_data()
         };
-        write().map_err(Error::io("write", &self.log_path))
+        write().map_err(Error::io("write", self.dir.join(LOG)))
     }
 
     /// Writes the report in all formats.
@@ -151,12 +146,9 @@ fn claim(dir: &Path, identity: &Map<String, Value>) -> Result<()> {
     if differences.is_empty() {
         return Ok(());
     }
-    Err(Error::State {
-        path: dir.to_owned(),
-        kind: StateKind::Exists,
-        reason: format!("holds another comparison: {}", differences.join("; ")),
-        hint: "run the same command again to resume it, or choose another --out".into(),
-    })
+    let reason = format!("holds another comparison: {}", differences.join("; "));
+    let hint = "run the same command again to resume it, or choose another --out";
+    Err(Error::state(dir.to_owned(), StateKind::Exists, reason, hint))
 }
 
 /// Serialises a value for the file at `path`.

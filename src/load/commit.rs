@@ -15,8 +15,8 @@ use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{append_checksum, checksum};
 use crate::report::{
-    BlockCounts, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, ShardReport,
-    SourceInfo, Versions, rfc3339,
+    BlockCounts, ChecksumInfo, FamilyReport, Head, ImportReport, Method, RecordedFile, SCHEMA, ShardReport, SourceInfo,
+    Versions, rfc3339,
 };
 use crate::rocks::options;
 use crate::rocks::options_file::{MAX_FILE, OptionsFile};
@@ -128,7 +128,7 @@ pub(super) fn report(
         levels: loaded.levels,
         log: loaded.log,
         memtable: loaded.memtable,
-        options: preset.effective_node(&effective).into_iter().map(OptionRow::of).collect(),
+        options: preset.effective_node(&effective),
         small_files: small_files(target.working())?,
         samples: Vec::new(),
         bundle: None,
@@ -161,7 +161,7 @@ pub(super) fn report_of_seed(
         loader: preset.loader.to_string(),
         levels,
         log,
-        options: preset.effective_node(&effective).into_iter().map(OptionRow::of).collect(),
+        options: preset.effective_node(&effective),
         small_files: small_files(target.working())?,
         versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
         ..record.clone()

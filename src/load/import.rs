@@ -22,7 +22,7 @@ use crate::load::uploads::{self, Publish};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress, Silent};
-use crate::report::{ChecksumInfo, ImportReport, OptionRow, Plan, SourceInfo};
+use crate::report::{ChecksumInfo, ImportReport, Plan, SourceInfo};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
 use crate::source::input::Compression;
@@ -456,7 +456,7 @@ fn uploading<T>(job: &Job<'_>, publish: Option<&dyn Publish>, work: impl FnOnce(
         ProbeError::Failed(error) => error,
         ProbeError::Refused(Refusal(message)) => Error::Rocks { action: "open", path: job.options.db.clone(), message },
     })?;
-    let rows: Vec<OptionRow> = job.preset.effective_node(&node).into_iter().map(OptionRow::of).collect();
+    let rows = job.preset.effective_node(&node);
     publish.begin(&rows)?;
     let files = (job.target.sst.as_path(), job.options.column_family.as_str());
     let earlier = (job.journal, job.resumed);

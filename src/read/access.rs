@@ -54,10 +54,6 @@ impl Resources {
         Ok(self.memory.or_else(|| resources::memory().map(|all| all / 4)).unwrap_or(SOME_MEMORY))
     }
 
-    pub(super) fn check_cancelled(&self) -> Result<()> {
-        if self.stop.is_cancelled() { Err(Error::interrupted_reading()) } else { Ok(()) }
-    }
-
     /// Returns a scan of all records of a column family.
     pub(super) fn scan<'a>(
         &'a self,
@@ -105,12 +101,7 @@ impl Location {
         record: Option<&ImportReport>,
         reader: Option<&Reader>,
     ) -> Result<BlockLocation> {
-        let conflict = |reason: String, hint: &str| Error::State {
-            path: db.to_owned(),
-            kind: StateKind::Mismatch,
-            reason,
-            hint: hint.into(),
-        };
+        let conflict = |reason: String, hint: &str| Error::state(db.to_owned(), StateKind::Mismatch, reason, hint);
         if let Some(record) = record {
             if self.key.is_some_and(|key| key != record.key) {
                 let reason = format!("the keys of this database are {}", plural(record.key));

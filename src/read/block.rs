@@ -138,15 +138,7 @@ impl BlockLookup {
         })
     }
 
-    pub(crate) fn finds_block_ids(&self) -> bool {
-        self.has(BLOCK_IDS)
-    }
-
-    pub(crate) fn finds_transactions(&self) -> bool {
-        self.has(TRANSACTIONS)
-    }
-
-    fn has(&self, family: &str) -> bool {
+    pub(crate) fn has(&self, family: &str) -> bool {
         self.reader.families().iter().any(|name| name == family)
     }
 

@@ -85,7 +85,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Err(Error::State { path: file.clone(), kind: StateKind::Exists, reason, hint }.into());
     }
     let options = options(args, source)?;
-    signals::cancel_on_signals(&options.stop, "run the same command again to resume")?;
+    signals::cancel_on_signals(&options.stop, || "run the same command again to resume".into())?;
     let runs = RunDisplay::new("bench", globals);
     let (report, preset) =
         if args.tune { bench::tune(&options, &runs)? } else { (bench::bench(&options, &runs)?, None) };

@@ -61,7 +61,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let stop = CancellationToken::default();
-    signals::cancel_on_signals(&stop, "run the same command again; it skips the files that are published")?;
+    signals::cancel_on_signals(&stop, || "run the same command again; it skips the files that are published".into())?;
     let report = progress::show(globals, |observer| match &args.join {
         Some(_) => join(&JoinOptions { place, set: args.set.clone(), signer, network, stop }, observer),
         None => {

@@ -34,7 +34,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let stop = CancellationToken::default();
-    signals::cancel_on_signals(&stop, "run the same command again; it resumes")?;
+    signals::cancel_on_signals(&stop, || "run the same command again; it resumes".into())?;
     let mut report = leftovers::find(&args.dir)?;
     if report.found.is_empty() && !args.dir.is_dir() {
         let dir = args.dir.display();
@@ -57,30 +57,21 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if kept == 0 {
         return Ok(());
     }
-    Err(output::Reported(Error::State {
-        path: args.dir.clone(),
-        kind: StateKind::Other,
-        reason: format!("{kept} of {} unfinished imports are kept", report.found.len()),
-        hint: "the reasons are above: finish these imports, or stop the programs that use them".into(),
-    })
-    .into())
+    let reason = format!("{kept} of {} unfinished imports are kept", report.found.len());
+    let hint = "the reasons are above: finish these imports, or stop the programs that use them";
+    Err(output::Reported(Error::state(&args.dir, StateKind::Other, reason, hint)).into())
 }
 
 fn is_confirmed(report: &CleanReport, stop: &CancellationToken) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Error::Usage {
-            reason: "refusing to remove anything without confirmation: not a terminal".into(),
-            hint: "run it with --dry-run, then with --yes".into(),
-        }
-        .into());
+        let reason = "refusing to remove anything without confirmation: not a terminal";
+        return Err(Error::usage(reason, "run it with --dry-run, then with --yes").into());
     }
     let shown = screen::fit(&crate::report::shown(&render::clean::text(report)), 2, screen::stderr_columns());
     write!(io::stderr(), "{shown}Remove this? [y/N] ")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
-    if stop.is_cancelled() {
-        return Err(Error::Interrupted { hint: "nothing was removed; run it again".into() }.into());
-    }
+    stop.check(|| Error::Interrupted { hint: "nothing was removed; run it again".into() })?;
     let is_yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
     if !is_yes {
         writeln!(io::stderr(), "nothing was removed")?;

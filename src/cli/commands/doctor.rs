@@ -44,7 +44,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.import.work_dir.clone_from(&args.plan.work_dir);
     options.import.plan = args.plan.plan;
     options.import.network = args.network.options(args.source.as_deref())?;
-    signals::cancel_on_signals(&options.stop, "nothing is left over; run the same command again")?;
+    signals::cancel_on_signals(&options.stop, || "nothing is left over; run the same command again".into())?;
     let report = progress::show(globals, |observer| diagnose(&options, observer))?;
     output::print(&report, &render::doctor::text(&report), 10, globals)
 }

@@ -126,13 +126,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Ok(());
     }
     let lost = report.missing - report.missing_allowed;
-    Err(Error::VerificationFailed {
-        action: "export",
-        path: db.to_owned(),
-        problems: counted(lost, "missing block", "missing blocks"),
-        hint: "bedload walk lists what is missing; --allow-missing writes the file nevertheless".into(),
-    }
-    .into())
+    let hint = "bedload walk lists what is missing; --allow-missing writes the file nevertheless";
+    Err(Error::verification_failed("export", db.to_owned(), counted(lost, "missing block", "missing blocks"), hint)
+        .into())
 }
 
 fn options(args: &Args, db: &Path) -> anyhow::Result<ExportOptions> {
@@ -150,7 +146,7 @@ fn options(args: &Args, db: &Path) -> anyhow::Result<ExportOptions> {
     options.allow_missing_below = args.allow_missing_below;
     options.location.clone_from(&args.location);
     options.resources.clone_from(&args.resources);
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     Ok(options)
 }
 

@@ -47,17 +47,14 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let sources = sources(&args.source)?;
     if args.list && sources.len() > 1 {
-        return Err(Error::Usage {
-            reason: format!("--list takes one snapshot, and {} has {}", args.source.display(), sources.len()),
-            hint: "name one of them".into(),
-        }
-        .into());
+        let reason = format!("--list takes one snapshot, and {} has {}", args.source.display(), sources.len());
+        return Err(Error::usage(reason, "name one of them").into());
     }
     let mut options = InspectOptions::new(&args.source);
     options.full = args.full;
     options.null_padding = args.null_padding;
     options.resources.clone_from(&args.resources);
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     options.dictionaries.clone_from(&args.dictionaries);
     options.network = args.network.options(Some(&args.source))?;
     // Each CAR of a directory is inspected, and the first damage reported at the end.

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use crate::Error;
 use crate::preset::{self, Overrides, Preset, Resolved};
 use crate::report::shown;
 use crate::rocks::options_file::OptionsFile;
@@ -89,10 +90,8 @@ fn explained(word: Option<&str>, overrides: Overrides) -> crate::Result<Resolved
         return preset::resolve(&overrides.preset(word)?, &overrides);
     };
     if overrides.options_file.is_some() {
-        return Err(crate::Error::Usage {
-            reason: format!("{} is an OPTIONS file, and --options-file names another", file.display()),
-            hint: "give one of them".into(),
-        });
+        let reason = format!("{} is an OPTIONS file, and --options-file names another", file.display());
+        return Err(Error::usage(reason, "give one of them"));
     }
     preset::resolve(&Preset::for_options_file(&file, None), &overrides.options_file(file))
 }

@@ -66,7 +66,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let report_file = output::ReportFile::create(&args.report, &others, globals)?;
     let (options, report_file) = report_file.or_error(options(args, places))?;
     let interrupted = options.import.db.clone();
-    signals::cancel_with_hint(&options.import.stop, move || load::hint_after_interruption(&interrupted))?;
+    signals::cancel_on_signals(&options.import.stop, move || load::hint_after_interruption(&interrupted))?;
     let outcome = progress::show(globals, |observer| seed(&options, observer));
     let (report, report_file) = report_file.or_error(outcome)?;
     let done = format!("the database {} is complete", report.db);

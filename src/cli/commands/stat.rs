@@ -25,7 +25,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = StatOptions::new(args.database.path());
     options.digest = args.digest;
     options.resources.threads = args.threads;
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     let report = match args.digest {
         true => progress::show(globals, |observer| stat(&options, observer))?,
         false => stat(&options, &crate::progress::Silent)?,

@@ -5,7 +5,7 @@ use crate::{Error, VerifyOptions};
 
 use crate::cli::args::{DatabaseArgs, NetworkArgs, RESTARTS};
 use crate::cli::globals::Globals;
-use crate::cli::output::{self, NotConfirmed};
+use crate::cli::output::{self, CommandError};
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{progress, signals};
 
@@ -28,14 +28,11 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = args.options.clone().db(args.database.path());
     if options.against.is_none() && (options.resources.memory.is_some() || options.resources.work_dir.is_some()) {
-        return Err(Error::Usage {
-            reason: "--memory and --work-dir are for the comparison with a snapshot".into(),
-            hint: "omit them, or name the snapshot with --against".into(),
-        }
-        .into());
+        let reason = "--memory and --work-dir are for the comparison with a snapshot";
+        return Err(Error::usage(reason, "omit them, or name the snapshot with --against").into());
     }
     options.network = args.network.options(options.against.as_deref())?;
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     let report = progress::show(globals, |observer| crate::verify(&options, observer))?;
     if globals.json {
         output::print_json(&report)?;
@@ -52,13 +49,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if report.valid {
         return check_confirmed(&report, &options);
     }
-    Err(Error::VerificationFailed {
-        action: "verify",
-        path: options.db,
-        problems: counted(report.problems.total, "problem", "problems"),
-        hint: hint(&report).into(),
-    }
-    .into())
+    let problems = counted(report.problems.total, "problem", "problems");
+    Err(Error::verification_failed("verify", options.db, problems, hint(&report)).into())
 }
 
 /// Fails if imported records may be missing: a node has written to the database, and nothing confirms the import.
@@ -66,7 +58,10 @@ fn check_confirmed(report: &VerifyReport, options: &VerifyOptions) -> anyhow::Re
     let is_whole = report.recorded.as_ref().is_some_and(|recorded| recorded.whole);
     match &report.not_confirmed {
         Some(reason) if is_whole && report.sample.is_none() && !options.allow_extra => {
-            Err(NotConfirmed { path: options.db.clone(), reason: reason.clone() }.into())
+            let message = format!("verify {}: intact but not confirmed: {reason}", options.db.display());
+            let hint = "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts the records \
+                        of a node";
+            Err(CommandError { message, hint: hint.into(), source: None, has_report: true }.into())
         }
         _ => Ok(()),
     }

@@ -162,10 +162,6 @@ impl ExportOptions {
         })
     }
 
-    pub(super) fn check_cancelled(&self) -> Result<()> {
-        if self.resources.stop.is_cancelled() { Err(interrupted()) } else { Ok(()) }
-    }
-
     pub(super) fn memory(&self) -> Result<u64> {
         Ok(self.resources.memory_budget()?.max(MIN_MEMORY))
     }
