@@ -21,7 +21,7 @@ pub(super) fn nameless(dir: &Path) -> Result<File> {
         // On NFS and some others the file has a name in a directory that is removed at once.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOENT) => {
             let parent = directory(dir)?;
-            tempfile::tempfile_in(parent.path()).map_err(Error::io("write in", dir))
+            tempfile::tempfile_in(&parent.dir).map_err(Error::io("write in", dir))
         }
         Err(error) => Err(Error::io("write in", dir)(error.into())),
     }

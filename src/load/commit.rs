@@ -207,7 +207,7 @@ fn source_rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<Source
         remote: all.remote_info(number as usize),
         checksum: whole.checksum.clone().or_else(|| source.sum.as_deref().map(ChecksumInfo::of)),
     };
-    (0..).zip(all.names().iter().zip(&loaded.sources)).map(row).collect()
+    (0..).zip(all.names.iter().zip(&loaded.sources)).map(row).collect()
 }
 
 fn now() -> u64 {

@@ -110,11 +110,8 @@ fn check_compacted(job: &Job<'_>, family: &str, levels: &[Level]) -> Result<()> 
         .iter()
         .map(|level| format!("{} at level {}", counted(level.files, "file", "files"), level.level))
         .collect();
-    Err(Error::Rocks {
-        action: "compact",
-        path: job.target.working().to_owned(),
-        message: format!("not everything of {family} has gone to the last level: {}", found.join(", ")),
-    })
+    let message = format!("not everything of {family} has gone to the last level: {}", found.join(", "));
+    Err(Error::Rocks { action: "compact", path: job.target.working().to_owned(), message })
 }
 
 /// Runs `work` while another thread reports RocksDB's backlog, and stops a compaction on cancellation. A final compaction has
@@ -159,14 +156,10 @@ pub(in crate::load) fn check_content(job: &Job<'_>, found: Content, written: Con
     if found == written {
         return Ok(());
     }
-    Err(Error::Rocks {
-        action: "read back",
-        path: job.target.working().to_owned(),
-        message: format!(
-            "{} records with the digest {} were written, {} with {} are there",
-            written.records, written.digest, found.records, found.digest
-        ),
-    })
+    let Content { records, digest } = written;
+    let there = format!("{} with {} are there", found.records, found.digest);
+    let message = format!("{records} records with the digest {digest} were written, {there}");
+    Err(Error::Rocks { action: "read back", path: job.target.working().to_owned(), message })
 }
 
 /// The counters of RocksDB's work, and the bytes that it wrote.

@@ -57,7 +57,7 @@ impl OpenSource {
         let set = match options.format {
             Format::Car => None,
             // A log of several files.
-            _ if sources.names().len() > 1 => None,
+            _ if sources.names.len() > 1 => None,
             _ => Log::of_set(sources.first(), options.log.tail, &dictionaries)?,
         };
         let reading = InputOptions {
@@ -67,7 +67,7 @@ impl OpenSource {
             extent: if options.log.to.is_some() { Extent::Part } else { Extent::All },
             ..InputOptions::of_share(threads, options.memory_budget() / 4)
         };
-        let is_single = sources.names().len() == 1;
+        let is_single = sources.names.len() == 1;
         let (opened, remote, sum) = match set {
             Some(_) if options.checksum.is_some() => {
                 return Err(Error::usage("a checksum is of one file, and the source is several", "leave it out"));
@@ -115,7 +115,7 @@ impl OpenSource {
             let (has_ranges, ..) = remote.traffic();
             has_ranges && matches!(self.compression, Compression::None | Compression::Zstd | Compression::ForestZstd)
         };
-        match self.sources.names().len() {
+        match self.sources.names.len() {
             1 => self.remote.as_deref().is_some_and(restarts),
             // Sources that were read to their ends are not fetched again.
             _ => self.sources.has_remote(),
@@ -224,7 +224,7 @@ fn known(name: &Path, opened: &Opened, remote: Option<&Remote>) -> Result<KnownS
             };
             // Standard input has no name to open later.
             let named = parts.iter().filter(|part| is_file(&part.path));
-            let files = named.map(|part| SourceFile::of(&part.path, part.file())).collect::<Result<_>>()?;
+            let files = named.map(|part| SourceFile::of(&part.path, &part.file)).collect::<Result<_>>()?;
             let (size, compression) = (log.size, log.compression);
             (SourceFacts { size, compression, blocks: None, is_plain: !log.is_piped() }, files)
         }

@@ -36,7 +36,7 @@ const PROBES: usize = 16;
 /// The sources in the caller's order; directories are replaced by the CARs in them.
 #[derive(Default)]
 pub(super) struct Sources {
-    names: Arc<[PathBuf]>,
+    pub names: Arc<[PathBuf]>,
     /// The properties of all. Several are probed before the first is opened; a single one is opened at once.
     known: OnceLock<Arc<[KnownSource]>>,
     /// The reader of the source `-`.
@@ -86,10 +86,6 @@ impl Sources {
     /// Sets the properties of a single source, which has been opened.
     pub fn set_known(&self, known: Arc<[KnownSource]>) {
         let _ = self.known.set(known);
-    }
-
-    pub fn names(&self) -> &Arc<[PathBuf]> {
-        &self.names
     }
 
     pub fn first(&self) -> &Path {
@@ -148,7 +144,7 @@ impl Sources {
             if let Some(known) = known.filter(|known| !known.pin.is_same(&found)) {
                 return Err(changed_on_server(name, &known.pin, &found));
             }
-            self.unusable.lock().extend(remote.unusable().map(str::to_owned));
+            self.unusable.lock().extend(remote.unusable.clone());
             self.watch(Some((number, Arc::clone(remote))));
         }
         Ok(input)
@@ -228,10 +224,8 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for path in &options.sources {
         let is_dir = path.as_os_str() != STDIN && !is_remote(path) && path.is_dir();
-        match is_dir && options.format != Format::BlockLog {
-            true => names.extend(snapshots_in(path, options.format)?),
-            false => names.push(path.clone()),
-        }
+        let is_dir = is_dir && options.format != Format::BlockLog;
+        names.extend(if is_dir { snapshots_in(path, options.format)? } else { vec![path.clone()] });
     }
     Ok(names)
 }

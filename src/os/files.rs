@@ -28,20 +28,16 @@ pub(crate) const UNFINISHED: &str = ".bedload";
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::new(ErrorKind::InvalidData, "it is not a regular file")),
-    }
+    let other = || io::Error::new(ErrorKind::InvalidData, "it is not a regular file");
+    if file.metadata()?.is_file() { Ok(file) } else { Err(other()) }
 }
 
 /// Reads a regular file of at most `limit` bytes, independent of the length in its metadata.
 pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(limit + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > limit {
-        true => Err(io::Error::new(ErrorKind::InvalidData, format!("it has more than {limit} bytes"))),
-        false => Ok(bytes),
-    }
+    let too_long = || io::Error::new(ErrorKind::InvalidData, format!("it has more than {limit} bytes"));
+    if bytes.len() as u64 > limit { Err(too_long()) } else { Ok(bytes) }
 }
 
 /// Reads at `at` until `buf` is full or the file ends. Returns the number of bytes.

@@ -156,7 +156,7 @@ impl Lookup {
             });
         }
         let missing = |reason: String| Error::NotFound {
-            path: self.reader.path().to_owned(),
+            path: self.reader.path.clone(),
             reason,
             hint: "`bedload stat` shows the epoch of its head; `bedload walk` finds what is missing below it".into(),
         };

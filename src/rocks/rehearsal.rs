@@ -89,11 +89,8 @@ fn import_in(env: Option<&Env>, dir: &Path, loading: &OptionMap, node: &OptionMa
     let store = Store::connect_in(env, &db, (FAMILY, &node), false)?;
     for number in 0..RECORDS {
         if store.get(FAMILY, &key(number))?.is_none_or(|found| found != value(number)) {
-            return Err(Error::Rocks {
-                action: "read from",
-                path: db,
-                message: "a record is missing or differs".into(),
-            });
+            let message = "a record is missing or differs".into();
+            return Err(Error::Rocks { action: "read from", path: db, message });
         }
     }
     Ok(())

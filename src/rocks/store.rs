@@ -184,11 +184,9 @@ impl Store {
     }
 
     fn named(&self, family: &str) -> Result<&ColumnFamily> {
-        self.db.cf_handle(family).ok_or_else(|| Error::Rocks {
-            action: "find the column family in",
-            path: self.path.clone(),
-            message: family.to_owned(),
-        })
+        let (action, path) = ("find the column family in", &self.path);
+        let missing = || Error::Rocks { action, path: path.clone(), message: family.to_owned() };
+        self.db.cf_handle(family).ok_or_else(missing)
     }
 
     pub fn ingest(&self, family: &str, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
@@ -259,11 +257,8 @@ pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
 
 /// Options for a database at `path`, which errors name.
 pub(super) fn build(path: &Path, map: &OptionMap) -> Result<Options> {
-    options::build(map).map_err(|Refusal(message)| Error::Rocks {
-        action: "set the options of",
-        path: path.to_owned(),
-        message,
-    })
+    let refused = |Refusal(message)| Error::Rocks { action: "set the options of", path: path.to_owned(), message };
+    options::build(map).map_err(refused)
 }
 
 /// The options of a column family, from the OPTIONS file; `None` if there is no such family.

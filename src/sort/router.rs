@@ -95,7 +95,7 @@ pub(crate) struct Route {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Router {
     classes: Vec<Vec<u8>>,
-    bits: u32,
+    pub bits: u32,
     /// The range that is partitioned.
     #[serde(default, skip_serializing_if = "Shard::is_all")]
     shard: Shard,
@@ -129,10 +129,6 @@ impl Router {
     pub fn classes<'a>(&'a self, framed: &'a ClassCounts) -> impl Iterator<Item = (Option<&'a [u8]>, Count)> + 'a {
         let known = self.classes.iter().zip(&framed.0).map(|(class, count)| (Some(class.as_slice()), *count));
         known.chain(framed.0.last().map(|count| (None, *count)))
-    }
-
-    pub fn bits(&self) -> u32 {
-        self.bits
     }
 
     pub fn partitions(&self) -> u32 {

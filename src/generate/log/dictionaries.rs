@@ -29,10 +29,8 @@ pub fn read_dictionaries(dir: &Path) -> Result<Dictionaries> {
         found.insert(number, bytes);
     }
     if found.is_empty() {
-        return Err(Error::Usage {
-            reason: format!("there is no dictionary in {}", dir.display()),
-            hint: format!("name a directory with files such as 000{ENDING}, or leave --dictionaries out").into(),
-        });
+        let hint = format!("name a directory with files such as 000{ENDING}, or leave --dictionaries out");
+        return Err(Error::usage(format!("there is no dictionary in {}", dir.display()), hint));
     }
     Ok(found)
 }

@@ -315,7 +315,7 @@ impl<'a> LogReader<'a> {
     ) -> Result<()> {
         let no_part = || Error::broken_invariant("a range of the block log has no file");
         let mut reader = RangeReader::new(files, range, WINDOW).ok_or_else(no_part)?;
-        let part = reader.part();
+        let part = reader.part;
         let bad = |offset: u64, problem| part.bad(offset, problem);
         let mut builder = self.builder((range.first, range.before), worker, known.is_some())?;
         let batch = &mut worker.batch;

@@ -356,7 +356,7 @@ impl<'a> GroupOutput<'a> {
             self.partition.checked.merge(second.checked_digest(self.builder.job.resumed.digest_key.as_ref()));
             return Ok(());
         }
-        let name = self.builder.job.sources.names().get(later as usize).map_or(Path::new(""), PathBuf::as_path);
+        let name = self.builder.job.sources.names.get(later as usize).map_or(Path::new(""), PathBuf::as_path);
         Err(conflict(name, second.key(), None))
     }
 

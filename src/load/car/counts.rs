@@ -39,8 +39,8 @@ impl Counts {
     /// Takes what the journal does not have of the sources from number `noted` on, which becomes the current source. No thread
     /// may be working on blocks.
     pub fn take_delta(&self, chunks: &mut Chunks, noted: &mut u32) -> Vec<SourceRead> {
-        let first = std::mem::replace(noted, chunks.source());
-        let last = chunks.source();
+        let first = std::mem::replace(noted, chunks.source);
+        let last = chunks.source;
         let reads = self.fill(chunks).get_mut(first as usize..=last as usize).unwrap_or_default();
         reads.iter_mut().map(SourceRead::take_delta).collect()
     }

@@ -51,7 +51,7 @@ pub(super) fn prepare_spill(job: &Job<'_>, sort: &SortPlan, router: &Router, chu
 
 /// The files that partitions refer to; `None` if a source is no file.
 fn referenced_sources(job: &Job<'_>, chunks: &Chunks) -> Result<Option<ReferencedSources>> {
-    let (names, sizes) = (job.sources.names(), job.sources.bytes());
+    let (names, sizes) = (&job.sources.names, job.sources.bytes());
     let mut sources = Vec::with_capacity(names.len());
     for (number, name) in names.iter().enumerate() {
         let file = match names.len() {

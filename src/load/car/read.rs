@@ -124,12 +124,12 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     if spill.is_direct() && spilling {
         chunks.start_readers()?;
     }
-    let clock = CheckpointClock::new(chunks.taken() - first_bytes, by_bytes.then(|| router.partitions()));
+    let clock = CheckpointClock::new(chunks.taken - first_bytes, by_bytes.then(|| router.partitions()));
     let clock = if sources.has_remote() { clock.for_network(plan.expected_bytes) } else { clock };
     let piece_bytes = planner::piece_bytes_for(plan, sort, router.partitions());
     let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
     // Blocks that cannot be mapped are copied: a chunk of its own for each of many small files takes a page or more.
-    let are_mapped = sources.names().len() <= MAX_MAPS && chunks.is_mapped() && sources.are_plain();
+    let are_mapped = sources.names.len() <= MAX_MAPS && chunks.is_mapped() && sources.are_plain();
     let piece_size = WorkerBlocks::piece_size(sort.hold_bytes, piece_bytes);
     let shared = ReadState {
         job,
@@ -307,7 +307,7 @@ impl ReadState<'_> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
             return Ok(());
         }
-        if !source.clock.is_due(source.chunks.taken(), || checkpoints.is_empty()) {
+        if !source.clock.is_due(source.chunks.taken, || checkpoints.is_empty()) {
             return Ok(());
         }
         // A chunk that a failed worker took half must not count as taken.

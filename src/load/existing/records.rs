@@ -27,7 +27,7 @@ impl Existing<'_> {
             }
             error => error,
         })?;
-        let family = reader.families().iter().any(|name| name == family).then(|| family.to_owned());
+        let family = reader.families.iter().any(|name| name == family).then(|| family.to_owned());
         Ok(ExistingRecords { reader, family })
     }
 }

@@ -164,7 +164,7 @@ impl Checkpoint {
     /// The checkpoint at the position of `chunks`, before which there are so many verified records.
     pub fn at(chunks: &Chunks, verified: Content, payload: u64, framed: ClassCounts) -> Self {
         Self {
-            source: chunks.source(),
+            source: chunks.source,
             offset: chunks.position(),
             consumed: chunks.consumed(),
             checksum: chunks.checksum(),

@@ -51,7 +51,7 @@ pub(in crate::load) struct Planned {
 /// Plans an import of the opened source.
 pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSource) -> Result<Planned> {
     let OpenSource { expected, ref sources, .. } = *opened;
-    let (plain, is_exact, count) = (sources.are_plain(), sources.need_no_decompression(), sources.names().len() as u64);
+    let (plain, is_exact, count) = (sources.are_plain(), sources.need_no_decompression(), sources.names.len() as u64);
     let log = opened.log();
     let budget = options.memory_budget();
     let links_bytes = if options.links.are_followed() && log.is_none() { budget / LINKS_SHARE } else { 0 };
@@ -132,7 +132,7 @@ pub(in crate::load) fn fit_plan_to_journal(
     let partitions = match (&mut plan.method, &resumed.car.router, &resumed.identity) {
         (Method::CarSst { sort }, Some(router), _) => {
             sort.spill |= resumed.car.read.is_some();
-            sort.partitions.bits = router.bits();
+            sort.partitions.bits = router.bits;
             router.partitions()
         }
         (Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. }, _, Some(first)) => {

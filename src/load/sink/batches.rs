@@ -120,7 +120,7 @@ pub(in crate::load) fn write_beside<T>(
 fn write(writer: &Writer<'_>, mut batch: Batch, written: &Sender<Batch>) -> Result<()> {
     writer.write(&batch)?;
     failpoint::reach("batch");
-    if batch.bytes() > LARGE {
+    if batch.bytes > LARGE {
         // A cleared batch keeps its memory.
         batch = Batch::default();
     }
@@ -139,13 +139,13 @@ impl BatchBuilder {
 
     fn put(&mut self, writer: &Writer<'_>, key: &[u8], value: &[u8]) {
         writer.put(&mut self.batch, key, value);
-        if self.batch.bytes() >= self.limit.0 || self.batch.records() >= self.limit.1 {
+        if self.batch.bytes >= self.limit.0 || self.batch.records >= self.limit.1 {
             self.send();
         }
     }
 
     fn send_rest(&mut self) {
-        if self.batch.records() > 0 {
+        if self.batch.records > 0 {
             self.send();
         }
     }

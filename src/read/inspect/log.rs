@@ -231,7 +231,7 @@ fn read_range(
     let unpacker = Unpacker::new(&log.dictionaries);
     let mut chain = Chain::new(log.framing, &EXPECTATIONS, unpacker, range.first, range.before);
     let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(chain.packings) };
-    let part = reader.part();
+    let part = reader.part;
     loop {
         options.resources.check_cancelled()?;
         let Chain { next, before, unpacker, .. } = &mut chain;

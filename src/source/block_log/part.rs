@@ -26,7 +26,7 @@ const FIRST_SEARCH: u64 = 256 << 10;
 /// A file of a log and the range of its entries.
 pub(crate) struct LogFile {
     pub path: PathBuf,
-    file: File,
+    pub file: File,
     pub framing: Framing,
     pub preamble: Option<Preamble>,
     pub size: u64,
@@ -92,10 +92,6 @@ impl LogPart {
 }
 
 impl LogFile {
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
     /// Reads bytes that the file had when it was opened.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(into, at).map_err(|error| failed(&self.path, error))

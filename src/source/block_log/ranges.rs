@@ -165,7 +165,7 @@ impl EntryBatch {
 }
 
 pub(crate) struct RangeReader<'a> {
-    part: &'a LogPart,
+    pub part: &'a LogPart,
     at: u64,
     end: u64,
     window: usize,
@@ -178,10 +178,6 @@ impl<'a> RangeReader<'a> {
     pub fn new(files: &'a LogFiles, range: &Range, window: usize) -> Option<Self> {
         let part = files.parts.get(range.part)?;
         Some(Self { part, at: range.start, end: range.end, window, advised: range.start, indexed: Vec::new() })
-    }
-
-    pub fn part(&self) -> &'a LogPart {
-        self.part
     }
 
     /// Reads the next window into `batch`; `false` at the end of the range. The next block must be `expected`, after the

@@ -31,11 +31,11 @@ pub(crate) struct Chunks {
     car: OpenCar,
     next_index: u32,
     /// Bytes of sections handed out or skipped, of all sources.
-    taken: u64,
+    pub taken: u64,
     /// True after an error.
     is_broken: bool,
     /// The current source, all sources, and the progress in each.
-    source: u32,
+    pub source: u32,
     following: Option<Following>,
     reads: Vec<SourceRead>,
     /// Bytes on disk of the sources before this one.
@@ -272,10 +272,6 @@ impl Chunks {
         (self.car.position, self.car.padding) == (offset, padding)
     }
 
-    pub fn taken(&self) -> u64 {
-        self.taken
-    }
-
     /// Offset in the decompressed source of the next section to be handed out.
     pub fn position(&self) -> u64 {
         self.car.position
@@ -283,10 +279,6 @@ impl Chunks {
 
     pub fn checksum(&self) -> Option<u64> {
         self.car.checksum()
-    }
-
-    pub fn source(&self) -> u32 {
-        self.source
     }
 
     pub fn name_of(&self, source: u32) -> &Path {

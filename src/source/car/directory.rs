@@ -39,9 +39,7 @@ pub(crate) fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
 
 /// Returns the error for a directory without a snapshot, which may be a database.
 pub(crate) fn no_snapshot_in(dir: &Path) -> Error {
-    let problem = match dir.join("CURRENT").exists() {
-        true => CarProblem::Database { dir: dir.to_owned() },
-        false => CarProblem::NothingInDirectory,
-    };
-    Error::bad_input(dir, None, problem)
+    let is_database = dir.join("CURRENT").exists();
+    let database = || CarProblem::Database { dir: dir.to_owned() };
+    Error::bad_input(dir, None, if is_database { database() } else { CarProblem::NothingInDirectory })
 }

@@ -50,18 +50,18 @@ impl<F: FrameReader> Decompressor for Frames<F> {
             self.state = Some(match state {
                 State::Between(mut source) => {
                     let has_next = F::find(&mut source)?;
-                    self.consumed = source.offset();
+                    self.consumed = source.offset;
                     if !has_next {
                         self.state = Some(State::Between(source));
                         return Ok(0);
                     }
-                    self.start = source.offset();
+                    self.start = source.offset;
                     State::Frame(F::begin(source)?)
                 }
                 State::Frame(mut frame) => match frame.read(out) {
                     Ok(0) => State::Between(frame.end(self.start)?),
                     Ok(count) => {
-                        self.consumed = frame.source().offset();
+                        self.consumed = frame.source().offset;
                         self.state = Some(State::Frame(frame));
                         return Ok(count);
                     }

@@ -19,7 +19,7 @@ impl FrameReader for GzDecoder<InputReader> {
             head if head == detect::GZIP => Ok(true),
             head if detect::GZIP.starts_with(head) => Err(source.truncated(Compression::Gzip)),
             _ => {
-                let end = source.offset();
+                let end = source.offset;
                 source.skip_zeros()?;
                 match source.available()? {
                     [] => Ok(false),

@@ -71,7 +71,7 @@ impl FrameReader for Lz4 {
 
     fn end(self, start: u64) -> Result<InputReader> {
         let LastBytes { source, last } = self.decoder.into_inner();
-        if source.starved() {
+        if source.starved {
             return Err(source.truncated(Compression::Lz4));
         }
         let end_mark = if self.checksum { last >> 32 } else { last & u64::from(u32::MAX) };

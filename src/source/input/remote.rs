@@ -33,7 +33,7 @@ pub(crate) struct Remote {
     compression: Compression,
     tail: Option<forest::ForestTail>,
     expected: Option<Arc<Expected>>,
-    unusable: Option<String>,
+    pub unusable: Option<String>,
 }
 
 pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
@@ -202,10 +202,6 @@ impl Remote {
 
     pub fn pin(&self) -> RemotePin {
         self.file.pin()
-    }
-
-    pub fn unusable(&self) -> Option<&str> {
-        self.unusable.as_deref()
     }
 
     /// Returns the address after redirects for a later run, if it has no secrets.

@@ -87,9 +87,9 @@ pub(super) fn stream(
     is_remote: bool,
     options: &InputOptions,
 ) -> Result<Input> {
-    let name = source.name().to_owned();
+    let name = source.name.clone();
     let detected = detect::detect(&mut source)?;
-    let tail = tail.filter(|tail| detected == Compression::Zstd && tail.frames_end >= source.offset());
+    let tail = tail.filter(|tail| detected == Compression::Zstd && tail.frames_end >= source.offset);
     let compression = if tail.is_some() { Compression::ForestZstd } else { detected };
     let blocks = tail.and_then(|tail| tail.blocks);
     let tail = tail.and_then(|tail| Some((tail.frames_end, size?)));
@@ -113,7 +113,7 @@ pub(super) fn decompressed(
     let InputOptions { threads, memory, extent, .. } = *options;
     // More threads would read frames that nobody wants.
     let threads = if extent == Extent::Head { 1 } else { threads };
-    let name = source.name().to_owned();
+    let name = source.name.clone();
     // An eighth for chunks ahead, the rest for the decoder.
     let chunk = (memory / 8 / DEPTH as u64).clamp(MIN_CHUNK, MAX_CHUNK) as usize;
     let buffers = (DEPTH + 2) * chunk + 8 * READ_SIZE;
@@ -142,7 +142,7 @@ fn refuse_double_compression(
     stream: Box<dyn ByteStream>,
 ) -> Result<Box<dyn ByteStream>> {
     let stream = Prefixed::new(stream, PROBE)?;
-    let inner = match detect::magic(stream.head()) {
+    let inner = match detect::magic(&stream.head) {
         Magic::Frame(inner) => inner,
         Magic::Skippable(_) => Compression::Zstd,
         Magic::Cut(_) | Magic::Other => return Ok(Box::new(stream)),
