@@ -43,7 +43,6 @@ pub(super) struct Job<'a> {
     pub progress: &'a Progress<'a>,
     /// The options of the database while it is loaded.
     pub loading: &'a OptionMap,
-    pub is_seed: bool,
     /// Publishes files as they are built.
     pub uploads: Option<&'a Uploads<'a>>,
     /// The keys and links, if these are to be compared.
@@ -58,8 +57,6 @@ pub(super) struct Prepared {
     pub identity: Identity,
     /// True if all sources are files that need no decompression.
     pub is_plain: bool,
-    /// True if the source is a bundle: if one file is bad, the others stay.
-    pub is_seed: bool,
 }
 
 impl Prepared {

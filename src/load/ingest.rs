@@ -101,7 +101,7 @@ fn check_ingested(job: &Job<'_>, name: &str, levels: &[Level], found: u64, recor
 /// files.
 fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()> {
     // Files of a bundle were compared with their inodes, or read again, before they were ingested.
-    if !job.uses_earlier_work() || (job.is_seed && !job.resumed.ingesting) {
+    if !job.uses_earlier_work() || (job.options.is_seed && !job.resumed.ingesting) {
         return Ok(());
     }
     let staging = &job.target.staging;

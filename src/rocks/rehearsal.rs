@@ -72,21 +72,21 @@ fn import_in(env: Option<&Env>, dir: &Path, loading: &OptionMap, node: &OptionMa
                 file.put(&key(number), &value(number))?;
             }
             let file = file.finish()?;
-            let store = Store::connect_in(env, &db, (FAMILY, &loading), true)?;
+            let store = Store::connect(env, &db, &[(FAMILY, &loading)], [true; 2], None)?;
             store.leave_sequence_zero()?;
             store.ingest(FAMILY, vec![file], settings)?;
         }
         Way::Memtable { write, compaction } => {
-            let store = Store::connect_in(env, &db, (FAMILY, &loading), true)?;
+            let store = Store::connect(env, &db, &[(FAMILY, &loading)], [true; 2], None)?;
             write_batches(&store, write)?;
             store.close();
             if let Some((compacting, settings)) = compaction {
-                let store = Store::connect_in(env, &db, (FAMILY, &in_scratch(compacting)), false)?;
+                let store = Store::connect(env, &db, &[(FAMILY, &in_scratch(compacting))], [false; 2], None)?;
                 store.compact(FAMILY, settings)?;
             }
         }
     }
-    let store = Store::connect_in(env, &db, (FAMILY, &node), false)?;
+    let store = Store::connect(env, &db, &[(FAMILY, &node)], [false; 2], None)?;
     for number in 0..RECORDS {
         if store.get(FAMILY, &key(number))?.is_none_or(|found| found != value(number)) {
             let message = "a record is missing or differs".into();

@@ -49,7 +49,7 @@ pub(in crate::load) enum Entry {
     Held {
         checkpoint: Checkpoint,
         padding: u64,
-        #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
+        #[serde(default)]
         delta: SourceDelta,
     },
     /// The source has been read to its end into partitions.
@@ -103,7 +103,7 @@ pub(in crate::load) enum Entry {
 pub(in crate::load) struct PartitionCheckpoint {
     pub checkpoint: Checkpoint,
     pub extents: Vec<(u32, PartitionExtent)>,
-    #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
+    #[serde(default)]
     pub delta: SourceDelta,
 }
 
@@ -122,7 +122,7 @@ pub(in crate::load) struct SourceDelta {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::load) struct Checkpoint {
     /// The number of the source that is read, counted from 0. Those before it have been read to their ends.
-    #[serde(default, skip_serializing_if = "is_first")]
+    #[serde(default)]
     pub source: u32,
     /// Offset of the next section in the decompressed source.
     pub offset: u64,
@@ -131,7 +131,6 @@ pub(in crate::load) struct Checkpoint {
     /// XXH3-64 of the decompressed source between its header and `offset`, if the source cannot be sought.
     pub checksum: Option<u64>,
     /// The place at or before `offset` from which the stream can be unpacked; `None` for its beginning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
     /// Blocks before `offset`, and the bytes of their values.
     pub blocks: u64,
@@ -148,16 +147,6 @@ impl Entry {
     pub fn start(identity: Identity, digest_key: Option<DigestKey>) -> Self {
         Self::Start { version: VERSION, identity: Box::new(identity), digest_key }
     }
-}
-
-impl SourceDelta {
-    fn is_empty(&self) -> bool {
-        self.sources.is_empty() && self.marks.is_empty()
-    }
-}
-
-fn is_first(source: &u32) -> bool {
-    *source == 0
 }
 
 impl Checkpoint {

@@ -48,26 +48,6 @@ pub(in crate::load) struct BatchChannel {
 /// The batch of one thread, for all column families.
 pub(in crate::load) type SharedBatch = Rc<RefCell<BatchBuilder>>;
 
-pub(in crate::load) struct BatchWriter<'a> {
-    writer: Writer<'a>,
-    batch: SharedBatch,
-}
-
-impl<'a> BatchWriter<'a> {
-    pub fn new(writer: Writer<'a>, batch: SharedBatch) -> Self {
-        Self { writer, batch }
-    }
-
-    /// Adds a record. Blocks while the queue of the writers is full: thus RocksDB's back-pressure reaches the reader.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.batch.borrow_mut().put(&self.writer, key, value);
-    }
-
-    pub fn send_rest(self) {
-        self.batch.borrow_mut().send_rest();
-    }
-}
-
 pub(in crate::load) struct BatchBuilder {
     batch: Batch,
     /// Bytes and records at which a batch is written.
@@ -137,14 +117,15 @@ impl BatchBuilder {
         Rc::new(RefCell::new(Self { batch: Batch::default(), limit, channel }))
     }
 
-    fn put(&mut self, writer: &Writer<'_>, key: &[u8], value: &[u8]) {
+    /// Adds a record. Blocks while the queue of the writers is full: thus RocksDB's back-pressure reaches the reader.
+    pub fn put(&mut self, writer: &Writer<'_>, key: &[u8], value: &[u8]) {
         writer.put(&mut self.batch, key, value);
         if self.batch.bytes >= self.limit.0 || self.batch.records >= self.limit.1 {
             self.send();
         }
     }
 
-    fn send_rest(&mut self) {
+    pub fn send_rest(&mut self) {
         if self.batch.records > 0 {
             self.send();
         }

@@ -124,6 +124,5 @@ pub struct Restart {
     /// Offset in the source.
     pub(crate) packed: u64,
     /// The state of the checksum there or a little before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hash: Option<hashing::HashState>,
 }
