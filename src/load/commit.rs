@@ -23,8 +23,8 @@ use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::rocks::releases::loadable_by_old;
 use crate::rocks::{self, options_of};
 use crate::schema::RECORD_FILE;
-use crate::sort::key::KeyLayout;
-use crate::source::car::sources::SourceRead;
+use crate::sort::KeyLayout;
+use crate::source::car::SourceRead;
 
 /// Rewrites the options, writes the record that `report` makes, makes the database durable and gives it its name.
 pub(super) fn commit_database(job: &Job<'_>, report: impl FnOnce() -> Result<ImportReport>) -> Result<ImportReport> {

@@ -24,9 +24,8 @@ use crate::progress::Progress;
 use crate::report::{F3Report, Head, LinkReport, LogReport, MemtableReport, Plan};
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{DataFile, FamilyScan, Level, Reader};
-use crate::sort::router::{ClassCounts, Router};
-use crate::source::car::chunks::Tail;
-use crate::source::car::sources::SourceRead;
+use crate::sort::{ClassCounts, Router};
+use crate::source::car::{SourceRead, Tail};
 
 pub(super) struct Job<'a> {
     pub options: &'a ImportOptions,

@@ -13,7 +13,7 @@ use crate::load::options::{F3Data, ImportOptions, Indexes, LogOptions, PlanChoic
 use crate::load::source_identity::{NOT_WHAT_IT_WAS, SourceFile, SourceIdentity, changed};
 use crate::preset::Resolved;
 use crate::report::Plan;
-use crate::sort::key::KeyLayout;
+use crate::sort::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::NullPadding;
 use crate::source::input::STDIN;

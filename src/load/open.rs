@@ -12,8 +12,7 @@ use crate::load::sources::Sources;
 use crate::load::validate;
 use crate::report::{ChecksumInfo, Plan, SourceInfo};
 use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought};
-use crate::source::car::Header;
-use crate::source::car::chunks::{Chunks, Limits};
+use crate::source::car::{Chunks, Header, Limits};
 use crate::source::input::{Body, Compression, Expected, Extent, Input, InputOptions, Remote};
 
 /// Bytes of a pipe that identify it.

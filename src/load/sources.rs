@@ -12,9 +12,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::load::callbacks::SourceReader;
 use crate::load::identity::Identity;
-use crate::load::options::{Format, ImportOptions};
+use crate::load::options::{Format, ImportOptions, SourceReader};
 use crate::load::source_identity::{
     Inode, KnownSource, RemoteOrigin, SourceFacts, SourceFile, changed, changed_on_server,
 };
@@ -22,8 +21,7 @@ use crate::parallel;
 use crate::progress::Network;
 use crate::report::RemoteInfo;
 use crate::source::block_log::{PEEK, has_log_name, is_block_log, is_set, log_in};
-use crate::source::car::sources::Following;
-use crate::source::car::{cars_in, has_car_name, no_snapshot_in};
+use crate::source::car::{Following, cars_in, has_car_name, no_snapshot_in};
 use crate::source::input::{self, Compression, Input, InputOptions, Remote, STDIN, SourceProbe};
 use crate::source::remote::is_remote;
 

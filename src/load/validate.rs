@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::load::options::{F3Data, ImportOptions, Links, LogOptions, PlanChoice};
 use crate::preset::{Loader, Resolved};
-use crate::sort::key::KeyLayout;
+use crate::sort::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 
 /// Refuses to leave out the final compaction where there is none.

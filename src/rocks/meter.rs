@@ -171,7 +171,7 @@ mod tests {
         writer.write(&batch).expect("room");
         store.flush("default").expect("room");
         drop(writer);
-        store.close();
+        drop(store);
         let reader = Reader::open_as_node(&path, 8 << 20).expect("opened");
         let look_up = |key: &[u8]| {
             let before = reader.counts().expect("counted");

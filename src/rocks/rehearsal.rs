@@ -79,7 +79,7 @@ fn import_in(env: Option<&Env>, dir: &Path, loading: &OptionMap, node: &OptionMa
         Way::Memtable { write, compaction } => {
             let store = Store::connect(env, &db, &[(FAMILY, &loading)], [true; 2], None)?;
             write_batches(&store, write)?;
-            store.close();
+            drop(store);
             if let Some((compacting, settings)) = compaction {
                 let store = Store::connect(env, &db, &[(FAMILY, &in_scratch(compacting))], [false; 2], None)?;
                 store.compact(FAMILY, settings)?;

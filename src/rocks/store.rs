@@ -225,9 +225,6 @@ impl Store {
         let own = files.iter().filter(|file| file.column_family_name == family);
         Ok(levels_of(own.map(|file| (file.level, file.size as u64))))
     }
-
-    /// Closes the database and aborts its background work.
-    pub fn close(self) {}
 }
 
 pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {

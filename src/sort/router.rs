@@ -20,9 +20,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sort::borders::{Borders, slice_bits};
-use crate::sort::key::{KeyLayout, Record};
-use crate::sort::shard::Shard;
+use crate::sort::{Borders, KeyLayout, Record, Shard, slice_bits};
 use crate::source::car::Section;
 
 /// The most classes.

@@ -1,21 +1,19 @@
-//! Reading the sections of a partition, from its file or from the sources that the file refers to.
+//! Reading partitions: their sections, and their records of one size in order.
 
 use std::sync::Arc;
 
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::error::{Error, Result};
+use crate::external_sort::{Fixed, Sorter};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::os::buffer::Buffer;
 use crate::os::direct;
 use crate::os::mmap::Mapped;
-use crate::sort::marks::{SourceMark, add_mark};
-use crate::sort::pieces::PartitionBuffers;
-use crate::sort::references::{Reference, ReferencedSources};
-use crate::sort::spill::Spill;
-use crate::source::car::chunk::ChunkBytes;
+use crate::sort::{PartitionBuffers, Reference, ReferencedSources, SourceMark, Spill, add_mark};
+use crate::source::car::ChunkBytes;
 
-/// Bytes of references that are read at once, and of sections that are written at once.
+/// Bytes that are read at once, and of sections that are written at once.
 const PIECE: usize = 1 << 20;
 
 impl Spill {
@@ -119,6 +117,38 @@ impl Spill {
         let mut buffer = buffer_of(len, spare)?;
         self.read(partition, 0, &mut buffer[..len])?;
         Ok(ChunkBytes::Read { buffer, len })
+    }
+
+    /// Passes the records of a partition to `take` in order, equal ones included, and sorts them within `memory` bytes.
+    /// `numbers` turns stored bytes into numbers that sort. The first `key_len` bytes of a record are its key.
+    pub fn for_each_sorted<T: Fixed>(
+        &self,
+        partition: u32,
+        key_len: usize,
+        memory: usize,
+        numbers: impl Fn(T) -> T,
+        mut take: impl FnMut(T) -> Result<()>,
+    ) -> Result<()> {
+        let extent = self.extent(partition);
+        let failed = || Error::io("sort a partition in", &self.dir);
+        let mut sorter = Sorter::new(&self.dir, memory, usize::try_from(extent.blocks).unwrap_or(usize::MAX));
+        let mut content = Content::default();
+        let mut piece = vec![T::new_zeroed(); PIECE / size_of::<T>()];
+        let (mut at, records) = (0, extent.bytes / size_of::<T>() as u64);
+        while at < records {
+            piece.truncate(usize::try_from(records - at).unwrap_or(usize::MAX));
+            self.read(partition, at * size_of::<T>() as u64, piece.as_mut_bytes())?;
+            for record in &piece {
+                content.add(ContentDigest::of_section(record.as_bytes(), key_len));
+                sorter.push(numbers(*record)).map_err(failed())?;
+            }
+            at += piece.len() as u64;
+        }
+        if content != extent.content() {
+            return Err(self.damaged_error(partition, content));
+        }
+        let sorted = sorter.sorted().map_err(failed())?;
+        sorted.iter().map_err(failed())?.try_for_each(|record| take(record.map_err(failed())?))
     }
 }
 

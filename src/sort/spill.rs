@@ -19,11 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, StateKind};
 use crate::hash::content_digest::{Content, ContentDigest};
-use crate::os::direct;
-use crate::os::private;
+use crate::os::{direct, private};
 use crate::parallel::IoThreads;
-use crate::sort::marks::{SourceMark, add_mark};
-use crate::sort::references::ReferencedSources;
+use crate::sort::ReferencedSources;
 use crate::text::size::human;
 
 /// Smallest section, in bytes, whose memory is planned for separately. It exceeds a chunk, so such a section has a
@@ -355,6 +353,25 @@ impl Spill {
 /// Returns the error for a partition number that no router gives out.
 pub(crate) fn no_partition(partition: u32) -> Error {
     Error::broken_invariant(format_args!("partition {partition} does not exist"))
+}
+
+/// From byte `at` of a partition or buffer on, sections are of `source`. Those before the first mark are of source 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SourceMark {
+    pub at: u64,
+    pub source: u32,
+}
+
+pub(crate) fn source_at(marks: &[SourceMark], at: u64) -> u32 {
+    let after = marks.partition_point(|mark| mark.at <= at);
+    after.checked_sub(1).and_then(|last| marks.get(last)).map_or(0, |mark| mark.source)
+}
+
+/// Marks sections from `at` on as those of `source`.
+pub(crate) fn add_mark(marks: &mut Vec<SourceMark>, at: u64, source: u32) {
+    if marks.last().map_or(0, |mark| mark.source) != source {
+        marks.push(SourceMark { at, source });
+    }
 }
 
 #[cfg(test)]

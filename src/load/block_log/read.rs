@@ -22,7 +22,7 @@ use crate::os::files::sync_dir;
 use crate::parallel::{ItemOrder, Pull};
 use crate::progress::Phase;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
-use crate::sort::borders::Borders;
+use crate::sort::Borders;
 use crate::source::block_log::{Chain, Expectations};
 use crate::source::block_log::{EntryBatch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker};
 

@@ -27,11 +27,7 @@ use crate::load::sink::{Sink, Sinks};
 use crate::parallel::Pull;
 use crate::report::PartitionPlan;
 use crate::schema::{PLACE, TRANSACTIONS};
-use crate::sort::borders::{Borders, slice_bits};
-use crate::sort::pieces::PartitionBuffers;
-use crate::sort::router::PartitionGroup;
-use crate::sort::shard::Shard;
-use crate::sort::spill::{PartitionExtent, Spill};
+use crate::sort::{Borders, PartitionBuffers, PartitionExtent, PartitionGroup, Shard, Spill, slice_bits};
 use crate::source::block_log::{Log, LogProblem, TransactionLookup};
 
 /// Bytes of a record with the id of each family's length.

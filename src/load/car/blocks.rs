@@ -8,10 +8,8 @@ use crate::error::{Error, Result};
 use crate::hash::{Checker, Claim, IDENTITY, problem_of};
 use crate::load::context::Job;
 use crate::load::links::Gathered;
-use crate::sort::key::{KeyLayout, Record};
-use crate::sort::router::{Route, Router};
-use crate::source::car::chunk::Chunk;
-use crate::source::car::{CarProblem, Section, Step, next_section};
+use crate::sort::{KeyLayout, Record, Route, Router};
+use crate::source::car::{CarProblem, Chunk, Section, Step, next_section};
 
 /// Blocks that are hashed side by side.
 const LANES: usize = 256;

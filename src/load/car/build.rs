@@ -21,14 +21,8 @@ use crate::os::direct;
 use crate::parallel::{self, MemoryLimit};
 use crate::report::SortPlan;
 use crate::rocks::SstOptions;
-use crate::sort::borders::Borders;
-use crate::sort::entries::{BlockArena, SortEntry};
-use crate::sort::key::Record;
-use crate::sort::router::{PartitionGroup, Router};
-use crate::sort::runs::Runs;
-use crate::sort::spill::{PartitionExtent, Spill};
-use crate::source::car::chunk::{ChunkBytes, prefetch_ahead};
-use crate::source::car::{Section, Step, next_section};
+use crate::sort::{BlockArena, Borders, PartitionExtent, PartitionGroup, Record, Router, Runs, SortEntry, Spill};
+use crate::source::car::{ChunkBytes, Section, Step, next_section, prefetch_ahead};
 
 /// The least memory for sorting a partition in runs, in bytes: less makes too many runs.
 const LEAST_RUNS: u64 = 4 << 20;

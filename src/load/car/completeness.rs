@@ -11,12 +11,8 @@ use crate::load::options::Links;
 use crate::progress::{Event, Phase};
 use crate::report::{F3Report, Head, LinkReport, rfc3339};
 use crate::rocks::{Reader, ReaderOptions, Visit};
-use crate::sort::key::KeyLayout;
-use crate::sort::router::Router;
-use crate::source::car::metadata::Metadata;
-use crate::source::car::skipped_block::SkippedCount;
-use crate::source::car::sources::SourceRead;
-use crate::source::car::{CarProblem, RawCid, read_cid};
+use crate::sort::{KeyLayout, Router};
+use crate::source::car::{CarProblem, Metadata, RawCid, SkippedCount, SourceRead, read_cid};
 
 /// Number of missing roots and links that the report names.
 const NAMED: usize = 10;

@@ -3,8 +3,7 @@
 use parking_lot::Mutex;
 
 use crate::hash::content_digest::Content;
-use crate::source::car::chunks::Chunks;
-use crate::source::car::sources::SourceRead;
+use crate::source::car::{Chunks, SourceRead};
 
 /// Blocks, bytes of their values, and omitted blocks, of each source.
 pub(super) struct Counts(Mutex<Vec<(Content, u64, u64)>>);
@@ -48,12 +47,6 @@ impl Counts {
     /// All sources with their counts.
     pub fn all(&self, chunks: &mut Chunks) -> Vec<SourceRead> {
         self.fill(chunks).to_vec()
-    }
-
-    /// Takes all sources with their counts at the end, when nothing more is read or noted.
-    pub fn take(&self, chunks: &mut Chunks) -> Vec<SourceRead> {
-        self.fill(chunks);
-        chunks.take_reads()
     }
 
     fn fill<'c>(&self, chunks: &'c mut Chunks) -> &'c mut [SourceRead] {

@@ -21,7 +21,7 @@ use crate::progress::Phase;
 use crate::report::SortPlan;
 use crate::rocks::settings::IngestSettings;
 use crate::rocks::{Level, Reader, ReaderOptions, SstOptions, Store, Visit};
-use crate::source::car::chunks::Chunks;
+use crate::source::car::Chunks;
 
 /// Records that are looked up at once in an existing database, and their bytes.
 const LOOKED_UP: usize = 256;

@@ -8,12 +8,8 @@ use crate::load::context::Job;
 use crate::load::planner;
 use crate::load::sink::batches::block_share;
 use crate::report::SortPlan;
-use crate::sort::key::KeyLayout;
-use crate::sort::references::{ReferencedSource, ReferencedSources};
-use crate::sort::router::Router;
-use crate::sort::spill::Spill;
-use crate::source::car::chunk::Chunk;
-use crate::source::car::chunks::Chunks;
+use crate::sort::{KeyLayout, ReferencedSource, ReferencedSources, Router, Spill};
+use crate::source::car::{Chunk, Chunks};
 
 /// The most bytes of sections from which the classes of keys are learned, but for the first section. This is less than a
 /// chunk in any memory budget: the classes decide where files end.

@@ -26,16 +26,8 @@ use crate::os::mmap::MAX_MAPS;
 use crate::parallel::{self, MemoryLimit, MemoryShare, Pull};
 use crate::progress::Event;
 use crate::report::SortPlan;
-use crate::sort::entries::SortEntry;
-use crate::sort::marks::source_at;
-use crate::sort::pieces::PartitionBuffers;
-use crate::sort::references::Reference;
-use crate::sort::router::{ClassCounts, Router};
-use crate::sort::spill::{LARGE, Spill};
-use crate::source::car::chunk::{Chunk, ChunkBytes};
-use crate::source::car::chunks::{Chunks, Tail};
-use crate::source::car::sources::SourceRead;
-use crate::source::car::{Step, next_section};
+use crate::sort::{ClassCounts, LARGE, PartitionBuffers, Reference, Router, SortEntry, Spill, source_at};
+use crate::source::car::{Chunk, ChunkBytes, Chunks, SourceRead, Step, Tail, next_section};
 use crate::text::size::human;
 
 /// The share of the budget, as its reciprocal, that large blocks of all workers may take before the next chunk is read. One
@@ -213,14 +205,14 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
         journal.append(&Entry::ReadDone { read, padding: tail.padding })?;
         failpoint::reach("read-done");
         drop(workers);
-        let (sources, largest) = (shared.counts.take(&mut chunks), spill.largest());
+        let (sources, largest) = (shared.counts.all(&mut chunks), spill.largest());
         return Ok(ReadBlocks { stored: StoredBlocks::Spilled(spill), router, checkpoint, tail, sources, largest });
     }
     if resumed.held.is_none() {
         let delta = shared.take_delta(&mut chunks, &mut noted);
         journal.append(&Entry::Held { checkpoint, padding: tail.padding, delta })?;
     }
-    let sources = shared.counts.take(&mut chunks);
+    let sources = shared.counts.all(&mut chunks);
     failpoint::reach("held");
     let workers = workers.into_iter().map(|worker| worker.blocks);
     // Partitions that an earlier run has built are not built again.

@@ -8,8 +8,7 @@ use crate::load::identity;
 use crate::load::journal::Checkpoint;
 use crate::load::links::Gathered;
 use crate::load::options::ImportOptions;
-use crate::source::car::Section;
-use crate::source::car::chunks::Chunks;
+use crate::source::car::{Chunks, Section};
 
 /// The error for a source that is not the one that an earlier run has read. It names the source if there are several.
 pub(super) fn another_source(chunks: &Chunks, source: Option<u32>, options: &ImportOptions) -> Error {

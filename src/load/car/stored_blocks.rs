@@ -6,12 +6,10 @@ use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
 use crate::os::buffer::{Buffer, Slab};
-use crate::sort::entries::{BlockArena, SortEntry, Unsorted};
-use crate::sort::key::KeyLayout;
-use crate::sort::marks::{SourceMark, add_mark};
-use crate::sort::router::{Route, Router};
-use crate::sort::spill::{Spill, no_partition};
-use crate::source::car::chunk::{Chunk, ChunkBytes};
+use crate::sort::{
+    BlockArena, KeyLayout, Route, Router, SortEntry, SourceMark, Spill, Unsorted, add_mark, no_partition,
+};
+use crate::source::car::{Chunk, ChunkBytes};
 
 /// The least bytes of a piece that blocks are copied to, a page; and the most full pieces that the memory is divided into. Each
 /// may be a map of its own, of which Linux gives a process 65,530 (`vm.max_map_count`).
@@ -48,7 +46,7 @@ impl StoredBlocks {
         let mut contents = vec![Content::default(); partitions as usize];
         for worker in workers {
             contents.iter_mut().zip(&worker.contents).for_each(|(all, mine)| all.merge(*mine));
-            for HeldChunk { index, source, bytes } in worker.chunks {
+            for Chunk { index, source, bytes, .. } in worker.chunks {
                 arena.insert(index, bytes, vec![SourceMark { at: 0, source }]);
             }
             let (workers, number) = (worker.workers, worker.number);
@@ -64,13 +62,6 @@ impl StoredBlocks {
         }
         Self::Memory { arena, copies: copies.into_iter().map(Mutex::new).collect(), entries, contents }
     }
-}
-
-/// A chunk that stays where it is.
-struct HeldChunk {
-    index: u32,
-    source: u32,
-    bytes: ChunkBytes,
 }
 
 /// Blocks of one partition, copied out of the chunks that they came in.
@@ -123,7 +114,7 @@ pub(super) struct WorkerBlocks {
     entries: Vec<Vec<SortEntry>>,
     /// For each partition, the verified records.
     contents: Vec<Content>,
-    chunks: Vec<HeldChunk>,
+    chunks: Vec<Chunk>,
     /// For each partition, the pieces that its blocks are copied to.
     copies: Vec<Vec<CopiedBlocks>>,
     /// Pieces are cut from this.
@@ -179,7 +170,7 @@ impl WorkerBlocks {
     }
 
     pub fn keep(&mut self, chunk: Chunk) {
-        self.chunks.push(HeldChunk { index: chunk.index, source: chunk.source, bytes: chunk.bytes });
+        self.chunks.push(Chunk { starts: Vec::new(), ..chunk });
     }
 
     pub fn content(&self) -> Content {

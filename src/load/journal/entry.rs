@@ -12,11 +12,8 @@ use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
 use crate::load::source_identity::Inode;
 use crate::os::files::read_regular;
-use crate::sort::marks::SourceMark;
-use crate::sort::router::{ClassCounts, Router};
-use crate::sort::spill::PartitionExtent;
-use crate::source::car::chunks::Chunks;
-use crate::source::car::sources::SourceRead;
+use crate::sort::{ClassCounts, PartitionExtent, Router, SourceMark};
+use crate::source::car::{Chunks, SourceRead};
 use crate::source::input::Restart;
 
 /// Version of the journal format, including [`Identity`].

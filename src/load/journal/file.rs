@@ -199,7 +199,7 @@ impl JournalBench {
     /// Appends what is durable after reading up to `offset` into so many partitions.
     pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
         use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
-        use crate::sort::spill::PartitionExtent;
+        use crate::sort::PartitionExtent;
         let blocks = offset / 1000;
         let checkpoint = Checkpoint { offset, consumed: offset, blocks, payload: offset, ..Checkpoint::default() };
         let extent =
@@ -220,7 +220,7 @@ mod tests {
     use crate::hash::content_digest::Content;
     use crate::load::built::{FamilyDone, SstFile, Tally};
     use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
-    use crate::sort::spill::PartitionExtent;
+    use crate::sort::PartitionExtent;
 
     fn read(checkpoint: Checkpoint, extents: Vec<(u32, PartitionExtent)>) -> Entry {
         Entry::Read(PartitionCheckpoint { checkpoint, extents, delta: SourceDelta::default() })

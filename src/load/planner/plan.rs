@@ -15,7 +15,7 @@ use crate::report::{Method, Plan};
 use crate::rocks::option_map::{Group, OptionMap};
 use crate::rocks::options_of;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
-use crate::sort::spill::IN_FLIGHT;
+use crate::sort::IN_FLIGHT;
 use crate::source::car::NullPadding;
 use crate::text::size::human;
 
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use crate::load::journal::ResumedCar;
     use crate::load::planner::piece_bytes_for;
-    use crate::sort::router::Router;
+    use crate::sort::Router;
 
     fn plan(memory: u64, threads: usize, bytes: Option<u64>, exact: bool) -> Plan {
         choose(PlanChoice::Auto, bytes, exact, memory, threads, 1 << 20, 256 * MIB)

@@ -14,7 +14,7 @@ use crate::preset::Resolved;
 use crate::report::{MemtablePlan, Plan};
 use crate::rocks::{Batch, Store, Writer};
 use crate::schema::DEFAULT;
-use crate::sort::spill::LARGE;
+use crate::sort::LARGE;
 
 /// Batches gathered ahead, for each writer.
 const AHEAD: usize = 2;

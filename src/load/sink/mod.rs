@@ -11,7 +11,7 @@ use crate::load::planner;
 use crate::load::sink::batches::{BatchChannel, SharedBatch, write_beside};
 use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
 use crate::rocks::{SstOptions, Store, Writer};
-use crate::sort::borders::Borders;
+use crate::sort::Borders;
 
 pub(super) mod batches;
 pub(super) mod sst;

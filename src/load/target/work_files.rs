@@ -14,7 +14,7 @@ use crate::os::files::{UNFINISHED, create_last_dir, sync_dir};
 use crate::os::private;
 use crate::rocks::is_database_file;
 use crate::schema::RECORD_FILE;
-use crate::sort::spill::is_partition;
+use crate::sort::is_partition;
 
 /// RocksDB's directory for a WAL that is kept.
 pub(super) const ARCHIVE: &str = "archive";

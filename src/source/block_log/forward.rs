@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::detect::check_age;
 use super::framing::{End, Framing, Span, WORD};
-use super::packing::Packing;
+use super::layout::Packing;
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
 use super::ranges::EntryBatch;

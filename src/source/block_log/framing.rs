@@ -19,7 +19,7 @@
 use std::collections::HashSet;
 
 use super::MAX_BLOCK;
-use super::packing::Packing;
+use super::layout::Packing;
 use super::problem::LogProblem;
 use super::unpack::Unpacker;
 use crate::blocks::chain::{self, ChainProblem, Family, Header, Id};

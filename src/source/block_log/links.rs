@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::framing::{Framing, bad_header};
+use super::layout::Packing;
 use super::layout::Packings;
-use super::packing::Packing;
 use super::problem::LogProblem;
 use super::ranges::EntryBatch;
 use super::unpack::{ROOM, Unpacker};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::detect::check_age;
 use super::framing::{End, Framing, WORD, Word, u64_at};
 use super::index::{IndexUse, Indexed, LogIndex};
-use super::packing::Packing;
+use super::layout::Packing;
 use super::preamble::{self, Preamble};
 use super::problem::LogProblem;
 use super::unpack::Unpacker;

@@ -12,7 +12,6 @@ const DICTIONARIES: &str =
 
 /// A problem of a block log. `number` is a block, `last` the last complete block before the place.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 #[allow(missing_docs)]
 pub enum LogProblem {
     #[error("this is not a block log: {reason}")]

@@ -12,7 +12,7 @@ use zstd::dict::DecoderDictionary;
 use zstd::zstd_safe::{DCtx, get_error_name};
 
 use super::MAX_BLOCK;
-use super::packing::Packing;
+use super::layout::Packing;
 use super::problem::LogProblem;
 use crate::os::buffer::make_room;
 use crate::os::files::read_regular;

@@ -294,10 +294,6 @@ impl Chunks {
         self.reads.clone()
     }
 
-    pub fn take_reads(&mut self) -> Vec<SourceRead> {
-        std::mem::take(&mut self.reads)
-    }
-
     /// Updates and returns the progress in all sources.
     pub fn update_reads(&mut self) -> &mut [SourceRead] {
         let car = &self.car;

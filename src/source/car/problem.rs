@@ -8,7 +8,6 @@ use crate::text::size::{counted, grouped, human};
 
 /// A problem of a CAR. Lengths are in bytes; `needs` is a memory budget that suffices.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 #[allow(missing_docs)]
 pub enum CarProblem {
     #[error("the snapshot ends inside {inside}")]
