@@ -1,5 +1,6 @@
 //! Reading partitions: their sections, and their records of one size in order.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use zerocopy::{FromZeros, IntoBytes};
@@ -34,7 +35,7 @@ impl Spill {
         let Some(sources) = &self.referenced else {
             return Ok(Some((self.read_all(partition, spare)?, self.marks(partition))));
         };
-        let mut references = self.references(sources, partition, 0, extent.blocks)?;
+        let mut references = self.references(sources, partition, 0..extent.blocks)?;
         let len = references.iter().fold(0u64, |sum, reference| sum.saturating_add(reference.len.into()));
         if len > rest - extent.bytes {
             return Ok(None);
@@ -53,21 +54,16 @@ impl Spill {
         Ok(Some((ChunkBytes::Read { buffer, len }, marks)))
     }
 
-    /// Reads `count` references of a partition from number `first` on and checks their ranges.
-    fn references(
-        &self,
-        sources: &ReferencedSources,
-        partition: u32,
-        first: u64,
-        count: u64,
-    ) -> Result<Vec<Reference>> {
+    /// Reads the references of a partition with the `wanted` numbers and checks their ranges.
+    fn references(&self, sources: &ReferencedSources, partition: u32, wanted: Range<u64>) -> Result<Vec<Reference>> {
         let extent = self.extent(partition);
         let damaged = || self.damaged_error(partition, Content::default());
         if extent.blocks.checked_mul(size_of::<Reference>() as u64) != Some(extent.bytes) {
             return Err(damaged());
         }
-        let mut references = vec![Reference::new_zeroed(); usize::try_from(count).unwrap_or(usize::MAX)];
-        self.read(partition, first * size_of::<Reference>() as u64, references.as_mut_bytes())?;
+        let mut references =
+            vec![Reference::new_zeroed(); usize::try_from(wanted.end - wanted.start).unwrap_or(usize::MAX)];
+        self.read(partition, wanted.start * size_of::<Reference>() as u64, references.as_mut_bytes())?;
         let exists = |Reference { at, len, source }: &Reference| {
             let source = sources.sources.get(*source as usize);
             source.is_some_and(|source| at.checked_add(u64::from(*len)).is_some_and(|end| end <= source.bytes))
@@ -84,8 +80,8 @@ impl Spill {
         let mut pieces = PartitionBuffers::new(self.partitions(), PIECE);
         let (mut section, mut open) = (Vec::new(), None);
         for first in (0..extent.blocks).step_by(PIECE / size_of::<Reference>()) {
-            let count = (extent.blocks - first).min((PIECE / size_of::<Reference>()) as u64);
-            for reference in self.references(sources, partition, first, count)? {
+            let end = extent.blocks.min(first + (PIECE / size_of::<Reference>()) as u64);
+            for reference in self.references(sources, partition, first..end)? {
                 if u64::from(reference.len) > max_section {
                     return Err(self.damaged_error(partition, Content::default()));
                 }

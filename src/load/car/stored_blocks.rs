@@ -76,33 +76,6 @@ impl CopiedBlocks {
         self.buffer.len() - self.len
     }
 
-    /// Copies a section into the last of a partition's pieces, or into a new one of `piece_size` bytes if it does not fit. Then
-    /// the free bytes of the last one are added to `unused`. Returns the number of the piece, and the section's place in it.
-    fn copy(
-        pieces: &mut Vec<Self>,
-        slab: &mut Slab,
-        unused: &mut usize,
-        piece_size: usize,
-        source: u32,
-        section: &[u8],
-    ) -> Result<(u32, u32)> {
-        if pieces.last().is_none_or(|piece| piece.free() < section.len()) {
-            *unused += pieces.last().map_or(0, Self::free);
-            let len = piece_size.max(section.len()).next_multiple_of(LEAST_PIECE as usize);
-            // Many partitions of a short source have little more than their first piece.
-            let buffer = if pieces.is_empty() { Buffer::new(len)? } else { slab.cut(len)? };
-            pieces.push(Self { buffer, len: 0, marks: Vec::new() });
-        }
-        let nth = pieces.len() as u32 - 1;
-        let no_room = || Error::broken_invariant("a piece of memory has no room for its section");
-        let Some(Self { buffer, len, marks }) = pieces.last_mut() else { return Err(no_room()) };
-        let at = *len;
-        buffer.get_mut(at..at + section.len()).ok_or_else(no_room)?.copy_from_slice(section);
-        *len += section.len();
-        add_mark(marks, at as u64, source);
-        Ok((nth, at as u32))
-    }
-
     fn into_bytes(self) -> (ChunkBytes, Vec<SourceMark>) {
         let Self { buffer, len, marks } = self;
         (ChunkBytes::Read { buffer, len }, marks)
@@ -150,23 +123,38 @@ impl WorkerBlocks {
 
     /// Adds a block with the digest of its record, and copies it if it cannot stay in its chunk.
     pub fn add(&mut self, route: Route, chunk: &Chunk, block: &Block<'_>, digest: ContentDigest) -> Result<()> {
-        let partition = route.partition as usize;
-        let Self { entries, contents, copies, slab, unused, .. } = self;
-        let (Some(entries), Some(content), Some(copies)) =
-            (entries.get_mut(partition), contents.get_mut(partition), copies.get_mut(partition))
-        else {
-            return Err(no_partition(route.partition));
-        };
         let (index, start) = match self.piece_size {
-            Some(piece_size) => {
-                let (nth, start) = CopiedBlocks::copy(copies, slab, unused, piece_size, chunk.source, block.whole())?;
-                (nth * self.workers + self.number, start)
-            }
+            Some(piece_size) => self.copy(route.partition, piece_size, chunk.source, block.whole())?,
             None => (chunk.index, block.section.start as u32),
+        };
+        let partition = route.partition as usize;
+        let (Some(entries), Some(content)) = (self.entries.get_mut(partition), self.contents.get_mut(partition)) else {
+            return Err(no_partition(route.partition));
         };
         entries.push(SortEntry::new(route.prefix, index, start));
         content.add(digest);
         Ok(())
+    }
+
+    /// Copies a section into the last of a partition's pieces, or into a new one of `piece_size` bytes if it does not fit. Then
+    /// the free bytes of the last one are added to `unused`. Returns the index of the piece, and the section's place in it.
+    fn copy(&mut self, partition: u32, piece_size: usize, source: u32, section: &[u8]) -> Result<(u32, u32)> {
+        let Some(pieces) = self.copies.get_mut(partition as usize) else { return Err(no_partition(partition)) };
+        if pieces.last().is_none_or(|piece| piece.free() < section.len()) {
+            self.unused += pieces.last().map_or(0, CopiedBlocks::free);
+            let len = piece_size.max(section.len()).next_multiple_of(LEAST_PIECE as usize);
+            // Many partitions of a short source have little more than their first piece.
+            let buffer = if pieces.is_empty() { Buffer::new(len)? } else { self.slab.cut(len)? };
+            pieces.push(CopiedBlocks { buffer, len: 0, marks: Vec::new() });
+        }
+        let nth = pieces.len() as u32 - 1;
+        let no_room = || Error::broken_invariant("a piece of memory has no room for its section");
+        let Some(CopiedBlocks { buffer, len, marks }) = pieces.last_mut() else { return Err(no_room()) };
+        let at = *len;
+        buffer.get_mut(at..at + section.len()).ok_or_else(no_room)?.copy_from_slice(section);
+        *len += section.len();
+        add_mark(marks, at as u64, source);
+        Ok((nth * self.workers + self.number, at as u32))
     }
 
     pub fn keep(&mut self, chunk: Chunk) {

@@ -34,9 +34,9 @@ impl Existing<'_> {
 
 impl ExistingRecords {
     /// Looks up `keys`, which ascend if `sorted`, and passes each value to `found` with the index of its key.
-    pub fn look_up<K: AsRef<[u8]>>(
+    pub fn look_up(
         &self,
-        keys: &[K],
+        keys: &[&[u8]],
         sorted: bool,
         mut found: impl FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {

@@ -8,7 +8,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::problem::LogProblem;
+use super::LogProblem;
 use crate::error::{Error, Result};
 
 /// The prefix of Hive's parts.

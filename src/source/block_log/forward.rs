@@ -6,13 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use super::detect::check_age;
-use super::framing::{End, Framing, Span, WORD};
-use super::layout::Packing;
+use super::framing::{End, Span, WORD};
 use super::preamble::{self, Preamble};
-use super::problem::LogProblem;
-use super::ranges::EntryBatch;
-use super::unpack::{Dictionaries, ROOM, Unpacker};
-use super::{MAX_BLOCK, PEEK, TornTail};
+use super::unpack::ROOM;
+use super::{Dictionaries, EntryBatch, Framing, LogProblem, MAX_BLOCK, PEEK, Packing, TornTail, Unpacker};
 use crate::blocks::chain::{Header, Id};
 use crate::error::{Error, Result};
 use crate::os::buffer::make_room;
@@ -138,40 +135,32 @@ impl Forward {
             to.copy_from_slice(&self.carry);
         }
         batch.at = self.at;
-        let outcome = self.read_entries(batch, &mut filled, &mut taken, until, reached);
+        // Reads until the batch is full or has at least one entry.
+        let mut read = || -> Result<()> {
+            loop {
+                while !self.ended && ROOM + filled < batch.bytes.len() {
+                    let into = batch.bytes.get_mut(ROOM + filled..).unwrap_or_default();
+                    let want = into.len().min(PIECE);
+                    let got = self.stream.fill(&mut into[..want])?;
+                    filled += got;
+                    self.ended = got < want;
+                    reached(self.stream.consumed());
+                }
+                let piece = batch.bytes.get(ROOM..ROOM + filled).unwrap_or_default();
+                if self.step(piece, &mut taken, &mut batch.spans, until)? || !batch.spans.is_empty() {
+                    return Ok(());
+                }
+                // An entry is longer than the batch, which grows as bytes are read.
+                let len = batch.bytes.len();
+                batch.bytes.resize(len + len.min(2 * MAX_BLOCK), 0);
+            }
+        };
+        let outcome = read();
         self.carry.clear();
         self.carry.extend_from_slice(batch.bytes.get(ROOM + taken..ROOM + filled).unwrap_or_default());
         self.at += taken as u64;
         batch.make_room();
         outcome
-    }
-
-    /// Reads until `batch` is full or has at least one entry. `filled` and `taken` count its bytes and those of entries.
-    fn read_entries(
-        &mut self,
-        batch: &mut EntryBatch,
-        filled: &mut usize,
-        taken: &mut usize,
-        until: Option<u32>,
-        reached: &dyn Fn(u64),
-    ) -> Result<()> {
-        loop {
-            while !self.ended && ROOM + *filled < batch.bytes.len() {
-                let into = batch.bytes.get_mut(ROOM + *filled..).unwrap_or_default();
-                let want = into.len().min(PIECE);
-                let got = self.stream.fill(&mut into[..want])?;
-                *filled += got;
-                self.ended = got < want;
-                reached(self.stream.consumed());
-            }
-            let piece = batch.bytes.get(ROOM..ROOM + *filled).unwrap_or_default();
-            if self.step(piece, taken, &mut batch.spans, until)? || !batch.spans.is_empty() {
-                return Ok(());
-            }
-            // An entry is longer than the batch, which grows as bytes are read.
-            let len = batch.bytes.len();
-            batch.bytes.resize(len + len.min(2 * MAX_BLOCK), 0);
-        }
     }
 
     /// Takes complete entries from the front of `piece`. False if more bytes are needed.

@@ -13,7 +13,8 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 
-use super::framing::{Framing, u32_at, u64_at};
+use super::Framing;
+use super::framing::{u32_at, u64_at};
 use crate::blocks::chain::Id;
 use crate::os::files::open_regular;
 

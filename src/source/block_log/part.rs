@@ -6,13 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::detect::check_age;
-use super::framing::{End, Framing, WORD, Word, u64_at};
-use super::index::{IndexUse, Indexed, LogIndex};
-use super::layout::Packing;
+use super::framing::{End, WORD, Word, u64_at};
+use super::index::{Indexed, LogIndex};
 use super::preamble::{self, Preamble};
-use super::problem::LogProblem;
-use super::unpack::Unpacker;
-use super::{MAX_BLOCK, PEEK, TornTail};
+use super::{Framing, IndexUse, LogProblem, MAX_BLOCK, PEEK, Packing, TornTail, Unpacker};
 use crate::blocks::chain::{ChainProblem, Header, Id};
 use crate::error::{Error, Result};
 use crate::os::mmap::shrank;
