@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::report::{BlockRef, FamilyReport, Packings};
 use crate::rocks::Level;
 use crate::sort::PartitionExtent;

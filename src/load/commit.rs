@@ -18,10 +18,8 @@ use crate::report::{
     BlockCounts, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, ShardReport,
     SourceInfo, Versions, rfc3339,
 };
-use crate::rocks::options;
-use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::rocks::releases::loadable_by_old;
-use crate::rocks::{self, options_of};
+use crate::rocks::{self, MAX_FILE, OptionsFile, options, options_of};
 use crate::schema::RECORD_FILE;
 use crate::sort::KeyLayout;
 use crate::source::car::SourceRead;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossbeam_channel::{RecvTimeoutError, bounded};
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::os::resources;

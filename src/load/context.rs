@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
-use crate::hash::content_digest::ContentDigest;
+use crate::hash::ContentDigest;
 use crate::load::built::FamilyDone;
 use crate::load::disk_space;
 use crate::load::existing::Existing;
@@ -22,8 +22,7 @@ use crate::os::files::sync_dir;
 use crate::preset::Resolved;
 use crate::progress::Progress;
 use crate::report::{F3Report, Head, LinkReport, LogReport, MemtableReport, Plan};
-use crate::rocks::option_map::OptionMap;
-use crate::rocks::{DataFile, FamilyScan, Level, Reader};
+use crate::rocks::{DataFile, FamilyScan, Level, OptionMap, Reader};
 use crate::sort::{ClassCounts, Router};
 use crate::source::car::{SourceRead, Tail};
 

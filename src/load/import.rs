@@ -408,7 +408,7 @@ impl Import<'_> {
         {
             self.warn([error.to_string()]);
         }
-        target.release_spill();
+        target.spill_lock = None;
         lock.release();
         if (is_bad || outcome.is_ok())
             && let Some(path) = target.foreign()

@@ -81,7 +81,7 @@ impl OpenSource {
             }
         };
         if is_single {
-            sources.set_known([known(sources.first(), &opened, remote.as_deref())?].into());
+            let _ = sources.known.set([known(sources.first(), &opened, remote.as_deref())?].into());
         }
         let compression = match &opened {
             Opened::Log(log) => log.compression,

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, StateKind};
 use crate::failpoint;
-use crate::hash::digest_key::DigestKey;
+use crate::hash::DigestKey;
 use crate::load::context::{Job, Prepared};
 use crate::load::existing::{Existing, opens};
 use crate::load::identity::Identity;

@@ -30,8 +30,7 @@ use crate::parallel;
 use crate::preset::{self, Loader, Preset};
 use crate::progress::{Event, Network, Observer, Phase, Progress};
 use crate::report::{ImportReport, LogPlan, Method, Plan};
-use crate::rocks::settings::IngestSettings;
-use crate::rocks::{DataFile, Reader, ReaderOptions, Store};
+use crate::rocks::{DataFile, IngestSettings, Reader, ReaderOptions, Store};
 use crate::schema::{BLOCK_IDS, NUMBER, TRANSACTIONS};
 use crate::source::car::RawCid;
 

@@ -36,7 +36,7 @@ const PROBES: usize = 16;
 pub(super) struct Sources {
     pub names: Arc<[PathBuf]>,
     /// The properties of all. Several are probed before the first is opened; a single one is opened at once.
-    known: OnceLock<Arc<[KnownSource]>>,
+    pub known: OnceLock<Arc<[KnownSource]>>,
     /// The reader of the source `-`.
     reader: Option<SourceReader>,
     /// The address where an earlier run found a single source.
@@ -79,11 +79,6 @@ impl Sources {
     /// No sources; messages use `name`.
     pub fn none(name: &Path) -> Arc<Self> {
         Arc::new(Self { names: [name.to_owned()].into(), ..Self::default() })
-    }
-
-    /// Sets the properties of a single source, which has been opened.
-    pub fn set_known(&self, known: Arc<[KnownSource]>) {
-        let _ = self.known.set(known);
     }
 
     pub fn first(&self) -> &Path {

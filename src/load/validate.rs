@@ -21,55 +21,41 @@ pub(in crate::load) fn check_final_compaction(options: &ImportOptions, preset: &
 /// Refuses options that have no effect on a block log, or are impossible with one.
 pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     let log = &options.log;
-    refuse_first(&[
-        (options.into_existing, "cannot add a block log to an existing database", "import it into a new one"),
-        (
-            options.key != KeyLayout::Cid || options.column_family != "default",
-            "a key layout or column family has no effect on a block log: blocks are stored in `default`, by number",
-            "leave them out",
-        ),
-        (
-            options.null_padding != NullPadding::Error || options.max_block_size != DEFAULT_MAX_BLOCK,
-            "null padding and a limit of block sizes have no effect on a block log",
-            "leave them out",
-        ),
-        (
-            options.filter.is_some(),
-            "a filter has no effect on a block log",
-            "leave it out; a range of numbers takes a part of a log",
-        ),
-        (
-            options.f3 != F3Data::Store,
-            "the choice of F3 data has no effect on a block log: it has no F3 data",
-            "leave it out",
-        ),
-        (
-            options.links != Links::Ignore,
-            "the check of links has no effect on a block log: a log has no roots, and each block must follow the previous block",
-            "leave --links out",
-        ),
-        (
-            options.shard.is_some(),
-            "a block log has no shards: its blocks are stored by number, in their order",
-            "leave --shard out; --from and --to take a part of a log",
-        ),
-        (options.plan != PlanChoice::Auto, "a plan has no effect on a block log: nothing is sorted", "leave it out"),
-        (
-            log.links_only && !options.verify,
-            "verifying nothing and verifying links exclude each other",
-            "give one of them",
-        ),
-        (
-            log.from.zip(log.to).is_some_and(|(from, to)| from > to),
-            "the first block is after the last block",
-            "give them the other way round",
-        ),
-        (
-            log.to.is_some() && options.checksum.is_some(),
-            "a checksum is of all bytes, and a log with a last block is not read to its end",
-            "leave one of them out; --expect-head says what the last block must be",
-        ),
-    ])?;
+    let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
+    refuse("cannot add a block log to an existing database", options.into_existing, "import it into a new one")?;
+    refuse(
+        "a key layout or column family has no effect on a block log: blocks are stored in `default`, by number",
+        options.key != KeyLayout::Cid || options.column_family != "default",
+        "leave them out",
+    )?;
+    refuse(
+        "null padding and a limit of block sizes have no effect on a block log",
+        options.null_padding != NullPadding::Error || options.max_block_size != DEFAULT_MAX_BLOCK,
+        "leave them out",
+    )?;
+    let hint = "leave it out; a range of numbers takes a part of a log";
+    refuse("a filter has no effect on a block log", options.filter.is_some(), hint)?;
+    let is_chosen = options.f3 != F3Data::Store;
+    refuse("the choice of F3 data has no effect on a block log: it has no F3 data", is_chosen, "leave it out")?;
+    refuse(
+        "the check of links has no effect on a block log: a log has no roots, and each block must follow the previous block",
+        options.links != Links::Ignore,
+        "leave --links out",
+    )?;
+    let hint = "leave --shard out; --from and --to take a part of a log";
+    let reason = "a block log has no shards: its blocks are stored by number, in their order";
+    refuse(reason, options.shard.is_some(), hint)?;
+    let is_chosen = options.plan != PlanChoice::Auto;
+    refuse("a plan has no effect on a block log: nothing is sorted", is_chosen, "leave it out")?;
+    let both = log.links_only && !options.verify;
+    refuse("verifying nothing and verifying links exclude each other", both, "give one of them")?;
+    let is_reversed = log.from.zip(log.to).is_some_and(|(from, to)| from > to);
+    refuse("the first block is after the last block", is_reversed, "give them the other way round")?;
+    refuse(
+        "a checksum is of all bytes, and a log with a last block is not read to its end",
+        log.to.is_some() && options.checksum.is_some(),
+        "leave one of them out; --expect-head says what the last block must be",
+    )?;
     let selected = log.from.unwrap_or(0)..=log.to.unwrap_or(u32::MAX);
     let mut pinned = log.checkpoints.iter().chain(&log.expect_head);
     pinned.find(|(number, _)| !selected.contains(number)).map_or(Ok(()), |(number, _)| {
@@ -78,58 +64,47 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     })
 }
 
-/// Refuses the first true condition, with its reason and its hint.
-fn refuse_first(rows: &[(bool, &str, &str)]) -> Result<()> {
-    let refused = rows.iter().find(|(is_met, ..)| *is_met);
-    refused.map_or(Ok(()), |(_, reason, hint)| Err(Error::usage(*reason, *hint)))
-}
-
 /// Refuses options of block logs for a valid CAR; a damaged log is never taken for one.
 pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Result<()> {
-    refuse_first(&[(
-        options.log != LogOptions::default(),
-        "the source is a CAR, and options for block logs are given",
-        "leave them out, or say --format block-log if it is one",
-    )])
+    let hint = "leave them out, or say --format block-log if it is one";
+    let refused = || Error::usage("the source is a CAR, and options for block logs are given", hint);
+    if options.log == LogOptions::default() { Ok(()) } else { Err(refused()) }
 }
 
 /// Refuses options that have no effect on a CAR with this loader.
 pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
     let (is_shard, is_memtable) = (options.shard.is_some(), loader == Loader::Memtable);
-    refuse_first(&[
-        (
-            options.column_family.is_empty(),
-            "a column family has a name",
-            "leave --column-family out for RocksDB's own, `default`",
-        ),
-        // Each CAR in the file has metadata of its own.
-        (
-            options.concatenated && options.f3 != F3Data::Store,
-            "F3 data cannot be skipped in CARs that are joined in one file",
-            "leave one of --f3 and --concatenated out, or import the CARs as files of their own",
-        ),
-        (
-            is_shard && options.links.are_followed(),
-            "the check of links needs all blocks, and a shard has only some",
-            "leave --links out, and follow the links in a seeded database: `bedload walk`",
-        ),
-        (is_shard && options.into_existing, "a shard needs a database of its own", "leave --into-existing out"),
-        (
-            is_shard && is_memtable,
-            "a shard is not possible with the memtable loader: no bundle takes what it writes",
-            "choose a preset of the ingest loader, e.g. --preset ingest",
-        ),
-        (
-            is_memtable && options.plan != PlanChoice::Auto,
-            "a plan has no effect with the memtable loader: RocksDB sorts",
-            "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
-        ),
-    ])
+    let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
+    let hint = "leave --column-family out for RocksDB's own, `default`";
+    refuse("a column family has a name", options.column_family.is_empty(), hint)?;
+    // Each CAR in the file has metadata of its own.
+    refuse(
+        "F3 data cannot be skipped in CARs that are joined in one file",
+        options.concatenated && options.f3 != F3Data::Store,
+        "leave one of --f3 and --concatenated out, or import the CARs as files of their own",
+    )?;
+    refuse(
+        "the check of links needs all blocks, and a shard has only some",
+        is_shard && options.links.are_followed(),
+        "leave --links out, and follow the links in a seeded database: `bedload walk`",
+    )?;
+    let both = is_shard && options.into_existing;
+    refuse("a shard needs a database of its own", both, "leave --into-existing out")?;
+    refuse(
+        "a shard is not possible with the memtable loader: no bundle takes what it writes",
+        is_shard && is_memtable,
+        "choose a preset of the ingest loader, e.g. --preset ingest",
+    )?;
+    refuse(
+        "a plan has no effect with the memtable loader: RocksDB sorts",
+        is_memtable && options.plan != PlanChoice::Auto,
+        "leave it out, or choose a preset of the ingest loader, e.g. --preset ingest",
+    )
 }
 
 /// Checks that files are built that a bundle takes.
 pub(super) fn check_published(loader: Loader) -> Result<()> {
     let reason = "a bundle is not possible with the memtable loader: no database ingests the files that RocksDB makes";
     let hint = "give --preset one of those that ingest (`bedload presets list`)";
-    refuse_first(&[(loader == Loader::Memtable, reason, hint)])
+    if loader == Loader::Ingest { Ok(()) } else { Err(Error::usage(reason, hint)) }
 }

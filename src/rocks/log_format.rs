@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::options_file::OptionsFile;
+use super::OptionsFile;
 use crate::error::{Error, Result};
 use crate::os::files::open_regular;
 

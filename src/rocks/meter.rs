@@ -100,10 +100,8 @@ impl ReadCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rocks::option_map::{Group, OptionMap};
-    use crate::rocks::settings::{BottommostLevel, CompactionSettings};
     use crate::rocks::tests::default_write_settings;
-    use crate::rocks::{Batch, Reader, Store};
+    use crate::rocks::{Batch, BottommostLevel, CompactionSettings, Group, OptionMap, Reader, Store};
 
     fn write(options: &[(&str, &str)], compact: bool) -> Metered {
         let dir = tempfile::tempdir().expect("a directory");

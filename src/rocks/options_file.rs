@@ -21,7 +21,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::option_map::{Group, OptionMap};
+use super::{Group, OptionMap};
 use crate::error::{Error, Result, StateKind};
 use crate::os::files::{open_regular, read_regular};
 

@@ -12,11 +12,8 @@ use rust_rocksdb::{
     ReadOptions, properties,
 };
 
-use super::meter::ReadCounts;
-use super::option_map::OptionMap;
 use super::options::check_threads;
-use super::options_file::OptionsFile;
-use super::{file_totals, log_format, open_db, wrap};
+use super::{OptionMap, OptionsFile, ReadCounts, file_totals, log_format, open_db, wrap};
 use crate::error::{Error, Result, StateKind};
 use crate::source::foreign::is_snapshot;
 

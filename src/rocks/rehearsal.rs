@@ -5,11 +5,11 @@ use std::path::Path;
 
 use rust_rocksdb::Env;
 
-use super::option_map::{Group, OptionMap};
 use super::options::{ProbeError, Refusal};
 use super::scratch::{self, Tried};
-use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
-use super::{Batch, SstOptions, SstWriter, Store, wrap};
+use super::{
+    Batch, CompactionSettings, Group, IngestSettings, OptionMap, SstOptions, SstWriter, Store, WriteSettings, wrap,
+};
 use crate::error::{Error, Result, errno_of};
 
 /// Records of a rehearsal: several restart points of a block.

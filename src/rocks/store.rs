@@ -9,13 +9,11 @@ use rust_rocksdb::{
     WriteOptions,
 };
 
-use super::meter::Meter;
-use super::option_map::OptionMap;
 use super::options::{self, Refusal};
-use super::options_file::OptionsFile;
-use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
-use super::writer::Writer;
-use super::{file_totals, log_format, open_db, wrap};
+use super::{
+    CompactionSettings, IngestSettings, Meter, OptionMap, OptionsFile, WriteSettings, Writer, file_totals, log_format,
+    open_db, wrap,
+};
 use crate::error::{Error, Result};
 use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use rust_rocksdb::{ColumnFamily, DB, WriteBatch, WriteOptions};
 
-use super::settings::WriteSettings;
-use super::{options, wrap};
+use super::{WriteSettings, options, wrap};
 use crate::error::Result;
 
 #[derive(Default)]

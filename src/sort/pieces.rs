@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crossbeam_channel::Receiver;
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::os::direct;
 use crate::sort::{IN_FLIGHT, SourceMark, Spill, add_mark, no_partition};
 

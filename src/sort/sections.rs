@@ -7,7 +7,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::error::{Error, Result};
 use crate::external_sort::{Fixed, Sorter};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::os::buffer::Buffer;
 use crate::os::direct;
 use crate::os::mmap::Mapped;

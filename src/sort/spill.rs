@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, StateKind};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::os::{direct, private};
 use crate::parallel::IoThreads;
 use crate::sort::ReferencedSources;

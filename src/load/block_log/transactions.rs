@@ -17,8 +17,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::chain::{self, Header, SteemBatch, TransactionOptions};
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
-use crate::hash::lanes;
+use crate::hash::{Content, ContentDigest, lanes};
 use crate::load::built::FamilyDone;
 use crate::load::context::Job;
 use crate::load::options::ImportOptions;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::hash::fingerprint::fingerprint;
 use crate::load::built::{FamilyDone, Tally};
 use crate::load::car::blocks::conflict;

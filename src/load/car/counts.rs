@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::source::car::{Chunks, SourceRead};
 
 /// Blocks, bytes of their values, and omitted blocks, of each source.

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use twox_hash::XxHash3_128;
 
 use crate::error::Result;
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::sort::{PartitionBuffers, Record, Spill};
 
 /// Bytes of one entry.

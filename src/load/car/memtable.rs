@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::load::car::blocks::{BlockReader, conflict};
 use crate::load::car::completeness::report_f3;
 use crate::load::car::counts::Counts;

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::load::car::blocks::{Block, BlockReader};
 use crate::load::car::counts::Counts;
 use crate::load::car::partition_setup::{learn_router, prepare_spill};

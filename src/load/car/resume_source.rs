@@ -1,7 +1,7 @@
 //! Skipping what an earlier run has read, and comparing it with sources that may have changed since.
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
 use crate::load::context::Job;
 use crate::load::identity;

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
 use crate::os::buffer::{Buffer, Slab};
 use crate::sort::{

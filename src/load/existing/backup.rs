@@ -31,9 +31,7 @@ use crate::load::existing::backup_files::{
 use crate::load::journal::{DatabaseState, Entry, Journal, ResumedState};
 use crate::load::target::{SUMS, Target};
 use crate::os::files::{is_same, sync_dir, write_synced};
-use crate::rocks::option_map::OptionMap;
-use crate::rocks::options_file::OptionsFile;
-use crate::rocks::{Meter, Store};
+use crate::rocks::{Meter, OptionMap, OptionsFile, Store};
 
 impl Existing<'_> {
     /// Restores the database after an earlier run, unless another program has opened it since. Returns a warning for the

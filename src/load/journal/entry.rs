@@ -6,8 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
-use crate::hash::digest_key::DigestKey;
+use crate::hash::{Content, ContentDigest, DigestKey};
 use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
 use crate::load::source_identity::Inode;

@@ -217,7 +217,7 @@ fn clone_io_error(error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::content_digest::Content;
+    use crate::hash::Content;
     use crate::load::built::{FamilyDone, SstFile, Tally};
     use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
     use crate::sort::PartitionExtent;

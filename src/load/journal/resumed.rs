@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::hash::digest_key::DigestKey;
+use crate::hash::DigestKey;
 use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
 use crate::load::journal::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint, SourceDelta};

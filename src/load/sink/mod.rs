@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::ContentDigest;
+use crate::hash::ContentDigest;
 use crate::load::built::{FamilyDone, Tally};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;

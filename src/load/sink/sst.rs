@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::load::built::SstFile;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::Borders;

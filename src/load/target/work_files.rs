@@ -67,10 +67,6 @@ impl Target {
         sync_dir(&self.partial)
     }
 
-    pub fn release_spill(&mut self) {
-        self.spill_lock = None;
-    }
-
     /// Removes the partitions that an unfinished import has in a work directory, which only its journal names.
     fn remove_spill_elsewhere(&self) -> Result<()> {
         let Some(dir) = self.spill_elsewhere() else { return Ok(()) };

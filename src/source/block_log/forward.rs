@@ -11,8 +11,9 @@ use super::preamble::{self, Preamble};
 use super::unpack::ROOM;
 use super::{Dictionaries, EntryBatch, Framing, LogProblem, MAX_BLOCK, PEEK, Packing, TornTail, Unpacker};
 use crate::blocks::chain::{Header, Id};
-use crate::error::{Error, Result};
+use crate::error::{Error, InputKind, Result};
 use crate::os::buffer::make_room;
+use crate::source::StatedProblem;
 use crate::source::input::ByteStream;
 
 /// Bytes of the stream between two reports of what is consumed.
@@ -56,7 +57,9 @@ impl Forward {
         carry.truncate(got);
         let preamble = preamble::detect(&carry).map_err(|problem| Error::bad_input(name, 0, problem))?;
         if preamble.as_ref().is_some_and(|preamble| preamble.pruned) {
-            return Err(Error::bad_input(name, 0, LogProblem::PrunedStream));
+            let hint = "give the file itself instead of a pipe, or undo the pruning (block-log vacuum)";
+            let reason = "a pruned log can only be read from its end";
+            return Err(Error::bad_input(name, 0, StatedProblem::new(InputKind::Unsupported, reason, hint)));
         }
         let start = preamble.as_ref().map_or(0, Preamble::len);
         carry.drain(..start);

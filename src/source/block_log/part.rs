@@ -11,7 +11,7 @@ use super::index::{Indexed, LogIndex};
 use super::preamble::{self, Preamble};
 use super::{Framing, IndexUse, LogProblem, MAX_BLOCK, PEEK, Packing, TornTail, Unpacker};
 use crate::blocks::chain::{ChainProblem, Header, Id};
-use crate::error::{Error, Result};
+use crate::error::{Error, Problem, Result};
 use crate::os::mmap::shrank;
 
 /// Bytes before the end of a torn log that are searched for its last complete block.
@@ -99,7 +99,7 @@ impl LogFile {
         let _ = rustix::fs::fadvise(&self.file, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::WillNeed);
     }
 
-    pub fn bad(&self, offset: u64, problem: LogProblem) -> Error {
+    pub fn bad(&self, offset: u64, problem: impl Problem) -> Error {
         Error::bad_input(&self.path, offset, problem)
     }
 

@@ -16,10 +16,12 @@ use super::open_car::{Modes, NextRead, OpenCar};
 use super::section::VisitSection;
 use super::skipped_block::SkippedCount;
 use super::sources::{Following, SourceRead};
-use super::{CarProblem, Header, MAX_RECORDED_ROOTS, MAX_ROOTS, RawCid};
-use crate::error::{Error, Result};
+use super::{Header, MAX_RECORDED_ROOTS, MAX_ROOTS, RawCid};
+use crate::error::{Error, InputKind, Result};
 use crate::os::buffer::Buffer;
+use crate::source::StatedProblem;
 use crate::source::input::{Input, Restart};
+use crate::text::size::{grouped, human};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tail {
@@ -143,12 +145,18 @@ impl Chunks {
         // Twice as text of at most two letters a byte, with quotes, indentation and line feed.
         let recorded = 2 * (2 * bytes_of(&header.roots) + 16 * header.roots.len() as u64);
         if self.car.modes.limits.records_roots && recorded > MAX_RECORDED_ROOTS {
-            let problem = CarProblem::HeaderOverRecord { roots: header.roots.len() as u64 };
+            let roots = grouped(header.roots.len() as u64);
+            let reason = format!("a header of {roots} roots is too long for the record of an import");
+            let hint = "import a CAR with fewer roots; `bedload inspect {file}` lists them";
+            let problem = StatedProblem::new(InputKind::Unsupported, reason, hint);
             return Err(Error::bad_input(&self.car.name, None, problem));
         }
         self.roots_bytes += bytes_of(&header.roots);
         if self.roots_bytes > MAX_ROOTS && (self.source > 0 || self.car.position > header.blocks_start) {
-            return Err(Error::bad_input(&self.car.name, self.car.position, CarProblem::TooManyRoots));
+            let reason = format!("the roots of all sources have more than {} together", human(MAX_ROOTS));
+            let hint = "import fewer sources at a time, the others with --into-existing";
+            let problem = StatedProblem::new(InputKind::Unsupported, reason, hint);
+            return Err(Error::bad_input(&self.car.name, self.car.position, problem));
         }
         Ok(())
     }

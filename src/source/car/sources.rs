@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::RawCid;
 use super::skipped_block::SkippedCount;
 use crate::error::Result;
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::source::input::{Expected, Input};
 
 /// All sources of an import. Each is opened when it is reached.
