@@ -265,12 +265,8 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     target.check()?;
     if !old.is_in_place()? {
         let hint = "look at what it is; the same command resumes and replaces it";
-        return Err(Error::state(
-            &target.db,
-            StateKind::Modified,
-            "is another database than when the import began",
-            hint,
-        ));
+        let reason = "is another database than when the import began";
+        return Err(Error::state(&target.db, StateKind::Modified, reason, hint));
     }
     old.check_not_open_here()?;
     journal.append(&Entry::Exchanging { record: checksum(record) })?;

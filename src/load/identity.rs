@@ -217,12 +217,8 @@ fn portable(path: &Path) -> PathBuf {
 pub(super) fn another_source(options: &ImportOptions, name: Option<&Path>) -> Error {
     let name = name.map(|name| format!(" {}", name.display())).unwrap_or_default();
     let hint = "give the same source again, or throw the unfinished import away with --restart";
-    Error::state(
-        &options.db,
-        StateKind::Unfinished,
-        format!("the source{name} is not the one that the unfinished import has read"),
-        hint,
-    )
+    let reason = format!("the source{name} is not the one that the unfinished import has read");
+    Error::state(&options.db, StateKind::Unfinished, reason, hint)
 }
 
 /// True if a source is a file, which can be identified without reading all of it.

@@ -241,14 +241,10 @@ pub(super) fn changed(source: &Path, what: &str) -> Error {
 
 /// The error for a URL whose file has changed since the import began.
 pub(super) fn changed_on_server(source: &Path, was: &RemotePin, is: &RemotePin) -> Error {
-    let reason =
-        format!("it changed on the server since the import began: it was {}, is {}", was.describe(), is.describe());
-    Error::state(
-        source,
-        StateKind::Changed,
-        reason,
-        "run the same command with --restart to import the current content",
-    )
+    let (was, is) = (was.describe(), is.describe());
+    let reason = format!("it changed on the server since the import began: it was {was}, is {is}");
+    let hint = "run the same command with --restart to import the current content";
+    Error::state(source, StateKind::Changed, reason, hint)
 }
 
 /// A digest for comparisons: XXH3-64 as hex.

@@ -198,10 +198,8 @@ impl Output {
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if folder.join(CURRENT).symlink_metadata().is_ok() {
-            return refuse(
-                "would be a file of the RocksDB database in the same directory",
-                "name a file outside of databases",
-            );
+            let reason = "would be a file of the RocksDB database in the same directory";
+            return refuse(reason, "name a file outside of databases");
         }
         let open = || OpenOptions::new().read(true).write(true).mode(MODE).custom_flags(libc::O_TMPFILE).open(folder);
         let (file, named) = match unnamed.then(open) {
@@ -258,18 +256,12 @@ fn clear_partial(path: &Path) -> Result<PathBuf> {
         there => there.map_err(Error::io("read metadata of", &partial))?,
     };
     if !there.is_file() || there.uid() != rustix::process::geteuid().as_raw() {
-        return refuse(
-            "is not your file, and the output needs its name until it is complete",
-            "move it away, or choose another name",
-            StateKind::Exists,
-        );
+        let reason = "is not your file, and the output needs its name until it is complete";
+        return refuse(reason, "move it away, or choose another name", StateKind::Exists);
     }
     if open_regular(&partial).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock))) {
-        return refuse(
-            "another process is writing it",
-            "wait for that process, or choose another name",
-            StateKind::Busy,
-        );
+        let hint = "wait for that process, or choose another name";
+        return refuse("another process is writing it", hint, StateKind::Busy);
     }
     private::remove(&partial)?;
     Ok(partial)

@@ -119,24 +119,13 @@ impl Spill {
 
     /// Checks that a section fits this run's memory. An earlier run may have had more.
     pub fn check_room(&self, section: u64) -> Result<()> {
-        match self.budget {
-            // The earlier run did not count the length prefix.
-            Some((memory, share)) if section > (memory / share).saturating_add(MAX_LENGTH) => Err(Error::State {
-                path: self.dir.clone(),
-                kind: StateKind::Unfinished,
-                reason: format!(
-                    "the unfinished import has a block of {}, too large for a memory budget of {}",
-                    human(section),
-                    human(memory)
-                ),
-                hint: format!(
-                    "run it again with --memory {} or more, or start over with --restart",
-                    human(section.saturating_mul(share).next_multiple_of(64 << 20)).replace(' ', "")
-                )
-                .into(),
-            }),
-            _ => Ok(()),
-        }
+        let limit = |(memory, share): &(u64, u64)| (memory / share).saturating_add(MAX_LENGTH);
+        let Some((memory, share)) = self.budget.filter(|budget| section > limit(budget)) else { return Ok(()) };
+        let (block, memory) = (human(section), human(memory));
+        let needed = human(section.saturating_mul(share).next_multiple_of(64 << 20)).replace(' ', "");
+        let reason = format!("the unfinished import has a block of {block}, too large for a memory budget of {memory}");
+        let hint = format!("run it again with --memory {needed} or more, or start over with --restart");
+        Err(Error::state(&self.dir, StateKind::Unfinished, reason, hint))
     }
 
     /// Writes pieces of `piece` bytes of `workers` with O_DIRECT, unless `cached`.

@@ -203,13 +203,9 @@ impl<'a> TransactionLoader<'a> {
 }
 
 impl TransactionIndex<'_> {
-    /// The number that decides a record's partition, and that it is sorted by first.
-    fn prefix(record: &[u8]) -> u64 {
-        record.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix))
-    }
-
     fn partition(&self, record: &[u8]) -> u32 {
-        if self.plan.bits == 0 { 0 } else { (Self::prefix(record) >> (64 - self.plan.bits)) as u32 }
+        let prefix = record.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix));
+        if self.plan.bits == 0 { 0 } else { (prefix >> (64 - self.plan.bits)) as u32 }
     }
 
     fn digest(&self, record: &[u8]) -> ContentDigest {

@@ -169,12 +169,8 @@ impl Existing<'_> {
         let elsewhere = elsewhere.filter(|dir| !dir.as_os_str().is_empty() && dir.exists() && !is_same(dir, db));
         elsewhere.map_or(Ok(()), |dir| {
             let hint = "let the node open it once with the WAL in the database, or import into a new database";
-            Err(Error::state(
-                db,
-                StateKind::Other,
-                format!("keeps its WAL in another directory, {}", dir.display()),
-                hint,
-            ))
+            let reason = format!("keeps its WAL in another directory, {}", dir.display());
+            Err(Error::state(db, StateKind::Other, reason, hint))
         })
     }
 

@@ -144,14 +144,10 @@ pub(in crate::load) fn fit_plan_to_journal(
     let each = (u64::from(partitions) + IN_FLIGHT as u64) * LEAST_PIECE * PIECES_SHARE;
     if each > plan.memory {
         let needed = options.memory_budget() as f64 * each as f64 / plan.memory.max(1) as f64;
-        let reason = format!(
-            "the unfinished import has {partitions} partitions, which need more memory than {}",
-            human(options.memory_budget())
-        );
-        let hint = format!(
-            "run it again with --memory {}MiB or more, or start over with --restart",
-            (needed / MIB as f64).ceil()
-        );
+        let budget = human(options.memory_budget());
+        let reason = format!("the unfinished import has {partitions} partitions, which need more memory than {budget}");
+        let mib = (needed / MIB as f64).ceil();
+        let hint = format!("run it again with --memory {mib}MiB or more, or start over with --restart");
         return Err(Error::state(&options.db, StateKind::Unfinished, reason, hint));
     }
     plan.threads = plan.threads.min(usize::try_from(plan.memory / each).unwrap_or(usize::MAX));

@@ -34,12 +34,8 @@ impl Target {
             let own = [self.partial.join(LOCK), Journal::path(&self.partial)];
             if !is_empty_dir(&self.partial) && !own.iter().any(|path| path.symlink_metadata().is_ok()) {
                 let hint = "choose another --db, or move the existing directory away";
-                return Err(Error::state(
-                    &self.partial,
-                    StateKind::Exists,
-                    "holds files that are not of an import",
-                    hint,
-                ));
+                let reason = "holds files that are not of an import";
+                return Err(Error::state(&self.partial, StateKind::Exists, reason, hint));
             }
             if let Some(lock) = Lock::take(&self.partial, &self.db, self.restart)? {
                 return self.first_mount().map_or(Ok(lock), |mount| Err(private::is_mounted(&mount)));

@@ -240,9 +240,6 @@ impl LogFile {
 impl LogPart {
     /// Returns a border between blocks near `offset`, and the header of the block before it.
     pub fn cut_near(&self, offset: u64, unpacker: &mut Unpacker) -> Result<Option<(u64, Header)>> {
-        if let Some(found) = self.indexed_cut(offset, unpacker)? {
-            return Ok(Some(found));
-        }
         let mut len = PEEK as u64;
         loop {
             let bytes = self.piece(offset, len)?;
@@ -254,21 +251,6 @@ impl LogPart {
                 return Ok(None);
             }
             len *= 4;
-        }
-    }
-
-    fn indexed_cut(&self, offset: u64, unpacker: &mut Unpacker) -> Result<Option<(u64, Header)>> {
-        let Some(index) = self.index() else { return Ok(None) };
-        let Some((number, at)) = index.first_behind(self.framing, offset) else { return Ok(None) };
-        if at <= self.start || at >= self.end {
-            return Ok(None);
-        }
-        match self.proven_before(at, unpacker)? {
-            Some((_, header)) if header.number.checked_add(1) == Some(number) => Ok(Some((at, header))),
-            _ => {
-                index.refute(|| format!("its position {at} of block {number} is wrong"));
-                Ok(None)
-            }
         }
     }
 

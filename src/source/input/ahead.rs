@@ -32,8 +32,7 @@ pub(super) trait UnpackedQueue: Send {
     fn next(&mut self, spent: Vec<u8>) -> Option<Result<Unpacked>>;
 
     /// See [`ByteStream::restart`].
-    fn restart(&self, before: u64) -> Option<Restart> {
-        let _ = before;
+    fn restart(&self, _before: u64) -> Option<Restart> {
         None
     }
 }

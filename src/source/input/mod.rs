@@ -108,8 +108,7 @@ pub trait ByteStream: Send {
 
     /// Returns the last place at or before `before`, an offset in the delivered bytes, where a later run may begin. `None`
     /// if that is the beginning.
-    fn restart(&self, before: u64) -> Option<Restart> {
-        let _ = before;
+    fn restart(&self, _before: u64) -> Option<Restart> {
         None
     }
 }
