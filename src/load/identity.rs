@@ -37,7 +37,7 @@ pub(super) struct Identity {
     concatenated: bool,
     into_existing: bool,
     /// The treatment of F3 data, unless they are stored.
-    f3: Option<F3Data>,
+    f3: Option<String>,
     shard: Option<String>,
     work_dir: Option<PathBuf>,
     /// The value of `--plan`, if the user chose one.
@@ -98,7 +98,7 @@ impl Identity {
             null_padding: options.null_padding,
             concatenated: options.concatenated,
             into_existing: options.into_existing,
-            f3: Some(options.f3).filter(|f3| *f3 != F3Data::Store),
+            f3: (options.f3 != F3Data::Store).then(|| "skip".to_owned()),
             shard: options.shard.map(|shard| shard.to_string()),
             work_dir: options.work_dir.as_deref().map(portable),
             plan: Some(options.plan).filter(|plan| *plan != PlanChoice::Auto),

@@ -126,9 +126,8 @@ pub enum Unfinished {
 
 /// Storing of the F3 data of a Filecoin snapshot of version 2 (FRC-0108), one raw block of any size. They are always read and
 /// verified. Each source has its own, which its first block names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum F3Data {
     /// Stored as a record, which needs four times their size as memory.

@@ -74,7 +74,7 @@ impl LogSpec {
 
     /// Starts with another block than 1: a partial Antelope log, or a later part of a split Hive log.
     pub fn first_block(self, number: u32) -> Result<Self> {
-        let reason: &str = match (number, self.family, self.version) {
+        let reason = match (number, self.family, self.version) {
             (0, _, _) => "there is no block 0",
             (1, _, _) => return Ok(self),
             (_, Family::Steem, _) => "the block log of steem starts with block 1",
