@@ -59,8 +59,8 @@ pub struct Line {
 impl OptionsFile {
     pub fn read(path: &Path) -> Result<Self> {
         let hint = "name the OPTIONS-<number> file in the node's database directory";
-        let reason = |why: &dyn Display| format!("{} is not a RocksDB OPTIONS file: {why}", path.display());
-        let invalid = |why: &dyn Display| Error::usage(reason(why), hint);
+        let shown = path.display();
+        let invalid = |why: &dyn Display| Error::usage(format!("{shown} is not a RocksDB OPTIONS file: {why}"), hint);
         let bytes = read_regular(path, MAX_FILE).map_err(|error| match error.kind() {
             ErrorKind::InvalidData => invalid(&error),
             _ => Error::io("read", path)(error),
