@@ -103,7 +103,7 @@ fn download(
         let what = format!("the snapshot has {}, and {} are free", human(bytes), human(free));
         return Err(Error::io("fetch the snapshot to", dir)(io::Error::new(io::ErrorKind::StorageFull, what)));
     }
-    let path = scratch.path().join("snapshot");
+    let path = scratch.dir.join("snapshot");
     let mut file = File::create_new(&path).map_err(Error::io("create", &path))?;
     let mut reader = packed.read(MEMORY);
     let (mut buffer, mut received) = (vec![0; PIECE], 0);

@@ -35,10 +35,8 @@ impl DigestKey {
 
     #[inline]
     pub fn of_section(&self, key_and_value: &[u8], key_length: usize) -> ContentDigest {
-        let hash = match Hasher::oneshot_with_secret(&self.secret[..], key_and_value) {
-            Ok(hash) => hash,
-            Err(_) => unreachable!("the secret has the default length"),
-        };
+        let hash = Hasher::oneshot_with_secret(&self.secret[..], key_and_value);
+        let hash = hash.unwrap_or_else(|_| unreachable!("the secret has the default length"));
         // Distinguishes `ab ‖ c` from `a ‖ bc`. Not by addition, which another record could undo.
         ContentDigest::from_value(u128::from(hash).wrapping_mul(2 * key_length as u128 + 1))
     }

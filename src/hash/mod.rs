@@ -11,6 +11,9 @@ mod streaming;
 
 pub(crate) use checker::Failure;
 pub use checker::{BATCH, Checker, Claim, FailureKind};
+pub(crate) use content_digest::Content;
+pub use content_digest::ContentDigest;
+pub(crate) use digest_key::DigestKey;
 pub use function::Function;
 pub(crate) use function::IDENTITY;
 pub use problem::{HashProblem, problem_of};

@@ -229,7 +229,7 @@ impl Import<'_> {
         let is_remote = options.sources.iter().any(|source| is_remote(source));
         let identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
         let mut info = SourceInfo { checksum, ..source.info(&sources, compression) };
-        let prepared = Prepared { sources, preset, planned, identity, is_plain, is_seed: false };
+        let prepared = Prepared { sources, preset, planned, identity, is_plain };
         let check_whole = |job: &Job<'_>, source: &mut Source| self.check_whole(job, source);
         self.locked((target, is_finished), &prepared, source, check_whole, |job, source| {
             uploading(job, place, |job| {
@@ -322,7 +322,7 @@ impl Import<'_> {
     }
 
     fn job<'a>(&'a self, prepared: &'a Prepared, target: &'a Target, earlier: &'a (Journal, ResumedState)) -> Job<'a> {
-        let Prepared { sources, preset, planned: Planned { plan, loading, .. }, is_seed, .. } = prepared;
+        let Prepared { sources, preset, planned: Planned { plan, loading, .. }, .. } = prepared;
         Job {
             options: self.options,
             sources,
@@ -335,7 +335,6 @@ impl Import<'_> {
             resumed: &earlier.1,
             progress: self.progress,
             loading,
-            is_seed: *is_seed,
             uploads: None,
             links: None,
         }
@@ -403,13 +402,13 @@ impl Import<'_> {
         };
         // The next run would only find the same fault, so nothing is kept for it.
         if is_bad
-            && !prepared.is_seed
+            && !self.options.is_seed
             && is_restored
             && let Err(error) = target.remove()
         {
             self.warn([error.to_string()]);
         }
-        target.release_spill();
+        target.spill_lock = None;
         lock.release();
         if (is_bad || outcome.is_ok())
             && let Some(path) = target.foreign()

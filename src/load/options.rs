@@ -3,21 +3,20 @@
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 use derive_setters::Setters;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::blocks::chain::Id;
 use crate::error::{Error, Result};
-use crate::load::callbacks::{Filter, SourceReader};
 use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;
-use crate::sort::key::KeyLayout;
-use crate::sort::shard::Shard;
+use crate::sort::{KeyLayout, Shard};
 use crate::source::block_log::TornTail;
-use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, RawCid};
+use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, RawCid, Section};
 use crate::source::input::STDIN;
 use crate::source::remote::{NetworkOptions, take_secrets};
 
@@ -358,5 +357,51 @@ impl ImportOptions {
     /// The memory that the import may use, in bytes: as requested, or half of the machine's.
     pub(crate) fn memory_budget(&self) -> u64 {
         self.memory.or_else(|| resources::memory().map(|all| all / 2)).unwrap_or(1 << 30)
+    }
+}
+
+/// The reader of a source. It is read once.
+#[derive(Clone)]
+pub(crate) struct SourceReader(Arc<Mutex<Option<Box<dyn Read + Send>>>>);
+
+impl SourceReader {
+    pub fn new(reader: impl Read + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::new(reader)))))
+    }
+
+    pub fn take(&self) -> Result<Box<dyn Read + Send>> {
+        let hint = "plan or import once with a reader, then make new options";
+        self.0.lock().take().ok_or_else(|| Error::usage("the reader of the source has been read already", hint))
+    }
+}
+
+impl fmt::Debug for SourceReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a reader")
+    }
+}
+
+/// True for a block that is stored.
+type Keeps = dyn Fn(&RawCid, &[u8]) -> bool + Send + Sync;
+
+/// A filter of blocks.
+#[derive(Clone)]
+pub(crate) struct Filter(Arc<Keeps>);
+
+impl Filter {
+    pub fn new(keeps: impl Fn(&RawCid, &[u8]) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(keeps))
+    }
+
+    /// True if the block of a section in `bytes` is stored.
+    pub fn keeps(&self, section: &Section, bytes: &[u8]) -> bool {
+        let (cid, data) = section.body(bytes).split_at(section.cid.len as usize);
+        (self.0)(&RawCid::of_section(cid), data)
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a filter")
     }
 }

@@ -139,7 +139,7 @@ impl BlockLookup {
     }
 
     pub(crate) fn has(&self, family: &str) -> bool {
-        self.reader.families().iter().any(|name| name == family)
+        self.reader.families.iter().any(|name| name == family)
     }
 
     /// Reads a record of a family; `None` if there is no such family.

@@ -154,7 +154,7 @@ impl Lookup {
             return Err(Error::usage("cannot find the epoch: BEDLOAD.json names no root", hint));
         }
         let missing = |reason: String| Error::NotFound {
-            path: self.reader.path().to_owned(),
+            path: self.reader.path.clone(),
             reason,
             hint: "`bedload stat` shows the epoch of its head; `bedload walk` finds what is missing below it".into(),
         };

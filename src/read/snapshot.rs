@@ -51,7 +51,7 @@ impl<'a> SnapshotReader<'a> {
         let max_block = DEFAULT_MAX_BLOCK;
         let limits = Limits { max_block, null_padding, fits, budget, chunk, records_roots: false };
         let is_remote = input.remote.is_some();
-        if let Some(message) = input.remote.as_ref().and_then(|remote| remote.unusable()) {
+        if let Some(message) = input.remote.as_ref().and_then(|remote| remote.unusable.as_deref()) {
             progress.report(&Event::Warning { message: message.to_owned() });
         }
         let (header, chunks) = Chunks::open(input, limits)?;

@@ -9,13 +9,11 @@ use rust_rocksdb::{
     WriteOptions,
 };
 
-use super::meter::Meter;
-use super::option_map::OptionMap;
 use super::options::{self, Refusal};
-use super::options_file::OptionsFile;
-use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
-use super::writer::Writer;
-use super::{file_totals, log_format, open_db, wrap};
+use super::{
+    CompactionSettings, IngestSettings, Meter, OptionMap, OptionsFile, WriteSettings, Writer, file_totals, log_format,
+    open_db, wrap,
+};
 use crate::error::{Error, Result};
 use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};
@@ -46,56 +44,41 @@ impl Store {
     /// Creates a database with column families, each with its own options. The first one gives the options of the
     /// database. A `meter` counts the background work.
     pub fn create(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
-        Self::with_options(path, families, meter, true)
+        log_format::check(path)?;
+        Self::connect(None, path, families, [true; 2], meter)
     }
 
     /// Opens a database of [`Store::create`] with the options that it keeps.
     pub fn reopen(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
-        Self::with_options(path, families, meter, false)
-    }
-
-    fn with_options(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>, create: bool) -> Result<Self> {
         log_format::check(path)?;
-        let defaults = OptionMap::default();
-        let (family, map) = families.first().copied().unwrap_or((DEFAULT_FAMILY, &defaults));
-        let families = families.iter().map(|(name, map)| ((*name).to_owned(), (*map).clone()));
-        Self::connect(None, path, (family, map), families, [create, create], meter)
+        Self::connect(None, path, families, [false; 2], meter)
     }
 
-    /// Opens or creates a database with one column family in an environment, or in the file system.
-    pub(super) fn connect_in(
+    /// Opens a database with the options of each column family, in an environment or in the file system. The options of the
+    /// first one are those of the database. `create` is true for the database and for column families that are created if
+    /// missing. A `meter` keeps the options.
+    pub(super) fn connect(
         env: Option<&Env>,
         path: &Path,
-        (family, map): (&str, &OptionMap),
-        create: bool,
-    ) -> Result<Self> {
-        let families = [(family.to_owned(), map.clone())].into_iter();
-        Self::connect(env, path, (family, map), families, [create, create], None)
-    }
-
-    /// Opens a database with the options of each column family. The options of `first` are those of the database.
-    /// `create` is true for the database and for column families that are created if missing. A `meter` keeps the options.
-    fn connect(
-        env: Option<&Env>,
-        path: &Path,
-        first: (&str, &OptionMap),
-        families: impl Iterator<Item = (String, OptionMap)>,
+        families: &[(&str, &OptionMap)],
         create: [bool; 2],
         meter: Option<&Meter>,
     ) -> Result<Self> {
-        options::check_threads(first.1)?;
-        let mut options = build(path, first.1)?;
+        let defaults = OptionMap::default();
+        let (family, map) = families.first().copied().unwrap_or((DEFAULT_FAMILY, &defaults));
+        options::check_threads(map)?;
+        let mut options = build(path, map)?;
         env.into_iter().for_each(|env| options.set_env(env));
         options.create_if_missing(create[0]);
         options.create_missing_column_families(create[1]);
         if meter.is_some() {
             options.enable_statistics();
         }
-        let descriptor = |(name, map): (String, OptionMap)| Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?));
-        let descriptors = families.map(descriptor).collect::<Result<Vec<_>>>()?;
+        let descriptor = |(name, map): &(&str, &OptionMap)| Ok(ColumnFamilyDescriptor::new(*name, build(path, map)?));
+        let descriptors = families.iter().map(descriptor).collect::<Result<Vec<_>>>()?;
         let db = open_db(path, || DB::open_cf_descriptors(&options, path, descriptors))?;
         meter.into_iter().for_each(|meter| meter.keep(options.clone()));
-        Ok(Self { db, path: path.to_owned(), family: first.0.to_owned() })
+        Ok(Self { db, path: path.to_owned(), family: family.to_owned() })
     }
 
     /// Moves the database past sequence number 0, where ingesting files leaves it. RocksDB before its change 13155
@@ -137,16 +120,16 @@ impl Store {
         log_format::check(path)?;
         let file = OptionsFile::latest(path)?;
         let stored = |name: &str| file.family(name).map(|found| file.options(found));
-        let own = stored(family).or_else(|| stored(DEFAULT_FAMILY)).unwrap_or_else(|| map.clone());
         let mut names = DB::list_cf(&Options::default(), path).map_err(wrap("list the column families of", path))?;
         if !names.iter().any(|name| name == family) {
             names.push(family.to_owned());
         }
-        let families = names.into_iter().map(|name| {
-            let own = stored(&name).unwrap_or_else(|| map.clone());
-            (name, own)
-        });
-        let store = Self::connect(None, path, (family, &own), families, [false, true], meter)?;
+        // The options of a stored column family have those of the database.
+        names.sort_by_key(|name| (name != family || stored(name).is_none(), name != DEFAULT_FAMILY));
+        let own = |name: &String| stored(name).unwrap_or_else(|| map.clone());
+        let maps: Vec<_> = names.iter().map(own).collect();
+        let families: Vec<_> = names.iter().map(String::as_str).zip(&maps).collect();
+        let store = Self { family: family.to_owned(), ..Self::connect(None, path, &families, [false, true], meter)? };
         store.leave_sequence_zero()?;
         Ok(store)
     }
@@ -184,11 +167,9 @@ impl Store {
     }
 
     fn named(&self, family: &str) -> Result<&ColumnFamily> {
-        self.db.cf_handle(family).ok_or_else(|| Error::Rocks {
-            action: "find the column family in",
-            path: self.path.clone(),
-            message: family.to_owned(),
-        })
+        let (action, path) = ("find the column family in", &self.path);
+        let missing = || Error::Rocks { action, path: path.clone(), message: family.to_owned() };
+        self.db.cf_handle(family).ok_or_else(missing)
     }
 
     pub fn ingest(&self, family: &str, files: Vec<PathBuf>, settings: &IngestSettings) -> Result<()> {
@@ -242,9 +223,6 @@ impl Store {
         let own = files.iter().filter(|file| file.column_family_name == family);
         Ok(levels_of(own.map(|file| (file.level, file.size as u64))))
     }
-
-    /// Closes the database and aborts its background work.
-    pub fn close(self) {}
 }
 
 pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
@@ -259,11 +237,8 @@ pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
 
 /// Options for a database at `path`, which errors name.
 pub(super) fn build(path: &Path, map: &OptionMap) -> Result<Options> {
-    options::build(map).map_err(|Refusal(message)| Error::Rocks {
-        action: "set the options of",
-        path: path.to_owned(),
-        message,
-    })
+    let refused = |Refusal(message)| Error::Rocks { action: "set the options of", path: path.to_owned(), message };
+    options::build(map).map_err(refused)
 }
 
 /// The options of a column family, from the OPTIONS file; `None` if there is no such family.

@@ -20,9 +20,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sort::borders::{Borders, slice_bits};
-use crate::sort::key::{KeyLayout, Record};
-use crate::sort::shard::Shard;
+use crate::sort::{Borders, KeyLayout, Record, Shard, slice_bits};
 use crate::source::car::Section;
 
 /// The most classes.
@@ -95,7 +93,7 @@ pub(crate) struct Route {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Router {
     classes: Vec<Vec<u8>>,
-    bits: u32,
+    pub bits: u32,
     /// The range that is partitioned.
     #[serde(default, skip_serializing_if = "Shard::is_all")]
     shard: Shard,
@@ -129,10 +127,6 @@ impl Router {
     pub fn classes<'a>(&'a self, framed: &'a ClassCounts) -> impl Iterator<Item = (Option<&'a [u8]>, Count)> + 'a {
         let known = self.classes.iter().zip(&framed.0).map(|(class, count)| (Some(class.as_slice()), *count));
         known.chain(framed.0.last().map(|count| (None, *count)))
-    }
-
-    pub fn bits(&self) -> u32 {
-        self.bits
     }
 
     pub fn partitions(&self) -> u32 {

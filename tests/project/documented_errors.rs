@@ -14,7 +14,7 @@ use crate::project::{read, sources};
 const OWN_WORDS: [&str; 2] = ["State", "Usage"];
 
 /// Functions that make such a variant, and the place of the reason among their arguments.
-const CONSTRUCTORS: [(&str, usize); 2] = [("Error :: usage", 0), ("Error :: state", 2)];
+const CONSTRUCTORS: [(&str, usize); 3] = [("Error :: usage", 0), ("Error :: state", 2), ("StatedProblem :: new", 1)];
 
 /// Messages by where they are made.
 #[derive(Default)]

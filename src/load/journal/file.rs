@@ -199,7 +199,7 @@ impl JournalBench {
     /// Appends what is durable after reading up to `offset` into so many partitions.
     pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
         use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
-        use crate::sort::spill::PartitionExtent;
+        use crate::sort::PartitionExtent;
         let blocks = offset / 1000;
         let checkpoint = Checkpoint { offset, consumed: offset, blocks, payload: offset, ..Checkpoint::default() };
         let extent =
@@ -217,10 +217,10 @@ fn clone_io_error(error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::content_digest::Content;
+    use crate::hash::Content;
     use crate::load::built::{FamilyDone, SstFile, Tally};
     use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
-    use crate::sort::spill::PartitionExtent;
+    use crate::sort::PartitionExtent;
 
     fn read(checkpoint: Checkpoint, extents: Vec<(u32, PartitionExtent)>) -> Entry {
         Entry::Read(PartitionCheckpoint { checkpoint, extents, delta: SourceDelta::default() })

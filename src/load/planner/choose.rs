@@ -3,7 +3,7 @@
 use crate::load::options::PlanChoice;
 use crate::report::{LogPlan, Method, PartitionPlan, Plan, SortPlan, sst_target};
 use crate::schema::TRANSACTIONS;
-use crate::sort::spill::IN_FLIGHT;
+use crate::sort::IN_FLIGHT;
 
 /// The least memory of each worker beside the blocks, in bytes: buffers of an SST being built.
 pub(in crate::load) const WORKER_FIXED: u64 = 2 << 20;

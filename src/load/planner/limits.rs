@@ -5,8 +5,7 @@ use crate::load::options::ImportOptions;
 use crate::os::resources;
 use crate::parallel;
 use crate::report::Plan;
-use crate::rocks::option_map::{Group, OptionMap};
-use crate::rocks::options;
+use crate::rocks::{Group, OptionMap, options};
 use crate::text::size::human;
 
 /// The least memory budget, in bytes.

@@ -12,10 +12,9 @@ use crate::os::mmap::MAX_MAPS;
 use crate::os::resources;
 use crate::preset::{Loader, Resolved};
 use crate::report::{Method, Plan};
-use crate::rocks::option_map::{Group, OptionMap};
-use crate::rocks::options_of;
+use crate::rocks::{Group, OptionMap, options_of};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
-use crate::sort::spill::IN_FLIGHT;
+use crate::sort::IN_FLIGHT;
 use crate::source::car::NullPadding;
 use crate::text::size::human;
 
@@ -51,7 +50,7 @@ pub(in crate::load) struct Planned {
 /// Plans an import of the opened source.
 pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSource) -> Result<Planned> {
     let OpenSource { expected, ref sources, .. } = *opened;
-    let (plain, is_exact, count) = (sources.are_plain(), sources.need_no_decompression(), sources.names().len() as u64);
+    let (plain, is_exact, count) = (sources.are_plain(), sources.need_no_decompression(), sources.names.len() as u64);
     let log = opened.log();
     let budget = options.memory_budget();
     let links_bytes = if options.links.are_followed() && log.is_none() { budget / LINKS_SHARE } else { 0 };
@@ -132,7 +131,7 @@ pub(in crate::load) fn fit_plan_to_journal(
     let partitions = match (&mut plan.method, &resumed.car.router, &resumed.identity) {
         (Method::CarSst { sort }, Some(router), _) => {
             sort.spill |= resumed.car.read.is_some();
-            sort.partitions.bits = router.bits();
+            sort.partitions.bits = router.bits;
             router.partitions()
         }
         (Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. }, _, Some(first)) => {
@@ -145,14 +144,10 @@ pub(in crate::load) fn fit_plan_to_journal(
     let each = (u64::from(partitions) + IN_FLIGHT as u64) * LEAST_PIECE * PIECES_SHARE;
     if each > plan.memory {
         let needed = options.memory_budget() as f64 * each as f64 / plan.memory.max(1) as f64;
-        let reason = format!(
-            "the unfinished import has {partitions} partitions, which need more memory than {}",
-            human(options.memory_budget())
-        );
-        let hint = format!(
-            "run it again with --memory {}MiB or more, or start over with --restart",
-            (needed / MIB as f64).ceil()
-        );
+        let budget = human(options.memory_budget());
+        let reason = format!("the unfinished import has {partitions} partitions, which need more memory than {budget}");
+        let mib = (needed / MIB as f64).ceil();
+        let hint = format!("run it again with --memory {mib}MiB or more, or start over with --restart");
         return Err(Error::state(&options.db, StateKind::Unfinished, reason, hint));
     }
     plan.threads = plan.threads.min(usize::try_from(plan.memory / each).unwrap_or(usize::MAX));
@@ -213,7 +208,7 @@ mod tests {
     use super::*;
     use crate::load::journal::ResumedCar;
     use crate::load::planner::piece_bytes_for;
-    use crate::sort::router::Router;
+    use crate::sort::Router;
 
     fn plan(memory: u64, threads: usize, bytes: Option<u64>, exact: bool) -> Plan {
         choose(PlanChoice::Auto, bytes, exact, memory, threads, 1 << 20, 256 * MIB)

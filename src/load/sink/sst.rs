@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::load::built::SstFile;
 use crate::rocks::{SstOptions, SstWriter};
-use crate::sort::borders::Borders;
+use crate::sort::Borders;
 
 /// Copies of a large value that RocksDB makes while it builds an SST: two that were measured without compression (RocksDB
 /// 11.12), and the compressed one.

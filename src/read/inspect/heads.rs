@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::read::header::chain_header;
 use crate::report::{HeadInfo, InspectReport, MetadataInfo, RootInfo};
-use crate::source::car::metadata::Metadata;
+use crate::source::car::Metadata;
 use crate::source::car::{RawCid, Section};
 
 /// Collects the roots, and the blocks that they name. A header may have hundreds of thousands of roots, so each block costs

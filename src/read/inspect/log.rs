@@ -223,7 +223,7 @@ fn read_range(
     let unpacker = Unpacker::new(&log.dictionaries);
     let mut chain = Chain::new(log.framing, &EXPECTATIONS, unpacker, range.first, range.before);
     let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(chain.packings) };
-    let part = reader.part();
+    let part = reader.part;
     loop {
         options.resources.stop.check(Error::interrupted_reading)?;
         let Chain { next, before, unpacker, .. } = &mut chain;

@@ -120,7 +120,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     };
     report.warnings = advice::on_database(&reader, &options.db)?;
     // A changed record may name any family.
-    if bad_record.is_some() && !reader.families().contains(&report.column_family) {
+    if bad_record.is_some() && !reader.families.contains(&report.column_family) {
         report.column_family = options.location.find(&options.db, None, None)?.family;
     }
     if record.is_none() {

@@ -276,7 +276,7 @@ pub(super) fn read_all(
     total: u64,
     own: impl Fn(&mut ScanWorker<'_>, usize, &KeyRange) -> Result<()> + Sync,
 ) -> Result<Totals> {
-    let others = job.reader.families().iter().map(String::as_str).filter(|family| !known.contains(family));
+    let others = job.reader.families.iter().map(String::as_str).filter(|family| !known.contains(family));
     let others = others.flat_map(|family| job.ranges_of(family).into_iter().map(move |range| (family, range)));
     let others: Vec<_> = others.collect();
     job.progress.begin(Phase::Verify, Some(total));

@@ -82,7 +82,7 @@ pub(super) fn detect(source: &mut InputReader) -> Result<Compression> {
             Magic::Other if skipped && head.is_empty() => return Ok(Compression::Zstd),
             Magic::Frame(_) | Magic::Other if skipped => {
                 return Err(
-                    source.bad(source.offset(), CompressionProblem::TrailingData { compression: Compression::Zstd })
+                    source.bad(source.offset, CompressionProblem::TrailingData { compression: Compression::Zstd })
                 );
             }
             Magic::Frame(_) | Magic::Other => return Ok(Compression::None),
@@ -100,7 +100,7 @@ fn skip_frame(source: &mut InputReader, length: u32, compression: Compression) -
 /// or at `until`.
 pub(super) fn next_frame(source: &mut InputReader, compression: Compression, until: Option<u64>) -> Result<bool> {
     loop {
-        if until == Some(source.offset()) {
+        if until == Some(source.offset) {
             return Ok(false);
         }
         let head = source.peek(PROBE)?;
@@ -111,7 +111,7 @@ pub(super) fn next_frame(source: &mut InputReader, compression: Compression, unt
             Magic::Cut(cut) if cut == compression || cut == Compression::Zstd => {
                 return Err(source.truncated(compression));
             }
-            _ => return Err(source.bad(source.offset(), CompressionProblem::TrailingData { compression })),
+            _ => return Err(source.bad(source.offset, CompressionProblem::TrailingData { compression })),
         }
     }
 }
