@@ -1,7 +1,8 @@
 //! The caller's code that an import calls: a reader of the source, and a filter of its blocks.
 
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -20,7 +21,21 @@ impl SourceReader {
 
     pub fn take(&self) -> Result<Box<dyn Read + Send>> {
         let hint = "plan or import once with a reader, then make new options";
-        self.0.lock().take().ok_or_else(|| Error::usage("the reader of the source has been read already", hint))
+        let used = || Error::usage("the reader of the source has been read already", hint);
+        Ok(Box::new(Checked(self.0.lock().take().ok_or_else(used)?)))
+    }
+}
+
+/// The caller's reader. Its faults are errors: the import reads it on threads whose panics have no message for the caller.
+struct Checked(Box<dyn Read + Send>);
+
+impl Read for Checked {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = panic::catch_unwind(AssertUnwindSafe(|| self.0.read(buf)));
+        match read.unwrap_or_else(|_| Err(io::Error::other("the reader panicked")))? {
+            count if count > buf.len() => Err(io::Error::other("the reader returned more bytes than it was asked for")),
+            count => Ok(count),
+        }
     }
 }
 

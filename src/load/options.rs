@@ -41,7 +41,7 @@ pub struct ImportOptions {
     /// The path of the database.
     #[setters(into)]
     pub(crate) db: PathBuf,
-    /// Memory of the import, in bytes. Defaults to half of the memory of the machine or its cgroup.
+    /// Memory of the import, in bytes, at least 16 MiB. Defaults to half of the memory of the machine or its cgroup.
     pub(crate) memory: Option<u64>,
     /// Number of threads that read and verify blocks and build SST files. Defaults to the preset's
     /// `load.ingest.threads`. The memtable loader's writers are `load.write.writer_threads`.
@@ -304,7 +304,8 @@ impl ImportOptions {
 
     /// Creates options for a source that `reader` delivers. Its name in reports is `-`. The options can be used in one
     /// call of [`crate::import`] or [`crate::plan`]. To resume an interrupted import, pass a reader that delivers the
-    /// source from its beginning: the import skips what it has stored.
+    /// source from its beginning: the import skips what it has stored. If the reader panics, the import returns
+    /// [`Error::Io`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -326,7 +327,8 @@ impl ImportOptions {
 
     /// Stores only the blocks of a CAR for which `keeps` returns true. `keeps` receives the CID and the data of each
     /// verified block, on any thread, and some blocks more than once. Counts, digest and links are those of the stored
-    /// blocks; the report counts the omitted ones. To resume, pass the same filter: bedload cannot compare filters.
+    /// blocks; the report counts the omitted ones. To resume, pass the same filter: bedload cannot compare filters. If `keeps`
+    /// panics, the import panics, and the next call resumes.
     pub fn filter(mut self, keeps: impl Fn(&RawCid, &[u8]) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Filter::new(keeps));
         self

@@ -96,6 +96,9 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
         let hint = "leave --column-family out for RocksDB's own, `default`";
         return Err(Error::usage("a column family has a name", hint));
     }
+    if options.column_family.contains('\0') {
+        return Err(Error::usage("the name of a column family cannot contain a NUL byte", "choose another name"));
+    }
     let refused = |reason: &str, hint: &str| Err(Error::usage(reason, hint));
     // Each CAR in the file has metadata of its own.
     if options.concatenated && options.f3 != F3Data::Store {

@@ -91,7 +91,14 @@ impl Store {
         if meter.is_some() {
             options.enable_statistics();
         }
-        let descriptor = |(name, map): (String, OptionMap)| Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?));
+        let descriptor = |(name, map): (String, OptionMap)| {
+            // A bundle names its column families. rust-rocksdb would panic, on a thread whose panic aborts.
+            if name.contains('\0') {
+                let message = "the name of a column family contains a NUL byte";
+                return Err(Error::of_rocks("open", path, message.into()));
+            }
+            Ok(ColumnFamilyDescriptor::new(name, build(path, &map)?))
+        };
         let descriptors = families.map(descriptor).collect::<Result<Vec<_>>>()?;
         let db = open_db(path, || DB::open_cf_descriptors(&options, path, descriptors))?;
         meter.into_iter().for_each(|meter| meter.keep(options.clone()));
