@@ -176,8 +176,10 @@ fn reader_is_imported_and_read_once() {
     }
 }
 
-/// A reader that fails after 100,000 bytes of a CAR.
-struct Faulty(std::io::Take<std::io::Cursor<Vec<u8>>>, fn(&mut [u8]) -> usize);
+type Fault = fn(&mut [u8]) -> usize;
+
+/// A reader with a fault at the end of its input.
+struct Faulty(std::io::Take<std::io::Cursor<Vec<u8>>>, Fault);
 
 impl Read for Faulty {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
@@ -188,7 +190,7 @@ impl Read for Faulty {
 #[test]
 fn faults_of_readers_are_errors() {
     let place = Place::new();
-    let faults: [(fn(&mut [u8]) -> usize, _); 2] =
+    let faults: [(Fault, _); 2] =
         [(|_| panic!("by the test"), "the reader panicked"), (|buf| buf.len() + 1, "more bytes than it was asked for")];
     for (fault, message) in faults {
         let car = std::io::Cursor::new(rooted(&some(1, 2000)));
