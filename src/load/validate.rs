@@ -96,6 +96,9 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
         let hint = "leave --column-family out for RocksDB's own, `default`";
         return Err(Error::usage("a column family has a name", hint));
     }
+    if options.key == KeyLayout::Number {
+        return Err(Error::usage("a CAR has no block numbers for keys", "choose the CID, its multihash or its digest"));
+    }
     if options.column_family.contains('\0') {
         return Err(Error::usage("the name of a column family cannot contain a NUL byte", "choose another name"));
     }

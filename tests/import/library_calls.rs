@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bedload::progress::{CancellationToken, Event, Observer, Phase, Silent};
-use bedload::{Error, ImportOptions, PlanChoice, Unfinished};
+use bedload::{Error, ImportOptions, KeyLayout, PlanChoice, Unfinished};
 
 use crate::common::car::{Block, block, noise, rooted, zstd};
 use crate::common::model::{Key, Model, records};
@@ -201,6 +201,15 @@ fn faults_of_readers_are_errors() {
         }
         assert!(!place.path("db").exists());
     }
+}
+
+#[test]
+fn number_key_is_refused_for_cars() {
+    let place = Place::new();
+    let car = place.file("x.car", &rooted(&some(1, 10)));
+    let options = ImportOptions::new(&car, place.path("db")).key(KeyLayout::Number);
+    let error = bedload::import(&options, &Silent).expect_err("refused");
+    assert!(matches!(error, Error::Usage { .. }), "{error:?}");
 }
 
 /// Before, RocksDB's binding panicked on a thread whose panic ends the process.
