@@ -57,7 +57,7 @@ pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) ->
 /// - `/dev/shm/bedload-options-*`, small RocksDB databases, each for some milliseconds, which show the options that RocksDB
 ///   keeps. If `/dev/shm` cannot be used, the directory is in [`std::env::temp_dir`], or else in `/var/tmp`.
 ///
-/// The shared threads of RocksDB and rayon remain after the call. Nothing else in the process changes: limits and
+/// The threads of RocksDB's default `Env` remain after the call. Nothing else in the process changes: limits and
 /// signal handlers belong to the program, see [`crate::raise_open_files`] and [`crate::handle_sigbus`].
 ///
 /// # Errors

@@ -77,6 +77,10 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
     let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
     let hint = "leave --column-family out for RocksDB's own, `default`";
     refuse("a column family has a name", options.column_family.is_empty(), hint)?;
+    let is_number = options.key == KeyLayout::Number;
+    refuse("a CAR has no block numbers for keys", is_number, "choose the CID, its multihash or its digest")?;
+    let has_nul = options.column_family.contains('\0');
+    refuse("the name of a column family cannot contain a NUL byte", has_nul, "choose another name")?;
     // Each CAR in the file has metadata of its own.
     refuse(
         "F3 data cannot be skipped in CARs that are joined in one file",

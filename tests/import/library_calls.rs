@@ -1,11 +1,12 @@
 //! The calls of a node that embeds the library: plan, import, resume, clean, observers and readers.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bedload::progress::{CancellationToken, Event, Observer, Phase, Silent};
-use bedload::{Error, ImportOptions, PlanChoice, Unfinished};
+use bedload::{Error, ImportOptions, KeyLayout, PlanChoice, Unfinished};
 
 use crate::common::car::{Block, block, noise, rooted, zstd};
 use crate::common::model::{Key, Model, records};
@@ -173,6 +174,53 @@ fn reader_is_imported_and_read_once() {
         let error = bedload::import(&options.replace(true), &Silent).expect_err("it was read");
         assert!(error.to_string().contains("has been read already"), "{error}");
     }
+}
+
+type Fault = fn(&mut [u8]) -> usize;
+
+/// A reader with a fault at the end of its input.
+struct Faulty(std::io::Take<std::io::Cursor<Vec<u8>>>, Fault);
+
+impl Read for Faulty {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        if self.0.limit() == 0 { Ok((self.1)(buf)) } else { self.0.read(buf) }
+    }
+}
+
+#[test]
+fn faults_of_readers_are_errors() {
+    let place = Place::new();
+    let faults: [(Fault, _); 2] =
+        [(|_| panic!("by the test"), "the reader panicked"), (|buf| buf.len() + 1, "more bytes than it was asked for")];
+    for (fault, message) in faults {
+        let car = std::io::Cursor::new(rooted(&some(1, 2000)));
+        let options = ImportOptions::from_reader(Faulty(car.take(100_000), fault), place.path("db"));
+        match bedload::import(&options, &Silent).expect_err("the reader failed") {
+            Error::Io { source, .. } => assert!(source.to_string().contains(message), "{source}"),
+            other => panic!("{other}"),
+        }
+        assert!(!place.path("db").exists());
+    }
+}
+
+#[test]
+fn number_key_is_refused_for_cars() {
+    let place = Place::new();
+    let car = place.file("x.car", &rooted(&some(1, 10)));
+    let options = ImportOptions::new(&car, place.path("db")).key(KeyLayout::Number);
+    let error = bedload::import(&options, &Silent).expect_err("refused");
+    assert!(matches!(error, Error::Usage { .. }), "{error:?}");
+}
+
+/// Before, RocksDB's binding panicked on a thread whose panic ends the process.
+#[test]
+fn column_family_with_nul_is_refused() {
+    let place = Place::new();
+    let car = place.file("x.car", &rooted(&some(1, 10)));
+    let options = ImportOptions::new(&car, place.path("db")).column_family("a\0b");
+    let error = bedload::import(&options, &Silent).expect_err("refused");
+    assert!(matches!(error, Error::Usage { .. }), "{error:?}");
+    assert_eq!(place.path("").read_dir().expect("listed").count(), 1);
 }
 
 #[test]
