@@ -1,4 +1,4 @@
-//! The command line: the only room that uses the terminal.
+//! The command line: the only module that uses the terminal.
 //!
 //! `commands` reads the options of each command and calls the library, `render` makes the text of its report, `progress`
 //! shows the work while it runs.

@@ -1,11 +1,11 @@
-//! The key by which an import compares the records that it stores with those that it verified, if it reads the source twice.
+//! The key of the digest that compares stored with verified records, if an import reads its source twice.
 //!
 //! ```text
 //! keyed digest = sum over all records of XXH3-64(key ‖ value, secret) * (2 * bytes in key + 1)   modulo 2^128
 //! ```
 //!
-//! The secret is derived from random bytes, of which each import has its own. Whoever can only write to a source can neither
-//! know it nor see a digest. The [`ContentDigest`](super::content_digest) that is published has no key: it detects accidents.
+//! The secret is derived from random bytes of each import. A user who can only write to a source knows neither the secret
+//! nor a keyed digest. The published [`ContentDigest`](super::content_digest) has no key: it detects accidents.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Hash functions: whether the bytes of a block are those its CID names, and the content digest of records.
+//! Hash functions, which verify blocks against their CIDs, and the content digest of records.
 
 mod checker;
 pub mod content_digest;

@@ -40,7 +40,7 @@ const KEY_TRAILER: u64 = 8;
 /// A bundle, from which a database is made.
 pub(crate) struct Seed<'a> {
     pub id: &'a str,
-    /// The report of the import, as far as it is true for the files.
+    /// The report of the import, reduced to what is true for the files.
     pub record: &'a ImportReport,
     /// Its files, named by [`seed_file_name`]. Those of a column family follow each other in the order of their keys.
     pub files: Vec<SstFile>,

@@ -26,7 +26,7 @@ use crate::source::car::Section;
 /// The most classes.
 const MAX_CLASSES: usize = 6;
 
-/// A class must have at least one in so many blocks of the sample.
+/// A class must have at least one of this many blocks of the sample.
 const MIN_SHARE: usize = 32;
 
 /// The longest class beginning; real ones have at most 10 bytes.
@@ -123,7 +123,7 @@ impl Router {
         Self { shard: shard.unwrap_or_default(), ..self }
     }
 
-    /// The classes with the counts of the whole source, and those of keys of no class.
+    /// Returns the classes with their counts in the whole source, then the count of keys without a class.
     pub fn classes<'a>(&'a self, framed: &'a ClassCounts) -> impl Iterator<Item = (Option<&'a [u8]>, Count)> + 'a {
         let known = self.classes.iter().zip(&framed.0).map(|(class, count)| (Some(class.as_slice()), *count));
         known.chain(framed.0.last().map(|count| (None, *count)))

@@ -62,7 +62,7 @@ impl<'c> Block<'c> {
 pub(in crate::load) struct BlockReader<'a> {
     job: &'a Job<'a>,
     checker: Checker,
-    /// Hash functions of keys that do not name theirs, as far as this reader has noted them in the journal.
+    /// Hash functions that this reader has noted in the journal, for keys that do not name their function.
     functions: Vec<u64>,
     gathered: Gathered,
     omitted: u64,

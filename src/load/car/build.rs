@@ -58,7 +58,7 @@ pub(super) fn build(job: &Job<'_>, sort: &SortPlan, sst: &SstOptions, blocks: &R
     let waits = matches!(stored, StoredBlocks::Memory { .. }) && plan.threads >= parallel::cores();
     let stop = |_: &Error| builder.stopped.store(true, Ordering::Relaxed);
     let workers = std::thread::scope(|scope| {
-        // Deleting a file waits for the disk: no worker does, unless the disk falls behind.
+        // Deleting a file waits for the disk. Workers do not wait, unless the disk is slower than they are.
         let (built_ones, unneeded) = crossbeam_channel::bounded::<Range<u32>>(plan.threads);
         let delete = move || match stored {
             StoredBlocks::Spilled(spill) => unneeded.iter().flatten().try_for_each(|partition| spill.delete(partition)),
@@ -139,8 +139,8 @@ impl Builder<'_> {
         WORKER_FIXED + copies + if whole <= in_memory { whole } else { outside + largest }
     }
 
-    /// Builds the SSTs of a group. `spare` is memory to read the next partition into. If a partition has a large section, no
-    /// more workers build at the same time than have room for it.
+    /// Builds the SSTs of a group. `spare` is memory to read the next partition into. If a partition has a large section, only
+    /// as many workers build at the same time as have memory for it.
     fn build(&self, group: &PartitionGroup, stored: &StoredBlocks, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
         let PartitionGroup { partitions, borders } = group;
         let needed =

@@ -30,8 +30,8 @@ use crate::sort::{ClassCounts, LARGE, PartitionBuffers, Reference, Router, SortE
 use crate::source::car::{Chunk, ChunkBytes, Chunks, SourceRead, Step, Tail, next_section};
 use crate::text::size::human;
 
-/// The share of the budget, as its reciprocal, that large blocks of all workers may take before the next chunk is read. One
-/// large block is always read.
+/// The next chunk is read only if the large blocks of all workers take at most the budget divided by this. One large block is
+/// always read.
 const LARGE_SHARE: u64 = 16;
 
 /// The verified and routed blocks of the sources.
@@ -82,7 +82,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     let Job { options, sources, plan, journal, resumed, .. } = *job;
     let before = resumed.car.read.as_ref().filter(|_| resumed.car.router.is_some());
     let spilling = sort.spill || before.is_some();
-    // Without a key nothing is read twice: a resumed import may have another plan than the run that began.
+    // Without a digest key the source must not be read twice. A resumed import may have another plan than the first run.
     let has_key = resumed.digest_key.is_some();
     if !spilling && has_key {
         chunks.map();
@@ -366,7 +366,7 @@ impl<'a> Worker<'a> {
         reader.each(&chunk, ahead, |block| {
             let (record, route) = block.route(shared.router, layout);
             payload += block.value_len();
-            // Summed while the block is in the core's cache, which its hash has brought it into.
+            // The block is still in the core's cache after it was hashed.
             let digest = record.checked_digest(digest_key);
             content_here.add(digest);
             if options.shard.is_none() {
@@ -424,7 +424,7 @@ impl<'a> Worker<'a> {
             };
             let mut more = (bytes + entries + std::mem::take(&mut self.blocks.unused)) as u64;
             if bytes as u64 >= LARGE {
-                // One large block is built at a time, beside all blocks in memory.
+                // Blocks in memory and one large block, which is built at a time, must fit together.
                 let before = shared.longest.fetch_max(bytes as u64, Ordering::Relaxed);
                 more += SST_COPIES * (bytes as u64).saturating_sub(before);
             }

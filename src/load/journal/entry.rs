@@ -85,10 +85,10 @@ pub(in crate::load) enum Entry {
     Restoring,
     /// The existing database has no records of this import that count.
     Undone,
-    /// The database is complete, but for its name.
+    /// The database is complete, but does not have its final name yet.
     Complete,
-    /// From now on the names of the complete database and of the one that it replaces may be exchanged. Only the new one
-    /// has a `BEDLOAD.json` with this checksum.
+    /// From now on the complete database and the replaced one may exchange their names. Only the `BEDLOAD.json` of the
+    /// complete one has this checksum.
     Exchanging {
         record: String,
     },
@@ -146,7 +146,7 @@ impl Entry {
 }
 
 impl Checkpoint {
-    /// The checkpoint at the position of `chunks`, before which there are so many verified records.
+    /// Returns the checkpoint at the position of `chunks`. `verified` are the records before it.
     pub fn at(chunks: &Chunks, verified: Content, payload: u64, framed: ClassCounts) -> Self {
         Self {
             source: chunks.source,

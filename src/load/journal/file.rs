@@ -196,7 +196,7 @@ impl JournalBench {
         Ok(Self(Journal::open(dir)?.0))
     }
 
-    /// Appends what is durable after reading up to `offset` into so many partitions.
+    /// Appends a checkpoint at `offset` with this many partitions.
     pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
         use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
         use crate::sort::PartitionExtent;

@@ -15,8 +15,8 @@ use crate::sort::Borders;
 /// 11.12), and the compressed one.
 pub(in crate::load) const SST_COPIES: u64 = 3;
 
-/// The longest key that is not long, and the bytes of long keys beyond it at which a file is finished: RocksDB has the keys of
-/// its index in memory until then.
+/// A key is long if it exceeds `LONG_KEY` bytes. A file is finished when the surplus of its long keys reaches `MAX_LONG_KEYS`
+/// bytes, because RocksDB keeps the keys of a file's index in memory until then.
 const LONG_KEY: usize = 256;
 const MAX_LONG_KEYS: u64 = 4 << 20;
 

@@ -183,7 +183,7 @@ pub(crate) struct RangeReader<'a> {
 }
 
 impl<'a> RangeReader<'a> {
-    /// Reads `range` in windows of so many bytes.
+    /// Reads `range` in windows of `window` bytes.
     pub fn new(files: &'a LogFiles, range: &Range, window: usize) -> Option<Self> {
         let part = files.parts.get(range.part)?;
         Some(Self { part, at: range.start, end: range.end, window, advised: range.start, indexed: Vec::new() })

@@ -15,7 +15,7 @@ use crate::error::Result;
 pub(super) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub(super) const LZ4: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 pub(super) const XZ: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
-/// First bytes of a gzip member with the only method there is.
+/// First bytes of a gzip member. The third is the code of deflate, the only method.
 pub(super) const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
 /// Bytes 2 to 4 of a skippable frame; the first is 0x50 to 0x5f.
 const SKIPPABLE_TAIL: [u8; 3] = [0x2a, 0x4d, 0x18];

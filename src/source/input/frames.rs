@@ -21,7 +21,7 @@ pub(super) trait FrameReader: Read + Sized + Send + 'static {
     /// Ends the frame that began at `start`, and returns the source.
     fn end(self, start: u64) -> Result<InputReader>;
 
-    /// Returns the decoder's error in words.
+    /// Makes the decoder's error readable.
     fn in_words(error: io::Error) -> io::Error {
         error
     }

@@ -121,7 +121,7 @@ pub(super) fn decompressed(
     options: &InputOptions,
 ) -> Result<Box<dyn ByteStream>> {
     let InputOptions { threads, memory, extent, .. } = *options;
-    // More threads would read frames that nobody wants.
+    // More threads would decompress frames that the caller does not read.
     let threads = if extent == Extent::Head { 1 } else { threads };
     let name = source.name.clone();
     // An eighth for chunks ahead, the rest for the decoder.

@@ -53,7 +53,7 @@ struct Shares {
 }
 
 impl Shares {
-    /// Up to half of `memory` is for pieces and chunks, as far as `threads` need it.
+    /// Divides `memory`: at most half is for pieces and chunks, the rest for windows.
     fn new(threads: usize, memory: u64) -> Self {
         // Each worker has a job in work and one that waits.
         let affordable = usize::try_from(memory / 2 / (2 * JOB_BYTES)).unwrap_or(usize::MAX);
