@@ -101,7 +101,7 @@ pub fn load(path: &Path) -> Result<BenchReport> {
     let bytes = read_regular(&file, MOST_BYTES).map_err(Error::io("read", &file))?;
     serde_json::from_slice(&bytes).map_err(|error| Error::Usage {
         reason: format!("{} is not a saved comparison: {error}", file.display()),
-        hint: "give the results.json of `bedload bench`, or the folder it wrote to".into(),
+        hint: "pass results.json or the --out directory of `bedload bench`".into(),
     })
 }
 
@@ -113,7 +113,7 @@ fn differences(there: &Map<String, Value>, here: &Map<String, Value>) -> Vec<Str
         let label = name.replace('_', " ");
         match (there == here, was == is) {
             (true, _) => None,
-            (false, false) => Some(format!("{label}: {was} there, {is} here")),
+            (false, false) => Some(format!("{label}: {was} saved, {is} requested")),
             (false, true) => Some(format!("{label}: {is}, with other options")),
         }
     };
@@ -146,8 +146,8 @@ fn claim(dir: &Path, identity: &Map<String, Value>) -> Result<()> {
     if differences.is_empty() {
         return Ok(());
     }
-    let reason = format!("holds another comparison: {}", differences.join("; "));
-    let hint = "run the same command again to resume it, or choose another --out";
+    let reason = format!("contains a comparison with other settings: {}", differences.join("; "));
+    let hint = "repeat the command of that comparison to resume it, or choose another --out";
     Err(Error::state(dir.to_owned(), StateKind::Exists, reason, hint))
 }
 
@@ -189,7 +189,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         open(dir.path(), "a,b").map(drop).expect("a new one");
         let error = open(dir.path(), "a,c").map(drop).expect_err("another comparison").to_string();
-        assert!(error.ends_with("holds another comparison: presets: a,b there, a,c here"), "{error}");
+        assert!(
+            error.ends_with("contains a comparison with other settings: presets: a,b saved, a,c requested"),
+            "{error}"
+        );
         fs::write(dir.path().join("runs.ndjson"), "{}\n").expect("room");
         let error = open(dir.path(), "a,b").map(drop).expect_err("no run").to_string();
         assert!(error.contains("line 1 is not a run"), "{error}");

@@ -49,7 +49,7 @@ const MEMTABLE: &[(&str, &[&str])] = &[
 pub fn tune(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<(BenchReport, Option<String>)> {
     let (options, variants, mut snapshot) = prepare(options)?;
     let [preset] = &variants[..] else {
-        let reason = format!("--tune starts from one preset, and there are {}", variants.len());
+        let reason = format!("--tune needs exactly one preset, but there are {}", variants.len());
         return Err(Error::usage(reason, "name one: --presets ingest"));
     };
     let start = std::time::Instant::now();

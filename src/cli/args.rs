@@ -45,7 +45,7 @@ pub struct ImportArgs {
     /// Threads to use; the default is the preset's, or the number of cores
     #[arg(long, value_name = "N", value_parser = values::threads(), help_heading = "Memory")]
     pub threads: Option<usize>,
-    /// The set of options: one of `bedload presets list`, or a file
+    /// Preset: a name from `bedload presets list`, or a file (x.toml or ./x)
     #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = values::preset(), help_heading = "RocksDB")]
     pub preset: Option<String>,
     #[command(flatten)]

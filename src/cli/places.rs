@@ -24,7 +24,7 @@ pub fn places<'a>(
         Some((dir, [])) if dir.is_dir() && !holds_snapshots(dir) => Err(no_snapshot_in(dir)),
         _ => {
             let first = names.first().map_or(Path::new(""), PathBuf::as_path);
-            Err(Error::usage("no database is named", corrected(std::env::args_os().skip(1), first)))
+            Err(Error::usage("no database is given", corrected(std::env::args_os().skip(1), first)))
         }
     }
 }

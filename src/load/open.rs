@@ -69,7 +69,7 @@ impl OpenSource {
         let is_single = sources.names.len() == 1;
         let (opened, remote, sum) = match set {
             Some(_) if options.checksum.is_some() => {
-                return Err(Error::usage("a checksum is of one file, and the source is several", "leave it out"));
+                return Err(Error::usage("a checksum applies to one file, but there are several", "leave it out"));
             }
             Some(log) => (Opened::Log(Box::new(log)), None, None),
             None => {

@@ -99,9 +99,9 @@ fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<
         return Ok(());
     }
     let all: Vec<String> =
-        differences.iter().map(|(name, there, here)| format!("{name} was {there}, is {here}")).collect();
-    let reason = format!("holds an unfinished import of something else: {}", all.join("; "));
-    let hint = "give the same source and options again to resume, or discard it with --restart";
+        differences.iter().map(|(name, there, here)| format!("{name} was {there}, is now {here}")).collect();
+    let reason = format!("contains a different unfinished import: {}", all.join("; "));
+    let hint = "repeat the command of that import to resume it, or discard it with --restart";
     Err(Error::state(&target.partial, StateKind::Unfinished, reason, hint))
 }
 

@@ -238,8 +238,8 @@ pub(crate) fn snapshots_in(dir: &Path, format: Format) -> Result<Vec<PathBuf>> {
 /// The error for a directory that holds snapshots of both formats.
 fn both_formats(dir: &Path, car: &Path, log: &Path) -> Error {
     let name = |path: &Path| path.strip_prefix(dir).unwrap_or(path).display().to_string();
-    let hint = "name the files that are meant, or import one kind with --format car or --format block-log";
-    Error::usage(format!("{} holds both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)), hint)
+    let hint = "pass the files, or choose one kind with `bedload import --format car` or `--format block-log`";
+    Error::usage(format!("{} contains both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)), hint)
 }
 
 /// True if a directory holds snapshots: CARs or a block log.
@@ -259,7 +259,7 @@ fn probe_all(
     traffic: &mut SourceTraffic,
 ) -> Result<Vec<KnownSource>> {
     if options.checksum.is_some() {
-        let hint = "leave it out: what is published beside a URL is compared in any case";
+        let hint = "omit it: a checksum published next to a URL is always compared";
         return Err(Error::usage(format!("a checksum is of one source, and these are {}", names.len()), hint));
     }
     if options.format == Format::BlockLog {
@@ -375,6 +375,6 @@ fn merge_traffic(before: Option<&RemoteInfo>, remote: &Remote) -> RemoteInfo {
 }
 
 fn no_log(name: &Path) -> Error {
-    let hint = "several sources may only be CARs; for the parts of a log name their directory";
-    Error::usage(format!("{} is a block log, which is imported alone", name.display()), hint)
+    let hint = "only CARs can be imported together; for a log in parts, pass its directory";
+    Error::usage(format!("{} is a block log and must be imported alone", name.display()), hint)
 }

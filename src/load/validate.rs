@@ -50,7 +50,7 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     let both = log.links_only && !options.verify;
     refuse("verifying nothing and verifying links exclude each other", both, "give one of them")?;
     let is_reversed = log.from.zip(log.to).is_some_and(|(from, to)| from > to);
-    refuse("the first block is after the last block", is_reversed, "give them the other way round")?;
+    refuse("the first block is after the last block", is_reversed, "swap the two values")?;
     refuse(
         "a checksum is of all bytes, and a log with a last block is not read to its end",
         log.to.is_some() && options.checksum.is_some(),
@@ -66,8 +66,8 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
 
 /// Refuses options of block logs for a valid CAR; a damaged log is never taken for one.
 pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Result<()> {
-    let hint = "leave them out, or say --format block-log if it is one";
-    let refused = || Error::usage("the source is a CAR, and options for block logs are given", hint);
+    let hint = "omit them, or pass --format block-log if the source is a block log";
+    let refused = || Error::usage("the source is a CAR, but options for block logs are given", hint);
     if options.log == LogOptions::default() { Ok(()) } else { Err(refused()) }
 }
 

@@ -187,8 +187,10 @@ impl Output {
                 let stream = File::options().write(true).open(path).map_err(Error::io("open", path))?;
                 return Ok(Self::Stream(stream));
             }
-            Ok(there) if there.is_dir() => return refuse("it exists", "name a file in it"),
-            Ok(_) if !replace => return refuse("it exists", "choose another name, or replace it with --force"),
+            Ok(there) if there.is_dir() => return refuse("the output already exists", "name a file in it"),
+            Ok(_) if !replace => {
+                return refuse("the output already exists", "choose another name, or replace it with --force");
+            }
             Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
                 return refuse("it is a link to a file that is not there", "remove the link, or name the file itself");
             }

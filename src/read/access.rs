@@ -105,12 +105,12 @@ impl Location {
         if let Some(record) = record {
             if self.key.is_some_and(|key| key != record.key) {
                 let reason = format!("the keys of this database are {}", plural(record.key));
-                return Err(conflict(reason, "leave --key out: BEDLOAD.json says what the keys are"));
+                return Err(conflict(reason, "omit --key: BEDLOAD.json records the key layout"));
             }
             let own = &record.column_family;
             if let Some(family) = self.column_family.as_ref().filter(|family| *family != own) {
                 let reason = format!("the blocks of this database are in the column family {own}, not in {family}");
-                return Err(conflict(reason, "leave --column-family out: BEDLOAD.json names it"));
+                return Err(conflict(reason, "omit --column-family: BEDLOAD.json records it"));
             }
         }
         let recorded = || record.map(|record| record.column_family.clone());

@@ -96,7 +96,7 @@ fn impossible_searches_are_refused() {
     std::fs::write(&file, "mine").expect("room");
     for (line, code, message) in [
         ("--presets ingest --tune --write mine.toml", 4, "already exists"),
-        ("--presets ingest,memtable --tune", 2, "--tune starts from one preset, and there are 2"),
+        ("--presets ingest,memtable --tune", 2, "--tune needs exactly one preset, but there are 2"),
         ("--presets ingset --tune", 2, "ingset"),
         ("--presets ingest --tune --vary memory=1G,2G", 2, "--vary"),
         ("--presets ingest --write other.toml", 2, "--tune"),

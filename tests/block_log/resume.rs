@@ -48,7 +48,7 @@ fn memtable_import_refuses_other_unfinished_work() {
     // The same options and another log, or the same log and another preset.
     let other = case(&place, &raw(&steem(1, 6000, 7)), false)().through_memtables().run();
     assert_eq!(other.code, Some(4), "{}", other.stderr);
-    all().run().refused(4, None, "holds an unfinished import of something else: ");
+    all().run().refused(4, None, "contains a different unfinished import: ");
 }
 
 #[test]

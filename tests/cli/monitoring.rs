@@ -73,7 +73,7 @@ fn metrics_and_log_show_a_stopped_import() {
     let log = lines(&said);
     let last = log.last().expect("a line");
     assert_eq!((&last["message"], &last["exit"]), (&"interrupted".into(), &130.into()), "{said}");
-    assert_eq!(last["hint"], "nothing is durable yet: the same command starts from the beginning");
+    assert_eq!(last["hint"], "no checkpoint yet: the same command starts from the beginning");
 }
 
 /// The bug: the progress of a block log from a pipe stood still until a whole range of up to 64 MiB was read.

@@ -140,8 +140,8 @@ fn invalid_presets_and_options_get_hints() {
         ),
         (
             "presets show memtabel",
-            "error: cannot find preset `memtabel`: it is neither built in nor a file; the nearest valid name is `memtable`\n\
-             hint: `bedload presets --all` lists all presets; give a file by its path\n",
+            "error: cannot find preset `memtabel`: no built-in preset has this name; the nearest valid name is `memtable`\n\
+             hint: `bedload presets --all` lists all presets; pass a file as NAME.toml or ./NAME\n",
         ),
         (&format!("import a.car --db d --preset {file}"), &not_a_preset),
         (&format!("presets show {file}"), &not_a_preset),

@@ -54,7 +54,7 @@ fn wrong_key_layout_is_refused() {
         };
         ends(&place, &format!("import snapshot.car --db db --key {made} --quiet"), 0, "");
         for (reader, other) in readers.iter().flat_map(|reader| others.map(|other| (reader, other))) {
-            refused(reader, other, "leave --key out: BEDLOAD.json says what the keys are");
+            refused(reader, other, "omit --key: BEDLOAD.json records the key layout");
         }
         assert!(!place.path("out.car").exists());
         ends(&place, &format!("verify --db db --key {made}"), 0, "");
@@ -139,7 +139,7 @@ fn export_refuses_unusable_files_and_lists() {
         assert!(!place.path("out.car").exists());
     }
     let to = place.file("out.car", b"mine");
-    let words = "error: out.car: it exists\nhint: choose another name, or replace it with --force\n";
+    let words = "error: out.car: the output already exists\nhint: choose another name, or replace it with --force\n";
     assert_eq!(ends(&place, "export db out.car", 4, "").stderr, words);
     assert_eq!(std::fs::read(&to).expect("read"), b"mine");
     ends(&place, "export db out.car --force", 0, "");
@@ -148,7 +148,7 @@ fn export_refuses_unusable_files_and_lists() {
         assert_eq!(
             ends(&place, &format!("export db {name}"), 2, "").stderr,
             format!(
-                "error: the suffix of {name} is not a format of this export\nhint: use the suffix .car, .car.zst or \
+                "error: the suffix of {name} is not a format that this database can be exported to\nhint: use the suffix .car, .car.zst or \
                  .forest.car.zst, or pass --format\n"
             )
         );

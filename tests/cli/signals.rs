@@ -26,8 +26,8 @@ fn signal_stops_every_command_with_a_hint() {
     let beginning = &whole[..64 << 10];
     let again = "again";
     for (line, long, hint) in [
-        ("import - --db new", Long::Snapshot, "nothing is durable yet: the same command starts"),
-        ("import - --bundle there", Long::Snapshot, "nothing is durable yet: the same command starts"),
+        ("import - --db new", Long::Snapshot, "no checkpoint yet: the same command starts"),
+        ("import - --bundle there", Long::Snapshot, "no checkpoint yet: the same command starts"),
         ("inspect - --full", Long::Snapshot, again),
         ("get db -", Long::Key, "run it again"),
         ("export db - --all", Long::Output, ""),

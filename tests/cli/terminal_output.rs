@@ -87,7 +87,7 @@ fn ctrl_c_leaves_a_clean_terminal() {
     assert_eq!(count("error: interrupted"), 1, "{text}");
     // Work that ends at once may end before it is said that it does.
     assert!(count("stopping; press Ctrl-C again to stop at once") <= 1, "{text}");
-    assert_eq!(count("hint: nothing is durable yet: the same command starts from the beginning"), 1, "{text}");
+    assert_eq!(count("hint: no checkpoint yet: the same command starts from the beginning"), 1, "{text}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn unfinished_seed_keeps_its_bundle() {
     seed(&to, &y).dies_at("fetched:2");
     let other = Place::in_memory();
     bundle(&imported(&other, small()), &to).succeeds();
-    seed(&to, &y).args(&["--bundle", &latest(&to)]).refused(4, "holds an unfinished import of something else");
+    seed(&to, &y).args(&["--bundle", &latest(&to)]).refused(4, "contains a different unfinished import");
     // Whatever it was made for, an import does not take it over.
     let import = bedload().arg("import").arg(&plain().file).arg("--db").arg(&y).output().expect("it runs");
     let said = String::from_utf8_lossy(&import.stderr);

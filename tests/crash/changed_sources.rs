@@ -262,7 +262,7 @@ fn resume_names_both_sources_that_differ() {
             case.finishes();
         } else {
             let ended =
-                case.fails(4, what, &["holds an unfinished import of something else", "the source was ", "--restart"]);
+                case.fails(4, what, &["contains a different unfinished import", "the source was ", "--restart"]);
             ended.failed(4, what, &words);
         }
     }
@@ -274,23 +274,23 @@ fn resume_names_both_choices_that_differ() {
     case.dies_at("read:2");
     let elsewhere = case.path("elsewhere");
     for (args, words) in [
-        (["--preset", "ingest-small"], "preset was ingest, is ingest-small"),
-        (["--set", "node.table.block_size=32K"], "node.table.block_size was 16384, is 32768"),
-        (["--key", "digest"], "key was cid, is digest"),
-        (["--column-family", "other"], "column family was default, is other"),
-        (["--verify", "none"], "verify was true, is false"),
-        (["--null-padding", "eof"], "null padding was error, is eof"),
+        (["--preset", "ingest-small"], "preset was ingest, is now ingest-small"),
+        (["--set", "node.table.block_size=32K"], "node.table.block_size was 16384, is now 32768"),
+        (["--key", "digest"], "key was cid, is now digest"),
+        (["--column-family", "other"], "column family was default, is now other"),
+        (["--verify", "none"], "verify was true, is now false"),
+        (["--null-padding", "eof"], "null padding was error, is now eof"),
         (["--f3", "skip"], "f3 was "),
-        (["--work-dir", elsewhere.to_str().expect("text")], "work dir was nothing, is "),
+        (["--work-dir", elsewhere.to_str().expect("text")], "work dir was nothing, is now "),
     ] {
         case.clone().arg(&args).fails(4, words, &[words, "--restart"]);
     }
     let mut other = case.clone();
     other.args[1] = "memory".into();
-    other.is_refused(&["plan was spill, is memory"]);
+    other.is_refused(&["plan was spill, is now memory"]);
 
     case.edit_start(|line| line["identity"]["tool"] = "0.0.1".into());
-    case.is_refused(&[&format!("tool was 0.0.1, is {}", env!("CARGO_PKG_VERSION"))]);
+    case.is_refused(&[&format!("tool was 0.0.1, is now {}", env!("CARGO_PKG_VERSION"))]);
     // The form that named no version; and one whose other lines are unknown as well.
     let forms: [fn(&mut Value); 2] = [
         |line| drop(line.as_object_mut().expect("an entry").remove("version")),
@@ -331,7 +331,7 @@ fn pipe_with_another_source_is_refused() {
     let pipes = [
         ("other", &other[..], UNFINISHED),
         ("short", &bytes[..1 << 20], UNFINISHED),
-        ("other roots", &other_roots, "the source was - (a pipe), is - (a pipe) with another header"),
+        ("other roots", &other_roots, "the source was - (a pipe), is now - (a pipe) with another header"),
     ];
     for (way, points) in
         [(Way::Spill, &["read:3", "read-done", "built:2", "ingested"][..]), (Way::Memory, &["ingested"])]

@@ -55,7 +55,7 @@ fn changed_source_among_several_is_named() {
     let changes: [Change<'_>; 4] = [
         ("source 1 was", &|dir| write(dir, "0.car", 2)),
         ("source 2 was", &|dir| std::fs::remove_file(dir.join("1.car")).expect("removed")),
-        ("source 6 was nothing, is", &|dir| write(dir, "7.car", 3)),
+        ("source 6 was nothing, is now", &|dir| write(dir, "7.car", 3)),
         ("source 1 was", &|dir| std::fs::rename(dir.join("0.car"), dir.join("8.car")).expect("renamed")),
     ];
     for way in WAYS {
@@ -71,7 +71,7 @@ fn changed_source_among_several_is_named() {
         for (words, change) in changes {
             change(dir);
             let what = format!("{way:?}, {words}");
-            case.fails(4, &what, &["holds an unfinished import of something else", words]);
+            case.fails(4, &what, &["contains a different unfinished import", words]);
             std::fs::remove_dir_all(dir).expect("removed");
             copy(&kept, dir);
         }

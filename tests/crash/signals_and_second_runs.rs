@@ -58,7 +58,7 @@ fn first_signal_stops_an_import_that_resumes() {
                 && case.journal().iter().any(|line| !before.iter().any(|name| line["entry"] == *name));
             let hint = match is_durable {
                 true => "hint: run the same command again: it resumes ",
-                false => "hint: nothing is durable yet: the same command starts from the beginning\n",
+                false => "hint: no checkpoint yet: the same command starts from the beginning\n",
             };
             assert!(is_durable || way != Way::Spill || from != From::Pipe, "{what}: a checkpoint is missing");
             ended.failed(130, &what, &["error: interrupted\n", hint]);

@@ -142,7 +142,7 @@ fn restart_removes_the_written_blocks() {
     for (way, point) in [(Way::Memtables, "batch:48"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
         killed(&place, plain(), way, point);
         let other = Case::new(&place.path(""), small(), way, From::File).into_existing(older());
-        other.is_refused(&["holds an unfinished import of something else"]);
+        other.is_refused(&["contains a different unfinished import"]);
         other.clone().arg(&["--restart"]).finishes();
         other.again();
     }

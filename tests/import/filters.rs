@@ -75,7 +75,7 @@ fn filtered_import_resumes_with_a_filter_only() {
         let cancelled = options.clone().filter(keeps).stop(stop.clone());
         bedload::import(&cancelled, &stops_at(Phase::Build, stop)).expect_err("it was cancelled");
         let error = bedload::import(&options, &Silent).expect_err("no filter");
-        assert!(error.to_string().contains("filtered was true, is nothing"), "{error}");
+        assert!(error.to_string().contains("filtered was true, is now nothing"), "{error}");
         // A copy has another inode: the blocks that were taken are read again and compared.
         let copy = place.path("copy.car");
         std::fs::copy(&car, &copy).expect("copied");

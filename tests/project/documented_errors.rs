@@ -207,7 +207,7 @@ fn rows() -> Vec<[String; 3]> {
 fn every_error_has_cause_and_remedy() {
     let messages = messages();
     // The scan sees anything.
-    for known in ["cannot read …", "the snapshot ends inside …", "it exists", "…: … found"] {
+    for known in ["cannot read …", "the snapshot ends inside …", "the output already exists", "…: … found"] {
         let found = messages.found.keys().any(|message| message.contains(known) || known.contains(message.as_str()));
         assert!(found, "{known} was not seen");
     }

@@ -144,7 +144,7 @@ fn get_reads_log_blocks_by_range() {
     assert!(!transactions.is_empty(), "{block}");
     let operation = &transactions[0]["operations"][0];
     assert!(operation["type"].is_string() && operation["value"].is_object(), "{operation}");
-    let there = format!("which has blocks 1 to {head}\nhint: name blocks between these; `head` is the last one\n");
+    let there = format!("which has blocks 1 to {head}\nhint: choose numbers in this range; `head` is the last block\n");
     for (key, what) in [
         (format!("{}", head + 1), format!("block {} is", head + 1)),
         (format!("5-{}", head + 1), format!("blocks 5 to {} are", head + 1)),

@@ -53,7 +53,7 @@ fn records_added_by_a_node_are_valid() {
     assert_eq!(kinds(&report), ["extra"]);
     assert_eq!(report["against"]["extra"], 3);
     on(&db, &["verify", "--against", car]).code(3).stderr(contains(
-        "3 problems found\nhint: a node that has used the database may have written these: --allow-extra accepts them\n",
+        "3 problems found\nhint: a node or an earlier import may have written these records: --allow-extra accepts them\n",
     ));
 
     let report = verify(&db, &["--against", car, "--allow-extra"], 0);
@@ -132,7 +132,7 @@ fn verify_names_a_wrong_snapshot() {
     on(&db, &["verify", "--against", &other])
         .code(3)
         .stdout(ends_with(
-            "verdict   intact but not confirmed: it was compared with a snapshot other than that of its import\n",
+            "verdict   intact but not confirmed: it was compared with a snapshot other than the imported one\n",
         ))
         .stderr(contains(format!("hint: give --against the snapshot that the database was imported from: {car}\n")));
 }

@@ -15,9 +15,9 @@ use crate::cli::{output, signals};
 
 /// Remove leftovers of unfinished imports
 ///
-/// Finds the directories NAME.partial of unfinished imports and seeds, with their partitions in work directories: in DIR,
-/// DIR itself, or DIR.partial if DIR is the name of a database. Directories of running imports and of other programs are
-/// kept. Without --yes it asks, on a terminal.
+/// Finds the directories NAME.partial of unfinished imports and seeds, and their partitions in work directories. It
+/// searches DIR; DIR may also be a NAME.partial, or the name of a database. Directories of running imports and of other
+/// programs are kept. Without --yes it asks for confirmation, on a terminal only.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload clean /data --dry-run")]
 pub struct Args {
@@ -27,7 +27,7 @@ pub struct Args {
     /// List what would be removed, and stop
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Remove it without asking
+    /// Remove without asking
     #[arg(short, long, conflicts_with = "dry_run")]
     pub yes: bool,
 }
@@ -38,8 +38,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut report = leftovers::find(&args.dir)?;
     if report.found.is_empty() && !args.dir.is_dir() {
         let dir = args.dir.display();
-        let reason = format!("{dir} is not a directory, and not the name of a database that an import has begun");
-        let hint = "name the directory that databases are made in, or the --db of an import";
+        let reason = format!("{dir} is neither a directory nor the name of an unfinished import");
+        let hint = "pass the directory that contains the databases, or the --db of an import";
         return Err(Error::usage(reason, hint).into());
     }
     if args.dry_run || report.found.is_empty() {

@@ -25,9 +25,9 @@ use crate::cli::signals;
 /// Keys looked up at once.
 const BATCH: usize = 256;
 
-/// Print blocks by CID, or blocks of a log by number, id, or transaction id
+/// Print blocks by CID; from a block log, by number, block id or transaction id
 ///
-/// Ends with exit code 1 when a key is not in the database; the others are printed anyway.
+/// Exits with code 1 if a key is not in the database; the blocks of the other keys are printed.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "bedload get [OPTIONS] <DB> <KEY>...\n       bedload get [OPTIONS] --db <DIR> <KEY>...")]
 #[command(after_help = "Example: bedload get /data/blocks --as json \
@@ -44,7 +44,7 @@ pub struct Args {
     /// The headers of the Filecoin tipset at this epoch
     #[arg(long, value_name = "EPOCH")]
     pub epoch: Option<u64>,
-    /// Form of a block. json is dag-json for dag-cbor and dag-pb, with named fields for a Filecoin header, and header and
+    /// Output format. json is dag-json for dag-cbor and dag-pb, with named fields for a Filecoin header, and header and
     /// transactions for a block of a log. The default is hex; json for a block of a log and for --epoch
     #[arg(long = "as", value_name = "FORM")]
     pub form: Option<BlockForm>,
@@ -258,7 +258,7 @@ fn number(text: &str) -> Option<u64> {
 
 fn not_there(db: &Path, what: &str, (first, last): (u32, u32)) -> Error {
     let reason = format!("{what} not in the database, which has blocks {first} to {last}");
-    Error::not_found(db.to_owned(), reason, "name blocks between these; `head` is the last one")
+    Error::not_found(db.to_owned(), reason, "choose numbers in this range; `head` is the last block")
 }
 
 struct Printer<'a> {

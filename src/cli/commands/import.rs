@@ -22,7 +22,7 @@ use crate::cli::source_list::{self, SourceNames};
 use crate::cli::values::{self, Checkpoints};
 use crate::cli::{output, progress, shard, signals};
 
-/// Load a snapshot into a new RocksDB database
+/// Import a snapshot into a new RocksDB database
 ///
 /// The man page lists rare options too: `bedload man DIR`.
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,7 @@ use crate::cli::{output, progress, shard, signals};
     after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks"
 )]
 pub struct Args {
-    /// CARs (files, URLs, directories, lists: @FILE) or a block log; `-` is a pipe
+    /// CARs (files, URLs, directories, lists: @FILE) or a block log; `-` is standard input
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
 
@@ -68,7 +68,8 @@ pub struct Args {
     /// Publish each file as it is built; without --db no database is kept
     #[arg(long, value_name = "PLACE", conflicts_with = "into_existing", help_heading = "Bundles and shards")]
     pub bundle: Option<PathBuf>,
-    /// Sign the bundle with a secret key of minisign; BEDLOAD_SIGN_PASSWORD or BEDLOAD_SIGN_PASSWORD_FILE has its password
+    /// Sign the bundle with this minisign secret key; its password is in BEDLOAD_SIGN_PASSWORD, or in the file named by
+    /// BEDLOAD_SIGN_PASSWORD_FILE
     #[arg(
         long,
         value_name = "FILE",
@@ -78,7 +79,7 @@ pub struct Args {
         hide_short_help = true
     )]
     pub sign: Option<PathBuf>,
-    /// Only shard I of N, I from 0 on (auto: the task's number)
+    /// Import only shard I of N, counted from 0 (auto: the task's number)
     #[arg(long, value_name = "I/N|auto/N", value_parser = shard::parse, help_heading = "Bundles and shards", hide_short_help = true)]
     pub shard: Option<shard::ShardArg>,
 
@@ -120,7 +121,7 @@ pub struct CarArgs {
     /// F3 data: store or skip
     #[arg(long, value_name = "WHAT", default_value = "store", hide_possible_values = true, hide_short_help = true)]
     pub f3: F3Data,
-    /// Meaning of null padding after the blocks: error, or eof for their end
+    /// How to treat null padding after the blocks: as an error, or as their end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, hide = true)]
     pub null_padding: NullPadding,
     /// Accept several CARs concatenated in one file

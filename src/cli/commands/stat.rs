@@ -7,7 +7,7 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::{output, progress, signals, values};
 
-/// Show levels, sizes, options and the import's record of a database
+/// Show the levels, sizes, options and import record of a database
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload stat /data/blocks --digest")]
 pub struct Args {

@@ -9,11 +9,12 @@ use crate::cli::output::{self, CommandError};
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{progress, signals};
 
-/// Check a database: files, every value against its key, and the whole against its record or its source
+/// Check a database: its files, every value against its key, and all records against the import's record or the
+/// snapshot
 ///
 /// Reads every block of every file once and changes nothing; a node may keep using the database. The last line is the
-/// verdict. Ends with exit code 3 when anything is wrong, and lists the first ten problems; with exit code 1 when a node has
-/// written to the database and nothing confirms that all imported records are still there.
+/// verdict. Exits with code 3 and lists the first ten problems if anything is wrong. Exits with code 1 if a node has
+/// written to the database and nothing confirms that all imported records still exist.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload verify /data/blocks --against snapshot.forest.car.zst")]
 pub struct Args {
@@ -81,7 +82,7 @@ fn hint(report: &VerifyReport) -> String {
             format!("give --against the snapshot that the database was imported from: {}", recorded.source)
         }
         _ if only(ProblemKind::Extra) => {
-            "a node that has used the database may have written these: --allow-extra accepts them".into()
+            "a node or an earlier import may have written these records: --allow-extra accepts them".into()
         }
         // All files match their checksums, and all remaining records match their keys.
         _ if kinds.keys().all(|kind| is_deletion(*kind)) && !only(ProblemKind::Index) => {

@@ -8,9 +8,9 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted};
 use crate::cli::{output, progress, signals};
 
-/// Follow links from the roots, as a node scans, and report which blocks are missing or unreachable
+/// Follow all links from the roots, and report missing and unreachable blocks
 ///
-/// Ends with exit code 3 if a required block is missing.
+/// Exits with code 3 if a required block is missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload walk /data/blocks --depth tipsets=2000 --allow-missing-below 4500000")]
 pub struct Args {

@@ -130,7 +130,7 @@ impl ResumedState {
             (Some(read), None) => format!("{again} {read}"),
             (None, Some(files)) if self.held.is_some() => format!("{again} with {files}, and reads the source again"),
             (None, Some(files)) => format!("{again} with {files}"),
-            (None, None) => "nothing is durable yet: the same command starts from the beginning".into(),
+            (None, None) => "no checkpoint yet: the same command starts from the beginning".into(),
         }
     }
 

@@ -39,7 +39,7 @@ impl Target {
                 );
             }
             let add = if self.is_seed { "update it with --update" } else { "add to it with --into-existing" };
-            let hint = format!("choose another --db, {add}, or let the new one take its place with --replace");
+            let hint = format!("choose another --db, {add}, or replace it with --replace");
             return refuse("already exists", &hint, StateKind::Exists);
         }
         if !self.into_existing || has_current(&self.db)? {
@@ -52,7 +52,7 @@ impl Target {
             );
             return refuse("has lost its CURRENT since an import into it began", &hint, StateKind::Unfinished);
         }
-        let hint = if self.exists() { "choose another --db" } else { "leave --into-existing out to make a new one" };
+        let hint = if self.exists() { "choose another --db" } else { "omit --into-existing to create a database" };
         refuse("is not a RocksDB database to import into", hint, StateKind::NoDatabase)
     }
 

@@ -122,7 +122,7 @@ impl Problem for LogProblem {
             }
             Self::Block { problem, .. } => problem.hint(),
             Self::Checkpoint { .. } | Self::Head { .. } => {
-                "the log is of another chain or another fork, or the expectation is wrong".into()
+                "the log belongs to another chain or fork, or the number or id given is wrong".into()
             }
             Self::Genesis { .. } => "the genesis state at the log's beginning is damaged: compare the log's sha256 with the \
                 publisher's; `--verify links` imports the blocks without this check"

@@ -61,8 +61,8 @@ impl Problem for CarProblem {
             }
             Self::Foreign { hint, .. } => (*hint).into(),
             Self::NotACar { .. } => {
-                "give a CAR snapshot (.car, .car.zst, .forest.car.zst) or a block log; was a web page saved instead? \
-                `--format block-log` tells what is wrong with a damaged log"
+                "pass a CAR snapshot (.car, .car.zst, .forest.car.zst) or a block log; check that the file is not a web page; \
+                `bedload import --format block-log` reports why a damaged log is rejected"
                     .into()
             }
             Self::BlockTooLarge { .. } => "if the block is real, raise --max-block-size".into(),

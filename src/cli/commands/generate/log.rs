@@ -142,7 +142,7 @@ mod tests {
 
             std::fs::remove_file(&path).expect("remove the log");
             let (error, hint) = refused(&line);
-            assert!(error.ends_with(": it exists"), "{error}");
+            assert!(error.ends_with(": the output already exists"), "{error}");
             assert_eq!(hint, "choose another name, or replace it with --force");
             made(&format!("{line} --force")).expect("generate once more");
         }
