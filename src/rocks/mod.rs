@@ -25,7 +25,7 @@ pub(crate) use meter::Meter;
 pub use meter::ReadCounts;
 pub use option_map::{Group, OptionMap, field_of, fields_of};
 pub(crate) use options_file::MAX_FILE;
-pub use options_file::{Line, OptionsFile};
+pub use options_file::OptionsFile;
 pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, no_database};
 pub use settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 pub(crate) use sst::{SstOptions, SstWriter};
