@@ -202,8 +202,7 @@ fn missing_directory_is_named_or_refused() {
 
 #[test]
 fn foreign_file_is_bad_input() {
-    let place = Place::new();
-    let file = place.file("s.car", b"this is not a snapshot at all");
+    let (place, file) = Place::with_file("s.car", b"this is not a snapshot at all");
     let report = run(doctor(&place, &place.path(""), &[file.to_str().expect("text")]));
     report.failed(3, "a text", &["error: cannot read ", "hint: "]);
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::block_log::{generated, imported, open};
+use crate::block_log::{imported, open};
 use crate::common::crash::copy;
 use crate::common::database::ssts;
 use crate::common::log::*;
@@ -31,20 +31,6 @@ fn raw_logs_are_exported_unchanged() {
         assert!(&bytes == log);
         assert_eq!(report["log"]["identical"], true);
     }
-}
-
-#[test]
-fn generated_logs_are_exported() {
-    let place = Place::in_memory();
-    for profile in
-        [&["steem"][..], &["antelope"], &["antelope", "--log-version", "4"], &["antelope", "--first-block", "77"]]
-    {
-        let log = generated(&[profile, &["--size", "300KiB"]].concat());
-        comes_back(&place.file("log", &log), &log, &[]);
-    }
-    let (place, done) = imported(&generated(&["hive", "--size", "300KiB"]), &[]);
-    let (_, differs) = comes_back_otherwise(&place, &done, &[]);
-    assert!(differs.ends_with("blocks were compressed with zstd and are raw now"), "{differs}");
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! `--into-existing` stores blocks where the database records them, counts them, and keeps the newest head and roots.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use bedload::progress::{Event, Observer, Silent};
+use bedload::progress::{Event, Silent};
 use bedload::{ImportOptions, KeyLayout};
 use ipld_core::ipld::Ipld;
 use predicates::str::contains;
 use serde_json::{Value, json};
 
+use crate::common::bundle::bundle;
 use crate::common::car::*;
 use crate::common::crash::f3_metadata;
-use crate::common::database::{generate, json as read};
+use crate::common::database::{generate, json as read, record};
 use crate::common::log;
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Done, Place, import, program};
@@ -81,8 +82,7 @@ fn other_families_than_recorded_are_refused() {
 
 #[test]
 fn adding_to_a_block_log_is_refused() {
-    let place = Place::new();
-    let log = place.file("block_log", &log::raw(&log::steem(1, 30, 1)));
+    let (place, log) = Place::with_file("block_log", &log::raw(&log::steem(1, 30, 1)));
     import(&place, &log).succeeds();
     let reason = "holds the blocks of a block log, to which nothing can be added";
     is_refused(&place, &[], reason, "import into a new database");
@@ -98,23 +98,17 @@ fn layout_is_checked_again_under_the_lock() {
     import(&place, place.file("old.car", &rooted(&old))).succeeds();
     let other = Place::new();
     import(&other, place.path("old.car")).key(Key::Digest).holds(&old);
-    let observer = Replaces([other.path("db"), place.path("db")]);
-    let error = bedload::import(&ImportOptions::new(&new, place.path("db")).into_existing(true), &observer);
+    let db = place.path("db");
+    let replace = |event: &Event| {
+        if matches!(event, Event::Planned { .. }) {
+            std::fs::remove_dir_all(&db).expect("removed");
+            std::fs::rename(other.path("db"), &db).expect("renamed");
+        }
+    };
+    let error = bedload::import(&ImportOptions::new(&new, &db).into_existing(true), &replace);
     let error = error.expect_err("another database by now").to_string();
     assert!(error.contains("stores its blocks by digest, and the import would store them by cid"), "{error}");
-    is_valid(&place.path("db"));
-}
-
-/// Moves one database over another once the plan is made.
-struct Replaces([PathBuf; 2]);
-
-impl Observer for Replaces {
-    fn event(&self, event: &Event) {
-        if matches!(event, Event::Planned { .. }) {
-            std::fs::remove_dir_all(&self.0[1]).expect("removed");
-            std::fs::rename(&self.0[0], &self.0[1]).expect("renamed");
-        }
-    }
+    is_valid(&db);
 }
 
 /// The counts of the report: read, new, existing, duplicate.
@@ -163,10 +157,6 @@ fn version_2(height: u64) -> (Vec<u8>, Block) {
     let metadata = f3_metadata(&f3.0, &head.0);
     let root = metadata.0.clone();
     (car(&[root], &[metadata, f3.clone(), head]), f3)
-}
-
-fn record(db: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("a record")).expect("JSON")
 }
 
 #[test]
@@ -238,7 +228,6 @@ fn extended_database_is_not_published() {
     let (old, new) = (place.file("old.car", &rooted(&some(0..5))), place.file("new.car", &rooted(&some(5..9))));
     import(&place, &old).succeeds();
     import(&place, &new).args(&["--into-existing"]).succeeds();
-    let mut command = program();
-    command.arg("bundle").arg("--db").arg(place.path("db")).arg("--to").arg(place.path("to"));
-    command.assert().code(4).stderr(contains("also contains records from before its import"));
+    let refused = bundle(&place.path("db"), place.path("to"));
+    refused.refused(4, "also contains records from before its import");
 }

@@ -18,8 +18,7 @@ const SOURCE: &[&str] = &["--plan", "source", "--memory", "16MiB"];
 fn holds(blocks: &[Block], key: Key, args: &[&str]) {
     let model = Model::new(blocks, key);
     let bytes = car(&[], blocks);
-    let place = Place::new();
-    let source = place.file("x.car", &bytes);
+    let (place, source) = Place::with_file("x.car", &bytes);
     let file = || import(&place, &source);
     let ways = [
         (file(), &["--plan", "memory", "--memory", "16MiB"][..], 16),
@@ -92,8 +91,7 @@ fn oversized_partition_is_merged_in_rounds() {
         blocks.push(blocks[i * 60].clone());
     }
     let model = Model::new(&blocks, Key::Cid);
-    let place = Place::new();
-    let source = place.file("x.car", &car(&[], &blocks));
+    let (place, source) = Place::with_file("x.car", &car(&[], &blocks));
     for plan in [SPILL, SOURCE] {
         holds_within(import(&place, &source).args(UNCHECKED).args(plan), &model, 16);
     }
@@ -106,8 +104,7 @@ fn conflict_found_during_merge_is_refused() {
     other.1[500] ^= 1;
     let text = cid::Cid::try_from(&other.0[..]).expect("a CID").to_string();
     blocks.push(other);
-    let place = Place::new();
-    let source = place.file("x.car", &car(&[], &blocks));
+    let (place, source) = Place::with_file("x.car", &car(&[], &blocks));
     for plan in [SPILL, SOURCE] {
         let done = import(&place, &source).args(UNCHECKED).args(plan).run();
         done.refused(3, None, &format!("two different blocks have the key {text}"));
@@ -132,8 +129,7 @@ fn long_keys_end_files_early() {
     // One partition, whose keys have 7.5 MiB beyond their first 256 bytes each; a file has at most 4 MiB of these.
     let data = |seed| [&[0; 64][..], &noise(seed, 1936)].concat();
     let blocks: Vec<Block> = (0..4500).map(|seed| identity(RAW, &data(seed))).collect();
-    let place = Place::new();
-    let source = place.file("x.car", &car(&[], &blocks));
+    let (place, source) = Place::with_file("x.car", &car(&[], &blocks));
     let done = import(&place, &source).args(&["--threads", "1"]).run();
     done.holds(&Model::new(&blocks, Key::Cid));
     assert_eq!(done.number("/levels/0/files"), 2, "{}", done.json["levels"]);
@@ -237,8 +233,7 @@ fn snapshot_over_the_budget_is_spilled() {
     let blocks: Vec<_> = (0..40_000).map(|i| block(&noise(i, 1000))).collect();
     let model = Model::new(&blocks, Key::Cid);
     let bytes = car(&[], &blocks);
-    let place = Place::new();
-    let source = place.file("x.car", &zstd(&bytes));
+    let (place, source) = Place::with_file("x.car", &zstd(&bytes));
     for run in [
         import(&place, &source).args(&["--plan", "memory", "--memory", "24MiB"]),
         import(&place, &source).args(&["--memory", "24MiB"]),

@@ -179,8 +179,7 @@ fn damaged_source_is_named_with_its_offset() {
 
 #[test]
 fn invalid_sources_are_refused_before_reading() {
-    let place = Place::new();
-    let a = place.file("a.car", &rooted(&some(0..10)));
+    let (place, a) = Place::with_file("a.car", &rooted(&some(0..10)));
     std::fs::hard_link(&a, place.path("b.car")).expect("linked");
     let empty = place.dir("empty");
     let log = place.file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 20, 3)));
@@ -253,8 +252,7 @@ fn list_file_names_sources() {
 
 #[test]
 fn errors_in_a_list_name_the_line() {
-    let place = Place::new();
-    let a = place.file("a.car", &rooted(&some(0..10)));
+    let (place, a) = Place::with_file("a.car", &rooted(&some(0..10)));
     let a = a.display();
     let long = vec![b'x'; 15_000_000];
     let cases: [(Vec<u8>, i32, &str); 8] = [
