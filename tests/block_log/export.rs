@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use crate::block_log::{imported, open};
+use crate::block_log::imported;
 use crate::common::crash::copy;
-use crate::common::database::ssts;
+use crate::common::database::{open_all, ssts};
 use crate::common::log::*;
 use crate::common::log_export::{comes_back, comes_back_otherwise, export, output};
 use crate::common::run::{Place, import, import_pipe};
@@ -137,7 +137,7 @@ fn damaged_database_is_not_exported() {
     ] {
         let damaged = place.path("damaged");
         copy(&done.db, &damaged);
-        let db = open(&damaged);
+        let (db, _) = open_all(&damaged);
         match bytes {
             Some(bytes) => db.put(number.to_be_bytes(), bytes).expect("put"),
             None => db.delete(number.to_be_bytes()).expect("deleted"),

@@ -1,9 +1,9 @@
 //! A killed import of a block log resumes with the same command, to exactly the same records.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::common::crash::{copy, in_turn};
-use crate::common::database::flip;
+use crate::common::database::{flip, ssts};
 use crate::common::log::*;
 use crate::common::run::{Import, Place, import, import_pipe};
 
@@ -72,14 +72,6 @@ fn resume_keeps_files_and_rejects_another_source() {
     }
 }
 
-/// The files of a folder, in the order of their names.
-fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
-    let all = dir.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
-    let mut all: Vec<PathBuf> = all.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
-    all.sort();
-    all
-}
-
 /// Flips a bit at `thousandths` of a file's length.
 fn flip_at(path: &Path, thousandths: usize) {
     let len = path.metadata().expect("a file").len() as usize;
@@ -116,7 +108,7 @@ fn flipped_bit_in_the_work_is_not_published() {
         // Data, index, filter, properties, footer.
         let flips = [[(0, false), (970, true)], [(500, true), (999, false)], [(930, false), (990, true)]];
         for &(thousandths, last) in in_turn(&flips, number).as_flattened() {
-            let files = files(dir, "sst");
+            let files = ssts(dir);
             let file = if last { files.last() } else { files.first() };
             flip_at(file.expect("a file"), thousandths);
             is_damaged(&run, &["the unfinished import is damaged"], &blocks);
@@ -128,7 +120,7 @@ fn flipped_bit_in_the_work_is_not_published() {
     let run = || all().args(&["--indexes", "ids,transactions"]);
     for thousandths in [0, 300, 999] {
         run().dies_at("ranges");
-        flip_at(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
+        flip_at(&place.path("db.partial/spill/00000.part"), thousandths);
         is_damaged(&run, &["the unfinished import is damaged: partition 0 has", "were verified"], &blocks);
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::common::bundle::bundle;
 use crate::common::car::*;
 use crate::common::crash::f3_metadata;
-use crate::common::database::{generate, json as read, record};
+use crate::common::database::{generate, generate_as, json as read, record};
 use crate::common::log;
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Done, Place, import, program};
@@ -201,8 +201,7 @@ fn without_heads_the_last_roots_are_recorded() {
 fn export_counts_omitted_records() {
     let place = Place::new();
     let newer = generate(&place.path(""), "3MiB");
-    let older = place.path("older.car");
-    program().arg("generate").arg(&older).args(["--size", "1MiB", "--seed", "4", "--quiet"]).assert().success();
+    let older = generate_as(place.path("older.car"), &["--size", "1MiB", "--seed", "4"]);
     let first = import(&place, &newer).run();
     let whole = place.path("whole.car");
     assert_eq!(read(&["export", whole.to_str().expect("text")], &first.db, &[], 0)["left_out"], 0);

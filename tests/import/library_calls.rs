@@ -66,12 +66,13 @@ fn replaced_snapshot_is_imported_or_refused() {
         assert!(matches!(error, Error::State { .. }) && error.to_string().contains(words), "{error}");
         let starts_over = AtomicUsize::new(0);
         let warn = |event: &Event| {
-            let is_it = |message: &str| message.ends_with("it is deleted, and the import starts over");
-            let is_it = matches!(event, Event::Warning { message } if is_it(message));
+            let words = "it is deleted, and the import starts over";
+            let is_it = matches!(event, Event::Warning { message } if message.ends_with(words));
             starts_over.fetch_add(usize::from(is_it), Ordering::Relaxed);
         };
         bedload::import(&options.unfinished(Unfinished::ResumeOrRestart), &warn).expect("imported");
-        assert_eq!(starts_over.into_inner(), 1, "{words}");
+        // The run that finds another middle says so itself.
+        assert!(words == middle || starts_over.into_inner() == 1, "nothing is said");
         assert!(records(&db) == Model::new(&new, Key::Cid).records);
         assert!(!partial(&db).exists());
     }

@@ -28,9 +28,12 @@ fn names(place: &Place, endings: &[&str], cars: &[Vec<u8>]) -> Vec<PathBuf> {
     endings.iter().zip(cars).enumerate().map(file).collect()
 }
 
-fn plain_files(place: &Place, shares: &[Vec<Block>]) -> Vec<PathBuf> {
+/// The shares, and a plain CAR of each.
+fn plain_files() -> (Place, Vec<Vec<Block>>, Vec<PathBuf>) {
+    let (place, shares) = (Place::new(), shares());
     let cars: Vec<_> = shares.iter().map(|blocks| rooted(blocks)).collect();
-    names(place, &[".car"; 5], &cars)
+    let files = names(&place, &[".car"; 5], &cars);
+    (place, shares, files)
 }
 
 /// The rows of the report are right, and sum up to the whole.
@@ -68,9 +71,7 @@ const WAYS: [&[&str]; 6] = [
 
 #[test]
 fn order_of_sources_does_not_change_records() {
-    let place = Place::new();
-    let shares = shares();
-    let files = plain_files(&place, &shares);
+    let (place, shares, files) = plain_files();
     let bytes: u64 = files.iter().map(|file| file.metadata().expect("there").len()).sum();
     let planned = import_all(&place, &files).args(&["--dry-run"]).run();
     assert_eq!((planned.code, planned.number("/expected_bytes")), (Some(0), bytes));
@@ -143,9 +144,7 @@ fn roots_are_found_across_sources() {
 
 #[test]
 fn damaged_source_is_named_with_its_offset() {
-    let place = Place::new();
-    let shares = shares();
-    let mut files = plain_files(&place, &shares);
+    let (place, shares, mut files) = plain_files();
     let good = std::fs::read(&files[1]).expect("a CAR");
     let mut bad = good.clone();
     let last = bad.len() - 1;
@@ -233,17 +232,14 @@ fn directory_import_skips_only_hidden_files() {
 
 #[test]
 fn list_file_names_sources() {
-    let place = Place::new();
-    let shares = shares();
-    let files = plain_files(&place, &shares);
+    let (place, shares, files) = plain_files();
     let text: String = files[1..].iter().map(|path| format!("{}\r\n\n# a comment\n", path.display())).collect();
     let list = place.file("list", text.as_bytes());
     let at = format!("@{}", list.display());
-    let sources = [files[0].display().to_string(), at.clone()];
-    let done = imports(import_all(&place, &sources), &shares.concat());
-    rows_are_right(&done, &files, &shares);
-    let done = imports(import_all(&place, &[&sources[0], "@-"]).stdin(text.as_bytes()), &shares.concat());
-    rows_are_right(&done, &files, &shares);
+    let first = files[0].display().to_string();
+    for run in [import_all(&place, &[&first, &at]), import_all(&place, &[&*first, "@-"]).stdin(text.as_bytes())] {
+        rows_are_right(&imports(run, &shares.concat()), &files, &shares);
+    }
     import_all(&place, &["-", "@-"]).stdin(text.as_bytes()).run().refused_by(2, "standard input");
     place.file("list", b"# nothing\n");
     import_all(&place, &[&at]).run().refused_by(2, "names nothing");
@@ -334,12 +330,11 @@ fn concatenated_cars_need_the_option() {
     let shares = shares();
     let cars: Vec<_> = shares.iter().map(|blocks| rooted(blocks)).collect();
     let joined = [&cars[0][..], &v2(&cars[1], 5, &[]), &v2(&cars[2], 0, &[]), &cars[3], &cars[4]].concat();
-    for run in ways_of_one(&place, "joined.car", &joined) {
-        let done = imports(run.args(&["--concatenated"]), &shares.concat());
+    let ways = || ways_of_one(&place, "joined.car", &joined).into_iter();
+    for (with, without) in ways().zip(ways()) {
+        let done = imports(with.args(&["--concatenated"]), &shares.concat());
         assert_eq!(done.roots().len(), 4, "those of all headers");
-    }
-    for run in ways_of_one(&place, "joined.car", &joined) {
-        let done = run.run();
+        let done = without.run();
         done.refused(3, cars[0].len() as u64, "two CARs in one file");
         assert!(done.hint().contains("--concatenated"), "{done:?}");
     }
@@ -365,9 +360,7 @@ fn concatenated_cars_need_the_option() {
 
 #[test]
 fn several_sources_are_added_to_database() {
-    let place = Place::new();
-    let shares = shares();
-    let files = plain_files(&place, &shares);
+    let (place, shares, files) = plain_files();
     import(&place, &files[0]).holds(&shares[0]);
     for args in [&[][..], &["--preset", "memtable"]] {
         let done = import_all(&place, &files).args(&["--into-existing"]).args(args).succeeds();

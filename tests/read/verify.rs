@@ -1,9 +1,8 @@
 //! `bedload verify` on valid databases, and on databases with one known fault each.
 
-use super::walk::walk;
 use super::{counts, made, made_log, on, other, put, text, verify};
 use crate::common::crash::rounds;
-use crate::common::database::{bedload, flip, generate, import, open, some_keys, ssts};
+use crate::common::database::{bedload, flip, generate, import, open, open_all, some_keys, ssts, walk};
 use bedload::progress::Event;
 use predicates::str::contains;
 use serde_json::Value;
@@ -342,10 +341,8 @@ fn foreign_column_families_are_verified() {
     let (_log_dir, _log, of_log) = made_log("1MiB", &[]);
     for db in [of_car, of_log] {
         let before = ssts(&db);
-        let options = rust_rocksdb::Options::default();
-        let families = rust_rocksdb::DB::list_cf(&options, &db).expect("families");
-        let mut node = rust_rocksdb::DB::open_cf(&options, &db, families).expect("open");
-        node.create_cf("node", &options).expect("a family");
+        let (mut node, _) = open_all(&db);
+        node.create_cf("node", &rust_rocksdb::Options::default()).expect("a family");
         let family = node.cf_handle("node").expect("the family");
         (0..2000u32).for_each(|number| node.put_cf(family, number.to_be_bytes(), [7; 50]).expect("put"));
         node.flush_cf(family).expect("flush");

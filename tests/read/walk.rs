@@ -1,19 +1,10 @@
 //! `bedload walk`: which blocks the roots lead to, which are missing and which nothing leads to.
 
-use std::path::Path;
-
 use super::{made, put, text};
 use crate::common::car;
-use crate::common::database::{import, json, open, some_keys};
+use crate::common::database::{import, json, open, some_keys, walk};
 use cid::Cid;
 use serde_json::Value;
-
-pub fn walk(db: &Path, more: &[&str], code: i32) -> Value {
-    let report = json(&["walk"], db, more, code);
-    assert_eq!(report["schema"], "bedload-walk-1");
-    assert_eq!(report["complete"], code == 0);
-    report
-}
 
 #[test]
 fn walk_lists_missing_and_unreachable_blocks() {
