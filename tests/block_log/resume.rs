@@ -5,10 +5,10 @@ use std::path::Path;
 use crate::common::crash::{copy, in_turn};
 use crate::common::database::{flip, ssts};
 use crate::common::log::*;
-use crate::common::run::{Import, Place, import, import_pipe};
+use crate::common::run::{Place, Run, import, import_pipe};
 
 /// Imports of `log` into one place.
-fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import + 'a {
+fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Run + 'a {
     // Logs that differ have different names.
     let file = place.file(&format!("{:x}", twox_hash::XxHash3_64::oneshot(log)), log);
     move || {
@@ -25,8 +25,8 @@ fn killed_import_resumes_or_starts_over() {
     let ranges =
         ["start", "range", "range-synced", "range:2", "range", "ranges", "ingest", "ingesting", "ingested", "renamed"];
     let batches = ["start", "batch", "batch:9", "ranges", "read-done", "recorded", "renamed"];
-    let same: fn(Import) -> Import = |run| run;
-    for (points, change) in [(&ranges[..], same), (&batches, Import::through_memtables)] {
+    let same: fn(Run) -> Run = |run| run;
+    for (points, change) in [(&ranges[..], same), (&batches, Run::through_memtables)] {
         for piped in [false, true] {
             let place = Place::in_memory();
             let all = case(&place, &bytes, piped);
@@ -80,7 +80,7 @@ fn flip_at(path: &Path, thousandths: usize) {
 
 /// The import says that its work is damaged, with all of `words`, and does it again when it may.
 #[track_caller]
-fn is_damaged(run: &dyn Fn() -> Import, words: &[&str], blocks: &[LogBlock]) {
+fn is_damaged(run: &dyn Fn() -> Run, words: &[&str], blocks: &[LogBlock]) {
     let done = run().run();
     assert_eq!(done.code, Some(4), "{}", done.stderr);
     assert!(done.hint().contains("--restart"), "{}", done.hint());

@@ -156,9 +156,6 @@ pub struct Run {
     key: Key,
 }
 
-/// The name that most tests use.
-pub type Import = Run;
-
 /// Importing `source` into `place/db`.
 pub fn import(place: &Place, source: impl AsRef<Path>) -> Run {
     let (db, source) = (place.path("db"), source.as_ref());

@@ -4,13 +4,12 @@ use std::path::Path;
 
 use bedload::progress::{Event, Silent};
 use bedload::{ImportOptions, KeyLayout};
-use ipld_core::ipld::Ipld;
 use predicates::str::contains;
 use serde_json::{Value, json};
 
 use crate::common::bundle::bundle;
 use crate::common::car::*;
-use crate::common::crash::f3_metadata;
+use crate::common::crash::{f3_metadata, filecoin_header};
 use crate::common::database::{generate, generate_as, json as read, record};
 use crate::common::log;
 use crate::common::model::{Key, Model, records};
@@ -133,30 +132,16 @@ fn new_and_existing_blocks_are_counted() {
         assert_eq!(counts(&add()), [160, 100, 50, 10], "{way:?}");
         let again = add();
         assert_eq!(counts(&again), [160, 0, 150, 10], "{way:?}");
-        let mut command = program();
-        command.args(["import", "--into-existing"]).arg(&new).arg("--db").arg(&again.db).args(way);
-        command.assert().success().stdout(contains("160 read, 0 new, 150 existing, 10 duplicate"));
+        let text =
+            program().args(["import", "--into-existing"]).arg(&new).arg("--db").arg(&again.db).args(way).assert();
+        text.success().stdout(contains("160 read, 0 new, 150 existing, 10 duplicate"));
     }
 }
 
-/// The header of a Filecoin block.
-fn header(height: u64) -> Block {
-    let link = |number: u64| Ipld::Link(cid::Cid::try_from(&block(&noise(number, 9)).0[..]).expect("a CID"));
-    let bytes = || Ipld::Bytes(vec![0, 1]);
-    let (list, number) = (Ipld::List, |number: u64| Ipld::Integer(number.into()));
-    let (ticket, election) = (list(vec![bytes()]), list(vec![number(1), bytes()]));
-    let (proofs, parents) = (list(vec![list(vec![bytes()])]), list(vec![link(height + 1_000_000)]));
-    let before = vec![bytes(), ticket, election, list(vec![]), proofs, parents, bytes(), number(height)];
-    let after = vec![link(1), link(2), link(3), Ipld::Null, number(1_700_000_000), bytes(), number(0), bytes()];
-    block(&serde_ipld_dagcbor::to_vec(&list([before, after].concat())).expect("encoded"))
-}
-
 /// A snapshot of version 2 (FRC-0108): its root is metadata, which name the head and the F3 data.
-fn version_2(height: u64) -> (Vec<u8>, Block) {
-    let (f3, head) = (blake(RAW, &noise(height, 500)), header(height));
-    let metadata = f3_metadata(&f3.0, &head.0);
-    let root = metadata.0.clone();
-    (car(&[root], &[metadata, f3.clone(), head]), f3)
+fn version_2(height: u64) -> Vec<u8> {
+    let (f3, head) = (blake(RAW, &noise(height, 500)), filecoin_header(height, 1_700_000_000, 1));
+    rooted(&[f3_metadata(&f3.0, &[&head.0]), f3, head])
 }
 
 #[test]
@@ -164,7 +149,7 @@ fn older_snapshot_keeps_the_newer_head() {
     let place = Place::new();
     let db = place.path("db");
     let add = |path: &Path| import(&place, path).args(&["--f3", "skip", "--into-existing"]).succeeds();
-    let file = |height: u64| place.file(&format!("{height}.car"), &version_2(height).0);
+    let file = |height: u64| place.file(&format!("{height}.car"), &version_2(height));
     let newer = file(900);
     let first = import(&place, &newer).args(&["--f3", "skip"]).run();
     assert_eq!(first.number("/head/height"), 900);
@@ -213,9 +198,8 @@ fn export_counts_omitted_records() {
     assert_eq!(report["roots"], first.json["source"]["roots"]);
     assert_eq!((&report["blocks"], &report["left_out"]), (&first.json["blocks"]["written"], &json!(new)));
     let text = format!("left out  {new} records not reachable from these roots; --root adds roots, --all exports");
-    let mut command = program();
-    command.args(["export", "--progress", "off"]).arg(place.path("text.car")).arg("--db").arg(&added.db);
-    command.assert().success().stdout(contains(text));
+    let shown = program().arg("export").arg(place.path("text.car")).arg("--db").arg(&added.db).assert();
+    shown.success().stdout(contains(text));
     let all = read(&["export", "--all", place.path("all.car").to_str().expect("text")], &added.db, &[], 0);
     assert_eq!(all["left_out"], Value::Null);
     assert_eq!(all["blocks"].as_u64(), first.json["blocks"]["written"].as_u64().map(|blocks| blocks + new));

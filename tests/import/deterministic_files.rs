@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::common::bundle::{bundle, described};
 use crate::common::car::*;
 use crate::common::database::{generate_as, ssts};
-use crate::common::run::{Import, Place, import};
+use crate::common::run::{Place, Run, import};
 
 /// Blocks of several classes of keys, some of which belong to none, and duplicates.
 fn blocks() -> Vec<Block> {
@@ -19,7 +19,7 @@ fn blocks() -> Vec<Block> {
 }
 
 /// Bundles of all these imports have the same files: the first one writes more than `least`, and the others none.
-fn are_equal(place: &Place, imports: impl IntoIterator<Item = Import>, least: u64) {
+fn are_equal(place: &Place, imports: impl IntoIterator<Item = Run>, least: u64) {
     let mut first: Option<Value> = None;
     for (number, import) in imports.into_iter().enumerate() {
         let (db, to) = (place.path(&format!("db-{number}")), place.path("bundle"));

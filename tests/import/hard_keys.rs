@@ -4,7 +4,7 @@
 use crate::common::car::*;
 use crate::common::chance::rounds;
 use crate::common::model::{Key, Model};
-use crate::common::run::{Done, Import, Place, import, import_pipe};
+use crate::common::run::{Done, Place, Run, import, import_pipe};
 
 /// Memory of the process beyond its budget, in MiB.
 const FIXED: u64 = 64;
@@ -36,7 +36,7 @@ fn holds(blocks: &[Block], keys: &[Key], args: &[&str]) {
 
 /// Runs an import within its budget in MiB, and removes the database.
 #[track_caller]
-fn holds_within(run: Import, model: &Model, budget: u64) -> Done {
+fn holds_within(run: Run, model: &Model, budget: u64) -> Done {
     let done = run.run();
     done.holds(model);
     within(&done, budget);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::car::*;
 use crate::common::model::{Key, Model, records};
-use crate::common::run::{Done, Import, Place, import, import_all};
+use crate::common::run::{Done, Place, Run, import, import_all};
 use crate::import::imports;
 
 fn some(range: std::ops::Range<u64>) -> Vec<Block> {
@@ -15,12 +15,6 @@ fn some(range: std::ops::Range<u64>) -> Vec<Block> {
 fn shares() -> Vec<Vec<Block>> {
     let twice = [some(300..340), some(320..340), some(0..5)].concat();
     vec![some(0..400), some(200..700), Vec::new(), twice, some(650..1000)]
-}
-
-/// Counts the blocks of each share that occur earlier, in this share or in one before it.
-fn repeats(shares: &[Vec<Block>]) -> Vec<u64> {
-    let mut met = std::collections::HashSet::new();
-    shares.iter().map(|blocks| blocks.iter().filter(|(cid, _)| !met.insert(cid.clone())).count() as u64).collect()
 }
 
 fn names(place: &Place, endings: &[&str], cars: &[Vec<u8>]) -> Vec<PathBuf> {
@@ -41,8 +35,10 @@ fn plain_files() -> (Place, Vec<Vec<Block>>, Vec<PathBuf>) {
 fn rows_are_right(done: &Done, sources: &[PathBuf], shares: &[Vec<Block>]) {
     let rows = done.json["sources"].as_array().expect("rows");
     assert_eq!(rows.len(), sources.len());
-    let all = rows.iter().zip(sources).zip(shares).zip(repeats(shares));
-    for (((row, source), blocks), duplicate) in all {
+    let mut met = std::collections::HashSet::new();
+    for ((row, source), blocks) in rows.iter().zip(sources).zip(shares) {
+        // Those that occur earlier, in this share or in one before it.
+        let duplicate = blocks.iter().filter(|(cid, _)| !met.insert(cid)).count() as u64;
         let bytes = source.metadata().map_or(row["bytes"].as_u64().unwrap_or_default(), |metadata| metadata.len());
         assert_eq!(row["path"], source.display().to_string());
         assert_eq!(row["bytes"], bytes);
@@ -312,7 +308,7 @@ fn hundreds_of_sources_need_few_descriptors() {
 }
 
 /// Imports that differ in how the bytes come; the source is not named on them.
-fn ways_of_one(place: &Place, name: &str, bytes: &[u8]) -> Vec<Import> {
+fn ways_of_one(place: &Place, name: &str, bytes: &[u8]) -> Vec<Run> {
     let file = place.file(name, bytes);
     let mut all: Vec<_> =
         [&[][..], &["--plan", "spill", "--memory", "16M"], &["--plan", "source"], &["--preset", "memtable"]]

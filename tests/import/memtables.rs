@@ -5,7 +5,7 @@ use bedload::progress::{CancellationToken, Phase, Silent};
 use crate::common::car::*;
 use crate::common::log::hex;
 use crate::common::model::{Key, Model, records};
-use crate::common::run::{Import, Place, import, import_pipe, stops_at};
+use crate::common::run::{Place, Run, import, import_pipe, stops_at};
 use crate::import::old_rocksdb::python;
 use crate::import::{imported, imports};
 
@@ -66,14 +66,14 @@ fn samples_show_the_compaction_backlog() {
     assert!(backlog["level0_files"].is_u64() && backlog["pending_bytes"].is_u64(), "{compacting}");
 }
 
-type Change = fn(Import) -> Import;
+type Change = fn(Run) -> Run;
 
 #[test]
 fn required_descriptors_are_reported() {
     let blocks = some(4000);
     let (place, source) = Place::with_file("x.car", &rooted(&blocks));
     let ways: [(Change, u64); 3] =
-        [(Import::through_memtables, 50), (|run| run.args(&["--preset", "memtable"]), 32), (|run| run, 32)];
+        [(Run::through_memtables, 50), (|run| run.args(&["--preset", "memtable"]), 32), (|run| run, 32)];
     for (way, limit) in ways {
         let done = way(import(&place, &source)).with_files(limit).run();
         done.refused(4, None, &format!("open files at once, and this process may have {limit}"));

@@ -30,18 +30,13 @@ fn keeps(place: &Place, source: &Path, from: From, mib: u64, threads: usize, arg
     measured
 }
 
-/// A snapshot of version 2 (FRC-0108) with F3 data of 160 MiB, and few other blocks.
-fn with_f3_data(place: &Place) -> PathBuf {
-    let f3 = blake(RAW, &(0..160).flat_map(|number| noise(number, 1 << 20)).collect::<Vec<u8>>());
-    let rest: Vec<_> = (0..2000).map(|number| block(&noise(number, 1000))).collect();
-    let blocks = [&[f3_metadata(&f3.0, &rest[0].0), f3], &rest[..]].concat();
-    place.file("v2.car", &rooted(&blocks))
-}
-
 #[test]
 fn long_f3_data_stay_within_the_budget() {
-    let place = Place::new();
-    let source = with_f3_data(&place);
+    let f3 = blake(RAW, &(0..160).flat_map(|number| noise(number, 1 << 20)).collect::<Vec<u8>>());
+    let rest: Vec<_> = (0..2000).map(|number| block(&noise(number, 1000))).collect();
+    let blocks = [&[f3_metadata(&f3.0, &[&rest[0].0]), f3], &rest[..]].concat();
+    let (place, source) = Place::with_file("v2.car", &rooted(&blocks));
+    drop(blocks);
     for (plan, from) in [("auto", From::Pipe), ("memory", From::File), ("spill", From::File)] {
         if is_long() || plan != "spill" {
             let measured = keeps(&place, &source, from, 64, 2, &["--plan", plan, "--f3", "skip"]);

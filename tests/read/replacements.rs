@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::common::database::{bedload, ssts};
+use crate::common::database::{bedload, record, ssts};
 use bedload::progress::{Event, Observer};
 use bedload::testing::read::walk::{WalkOptions, walk};
 use bedload::{Error, ExportOptions, StatOptions, VerifyOptions};
@@ -94,9 +94,7 @@ fn replaced_database_exits_with_code_1() {
     let mut command = std::process::Command::new(bedload().get_program());
     command.args(["--progress", "off", "get", "--as", "hex"]).arg(&case.db).arg("-");
     let mut get = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
-    let head = String::from_utf8(bedload().args(["stat", "--json"]).arg(&case.db).output().expect("run").stdout);
-    let stat: serde_json::Value = serde_json::from_str(&head.expect("text")).expect("JSON");
-    let root = stat["import"]["source"]["roots"][0].as_str().expect("a root").to_owned();
+    let root = record(&case.db)["source"]["roots"][0].as_str().expect("a root").to_owned();
     let mut keys = get.stdin.take().expect("a pipe");
     // As many keys as are looked up at once show that the database is open.
     for _ in 0..256 {
