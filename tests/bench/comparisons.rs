@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::car::{block, car, noise};
 use crate::common::crash::{ended, send, wait_for};
-use crate::common::database::{bedload, flip, generate};
+use crate::common::database::{bedload, flip, generate, generate_as};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use rustix::process::Signal;
@@ -373,9 +373,8 @@ fn rootless_snapshot_is_scanned_in_order() {
 fn block_log_in_a_folder_is_scanned_by_number() {
     let dir = tempfile::tempdir().expect("a folder");
     let (folder, out) = (dir.path().join("log"), dir.path().join("out"));
-    let log = folder.join("block_log");
     std::fs::create_dir(&folder).expect("room");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let log = generate_as(folder.join("block_log"), &["--profile", "steem", "--size", "1MiB"]);
     let presets = ["block-log", "block-log-raw", "memtable", "rocksdb-defaults"];
     let line = format!("--presets {} --runs 1", presets.join(","));
     bench(&folder, &out, &line).success().stdout(contains("all blocks by number"));

@@ -82,9 +82,9 @@ fn search_without_time_writes_nothing() {
     let (dir, snapshot, out) = place("1MiB");
     let file = dir.path().join("mine.toml");
     let tune = ["--presets", "ingest", "--tune", "--budget", "1s"];
-    let mut command = bedload();
-    command.arg("bench").arg(&snapshot).args(tune).arg("--out").arg(&out).arg("--write").arg(&file);
-    command.assert().success().stdout(contains("note: no value is shown to be faster than ingest"));
+    let searched =
+        bedload().arg("bench").arg(&snapshot).args(tune).arg("--out").arg(&out).arg("--write").arg(&file).assert();
+    searched.success().stdout(contains("note: no value is shown to be faster than ingest"));
     assert!(!file.exists());
 }
 

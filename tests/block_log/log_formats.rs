@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::block_log::{antelope_starts, both, flipped, imported, open, starts};
+use crate::block_log::{antelope_starts, both, flipped, imported, starts};
 use crate::common::crash::copy;
-use crate::common::database::{inspect, json};
+use crate::common::database::{inspect, json, open_all};
 use crate::common::log::*;
 use crate::common::run::{Place, import, import_pipe, program};
 use serde_json::Value;
@@ -248,7 +248,7 @@ fn verify_finds_wrong_blocks_and_ids() {
     for (spoil, kinds) in cases {
         let spoiled = place.path("spoiled");
         copy(&done.db, &spoiled);
-        let db = open(&spoiled);
+        let (db, _) = open_all(&spoiled);
         spoil(&db);
         db.flush().expect("flushed");
         drop(db);

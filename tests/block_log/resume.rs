@@ -1,14 +1,14 @@
 //! A killed import of a block log resumes with the same command, to exactly the same records.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::common::crash::{copy, in_turn};
-use crate::common::database::flip;
+use crate::common::database::{flip, ssts};
 use crate::common::log::*;
-use crate::common::run::{Import, Place, import, import_pipe};
+use crate::common::run::{Place, Run, import, import_pipe};
 
 /// Imports of `log` into one place.
-fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import + 'a {
+fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Run + 'a {
     // Logs that differ have different names.
     let file = place.file(&format!("{:x}", twox_hash::XxHash3_64::oneshot(log)), log);
     move || {
@@ -25,8 +25,8 @@ fn killed_import_resumes_or_starts_over() {
     let ranges =
         ["start", "range", "range-synced", "range:2", "range", "ranges", "ingest", "ingesting", "ingested", "renamed"];
     let batches = ["start", "batch", "batch:9", "ranges", "read-done", "recorded", "renamed"];
-    let same: fn(Import) -> Import = |run| run;
-    for (points, change) in [(&ranges[..], same), (&batches, Import::through_memtables)] {
+    let same: fn(Run) -> Run = |run| run;
+    for (points, change) in [(&ranges[..], same), (&batches, Run::through_memtables)] {
         for piped in [false, true] {
             let place = Place::in_memory();
             let all = case(&place, &bytes, piped);
@@ -72,14 +72,6 @@ fn resume_keeps_files_and_rejects_another_source() {
     }
 }
 
-/// The files of a folder, in the order of their names.
-fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
-    let all = dir.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
-    let mut all: Vec<PathBuf> = all.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
-    all.sort();
-    all
-}
-
 /// Flips a bit at `thousandths` of a file's length.
 fn flip_at(path: &Path, thousandths: usize) {
     let len = path.metadata().expect("a file").len() as usize;
@@ -88,7 +80,7 @@ fn flip_at(path: &Path, thousandths: usize) {
 
 /// The import says that its work is damaged, with all of `words`, and does it again when it may.
 #[track_caller]
-fn is_damaged(run: &dyn Fn() -> Import, words: &[&str], blocks: &[LogBlock]) {
+fn is_damaged(run: &dyn Fn() -> Run, words: &[&str], blocks: &[LogBlock]) {
     let done = run().run();
     assert_eq!(done.code, Some(4), "{}", done.stderr);
     assert!(done.hint().contains("--restart"), "{}", done.hint());
@@ -116,7 +108,7 @@ fn flipped_bit_in_the_work_is_not_published() {
         // Data, index, filter, properties, footer.
         let flips = [[(0, false), (970, true)], [(500, true), (999, false)], [(930, false), (990, true)]];
         for &(thousandths, last) in in_turn(&flips, number).as_flattened() {
-            let files = files(dir, "sst");
+            let files = ssts(dir);
             let file = if last { files.last() } else { files.first() };
             flip_at(file.expect("a file"), thousandths);
             is_damaged(&run, &["the unfinished import is damaged"], &blocks);
@@ -128,7 +120,7 @@ fn flipped_bit_in_the_work_is_not_published() {
     let run = || all().args(&["--indexes", "ids,transactions"]);
     for thousandths in [0, 300, 999] {
         run().dies_at("ranges");
-        flip_at(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
+        flip_at(&place.path("db.partial/spill/00000.part"), thousandths);
         is_damaged(&run, &["the unfinished import is damaged: partition 0 has", "were verified"], &blocks);
     }
 }

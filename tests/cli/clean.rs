@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin};
 
-use crate::cli::{command, ends, names, stalled, wait_for, with_snapshot};
+use crate::cli::{command, ends, names, stalled, with_snapshot};
+use crate::common::crash::wait_for;
 use crate::common::run::Place;
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ fn begun(place: &Place, name: &str, more: &str) -> (Child, ChildStdin) {
     let mut command = command(place, &format!("import - --db {name} --progress off {more} {plan}"));
     let begun = stalled(command.env("BEDLOAD_DURABLE_BYTES", "100000"), &car[..car.len() / 2]);
     let journal = place.path(&format!("{name}.partial/journal"));
-    wait_for(|| std::fs::read_to_string(&journal).ok().filter(|text| text.lines().count() >= lines));
+    wait_for(|| std::fs::read_to_string(&journal).is_ok_and(|text| text.lines().count() >= lines));
     begun
 }
 

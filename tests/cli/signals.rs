@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::cli::{command, terminate, with_database};
+use crate::cli::{command, with_database};
+use crate::common::crash::send;
 
 /// Input or output that keeps a command running until the signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +63,7 @@ fn signal_stops_every_command_with_a_hint() {
             _ => std::thread::sleep(Duration::from_millis(250)),
         }
         assert!(child.try_wait().expect("a child").is_none(), "{line}: it has ended");
-        terminate(&child);
+        send(&child, rustix::process::Signal::TERM);
         let signalled = Instant::now();
         errors.read_to_string(&mut said).expect("text");
         let code = child.wait().expect("it ends").code();

@@ -122,6 +122,13 @@ impl Place {
         if room { Self(tempfile::tempdir_in(memory).expect("a temporary folder")) } else { Self::new() }
     }
 
+    /// A folder with one file.
+    pub fn with_file(name: &str, bytes: &[u8]) -> (Self, PathBuf) {
+        let place = Self::new();
+        let file = place.file(name, bytes);
+        (place, file)
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
@@ -148,9 +155,6 @@ pub struct Run {
     db: PathBuf,
     key: Key,
 }
-
-/// The name that most tests use.
-pub type Import = Run;
 
 /// Importing `source` into `place/db`.
 pub fn import(place: &Place, source: impl AsRef<Path>) -> Run {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use ipld_core::ipld::Ipld;
+
 use super::car::*;
 use super::model::{Key, Model};
 use super::run::own_folder;
@@ -163,11 +165,28 @@ pub fn snapshots() -> Vec<&'static Snapshot> {
     vec![plain(), forest(), mixed(), log(), several()]
 }
 
-/// Metadata of a snapshot of version 2 (FRC-0108), which name its F3 data and its head.
-pub fn f3_metadata(f3: &[u8], head: &[u8]) -> Block {
-    use ipld_core::ipld::Ipld;
-    let link = |cid: &[u8]| Ipld::Link(cid::Cid::try_from(cid).expect("a CID"));
-    let fields = [("F3Data", link(f3)), ("HeadTipsetKey", Ipld::List(vec![link(head)])), ("Version", Ipld::Integer(2))];
-    let map = Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
-    block(&serde_ipld_dagcbor::to_vec(&map).expect("encoded"))
+fn encoded(ipld: &Ipld) -> Block {
+    block(&serde_ipld_dagcbor::to_vec(ipld).expect("encoded"))
+}
+
+fn linked(cid: &[u8]) -> Ipld {
+    Ipld::Link(cid::Cid::try_from(cid).expect("a CID"))
+}
+
+/// Metadata of a snapshot of version 2 (FRC-0108), which name its F3 data and the blocks of its head.
+pub fn f3_metadata(f3: &[u8], heads: &[&[u8]]) -> Block {
+    let tipset = Ipld::List(heads.iter().map(|head| linked(head)).collect());
+    let fields = [("F3Data", linked(f3)), ("HeadTipsetKey", tipset), ("Version", Ipld::Integer(2))];
+    encoded(&Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
+}
+
+/// The header of a Filecoin block.
+pub fn filecoin_header(height: u64, timestamp: u64, ticket: u8) -> Block {
+    let (bytes, list) = (|| Ipld::Bytes(vec![0, 1]), Ipld::List);
+    let (number, link) = (|number: u64| Ipld::Integer(number.into()), |seed: u64| linked(&block(&noise(seed, 9)).0));
+    let (ticket, election) = (list(vec![Ipld::Bytes(vec![ticket])]), list(vec![number(1), bytes()]));
+    let (proofs, parents) = (list(vec![list(vec![bytes()])]), list(vec![link(height + 1_000_000)]));
+    let before = vec![bytes(), ticket, election, list(vec![]), proofs, parents, bytes(), number(height)];
+    let after = vec![link(1), link(2), link(3), Ipld::Null, number(timestamp), bytes(), number(0), bytes()];
+    encoded(&list([before, after].concat()))
 }

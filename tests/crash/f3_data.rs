@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use crate::common::car::*;
 use crate::common::crash::*;
 use crate::common::model::{Key, Model};
-use crate::common::run::{Place, program};
+use crate::common::run::{Place, json, program};
 
 /// Bytes of F3 data: more than the budget of [`Way::Spill`].
 const F3_BYTES: usize = 17 << 20;
@@ -17,7 +17,7 @@ fn f3() -> &'static Block {
 
 /// Metadata that name `f3` and the first of the other blocks, which follow.
 fn blocks(f3: &Block, rest: &[Block]) -> Vec<Block> {
-    [&[f3_metadata(&f3.0, &rest[0].0)], rest].concat()
+    [&[f3_metadata(&f3.0, &[&rest[0].0])], rest].concat()
 }
 
 /// A snapshot whose database has `stored`, and not the F3 data before block `at`.
@@ -125,9 +125,7 @@ fn skipped_f3_data_are_not_missed() {
     case.finishes();
     let (db, source) = (case.db.to_str().expect("text"), case.snapshot.file.to_str().expect("text"));
     program().args(["verify", db, "--against", source]).assert().success();
-    let walked = program().args(["walk", db, "--json"]).assert().success();
-    let report: serde_json::Value = serde_json::from_slice(&walked.get_output().stdout).expect("JSON");
-    assert_eq!(report["missing"], 0, "{report}");
+    assert_eq!(json(program().args(["walk", db]), 0)["missing"], 0);
     program().args(["export", db]).arg(case.path("back.car")).assert().success();
 }
 

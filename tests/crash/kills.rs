@@ -16,10 +16,6 @@ const WAYS: [Way; 6] = [Way::Memory, Way::Spill, Way::Source, Way::Memtables, Wa
 /// Points of an import into a database that was there, before its first write.
 const OF_EXISTING: [&str; 3] = ["checkpoint", "opening", "opened"];
 
-fn through_memtables(way: Way) -> bool {
-    matches!(way, Way::Memtables | Way::Batches)
-}
-
 /// Every snapshot that can go this way, from a file and from a pipe.
 fn kinds(way: Way) -> Vec<Case> {
     let snapshots = snapshots().into_iter().filter(|snapshot| ways(snapshot).contains(&way));
@@ -56,7 +52,7 @@ fn import_resumes_from_every_named_point() {
                     for (point, ended) in case.resumes_from_each(sequence, || {}) {
                         let is_finished = point == "renamed" || (point == "complete" && case.old.is_some());
                         let message = "db.partial: deleted, because an import through memtables starts over\n";
-                        if through_memtables(way) && !OF_EXISTING.contains(&point) {
+                        if matches!(way, Way::Memtables | Way::Batches) && !OF_EXISTING.contains(&point) {
                             assert_eq!(ended.stderr.contains(message), !is_finished, "{way:?}, {point}: {ended:?}");
                         }
                     }

@@ -12,10 +12,6 @@ const BLOCKS: u64 = 3000;
 /// Each of so many blocks links to one that is not there; two such links are the same.
 const EVERY: u64 = 50;
 
-fn link(cid: &[u8]) -> Vec<u8> {
-    [&[0xd8, 42, 0x59][..], &(cid.len() as u16 + 1).to_be_bytes(), &[0], cid].concat()
-}
-
 fn linking(seed: u64, links: &[Vec<u8>]) -> Block {
     let data = noise(seed, 300 + (seed % 900) as usize);
     let list = [&[0x80 | links.len() as u8][..], &links.iter().flat_map(|cid| link(cid)).collect::<Vec<u8>>()].concat();

@@ -107,8 +107,7 @@ fn links_to_omitted_blocks_are_missing() {
 
 #[test]
 fn filter_of_a_block_log_is_refused() {
-    let place = Place::new();
-    let log = place.file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 30, 1)));
+    let (place, log) = Place::with_file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 30, 1)));
     let error = bedload::import(&ImportOptions::new(&log, place.path("db")).filter(keeps), &Silent);
     assert!(matches!(error, Err(Error::Usage { .. })), "{error:?}");
 }

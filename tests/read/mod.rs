@@ -13,7 +13,7 @@ mod walk;
 
 use std::path::{Path, PathBuf};
 
-use crate::common::database::{bedload, generate, import, json, open};
+use crate::common::database::{bedload, generate, generate_as, import, json, open};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -33,17 +33,14 @@ fn made(size: &str, args: &[&str]) -> (TempDir, String, PathBuf) {
 /// A generated block log and its database, with their directory.
 fn made_log(size: &str, args: &[&str]) -> (TempDir, PathBuf, PathBuf) {
     let dir = directory();
-    let log = dir.path().join("block_log");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", size, "--quiet"]).assert().success();
+    let log = generate_as(dir.path().join("block_log"), &["--profile", "steem", "--size", size]);
     let db = import(dir.path(), &log, args);
     (dir, log, db)
 }
 
 /// Another snapshot.
 fn other(dir: &TempDir, size: &str) -> PathBuf {
-    let other = dir.path().join("other.car");
-    bedload().arg("generate").arg(&other).args(["--size", size, "--seed", "9", "--quiet"]).assert().success();
-    other
+    generate_as(dir.path().join("other.car"), &["--size", size, "--seed", "9"])
 }
 
 /// The result of a command on a database.

@@ -5,7 +5,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::common::crash::{ended, plain, succeeds, wait_for};
-use crate::common::run::{Place, Run, import, own_folder, program};
+use crate::common::database::generate_as;
+use crate::common::run::{Place, Run, import, own_folder};
 use crate::remote::servers::{Nginx, debian, start_import};
 use crate::remote::{needs, runs};
 
@@ -113,8 +114,7 @@ fn google_and_azure_imports_resume() {
 /// Peak resident size stays within the budget and the 64 MiB that `tests/memory` allows beside it.
 #[test]
 fn many_connections_stay_within_the_budget() {
-    let source = own_folder().join("connections.car");
-    program().args(["generate", "--quiet", "--size", "64MiB"]).arg(&source).assert().success();
+    let source = generate_as(own_folder().join("connections.car"), &["--size", "64MiB"]);
     let Some(nginx) = Nginx::new("limit_rate 3m;") else { return };
     nginx.lend("large.car", &source);
     for mib in [16, 64] {
