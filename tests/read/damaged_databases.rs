@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use crate::common::crash::{Case, From, Way, plain, rounds};
+use crate::common::crash::{Case, Way, rounds};
 use crate::common::database::{bedload, generate, import, json, open};
 use crate::common::run::Place;
 
@@ -165,8 +165,7 @@ fn incomplete_manifest_or_wal_is_read() {
 
 #[test]
 fn damaged_staging_manifest_suggests_restart() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
+    let case = Case::plain(Way::Memory);
     case.dies_at("ingested");
     let staging = case.partial().join("db");
     let [manifest] = <[PathBuf; 1]>::try_from(files(&staging, "MANIFEST-", "")).expect("one file");

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::common::database::{bedload, record, ssts};
+use crate::common::database::{bedload, import, record, ssts};
 use bedload::progress::{Event, Observer};
 use bedload::testing::read::walk::{WalkOptions, walk};
 use bedload::{Error, ExportOptions, StatOptions, VerifyOptions};
@@ -43,9 +43,7 @@ impl Case {
 }
 
 fn replace(db: &Path, snapshot: &Path) {
-    let mut command = bedload();
-    command.arg("import").arg(snapshot).arg("--db").arg(db).args(["--replace", "--quiet"]);
-    command.args(["--set", "load.ingest.sst_size=32K"]).assert().success();
+    import(db.parent().expect("a folder"), snapshot, &["--replace", "--set", "load.ingest.sst_size=32K"]);
 }
 
 #[track_caller]
