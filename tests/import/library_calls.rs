@@ -53,7 +53,7 @@ fn replaced_snapshot_is_imported_or_refused() {
     changed[1000] = block(&noise(777_777, 2000));
     // Size, ends and times of the file are the same: only reading finds the difference.
     let middle = "not the one that the unfinished import has read";
-    for (new, words) in [(some(7000, 2000), "holds an unfinished import of something else"), (changed, middle)] {
+    for (new, words) in [(some(7000, 2000), "contains a different unfinished import"), (changed, middle)] {
         let (place, car) = Place::with_file("x.car", &rooted(&old));
         let db = place.path("db");
         leave_unfinished(&car, &db);
