@@ -208,7 +208,7 @@ mod tests {
         let there = identity(&["ingest", "memtable"], "aa");
         for (here, expected) in [
             (there.clone(), &[][..]),
-            (identity(&["ingest"], "aa"), &["variants: ingest, memtable there, ingest here"]),
+            (identity(&["ingest"], "aa"), &["variants: ingest, memtable saved, ingest requested"]),
             (identity(&["ingest", "memtable"], "bb"), &["variants: ingest, memtable, with other options"]),
         ] {
             assert_eq!(differences(&there, &here), expected);

@@ -68,8 +68,8 @@ fn wrong_key_layout_is_refused() {
     }
     let log = with_log();
     for reader in ["verify", "walk", "get 1"] {
-        let words = "error: db: the keys of this database are block numbers\nhint: leave --key out: BEDLOAD.json says what \
-                     the keys are\n";
+        let words = "error: db: the keys of this database are block numbers\nhint: omit --key: BEDLOAD.json records the key \
+                     layout\n";
         ends(&log, &format!("{reader} --db db --key cid"), 4, words);
     }
 }
@@ -79,8 +79,8 @@ fn wrong_column_family_is_refused() {
     let place = with_snapshot("256KiB");
     ends(&place, "import snapshot.car --db db --column-family chain --quiet", 0, "");
     for reader in ["verify", "walk", &format!("get {CID}"), "export out.car"] {
-        let words = "error: db: the blocks of this database are in the column family chain, not in default\nhint: leave \
-                     --column-family out: BEDLOAD.json names it\n";
+        let words = "error: db: the blocks of this database are in the column family chain, not in default\nhint: omit \
+                     --column-family: BEDLOAD.json records it\n";
         ends(&place, &format!("{reader} --db db --column-family default"), 4, words);
     }
     ends(&place, "verify --db db --column-family chain", 0, "");

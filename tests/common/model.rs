@@ -77,7 +77,7 @@ pub fn records(db: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
 pub fn family(db: &Path, name: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let options = rust_rocksdb::Options::default();
     let names = BTreeSet::from(["default", name]);
-    let db = rust_rocksdb::DB::open_cf_for_read_only(&options, db, names, true).expect("a database");
+    let db = rust_rocksdb::DB::open_cf_for_read_only(&options, db, names, false).expect("a database");
     db.iterator_cf(db.cf_handle(name).expect("a family"), rust_rocksdb::IteratorMode::Start)
         .map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("a record"))
         .collect()

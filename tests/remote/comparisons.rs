@@ -71,7 +71,7 @@ fn bench_fetches_once_and_hides_secrets() {
         server.served();
         // Another file there is another comparison.
         server.replace(snapshot, "\"two\"");
-        ends(run("4"), 4).stderr(contains("snapshot tag: \"one\" there, \"two\" here"));
+        ends(run("4"), 4).stderr(contains("snapshot tag: \"one\" saved, \"two\" requested"));
         assert!(server.served() < len / 2, "refused before it is fetched");
         nothing_is_left(&place);
     }

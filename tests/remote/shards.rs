@@ -130,7 +130,7 @@ fn killed_shard_resumes_only_as_itself() {
         for point in points {
             shard(&plain().file, "1/4", &db).args(args).dies_at(point);
             if *point != "complete" {
-                let refused = shard(&plain().file, "2/4", &db).args(args).refused(4, "shard was 1/4, is 2/4");
+                let refused = shard(&plain().file, "2/4", &db).args(args).refused(4, "shard was 1/4, is now 2/4");
                 assert!(refused.text("/error").contains("contains a different unfinished import"), "{refused:?}");
             }
         }
