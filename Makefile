@@ -66,9 +66,9 @@ test: setup ## Run all tests, with overflow checks and debug assertions in bedlo
 # a hundred times.
 test-long: setup ## Run the long crash and memory tests (45 minutes, 14 GiB of disk in TMPDIR)
 	@scripts/servers
-	BEDLOAD_LONG_TESTS=1 $(TEST) --test all -- $(addprefix crash::,kills damaged_work sync_order failing_disks resource_errors \
-	  system_limits bundles replaced_databases hostile_users link_checks) memory::budgets memory::hostile import::hard_keys \
-	  import::existing_databases bench::doctor remote::repeated_kills
+	BEDLOAD_LONG_TESTS=1 $(TEST) --test all -- crash:: block_log:: read::verify read::damaged_databases memory::budgets \
+	  memory::hostile import::hard_keys import::existing_databases bench::doctor remote::repeated_kills remote::bad_bundles \
+	  remote::contradictory_bundles
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test attack
 
 test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make

@@ -20,7 +20,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The input is corrupt, truncated or of a kind that is not supported.
-    #[error("cannot read {}{}", path.display(), at(*offset))]
+    #[error("cannot read {}{}", path.display(), offset.map_or_else(String::new, |offset| format!(" at byte {offset}")))]
     BadInput {
         /// The input as the user named it; `-` for a pipe.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A disk is full, or will be.
-    #[error("not enough space in {}: {}{} free", path.display(), more(*needed), human(*free))]
+    #[error("not enough space in {}: {}{} free", path.display(), needed.map_or_else(String::new, |it| format!("{} more needed, ", human(it))), human(*free))]
     NoSpace {
         /// A directory on the file system that is full.
         path: PathBuf,
@@ -205,21 +205,13 @@ impl Error {
     pub(crate) fn open_elsewhere(db: &Path, process: Option<i32>) -> Self {
         // The number is 0 for a process in another container.
         let process = process.filter(|&pid| pid > 0).map(|pid| format!(" (process {pid})")).unwrap_or_default();
-        Self::State {
-            path: db.to_owned(),
-            kind: StateKind::Open,
-            reason: "another process has the database open".into(),
-            hint: format!("stop the node{process}, then run the same command again").into(),
-        }
+        let hint = format!("stop the node{process}, then run the same command again");
+        Error::state(db, StateKind::Open, "another process has the database open", hint)
     }
 
     pub(crate) fn open_here(db: &Path) -> Self {
-        Self::State {
-            path: db.to_owned(),
-            kind: StateKind::Open,
-            reason: "this process has the database open".into(),
-            hint: "close the database before the import, and open it again after it".into(),
-        }
+        let hint = "close the database before the import, and open it again after it";
+        Error::state(db, StateKind::Open, "this process has the database open", hint)
     }
 
     /// A wrong option, with the next step.
@@ -237,11 +229,24 @@ impl Error {
         Self::State { path: path.into(), kind, reason: reason.into(), hint: hint.into() }
     }
 
+    /// A verification that found problems.
+    pub(crate) fn verification_failed(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+        problems: impl Into<String>,
+        hint: impl Into<Hint>,
+    ) -> Self {
+        Self::VerificationFailed { action, path: path.into(), problems: problems.into(), hint: hint.into() }
+    }
+
+    /// A key or block that is not in the database.
+    pub(crate) fn not_found(path: impl Into<PathBuf>, reason: impl Into<String>, hint: impl Into<Hint>) -> Self {
+        Self::NotFound { path: path.into(), reason: reason.into(), hint: hint.into() }
+    }
+
     pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
-        Self::Usage {
-            reason: format!("the memory budget of {} is too small", human(memory)),
-            hint: format!("pass --memory {} or more", human(least).replace(".0 ", "")).into(),
-        }
+        let hint = format!("pass --memory {} or more", human(least).replace(".0 ", ""));
+        Error::usage(format!("the memory budget of {} is too small", human(memory)), hint)
     }
 
     /// A bad input, at a place in it.
@@ -257,12 +262,8 @@ impl Error {
 
     /// An unfinished import is damaged: it `lacks a file`.
     pub(crate) fn damaged_work(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
-        Self::State {
-            path: path.into(),
-            kind: StateKind::Unfinished,
-            reason: format!("the unfinished import {what}"),
-            hint: "pass --restart to delete it and start over".into(),
-        }
+        let hint = "pass --restart to delete it and start over";
+        Error::state(path, StateKind::Unfinished, format!("the unfinished import {what}"), hint)
     }
 
     /// An unfinished import that lacks `what`.
@@ -436,14 +437,6 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         }
         _ => "run the same command again; if the error persists, check the disk (dmesg, smartctl)".into(),
     }
-}
-
-fn at(offset: Option<u64>) -> String {
-    offset.map_or_else(String::new, |offset| format!(" at byte {offset}"))
-}
-
-fn more(needed: Option<u64>) -> String {
-    needed.map_or_else(String::new, |bytes| format!("{} more needed, ", human(bytes)))
 }
 
 /// The object of an action.

@@ -38,9 +38,9 @@ pub(crate) fn check(count: usize) -> Result<()> {
 
 /// Runs `work`, in which RocksDB starts threads, on another thread. If the system refuses RocksDB a thread, C++ throws.
 ///
-/// `main` and each thread of Rust's standard library have a handler for exceptions. Before it reaches a handler C++ runs
-/// destructors, which here wait for locks that are held: the program would hang. This thread has no handler, so C++ ends the
-/// program at once by `std::terminate`. A panic in `work` does the same.
+/// `main` and each thread of Rust's standard library have a handler for exceptions. Before an exception reaches a handler, C++
+/// runs destructors, which here wait for locks that other threads hold: the program would hang. This thread has no handler, so
+/// C++ ends the program at once with `std::terminate`. A panic in `work` does the same.
 pub(crate) fn without_handler<T: Send, W: FnOnce() -> T + Send>(work: W) -> Result<T> {
     use std::ffi::{c_int, c_void};
     type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -106,8 +106,8 @@ impl IoThreads {
     }
 }
 
-/// Memory that threads share for large blocks. Threads are served in the order of their requests, so a large share does not wait
-/// for ever.
+/// Memory that threads share for large blocks. Threads are served in the order of their requests, so a large share does not
+/// wait for ever.
 pub(crate) struct MemoryLimit {
     /// Bytes that may be taken at once.
     room: u64,
@@ -134,7 +134,7 @@ impl MemoryLimit {
         Self { room, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Waits until `bytes` are free. More than the room is given while no other share is taken.
+    /// Waits until `bytes` are free. A share that exceeds the limit is granted while no other share is taken.
     pub fn take(&self, bytes: u64) -> MemoryShare<'_> {
         let mut state = self.state.lock();
         let number = state.next;
@@ -152,7 +152,7 @@ impl MemoryLimit {
         self.changed.wait_while(&mut self.state.lock(), |state| state.taken > self.room);
     }
 
-    /// Takes `bytes` at once, even beyond the room. The next [`MemoryLimit::wait`] waits for them.
+    /// Takes `bytes` without waiting, even if they exceed the limit. The next [`MemoryLimit::wait`] waits for them.
     pub fn take_now(&self, bytes: u64) -> MemoryShare<'_> {
         self.state.lock().taken += bytes;
         MemoryShare { limit: self, bytes }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{RecvTimeoutError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::error::{Error, Result};
@@ -72,38 +72,29 @@ pub(super) fn run(job: &ChildJob<'_>) -> Result<Ended> {
     let child = command.spawn().map_err(Error::io("start", job.program))?;
     let pid = Pid::from_child(&child);
     let (over, is_over) = bounded::<()>(0);
-    let (samples, seconds, last) = std::thread::scope(|scope| {
+    let mut process = std::thread::scope(|scope| {
         // If the system refuses a thread, there are no samples.
-        let sampler = parallel::start(scope, move || Samples::take(pid, start, job.stop, &is_over));
+        let sampler = parallel::start(scope, move || watch(pid, start, job.stop, &is_over));
         // With a valid number it fails only if a signal interrupts it.
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {
         }
         let seconds = start.elapsed().as_secs_f64();
-        let last = Io::of(pid);
         drop(over);
-        (sampler.map(|sampler| sampler.join().unwrap_or_default()).unwrap_or_default(), seconds, last)
+        let sampled = sampler.map(|sampler| sampler.join().unwrap_or_default()).unwrap_or_default();
+        let mut process = ProcessFigures { seconds, ..sampled };
+        // The counters are readable until the process is reaped.
+        sample_io(&mut process, pid);
+        process
     });
     let (status, usage) = reap(pid).map_err(Error::io("wait for", job.program))?;
     drop(child);
-    if job.stop.is_cancelled() {
-        return Err(Error::interrupted());
-    }
-    let io = last.or(samples.io);
+    job.stop.check(Error::interrupted)?;
     let time = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    let process = ProcessFigures {
-        seconds,
-        user_seconds: time(usage.ru_utime),
-        system_seconds: time(usage.ru_stime),
-        // The kernel's figure, in KiB, may be from before exec, when the child still had bedload's memory.
-        peak_rss_bytes: samples.rss_bytes.or_else(|| u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024)),
-        peak_anonymous_bytes: samples.anonymous_bytes,
-        read_bytes: io.map(|io| io.read),
-        written_bytes: io.map(|io| io.written),
-        disk_read_bytes: io.map(|io| io.disk_read),
-        disk_written_bytes: io.map(|io| io.disk_written),
-        open_files: samples.open_files,
-    };
+    (process.user_seconds, process.system_seconds) = (time(usage.ru_utime), time(usage.ru_stime));
+    // The kernel's figure, in KiB, may be from before exec, when the child still had bedload's memory.
+    let peak = || u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024);
+    process.peak_rss_bytes = process.peak_rss_bytes.or_else(peak);
     let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
     let exit = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
     Ok(Ended { exit, signal, process, output, errors: read_start(&errors) })
@@ -140,68 +131,44 @@ pub(super) fn proc_field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
 }
 
-/// Counters of `/proc/PID/io`, in bytes.
-#[derive(Debug, Clone, Copy)]
-struct Io {
-    read: u64,
-    written: u64,
-    disk_read: u64,
-    disk_written: u64,
-}
-
-impl Io {
-    fn of(pid: Pid) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{}/io", pid.as_raw_nonzero())).ok()?)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let (read, written) = (proc_field(text, "rchar:")?, proc_field(text, "wchar:")?);
-        let (disk_read, disk_written) = (proc_field(text, "read_bytes:")?, proc_field(text, "write_bytes:")?);
-        Some(Self { read, written, disk_read, disk_written })
-    }
-}
-
-/// Peaks of the samples, and the last I/O counters.
-#[derive(Default)]
-struct Samples {
-    rss_bytes: Option<u64>,
-    anonymous_bytes: Option<u64>,
-    open_files: Option<u64>,
-    io: Option<Io>,
-}
-
-impl Samples {
-    fn take(pid: Pid, start: Instant, stop: &CancellationToken, is_over: &crossbeam_channel::Receiver<()>) -> Self {
-        let mut samples = Self::default();
-        let mut every = SAMPLE_EVERY;
-        let mut asked: Option<Instant> = None;
-        while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-            if stop.is_cancelled() {
-                // It may have ended already.
-                let _ = match asked {
-                    None => kill_process(pid, Signal::TERM),
-                    Some(first) if first.elapsed() > TERM_TIMEOUT => kill_process(pid, Signal::KILL),
-                    Some(_) => Ok(()),
-                };
-                asked.get_or_insert_with(Instant::now);
-            }
-            samples.sample(pid);
-            every = (start.elapsed() / 240).clamp(SAMPLE_EVERY, MAX_EVERY);
+/// Samples the process until it is over, and ends it once `stop` is set.
+fn watch(pid: Pid, start: Instant, stop: &CancellationToken, is_over: &Receiver<()>) -> ProcessFigures {
+    let mut peaks = ProcessFigures::default();
+    let mut every = SAMPLE_EVERY;
+    let mut asked: Option<Instant> = None;
+    while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+        if stop.is_cancelled() {
+            // It may have ended already.
+            let _ = match asked {
+                None => kill_process(pid, Signal::TERM),
+                Some(first) if first.elapsed() > TERM_TIMEOUT => kill_process(pid, Signal::KILL),
+                Some(_) => Ok(()),
+            };
+            asked.get_or_insert_with(Instant::now);
         }
-        samples
+        sample(&mut peaks, pid);
+        every = (start.elapsed() / 240).clamp(SAMPLE_EVERY, MAX_EVERY);
     }
+    peaks
+}
 
-    fn sample(&mut self, pid: Pid) {
-        let pid_text = pid.as_raw_nonzero();
-        let Ok(status) = fs::read_to_string(format!("/proc/{pid_text}/status")) else { return };
-        let bytes = |name| proc_field(&status, name).map(|kib| kib * 1024);
-        self.rss_bytes = self.rss_bytes.max(bytes("VmRSS:"));
-        self.anonymous_bytes = self.anonymous_bytes.max(bytes("RssAnon:"));
-        if let Ok(list) = fs::read_dir(format!("/proc/{pid_text}/fd")) {
-            self.open_files = self.open_files.max(Some(list.count() as u64));
-        }
-        self.io = Io::of(pid).or(self.io);
+fn sample(peaks: &mut ProcessFigures, pid: Pid) {
+    let pid_text = pid.as_raw_nonzero();
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid_text}/status")) else { return };
+    let bytes = |name| proc_field(&status, name).map(|kib| kib * 1024);
+    peaks.peak_rss_bytes = peaks.peak_rss_bytes.max(bytes("VmRSS:"));
+    peaks.peak_anonymous_bytes = peaks.peak_anonymous_bytes.max(bytes("RssAnon:"));
+    if let Ok(list) = fs::read_dir(format!("/proc/{pid_text}/fd")) {
+        peaks.open_files = peaks.open_files.max(Some(list.count() as u64));
     }
+    sample_io(peaks, pid);
+}
+
+fn sample_io(peaks: &mut ProcessFigures, pid: Pid) {
+    let Ok(text) = fs::read_to_string(format!("/proc/{}/io", pid.as_raw_nonzero())) else { return };
+    let field = |name| proc_field(&text, name);
+    (peaks.read_bytes, peaks.written_bytes) = (field("rchar:"), field("wchar:"));
+    (peaks.disk_read_bytes, peaks.disk_written_bytes) = (field("read_bytes:"), field("write_bytes:"));
 }
 
 #[cfg(test)]

@@ -127,9 +127,7 @@ pub(super) fn compare(
     let budget = || options.budget.map(|budget| budget.saturating_sub(start.elapsed()));
     let mut pace = RunPace::default();
     for (done, (index, (name, turn))) in todo.iter().enumerate() {
-        if options.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        options.stop.check(Error::interrupted)?;
         let expected = pace.expected(name);
         if budget().is_some_and(|left| left <= expected.unwrap_or_default()) {
             let all = counted(plan.len() as u64, "run", "runs");
@@ -241,8 +239,6 @@ fn reference(named: Option<&str>, names: &[String]) -> Result<String> {
     if names.iter().any(|name| name == named) {
         return Ok(named.to_owned());
     }
-    Err(Error::Usage {
-        reason: format!("the reference `{named}` is not compared"),
-        hint: format!("name one of: {}; every preset is also compared with `{COPY}`", names.join(", ")).into(),
-    })
+    let reason = format!("the reference `{named}` is not compared");
+    Err(Error::usage(reason, format!("name one of: {}; every preset is also compared with `{COPY}`", names.join(", "))))
 }

@@ -56,26 +56,19 @@ pub(super) fn variants(presets: &[String], set: &[String], vary: &[Vary]) -> Res
         let pairs = all.iter().flat_map(|variant| values.iter().map(move |value| (variant, value)));
         all = pairs.map(|(variant, value)| variant.with(key, value)).collect::<Result<_>>()?;
         if all.len() > MAX_VARIANTS {
-            return Err(Error::Usage {
-                reason: format!("these are {} variants or more", all.len()),
-                hint: format!("compare up to {MAX_VARIANTS} at once: name fewer --presets or --vary fewer values")
-                    .into(),
-            });
+            let hint = format!("compare up to {MAX_VARIANTS} at once: name fewer --presets or --vary fewer values");
+            return Err(Error::usage(format!("these are {} variants or more", all.len()), hint));
         }
     }
     for (index, variant) in all.iter().enumerate() {
         if all.iter().take(index).any(|other| other.name == variant.name) {
-            return Err(Error::Usage {
-                reason: format!("`{}` is given twice", variant.name),
-                hint: "name each preset and each value once".into(),
-            });
+            let reason = format!("`{}` is given twice", variant.name);
+            return Err(Error::usage(reason, "name each preset and each value once"));
         }
     }
     if all.is_empty() {
-        return Err(Error::Usage {
-            reason: "there is nothing to compare".into(),
-            hint: "name presets: --presets ingest,memtable (`bedload presets list` has all)".into(),
-        });
+        let reason = "there is nothing to compare";
+        return Err(Error::usage(reason, "name presets: --presets ingest,memtable (`bedload presets list` has all)"));
     }
     for variant in &mut all {
         let resolved = variant.resolve()?;
@@ -91,12 +84,10 @@ impl Variant {
             name if name.contains('.') => &mut self.set,
             name if has_value && ARGUMENTS.contains(&name) => &mut self.arguments,
             _ => {
-                return Err(Error::Usage {
-                    reason: format!(
-                        "`{assignment}` is neither an option (stage.scope.option=value) nor an argument of the import"
-                    ),
-                    hint: format!("without dots there are: {}", ARGUMENTS.join(", ")).into(),
-                });
+                let reason = format!(
+                    "`{assignment}` is neither an option (stage.scope.option=value) nor an argument of the import"
+                );
+                return Err(Error::usage(reason, format!("without dots there are: {}", ARGUMENTS.join(", "))));
             }
         };
         list.push(assignment.to_owned());

@@ -59,10 +59,10 @@ pub struct BenchOptions {
     /// Seed of the shuffling and of the choice of keys
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measurement", hide_short_help = true)]
     pub seed: u64,
-    /// Empty the page cache before each import; otherwise the snapshot is read once before
+    /// Empty the page cache before each import; without --cold the snapshot is read once beforehand
     #[arg(long, help_heading = "Measurement")]
     pub cold: bool,
-    /// Start no run that would probably end later than this, e.g. 90m
+    /// Start no run that is expected to end after this time, e.g. 90m
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Measurement")]
     pub budget: Option<Duration>,
     /// Lookups of each kind in each finished database; 0 for none
@@ -72,7 +72,7 @@ pub struct BenchOptions {
     #[arg(long, help_heading = "Measurement", hide_short_help = true)]
     pub no_scan: bool,
 
-    /// Directory of the temporary databases; its file system is part of what is measured
+    /// Directory of the temporary databases; its file system affects the results
     #[arg(long, value_name = "DIR", help_heading = "Directories and results")]
     pub dir: Option<PathBuf>,
     /// Directory of the results: results.json, runs.ndjson, report.md, report.csv, report.html

@@ -81,12 +81,8 @@ impl WorkDir {
         let lock = File::open(&dir).map_err(Error::io("open", &dir))?;
         let locked = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
         if locked == Err(rustix::io::Errno::WOULDBLOCK) {
-            return Err(Error::State {
-                path: dir,
-                kind: StateKind::Busy,
-                reason: "another comparison runs here".into(),
-                hint: "wait for it, or give another --dir; two at once would disturb each other anyway".into(),
-            });
+            let hint = "wait for it, or give another --dir; two at once would disturb each other anyway";
+            return Err(Error::state(dir, StateKind::Busy, "another comparison runs here", hint));
         }
         locked.map_err(|errno| Error::io("lock", &dir)(errno.into()))?;
         let work_dir = Self { dir: dir.join(RUN_DIR), _lock: lock };
@@ -184,12 +180,7 @@ impl Runner<'_> {
             warmup: turn.warmup,
             started_unix_seconds: now.as_secs(),
             cache,
-            failure: None,
-            process: None,
-            import: None,
-            scan: None,
-            reads: None,
-            notes: Vec::new(),
+            ..BenchRun::default()
         };
         match work(&mut run) {
             Ok(()) => {}

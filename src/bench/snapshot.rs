@@ -4,7 +4,7 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use super::cache;
 use crate::error::{Error, Result};
@@ -23,9 +23,6 @@ const PREFIX: &str = ".bedload-fetch-";
 /// Bytes written at once, and memory of the download.
 const PIECE: usize = 1 << 20;
 const MEMORY: u64 = 64 << 20;
-
-/// The time between two reports of a download.
-const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// A snapshot, and the properties that identify it without reading it.
 #[derive(Default)]
@@ -64,10 +61,8 @@ impl BenchSnapshot {
         } else {
             let own = fs::metadata(path).map_err(|error| input::input_error(path, "open", error))?;
             if !own.is_file() && !own.is_dir() {
-                return Err(Error::Usage {
-                    reason: format!("{} is neither a file nor a folder: it can be read only once", path.display()),
-                    hint: "save the snapshot to a file first".into(),
-                });
+                let reason = format!("{} is neither a file nor a folder: it can be read only once", path.display());
+                return Err(Error::usage(reason, "save the snapshot to a file first"));
             }
             for file in cache::files(path)? {
                 let file = fs::metadata(&file).map_err(Error::io("open", &file))?;
@@ -108,25 +103,20 @@ fn download(
         let what = format!("the snapshot has {}, and {} are free", human(bytes), human(free));
         return Err(Error::io("fetch the snapshot to", dir)(io::Error::new(io::ErrorKind::StorageFull, what)));
     }
-    let path = scratch.path().join("snapshot");
+    let path = scratch.dir.join("snapshot");
     let mut file = File::create_new(&path).map_err(Error::io("create", &path))?;
     let mut reader = packed.read(MEMORY);
-    let (mut buffer, mut received, mut reported) = (vec![0; PIECE], 0, Instant::now());
+    let (mut buffer, mut received) = (vec![0; PIECE], 0);
     watch(0, bytes);
     loop {
-        if stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        stop.check(Error::interrupted)?;
         let count = reader.read(&mut buffer).map_err(Error::io("read", packed.pin().url))?;
         if count == 0 {
             break;
         }
         file.write_all(buffer.get(..count).unwrap_or_default()).map_err(Error::io("write", &path))?;
         received += count as u64;
-        if reported.elapsed() >= REPORT_EVERY {
-            watch(received, bytes);
-            reported = Instant::now();
-        }
+        watch(received, bytes);
     }
     file.sync_all().map_err(Error::io("sync", &path))?;
     Ok((path, scratch))

@@ -24,6 +24,7 @@ pub(super) const MOST_BYTES: u64 = 64 << 20;
 
 /// The file with the identity of the comparison.
 const IDENTITY: &str = "bench.json";
+const LOG: &str = "runs.ndjson";
 
 /// The largest log of runs, in bytes.
 const MAX_LOG: u64 = 1 << 30;
@@ -31,7 +32,6 @@ const MAX_LOG: u64 = 1 << 30;
 pub(super) struct ResultStore {
     dir: PathBuf,
     log: File,
-    log_path: PathBuf,
 }
 
 impl ResultStore {
@@ -43,13 +43,8 @@ impl ResultStore {
     pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<BenchRun>)> {
         create_last_dir(dir)?;
         claim(dir, identity)?;
-        let path = dir.join("runs.ndjson");
-        let state = |reason: String, hint: &str| Error::State {
-            path: path.clone(),
-            kind: StateKind::Other,
-            reason,
-            hint: hint.into(),
-        };
+        let path = dir.join(LOG);
+        let state = |reason: String, hint: &str| Error::state(path.clone(), StateKind::Other, reason, hint);
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(Error::io("open", &path))?;
         let mut text = Vec::new();
@@ -69,7 +64,7 @@ impl ResultStore {
         if whole < text.len() as u64 {
             file.set_len(whole).map_err(Error::io("truncate", &path))?;
         }
-        Ok((Self { dir: dir.to_owned(), log: file, log_path: path }, runs))
+        Ok((Self { dir: dir.to_owned(), log: file }, runs))
     }
 
     /// Appends a run and syncs it.
@@ -83,7 +78,7 @@ impl ResultStore {
             self.log.write_all(&line)?;
             self.log.sync_data()
         };
-        write().map_err(Error::io("write", &self.log_path))
+        write().map_err(Error::io("write", self.dir.join(LOG)))
     }
 
     /// Writes the report in all formats.
@@ -106,7 +101,7 @@ pub fn load(path: &Path) -> Result<BenchReport> {
     let bytes = read_regular(&file, MOST_BYTES).map_err(Error::io("read", &file))?;
     serde_json::from_slice(&bytes).map_err(|error| Error::Usage {
         reason: format!("{} is not a saved comparison: {error}", file.display()),
-        hint: "give the results.json of `bedload bench`, or the folder it wrote to".into(),
+        hint: "pass results.json or the --out directory of `bedload bench`".into(),
     })
 }
 
@@ -118,7 +113,7 @@ fn differences(there: &Map<String, Value>, here: &Map<String, Value>) -> Vec<Str
         let label = name.replace('_', " ");
         match (there == here, was == is) {
             (true, _) => None,
-            (false, false) => Some(format!("{label}: {was} there, {is} here")),
+            (false, false) => Some(format!("{label}: {was} saved, {is} requested")),
             (false, true) => Some(format!("{label}: {is}, with other options")),
         }
     };
@@ -151,12 +146,9 @@ fn claim(dir: &Path, identity: &Map<String, Value>) -> Result<()> {
     if differences.is_empty() {
         return Ok(());
     }
-    Err(Error::State {
-        path: dir.to_owned(),
-        kind: StateKind::Exists,
-        reason: format!("holds another comparison: {}", differences.join("; ")),
-        hint: "run the same command again to resume it, or choose another --out".into(),
-    })
+    let reason = format!("contains a comparison with other settings: {}", differences.join("; "));
+    let hint = "repeat the command of that comparison to resume it, or choose another --out";
+    Err(Error::state(dir.to_owned(), StateKind::Exists, reason, hint))
 }
 
 /// Serialises a value for the file at `path`.
@@ -197,7 +189,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         open(dir.path(), "a,b").map(drop).expect("a new one");
         let error = open(dir.path(), "a,c").map(drop).expect_err("another comparison").to_string();
-        assert!(error.ends_with("holds another comparison: presets: a,b there, a,c here"), "{error}");
+        assert!(
+            error.ends_with("contains a comparison with other settings: presets: a,b saved, a,c requested"),
+            "{error}"
+        );
         fs::write(dir.path().join("runs.ndjson"), "{}\n").expect("room");
         let error = open(dir.path(), "a,b").map(drop).expect_err("no run").to_string();
         assert!(error.contains("line 1 is not a run"), "{error}");
@@ -213,7 +208,7 @@ mod tests {
         let there = identity(&["ingest", "memtable"], "aa");
         for (here, expected) in [
             (there.clone(), &[][..]),
-            (identity(&["ingest"], "aa"), &["variants: ingest, memtable there, ingest here"]),
+            (identity(&["ingest"], "aa"), &["variants: ingest, memtable saved, ingest requested"]),
             (identity(&["ingest", "memtable"], "bb"), &["variants: ingest, memtable, with other options"]),
         ] {
             assert_eq!(differences(&there, &here), expected);

@@ -49,10 +49,8 @@ const MEMTABLE: &[(&str, &[&str])] = &[
 pub fn tune(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<(BenchReport, Option<String>)> {
     let (options, variants, mut snapshot) = prepare(options)?;
     let [preset] = &variants[..] else {
-        return Err(Error::Usage {
-            reason: format!("--tune starts from one preset, and there are {}", variants.len()),
-            hint: "name one: --presets ingest".into(),
-        });
+        let reason = format!("--tune needs exactly one preset, but there are {}", variants.len());
+        return Err(Error::usage(reason, "name one: --presets ingest"));
     };
     let start = std::time::Instant::now();
     let budget = options.budget.map(|budget| budget.mul_f64(SEARCH_SHARE));

@@ -98,7 +98,7 @@ fn write_part(target: &BundleTarget, part: &Bundle, shard: &ShardReport) -> Resu
 }
 
 pub(super) fn read_part(bytes: &[u8]) -> Result<(Bundle, ShardReport), BundleProblem> {
-    let form = |reason: String| BundleProblem::Form { reason };
+    let form = BundleProblem::Form;
     let bytes = verify_checksum(bytes).ok_or_else(|| form("it does not match its checksum".into()))?;
     let part = Bundle::parse(&bytes, PART_SCHEMA)?;
     let shard = part.record.shard.clone().ok_or_else(|| form("its report names no shard".into()))?;

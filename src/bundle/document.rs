@@ -106,7 +106,7 @@ pub(super) fn families(record: &ImportReport) -> Vec<(String, Content)> {
 impl Bundle {
     /// Returns the stored bytes and the id.
     pub fn to_bytes(&self) -> Result<(Vec<u8>, String), BundleProblem> {
-        let form = |reason: String| BundleProblem::Form { reason };
+        let form = BundleProblem::Form;
         let bytes = serde_json::to_vec_pretty(self).map_err(|error| form(error.to_string()))?;
         if bytes.len() as u64 > MAX_BYTES {
             return Err(form(format!("{} files are too many", self.files.len())));
@@ -126,9 +126,7 @@ impl Bundle {
         Self::compare(bytes, id)?;
         let bundle = Self::parse(bytes, SCHEMA)?;
         match &bundle.record.shard {
-            Some(shard) => {
-                Err(BundleProblem::Form { reason: format!("it is shard {}/{} alone", shard.number, shard.of) })
-            }
+            Some(shard) => Err(BundleProblem::Form(format!("it is shard {}/{} alone", shard.number, shard.of))),
             None => Ok(bundle),
         }
     }
@@ -139,7 +137,7 @@ impl Bundle {
         struct Start {
             schema: String,
         }
-        let form = |reason: String| BundleProblem::Form { reason };
+        let form = BundleProblem::Form;
         // Another version may have any fields.
         let Start { schema } = serde_json::from_slice(bytes).map_err(|error| form(error.to_string()))?;
         if schema != known {

@@ -8,10 +8,6 @@ use crate::progress::CancellationToken;
 /// Bytes per read: enough for all lanes of the hash, and small enough for a core's cache.
 const PIECE: usize = 256 << 10;
 
-pub(super) fn check_cancelled(stop: &CancellationToken) -> Result<()> {
-    if stop.is_cancelled() { Err(Error::interrupted()) } else { Ok(()) }
-}
-
 /// Copies `from` to `to` and returns the number of bytes and their BLAKE3. Reads at most `most` + 1 bytes.
 pub(super) fn copy(
     (mut from, path): (impl Read, &Path),
@@ -22,7 +18,7 @@ pub(super) fn copy(
 ) -> Result<(u64, blake3::Hash)> {
     let (mut hasher, mut piece, mut bytes) = (blake3::Hasher::new(), vec![0; PIECE], 0);
     while bytes <= most {
-        check_cancelled(stop)?;
+        stop.check(Error::interrupted)?;
         let room = usize::try_from((most - bytes).saturating_add(1)).unwrap_or(PIECE).min(PIECE);
         let len = match from.read(piece.get_mut(..room).unwrap_or_default()) {
             Ok(0) => break,

@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use super::description::{LATEST_SET, PARTS, part_name, read_part, report, set_of, without_shard_data, write_bundle};
 use super::document::{Bundle, BundleFile, MAX_BYTES, SCHEMA, is_sum};
-use super::hashing::check_cancelled;
 use super::place::{BundlePlace, MAX_LATEST, file};
-use super::problem::BundleProblem;
+use super::problem::BundleProblem::{self, Mismatch};
 use super::signature::Signer;
 use super::target::BundleTarget;
 use crate::error::{Error, Result, StateKind};
@@ -45,7 +44,7 @@ fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {
     let mut joined: Option<Joined> = None;
     let mut missing = Vec::new();
     for number in 0..of {
-        check_cancelled(&options.stop)?;
+        options.stop.check(Error::interrupted)?;
         let name = part_name(&set, number);
         let bad = |problem| Error::bad_input(&place.at(&name).0, None, problem);
         let Some(bytes) = place.read(&name, MAX_BYTES)? else {
@@ -54,7 +53,7 @@ fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {
         };
         let (part, shard) = read_part(&bytes).map_err(bad)?;
         if (shard.number, shard.of) != (number, of) || set_of(&part.record, &shard) != set {
-            return Err(bad(mismatch(format!(
+            return Err(bad(Mismatch(format!(
                 "it is shard {}/{} of a different source, or has the wrong name",
                 shard.number, shard.of
             ))));
@@ -72,10 +71,6 @@ fn run(options: &JoinOptions, progress: &Progress<'_>) -> Result<BundleReport> {
     progress.begin(Phase::Commit, None);
     let id = write_bundle(&target, &bundle, &place.root, options.signer.as_ref())?;
     Ok(BundleReport { joined: Some(of), ..report(&target, id, &bundle) })
-}
-
-fn mismatch(reason: String) -> BundleProblem {
-    BundleProblem::Mismatch { reason }
 }
 
 /// The set to join, and the number of its parts.
@@ -99,7 +94,7 @@ fn find_set(place: &BundlePlace, options: &JoinOptions) -> Result<(String, u32)>
         reason: "has no parts".into(),
         hint: "run the shards first: `bedload import SNAPSHOT --shard I/N` for each I from 0 to N-1".into(),
     })?;
-    let bad = || Error::bad_input(&place.at(LATEST_SET).0, None, mismatch("it does not contain a set of parts".into()));
+    let bad = || Error::bad_input(&place.at(LATEST_SET).0, None, Mismatch("it does not contain a set of parts".into()));
     known(String::from_utf8_lossy(&bytes).trim_end()).ok_or_else(bad)
 }
 
@@ -108,12 +103,9 @@ fn missing_parts(place: &BundlePlace, of: u32, missing: &[u32]) -> Error {
     if missing.len() > NAMED {
         named.push(format!("and {} more", missing.len() - NAMED));
     }
-    Error::State {
-        path: place.root.clone(),
-        kind: StateKind::Other,
-        reason: format!("{} of {of} parts are missing: {}", missing.len(), named.join(", ")),
-        hint: "run these shards (counted from 0), then the same command".into(),
-    }
+    let reason = format!("{} of {of} parts are missing: {}", missing.len(), named.join(", "));
+    let hint = "run these shards (counted from 0), then the same command";
+    Error::state(place.root.clone(), StateKind::Other, reason, hint)
 }
 
 /// The first field that differs between two documents.
@@ -158,7 +150,7 @@ impl Joined {
 
     fn with(mut self, mut part: Bundle, shard: &ShardReport) -> Result<Self, BundleProblem> {
         if let Some(field) = difference(&self.shared, &comparable(&part)) {
-            return Err(mismatch(format!("its `{field}` differs from that of shard {}", self.shard.number)));
+            return Err(Mismatch(format!("its `{field}` differs from that of shard {}", self.shard.number)));
         }
         self.files.extend(take_files(&mut part, shard.number));
         add(&mut self.bundle.record, part.record)?;
@@ -173,7 +165,7 @@ impl Joined {
         let found = Count { blocks: record.blocks.read, bytes: record.payload_bytes };
         if Some(found) != shard.source() {
             let whole = shard.source().unwrap_or_default();
-            return Err(mismatch(format!(
+            return Err(Mismatch(format!(
                 "they have {} blocks of {} bytes, the source has {} of {}",
                 found.blocks, found.bytes, whole.blocks, whole.bytes
             )));
@@ -185,7 +177,7 @@ impl Joined {
         files.sort_by(|(one, _), (other, _)| one.first.cmp(&other.first));
         let mut pairs = files.iter().zip(files.iter().skip(1));
         if let Some(((_, one), (_, other))) = pairs.find(|((one, _), (other, _))| one.last >= other.first) {
-            return Err(mismatch(format!("the keys of shards {one} and {other} overlap")));
+            return Err(Mismatch(format!("the keys of shards {one} and {other} overlap")));
         }
         let files = files.into_iter().map(|(file, _)| file).collect();
         Ok(Bundle { schema: SCHEMA.into(), files, ..bundle })
@@ -195,7 +187,7 @@ impl Joined {
 /// Adds the counts of another shard.
 fn add(record: &mut ImportReport, other: ImportReport) -> Result<(), BundleProblem> {
     let sum = |one: &mut u64, other: u64| {
-        *one = one.checked_add(other).ok_or_else(|| mismatch("their counts are too large".into()))?;
+        *one = one.checked_add(other).ok_or_else(|| Mismatch("their counts are too large".into()))?;
         Ok(())
     };
     let add_blocks = |one: &mut BlockCounts, other: &BlockCounts| {
@@ -231,12 +223,12 @@ fn add(record: &mut ImportReport, other: ImportReport) -> Result<(), BundleProbl
 fn check_files_exist(target: &BundleTarget, files: &[BundleFile], stop: &CancellationToken) -> Result<()> {
     let check = |(): &mut (), item: usize| {
         let Some(wanted) = files.get(item) else { return Ok(()) };
-        check_cancelled(stop)?;
+        stop.check(Error::interrupted)?;
         let name = file(&wanted.name);
         let problem = match target.size_of(&name)? {
             Some(bytes) if bytes == wanted.bytes => return Ok(()),
             Some(found) => BundleProblem::Length { found, expected: wanted.bytes },
-            None => mismatch("a part names it, but it does not exist".into()),
+            None => Mismatch("a part names it, but it does not exist".into()),
         };
         Err(Error::bad_input(&target.place.at(&name).0, None, problem))
     };

@@ -134,7 +134,7 @@ pub(super) fn open(path: &Path) -> Result<Option<File>> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) if is_no_file(&error) => {
             let what = path.symlink_metadata().map_or_else(|_| error.to_string(), |there| private::kind(&there).into());
-            Err(Error::bad_input(path, None, BundleProblem::NoFile { what }))
+            Err(Error::bad_input(path, None, BundleProblem::NoFile(what)))
         }
         Err(error) => Err(Error::io("read", path)(error)),
     }
@@ -147,7 +147,7 @@ pub(super) fn file(name: &str) -> String {
 /// Reports a source that changed while it was read as a bad bundle, because bundle files never change.
 pub(super) fn changed(path: &Path, error: Error) -> Error {
     match error {
-        Error::State { reason, .. } => Error::bad_input(path, None, BundleProblem::Changed { what: reason }),
+        Error::State { reason, .. } => Error::bad_input(path, None, BundleProblem::Changed(reason)),
         error => error,
     }
 }

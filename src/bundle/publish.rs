@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use derive_setters::Setters;
+use rayon::prelude::*;
 
 use super::description::write_description;
 use super::document::{BundleFile, families, file_name};
@@ -82,7 +83,7 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
     progress.begin(Phase::Export, Some(files.iter().map(|(file, ..)| file.bytes).sum()));
     let at_once = target.at_once(files.iter().map(|(file, ..)| file.bytes).max());
     let files = map_all(at_once, &files, |(own, path, blake3)| {
-        hashing::check_cancelled(stop)?;
+        stop.check(Error::interrupted)?;
         let published = uploader.upload(own.clone(), path, *blake3)?;
         progress.add(own.bytes, own.records);
         Ok(published)
@@ -94,23 +95,17 @@ fn run(options: &BundleOptions, progress: &Progress<'_>) -> Result<BundleReport>
 }
 
 /// Calls `work` for all items on `threads` threads and returns the results in order.
-fn map_all<I: Sync, T: Send>(threads: usize, items: &[I], work: impl Fn(&I) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let done = parallel::for_each(threads, items.len(), Vec::new, |done, number| {
-        if let Some(item) = items.get(number) {
-            done.push((number, work(item)?));
-        }
-        Ok(())
-    })?;
-    let mut done: Vec<_> = done.into_iter().flatten().collect();
-    done.sort_by_key(|(number, _)| *number);
-    Ok(done.into_iter().map(|(_, done)| done).collect())
+fn map_all<I: Sync, T: Send, W: Fn(&I) -> Result<T> + Send + Sync>(
+    threads: usize,
+    items: &[I],
+    work: W,
+) -> Result<Vec<T>> {
+    parallel::pool(threads)?.install(|| items.par_iter().map(work).collect())
 }
 
 /// Reads the import's report and checks that the database can be published.
 fn record(db: &Path) -> Result<ImportReport> {
-    let refused = |reason: &str, hint: &str| {
-        Err(Error::State { path: db.to_owned(), kind: StateKind::Other, reason: reason.into(), hint: hint.into() })
-    };
+    let refused = |reason: &str, hint: &str| Err(Error::state(db, StateKind::Other, reason, hint));
     let Some((report, is_valid)) = ImportReport::load_with_checksum(db)? else {
         if !db.join("CURRENT").exists() {
             return Err(no_database(db));
@@ -119,7 +114,7 @@ fn record(db: &Path) -> Result<ImportReport> {
     };
     if !is_valid {
         let what = "BEDLOAD.json does not match its checksum".into();
-        return Err(Error::bad_input(db, None, BundleProblem::NotAsImported { what }));
+        return Err(Error::bad_input(db, None, BundleProblem::NotAsImported(what)));
     }
     let again = "import the snapshot into a new database with a preset of the ingest loader, and bundle that one";
     if report.into_existing {
@@ -137,7 +132,7 @@ fn record(db: &Path) -> Result<ImportReport> {
 /// Checks that the database contains the recorded content in the files of the import, and nothing else.
 fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_>) -> Result<Vec<VerifiedFile>> {
     let db = &options.db;
-    let bad = |what: String| Error::bad_input(db, None, BundleProblem::NotAsImported { what });
+    let bad = |what: String| Error::bad_input(db, None, BundleProblem::NotAsImported(what));
     let damaged = |error: Error| match error {
         Error::Rocks { message, path, .. } if crate::error::errno_of(&message).is_none() => {
             bad(if path == *db { message } else { format!("{}: {message}", path.display()) })
@@ -173,9 +168,7 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
 
 /// Checks that the database has exactly the files of its import.
 pub(super) fn check_untouched(db: &Path, record: &ImportReport, files: &[DataFile], hint: &str) -> Result<()> {
-    let changed = |reason: String| {
-        Err(Error::State { path: db.to_owned(), kind: StateKind::Modified, reason, hint: hint.into() })
-    };
+    let changed = |reason: String| Err(Error::state(db, StateKind::Modified, reason, hint));
     let families: Vec<(&str, &[Level])> = match &record.log {
         None => vec![(record.column_family.as_str(), record.levels.as_slice())],
         Some(log) => log.families.iter().map(|family| (family.name.as_str(), family.levels.as_slice())).collect(),
@@ -209,7 +202,7 @@ fn read_file(
     let (bytes, blake3) = hashing::hash(&opened, path, *size, &options.stop)?;
     if bytes != *size {
         let what = format!("{} is {bytes} bytes long, but the database declares {size}", path.display());
-        return Err(Error::bad_input(&options.db, None, BundleProblem::NotAsImported { what }));
+        return Err(Error::bad_input(&options.db, None, BundleProblem::NotAsImported(what)));
     }
     // The smallest key after the last one.
     let end = [largest.as_slice(), &[0]].concat();
@@ -217,7 +210,7 @@ fn read_file(
     while let Some((key, value)) = scan.item() {
         content.add_record(key, value);
         if content.records % 1024 == 0 {
-            hashing::check_cancelled(&options.stop)?;
+            options.stop.check(Error::interrupted)?;
         }
         scan.next();
     }

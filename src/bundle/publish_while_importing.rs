@@ -117,12 +117,9 @@ impl Publish for Uploader<'_> {
 
 /// The error for a published file that is gone and cannot be sent again.
 fn lost(target: &BundleTarget, lost: &BundleFile) -> Error {
-    Error::State {
-        path: target.place.at(&file(&lost.name)).0,
-        kind: StateKind::Other,
-        reason: "was published, but has been removed or changed since".into(),
-        hint: "run the same command again with --restart; files must not change while they are published".into(),
-    }
+    let reason = "was published, but has been removed or changed since";
+    let hint = "run the same command again with --restart; files must not change while they are published";
+    Error::state(target.place.at(&file(&lost.name)).0, StateKind::Other, reason, hint)
 }
 
 fn to_bundle_file(file: SstFile) -> BundleFile {

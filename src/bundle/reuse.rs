@@ -28,7 +28,7 @@ pub(super) fn find_reusable_files(db: &Path, wanted: &[BundleFile]) -> Result<Ha
     let files = reader.counted_files().map_err(unreadable)?;
     check_untouched(db, &record, &files, hint)?;
     let recorded = families(&record);
-    for family in reader.families() {
+    for family in &reader.families {
         // The memtables and the WAL may contain records as well.
         let expected = recorded.iter().find(|(name, _)| name == family).map_or(0, |(_, content)| content.records);
         let found = reader.entries(family)?;

@@ -197,7 +197,7 @@ pub fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportRepo
     }
     // The new database replaces the old one in one step, so that no node opens a mixture.
     import.replace |= options.update;
-    let bad = |reason: String| Error::bad_input(&first.root, None, BundleProblem::Form { reason });
+    let bad = |reason: String| Error::bad_input(&first.root, None, BundleProblem::Form(reason));
     let files = bundle.files.iter().enumerate().map(|(number, file)| {
         file.keys().map_err(bad)?;
         let BundleFile { bytes, first, last, records, digest, column_family: family, blake3, .. } = file.clone();
@@ -308,12 +308,9 @@ impl Fetch for Fetcher<'_> {
     fn check_replaced(&self) -> Result<()> {
         let Some(db) = self.updated else { return Ok(()) };
         if !db.join("CURRENT").exists() {
-            return Err(Error::State {
-                path: db.to_owned(),
-                kind: StateKind::NoDatabase,
-                reason: "is not a database that bedload can update".into(),
-                hint: "omit --update to make a new database".into(),
-            });
+            let reason = "is not a database that bedload can update";
+            let hint = "omit --update to make a new database";
+            return Err(Error::state(db.to_owned(), StateKind::NoDatabase, reason, hint));
         }
         *self.own.lock() = reuse::find_reusable_files(db, self.files)?;
         Ok(())
@@ -328,8 +325,8 @@ impl Fetch for Fetcher<'_> {
     fn misdescribed(&self, number: Option<usize>, what: String) -> Error {
         let Some(place) = self.places.first() else { return Error::interrupted() };
         match number.and_then(|number| self.files.get(number)) {
-            Some(wanted) => Error::bad_input(&place.at(&file(&wanted.name)).0, None, BundleProblem::Content { what }),
-            None => Error::bad_input(&place.root, None, BundleProblem::Form { reason: what }),
+            Some(wanted) => Error::bad_input(&place.at(&file(&wanted.name)).0, None, BundleProblem::Content(what)),
+            None => Error::bad_input(&place.root, None, BundleProblem::Form(what)),
         }
     }
 

@@ -50,7 +50,7 @@ impl TrustedKey {
 
 /// Checks that one of the `trusted` keys has signed `bytes`.
 pub(super) fn check(bytes: &[u8], signature: Option<&[u8]>, trusted: &[TrustedKey]) -> Result<(), BundleProblem> {
-    let refused = |reason: &str| Err(BundleProblem::Signature { reason: reason.into() });
+    let refused = |reason: &str| Err(BundleProblem::Signature(reason.into()));
     let Some(signature) = signature else { return refused("the file is missing") };
     let Some(signature) = std::str::from_utf8(signature).ok().and_then(|text| Signature::decode(text).ok()) else {
         return refused("it is not of minisign's format");
@@ -86,10 +86,7 @@ impl Signer {
     /// [`Error::Usage`]: the file has no secret key, or the password is wrong; and the error of `password`.
     #[cfg(feature = "sign")]
     pub fn open(path: &Path, password: impl FnOnce() -> Result<String>) -> Result<Self> {
-        let wrong = |reason: String, hint: &str| Error::Usage {
-            reason: format!("{} {reason}", path.display()),
-            hint: hint.to_owned().into(),
-        };
+        let wrong = |reason: String, hint: &str| Error::usage(format!("{} {reason}", path.display()), hint.to_owned());
         let form = "pass the file minisign.key, which `minisign -G` or `rsign generate` writes, to --sign";
         let bytes = read_regular(path, MAX_KEY).map_err(|error| wrong(format!("cannot be read: {error}"), form))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();

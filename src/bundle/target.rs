@@ -123,7 +123,7 @@ impl BundleTarget {
             None => copy_file(from, &self.checked_path(&name)?, (own.bytes, blake3), stop)?,
         };
         let what = || format!("{} changed while it was published", from.display());
-        let changed = || Error::bad_input(from, None, BundleProblem::NotAsImported { what: what() });
+        let changed = || Error::bad_input(from, None, BundleProblem::NotAsImported(what()));
         is_same.then_some(()).ok_or_else(changed)
     }
 
@@ -154,12 +154,9 @@ impl BundleTarget {
         for (at, is_folder) in folder.into_iter().chain([(path.as_path(), false)]) {
             let Ok(there) = at.symlink_metadata() else { continue };
             if if is_folder { !there.is_dir() } else { !there.is_file() } {
-                return Err(Error::State {
-                    path: at.to_owned(),
-                    kind: StateKind::Other,
-                    reason: format!("is {}, which is not written to", private::kind(&there)),
-                    hint: "remove it, and run the same command again; nobody else should be able to write there".into(),
-                });
+                let reason = format!("is {}, which is not written to", private::kind(&there));
+                let hint = "remove it, and run the same command again; nobody else should be able to write there";
+                return Err(Error::state(at.to_owned(), StateKind::Other, reason, hint));
             }
         }
         Ok(path)

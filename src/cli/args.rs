@@ -27,10 +27,8 @@ impl NetworkArgs {
     pub fn options(&self, sources: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<NetworkOptions, Error> {
         let is_given = self.connections.is_some() || self.endpoint.is_some();
         if is_given && !sources.into_iter().any(|source| is_remote(source.as_ref())) {
-            return Err(Error::Usage {
-                reason: "--connections and --endpoint have no effect: the snapshot is not a URL".into(),
-                hint: "omit them".into(),
-            });
+            let reason = "--connections and --endpoint have no effect: the snapshot is not a URL";
+            return Err(Error::usage(reason, "omit them"));
         }
         let mut options = NetworkOptions::default();
         (options.connections, options.endpoint) = (self.connections, self.endpoint.clone());
@@ -47,7 +45,7 @@ pub struct ImportArgs {
     /// Threads to use; the default is the preset's, or the number of cores
     #[arg(long, value_name = "N", value_parser = values::threads(), help_heading = "Memory")]
     pub threads: Option<usize>,
-    /// The set of options: one of `bedload presets list`, or a file
+    /// Preset: a name from `bedload presets list`, or a file (x.toml or ./x)
     #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = values::preset(), help_heading = "RocksDB")]
     pub preset: Option<String>,
     #[command(flatten)]
@@ -70,19 +68,13 @@ impl ImportArgs {
 
 /// The place of an import's blocks until they are sorted.
 #[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Memory")]
 pub struct PlanArgs {
     /// Directory for spilled data; the default is beside the database
-    #[arg(long, value_name = "DIR", help_heading = "Memory", hide_short_help = true)]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub work_dir: Option<PathBuf>,
     /// Storage of blocks while sorting: auto, memory, spill (files) or source
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "auto",
-        hide_possible_values = true,
-        help_heading = "Memory",
-        hide_short_help = true
-    )]
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true, hide_short_help = true)]
     pub plan: PlanChoice,
 }
 

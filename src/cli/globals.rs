@@ -17,16 +17,16 @@ pub struct Globals {
     /// Format of standard error
     #[arg(long, global = true, value_name = "HOW", default_value = "text", hide_short_help = true)]
     pub log_format: LogFormat,
-    /// Write metrics for Prometheus into this file, every second
+    /// Write Prometheus metrics to this file (*.prom) every second
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub metrics: Option<PathBuf>,
-    /// Print only results, warnings and errors; an explicit --progress overrides
+    /// Print only results, warnings and errors; --progress still applies
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_short_help = true)]
     pub color: ColorChoice,
-    /// Print help: -h the common options, --help all
+    /// Print help: -h lists the common options, --help all options
     #[arg(short, long, global = true, action = clap::ArgAction::HelpShort)]
     pub help: Option<bool>,
 }

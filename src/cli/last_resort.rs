@@ -3,45 +3,30 @@
 //!
 //! Only the program installs these handlers: a library must leave them to its process.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+
+use serde_json::json;
 
 use crate::Exit;
-use crate::cli::log;
+use crate::cli::log::{self, LogLevel};
+use crate::cli::output::error_document;
 
-macro_rules! error {
-    () => {
-        "the program aborted: the system refused memory or a thread, unless another reason is printed above"
-    };
-}
+const ERROR: &str =
+    "the program aborted: the system refused memory or a thread, unless another reason is printed above";
+const HINT: &str =
+    "raise the limits (ulimit -v, -u, -s) or lower --memory and --threads; then run the same command again";
 
-macro_rules! hint {
-    () => {
-        "raise the limits (ulimit -v, -u, -s) or lower --memory and --threads; then run the same command again"
-    };
-}
-
-const TEXT: &str = concat!("error: ", error!(), "\nhint: ", hint!(), "\n");
-const LOG_LINE: &str = concat!(
-    r#"{"schema":"bedload-log-1","level":"error","message":""#,
-    error!(),
-    r#"","hint":""#,
-    hint!(),
-    "\",\"exit\":1}\n"
-);
-const DOCUMENT: &str = concat!(
-    "{\n  \"schema\": \"bedload-error-1\",\n  \"error\": \"",
-    error!(),
-    "\",\n  \"hint\": \"",
-    hint!(),
-    "\",\n  \"exit\": 1\n}\n"
-);
-
-/// True if the error is also printed as a document on standard output.
-static JSON: AtomicBool = AtomicBool::new(false);
+/// The error as text, as a line of the log, and as a document for standard output if `--json` asks for one. A signal
+/// handler must not allocate, so they are made before.
+static TEXTS: OnceLock<[String; 3]> = OnceLock::new();
 
 /// Installs the handlers: a write beyond the limit of a file's size returns an error, and an abort prints one.
 pub fn install() {
-    JSON.store(std::env::args_os().any(|arg| arg == "--json"), Ordering::Relaxed);
+    let line = json!({ "schema": log::SCHEMA, "level": LogLevel::Error, "message": ERROR, "hint": HINT, "exit": Exit::Failed as u8 });
+    let document = format!("{:#}\n", error_document(ERROR, HINT, Exit::Failed));
+    let is_json = std::env::args_os().any(|arg| arg == "--json");
+    let document = if is_json { document } else { String::new() };
+    let _ = TEXTS.set([format!("error: {ERROR}\nhint: {HINT}\n"), format!("{line}\n"), document]);
     // SAFETY: the handler makes only calls that are allowed in a signal handler; `action` is plain data.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -66,16 +51,15 @@ extern "C" fn on_abort(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut 
 }
 
 fn exit_with_error() -> ! {
-    let text = if log::is_json() { LOG_LINE } else { TEXT };
-    // SAFETY: system calls on constants. A failed write has no remedy here. On a terminal the progress bar is erased first.
+    let Some([text, line, document]) = TEXTS.get() else { std::process::abort() };
+    let text = if log::is_json() { line } else { text };
+    // SAFETY: system calls on texts that do not change. A failed write has no remedy here. On a terminal the progress bar is erased first.
     unsafe {
         if libc::isatty(2) == 1 {
             libc::write(2, c"\r\x1b[K".as_ptr().cast(), 4);
         }
         libc::write(2, text.as_ptr().cast(), text.len());
-        if JSON.load(Ordering::Relaxed) {
-            libc::write(1, DOCUMENT.as_ptr().cast(), DOCUMENT.len());
-        }
+        libc::write(1, document.as_ptr().cast(), document.len());
         libc::_exit(Exit::Failed as libc::c_int)
     }
 }

@@ -15,7 +15,7 @@ use crate::report::shown_json;
 use crate::cli::globals::LogFormat;
 
 /// The name and version of each line.
-const SCHEMA: &str = "bedload-log-1";
+pub const SCHEMA: &str = "bedload-log-1";
 
 static JSON: AtomicBool = AtomicBool::new(false);
 

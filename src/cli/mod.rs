@@ -1,4 +1,4 @@
-//! The command line: the only room that uses the terminal.
+//! The command line: the only module that uses the terminal.
 //!
 //! `commands` reads the options of each command and calls the library, `render` makes the text of its report, `progress`
 //! shows the work while it runs.
@@ -31,8 +31,8 @@ use globals::Globals;
 
 /// Imports a blockchain snapshot into RocksDB in one fast, verified, crash-safe pass
 ///
-/// Exit codes: 0 done; 1 failed (I/O, no space); 2 usage; 3 the input is bad; 4 the database's state forbids it;
-/// 130 interrupted. Any other code is a failure, too.
+/// Exit codes: 0 done; 1 failed (I/O, no space); 2 wrong usage; 3 bad or missing snapshot, or damaged database; 4 no
+/// such database, or its state does not allow the command; 130 interrupted. Any other code is a failure, too.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true, disable_help_flag = true)]
 #[command(after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks")]

@@ -20,9 +20,7 @@ use crate::cli::render::screen;
 const STDOUT: &str = "-";
 
 /// The file that a report is written to.
-pub struct ReportFile(Report);
-
-enum Report {
+pub enum ReportFile {
     None,
     Stdout,
     File(PathBuf, Output),
@@ -32,10 +30,10 @@ impl ReportFile {
     /// Creates the file of `--report`, if there is one, before the long work: an unwritable path fails now. The file must not be
     /// one of `others` (each with its name) or in one of them. An existing file remains until the report is complete.
     pub fn create(args: &ReportArgs, others: &[(&str, &Path)], globals: &Globals) -> anyhow::Result<Self> {
-        let Some(path) = args.report.as_deref() else { return Ok(Self(Report::None)) };
+        let Some(path) = args.report.as_deref() else { return Ok(Self::None) };
         if path == Path::new(STDOUT) {
             // `--json` prints the same there.
-            return Ok(Self(if globals.json { Report::None } else { Report::Stdout }));
+            return Ok(if globals.json { Self::None } else { Self::Stdout });
         }
         for (what, other) in others {
             // A source from standard input may be a file, too.
@@ -48,7 +46,7 @@ impl ReportFile {
         }
         // If this writer were closed, the reader would see the end of the report.
         let _reader = check_stream(path)?;
-        Ok(Self(Report::File(path.to_owned(), Output::create(path, true)?)))
+        Ok(Self::File(path.to_owned(), Output::create(path, true)?))
     }
 
     /// Returns the result of the work; the error of work that failed goes to the file first, as a document.
@@ -73,10 +71,10 @@ impl ReportFile {
         report: &impl serde::Serialize,
         print: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        match self.0 {
-            Report::Stdout => return print_json(report),
-            Report::None => {}
-            Report::File(path, mut output) => {
+        match self {
+            Self::Stdout => return print_json(report),
+            Self::None => {}
+            Self::File(path, mut output) => {
                 let text = serde_json::to_vec_pretty(report)?;
                 output.file().write_all(&text).map_err(Error::io("write", path))?;
                 output.commit()?;
@@ -120,21 +118,14 @@ fn inode(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| (found.dev(), found.ino()))
 }
 
-/// The work is complete and only its report could not be written: running the command again does not help.
+/// A command that did its work, but whose report could not be written or does not confirm a database.
 #[derive(Debug, thiserror::Error)]
-#[error("{done}; only the report could not be written")]
-pub struct ReportFailed {
-    done: String,
-    hint: String,
-    source: anyhow::Error,
-}
-
-/// A verification found no damage and cannot tell whether all imported records exist. The report has been printed.
-#[derive(Debug, thiserror::Error)]
-#[error("verify {}: intact but not confirmed: {reason}", path.display())]
-pub struct NotConfirmed {
-    pub path: PathBuf,
-    pub reason: String,
+#[error("{message}")]
+pub struct CommandError {
+    pub message: String,
+    pub hint: String,
+    pub source: Option<anyhow::Error>,
+    pub has_report: bool,
 }
 
 /// An error of a report that was already printed: there is no other document.
@@ -147,7 +138,8 @@ pub struct Reported(pub Error);
 pub fn report_done(done: String, hint: &str, report: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     match report() {
         Err(error) if !is_broken_pipe(&error) => {
-            Err(ReportFailed { done, hint: hint.to_owned(), source: error }.into())
+            let message = format!("{done}; only the report could not be written");
+            Err(CommandError { message, hint: hint.to_owned(), source: Some(error), has_report: false }.into())
         }
         _ => Ok(()),
     }
@@ -199,7 +191,7 @@ fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
     // A report of what was found has been printed already.
     if globals.json
         && !error.is::<Reported>()
-        && !error.is::<NotConfirmed>()
+        && !error.downcast_ref().is_some_and(|error: &CommandError| error.has_report)
         && !matches!(error.downcast_ref(), Some(Error::VerificationFailed { .. } | Error::NotFound { .. }))
     {
         let _ = print_json(&error_document(&format!("{error:#}"), &hint, exit));
@@ -209,22 +201,13 @@ fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
 
 fn exit_and_hint(error: &anyhow::Error) -> (Exit, String) {
     let reported = error.downcast_ref().map(|Reported(known)| known);
-    match (error.downcast_ref::<Error>().or(reported), error.downcast_ref::<ReportFailed>()) {
+    match (error.downcast_ref::<Error>().or(reported), error.downcast_ref::<CommandError>()) {
         (Some(known), _) => (known.exit(), runnable(known)),
         (None, Some(failed)) => (Exit::Failed, failed.hint.clone()),
-        (None, None) => {
-            let hint = match error {
-                _ if error.is::<NotConfirmed>() => {
-                    "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts the records \
-                     of a node"
-                }
-                _ if error.is::<io::Error>() => {
-                    "check the file or device of standard output (df -h); then run it again"
-                }
-                _ => "run it again; if it stays, check the disk (dmesg, smartctl)",
-            };
-            (Exit::Failed, hint.to_owned())
+        (None, None) if error.is::<io::Error>() => {
+            (Exit::Failed, "check the file or device of standard output (df -h); then run it again".into())
         }
+        (None, None) => (Exit::Failed, "run it again; if it stays, check the disk (dmesg, smartctl)".into()),
     }
 }
 

@@ -11,24 +11,21 @@ use crate::source::remote::{is_remote, is_url};
 use crate::cli::command_line::command_line;
 use crate::cli::source_list;
 
-#[derive(Debug, PartialEq)]
-pub struct Places<'a> {
-    /// The snapshots and lists of snapshots, as they were given.
-    pub sources: &'a [PathBuf],
-    pub db: Option<&'a Path>,
-}
-
-/// Separates the database from the snapshots. Without `--db` and `--bundle` the last of several names is the database,
+/// Separates the snapshots and lists of snapshots from the database. Without `--db` and `--bundle` the last of several names is the database,
 /// unless it can only be a snapshot.
-pub fn places<'a>(names: &'a [PathBuf], db: Option<&'a Path>, needs_db: bool) -> Result<Places<'a>> {
+pub fn places<'a>(
+    names: &'a [PathBuf],
+    db: Option<&'a Path>,
+    needs_db: bool,
+) -> Result<(&'a [PathBuf], Option<&'a Path>)> {
     match names.split_last() {
-        _ if db.is_some() || !needs_db => Ok(Places { sources: names, db }),
-        Some((last, sources)) if !sources.is_empty() && !is_snapshot(last) => Ok(Places { sources, db: Some(last) }),
+        _ if db.is_some() || !needs_db => Ok((names, db)),
+        Some((last, sources)) if !sources.is_empty() && !is_snapshot(last) => Ok((sources, Some(last))),
         Some((dir, [])) if dir.is_dir() && !holds_snapshots(dir) => Err(no_snapshot_in(dir)),
-        _ => Err(Error::Usage {
-            reason: "no database is named".into(),
-            hint: corrected(std::env::args_os().skip(1), names.first().map_or(Path::new(""), PathBuf::as_path)).into(),
-        }),
+        _ => {
+            let first = names.first().map_or(Path::new(""), PathBuf::as_path);
+            Err(Error::usage("no database is given", corrected(std::env::args_os().skip(1), first)))
+        }
     }
 }
 
@@ -96,13 +93,9 @@ mod tests {
         for (last, is_db) in [("cars", false), ("file", false), ("typo.car", false), ("empty", true), ("new", true)] {
             let names = [PathBuf::from("a.car"), path(last)];
             let found = places(&names, None, true);
-            assert_eq!(
-                found.is_ok_and(|found| found.db == Some(&names[1]) && found.sources.len() == 1),
-                is_db,
-                "{last}"
-            );
-            assert_eq!(places(&names, None, false).expect("a bundle").sources.len(), 2);
-            assert_eq!(places(&names, Some(Path::new("d")), true).expect("a database").sources.len(), 2);
+            assert_eq!(found.is_ok_and(|(sources, db)| db == Some(&*names[1]) && sources.len() == 1), is_db, "{last}");
+            assert_eq!(places(&names, None, false).expect("a bundle").0.len(), 2);
+            assert_eq!(places(&names, Some(Path::new("d")), true).expect("a database").0.len(), 2);
         }
         for last in ["-", "@list", "https://host/new", "s3://bucket/new"] {
             assert!(places(&["a.car".into(), last.into()], None, true).is_err(), "{last}");

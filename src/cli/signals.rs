@@ -27,12 +27,7 @@ const INTERRUPTED: i32 = Exit::Interrupted as i32;
 
 /// Cancels the work at the first signal and ends the program at the second, or, with `hint`, when the work takes too long
 /// to end.
-pub fn cancel_on_signals(stop: &CancellationToken, hint: &'static str) -> anyhow::Result<()> {
-    cancel_with_hint(stop, move || hint.to_owned())
-}
-
-/// Cancels at the first signal, with a hint that is made when it is needed.
-pub fn cancel_with_hint(
+pub fn cancel_on_signals(
     stop: &CancellationToken,
     hint: impl Fn() -> String + Send + Sync + 'static,
 ) -> anyhow::Result<()> {

@@ -65,10 +65,8 @@ pub fn expand(names: &[PathBuf]) -> Result<SourceNames> {
         lists += usize::from(list == Path::new("-"));
         let found = read(list)?;
         if found.is_empty() {
-            return Err(Error::Usage {
-                reason: format!("the list {} names nothing", shown_path(list).display()),
-                hint: "write one name a line".into(),
-            });
+            let reason = format!("the list {} names nothing", shown_path(list).display());
+            return Err(Error::usage(reason, "write one name a line"));
         }
         for (line, name) in found {
             listed.push((shown_path(&name), place(list, line)));
@@ -77,10 +75,8 @@ pub fn expand(names: &[PathBuf]) -> Result<SourceNames> {
     }
     let piped = all.iter().filter(|name| name.as_os_str() == "-").count();
     if lists > 1 || (lists > 0 && piped > 0) {
-        return Err(Error::Usage {
-            reason: "standard input is a list of names (@-) and something else as well".into(),
-            hint: "put the list into a file".into(),
-        });
+        let reason = "standard input is a list of names (@-) and something else as well";
+        return Err(Error::usage(reason, "put the list into a file"));
     }
     Ok(SourceNames { all, listed })
 }
@@ -108,10 +104,8 @@ fn read(list: &Path) -> Result<Vec<(usize, PathBuf)>> {
     let mut text = Vec::new();
     input.take(MOST + 1).read_to_end(&mut text).map_err(failed("read"))?;
     if text.len() as u64 > MOST {
-        return Err(Error::Usage {
-            reason: format!("the list {} is longer than 16 MiB", list.display()),
-            hint: "give a list of names, one a line".into(),
-        });
+        let hint = "give a list of names, one a line";
+        return Err(Error::usage(format!("the list {} is longer than 16 MiB", list.display()), hint));
     }
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text);
     let lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -121,10 +115,8 @@ fn read(list: &Path) -> Result<Vec<(usize, PathBuf)>> {
 
 fn name(line: &[u8], place: impl Fn() -> String) -> Result<PathBuf> {
     if line.contains(&0) {
-        return Err(Error::Usage {
-            reason: format!("{}: a name cannot contain NUL", place()),
-            hint: "write one name per line (find -print, not -print0); a snapshot is named without @".into(),
-        });
+        let hint = "write one name per line (find -print, not -print0); a snapshot is named without @";
+        return Err(Error::usage(format!("{}: a name cannot contain NUL", place()), hint));
     }
     let name = |bytes| Path::new(OsStr::from_bytes(bytes));
     let (name, most) = match name(line.trim_ascii()) {
@@ -132,10 +124,8 @@ fn name(line: &[u8], place: impl Fn() -> String) -> Result<PathBuf> {
         _ => (name(line), MOST_OF_PATH),
     };
     if name.as_os_str().len() > most {
-        return Err(Error::Usage {
-            reason: format!("{}: the line is longer than any name, which has up to {most} bytes", place()),
-            hint: "write one name a line; a snapshot is named without @".into(),
-        });
+        let reason = format!("{}: the line is longer than any name, which has up to {most} bytes", place());
+        return Err(Error::usage(reason, "write one name a line; a snapshot is named without @"));
     }
     Ok(name.to_owned())
 }

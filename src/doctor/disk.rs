@@ -122,10 +122,6 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn check_cancelled(&self) -> Result<()> {
-        if self.stop.is_cancelled() { Err(interrupted()) } else { Ok(()) }
-    }
-
     fn failed(&self) -> impl FnOnce(std::io::Error) -> Error {
         Error::io("write and read a file in", self.dir)
     }
@@ -134,7 +130,7 @@ impl Bench<'_> {
     fn repeat(&mut self, most: u64, mut work: impl FnMut(&mut Self, u64) -> std::io::Result<()>) -> Result<(u64, f64)> {
         let (started, mut count) = (Instant::now(), 0);
         while count < most && started.elapsed() < self.limits.time {
-            self.check_cancelled()?;
+            self.stop.check(interrupted)?;
             work(self, count).map_err(self.failed())?;
             count += 1;
         }

@@ -77,8 +77,8 @@ fn import_sample(
     let partitions = import.work_dir.as_deref().map(scratch::directory).transpose()?;
     let options = ImportOptions {
         sources: vec![generated.path()],
-        db: database.path().join("db"),
-        work_dir: partitions.as_ref().map(|dir| dir.path().to_owned()),
+        db: database.dir.join("db"),
+        work_dir: partitions.as_ref().map(|dir| dir.dir.clone()),
         plan: match plan.sort() {
             None => import.plan,
             Some(sort) if sort.by_reference => PlanChoice::Source,

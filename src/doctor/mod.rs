@@ -183,13 +183,11 @@ fn hash_rate(stop: &CancellationToken, step: &dyn Fn()) -> Result<HashRate> {
     let digests: Vec<Vec<u8>> = bytes.chunks(BLOCK).map(|data| Function::Blake2b(32).digest(data)).collect();
     let claim = |(digest, data)| Claim { code: BLAKE2B_256, digest, data };
     let claims: Vec<Claim<'_>> = digests.iter().map(Vec::as_slice).zip(bytes.chunks(BLOCK)).map(claim).collect();
-    let rate = |count: usize| {
+    let rate = |count: usize| -> Result<f64> {
         let pool = parallel::pool(count)?;
         let mut best = 0.0_f64;
         for _ in 0..ROUNDS {
-            if stop.is_cancelled() {
-                return Err(disk::interrupted());
-            }
+            stop.check(disk::interrupted)?;
             let started = Instant::now();
             pool.broadcast(|_| Checker::new().check(&claims).is_ok());
             best = best.max((count * bytes.len()) as f64 / started.elapsed().as_secs_f64());

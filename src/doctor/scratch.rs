@@ -4,8 +4,6 @@
 use std::fs::File;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
-
 use crate::error::{Error, Result};
 use crate::os::scratch_dir::{self, ScratchDir};
 
@@ -15,16 +13,7 @@ const PREFIX: &str = ".bedload-doctor-";
 /// Makes a file without a name in `dir`.
 pub(super) fn nameless(dir: &Path) -> Result<File> {
     scratch_dir::sweep(dir, PREFIX);
-    let mode = Mode::RUSR | Mode::WUSR;
-    match rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
-        Ok(file) => Ok(file.into()),
-        // On NFS and some others the file has a name in a directory that is removed at once.
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOENT) => {
-            let parent = directory(dir)?;
-            tempfile::tempfile_in(parent.path()).map_err(Error::io("write in", dir))
-        }
-        Err(error) => Err(Error::io("write in", dir)(error.into())),
-    }
+    tempfile::tempfile_in(dir).map_err(Error::io("write in", dir))
 }
 
 /// Makes a directory in `dir`, which is removed with its contents when it is dropped.

@@ -148,9 +148,7 @@ impl SampleSnapshot {
                     .map(|made| (made.bytes, made.raw_bytes))
             }
         };
-        if stop.is_cancelled() {
-            return Err(interrupted());
-        }
+        stop.check(interrupted)?;
         let (bytes, content) = written.map_err(memory)?;
         let times = forecast.bytes as f64 / bytes.max(1) as f64;
         Ok(Self { file, bytes, content, forecast_bytes: forecast.bytes, times })

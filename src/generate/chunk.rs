@@ -28,15 +28,9 @@ pub(super) struct GeneratedChunk {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GeneratedSection {
     /// Start of the block in the chunk's bytes, after its CID.
-    body: usize,
+    pub(super) body: usize,
     pub(super) end: usize,
     pub(super) name: BlockName,
-}
-
-impl GeneratedSection {
-    pub(super) fn body_len(&self) -> usize {
-        self.end - self.body
-    }
 }
 
 impl Maker {

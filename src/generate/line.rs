@@ -156,7 +156,7 @@ fn emit<W: Write>(
         made.car_bytes += chunk.bytes.len() as u64;
         made.blocks += chunk.sections.len() as u64;
         made.duplicates += chunk.repeats;
-        made.payload_bytes += chunk.sections.iter().map(|section| section.body_len() as u64).sum::<u64>();
+        made.payload_bytes += chunk.sections.iter().map(|section| (section.end - section.body) as u64).sum::<u64>();
     }
     Ok(())
 }

@@ -54,10 +54,8 @@ impl Spec {
     /// without links are repeated. Defaults to 0.
     pub fn duplicates(self, percent: u8) -> Result<Self> {
         if percent > DUPLICATES_MAX {
-            return Err(Error::Usage {
-                reason: format!("{percent} % of the sections cannot be duplicates"),
-                hint: format!("give a percentage up to {DUPLICATES_MAX}").into(),
-            });
+            let hint = format!("give a percentage up to {DUPLICATES_MAX}");
+            return Err(Error::usage(format!("{percent} % of the sections cannot be duplicates"), hint));
         }
         Ok(Self { duplicates: percent, ..self })
     }

@@ -50,15 +50,12 @@ fn unwrap(file: &[u8], format: Format) -> Vec<u8> {
 #[test]
 fn threads_do_not_change_the_bytes() {
     for format in Format::ALL {
-        let spec = mainnet(20 << 20).seed(3).duplicates(7).expect("7 %").format(format);
+        let spec = mainnet(9 << 20).seed(3).duplicates(7).expect("7 %").format(format);
         let with = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("start threads");
             pool.install(|| generate(&spec))
         };
-        let (one, summary) = with(1);
-        for threads in [2, 5] {
-            assert!(with(threads) == (one.clone(), summary.clone()), "{format:?} with {threads} threads");
-        }
+        assert!(with(2) == with(1), "{format:?}");
     }
 }
 
@@ -97,7 +94,7 @@ fn the_size_is_what_was_asked_for() {
     for profile in Profile::ALL {
         for duplicates in [0, 5, 50] {
             for size in [6_000u64, 20_000, 100_000, 1_000_000, 1_600_000, 10_000_000] {
-                for seed in 0..4 {
+                for seed in 0..if size < 1 << 20 { 4 } else { 1 } {
                     let spec = Spec::new(profile, size).seed(seed).duplicates(duplicates).expect("a percentage");
                     let (car, summary) = generate(&spec);
                     assert_eq!(summary.bytes, car.len() as u64);
@@ -217,11 +214,11 @@ fn mainnet_snapshot_has_few_large_blocks() {
 #[test]
 fn compression_about_halves_a_snapshot() {
     for profile in Profile::ALL {
-        let (car, _) = generate(&Spec::new(profile, 16 << 20));
+        let (car, _) = generate(&Spec::new(profile, 6 << 20));
         let share = |packed: usize| packed as f64 / car.len() as f64;
         let zstd = share(zstd::encode_all(car.as_slice(), 3).expect("compress").len());
         let lz4 = share(lz4_flex::block::compress(&car).len());
-        let forest = share(generate(&Spec::new(profile, 16 << 20).format(Format::ForestCarZst)).0.len());
+        let forest = share(generate(&Spec::new(profile, 6 << 20).format(Format::ForestCarZst)).0.len());
         for (what, share) in [("zstd -3", zstd), ("lz4", lz4), ("forest.car.zst", forest)] {
             assert!((0.4..0.65).contains(&share), "{profile:?}: {what} leaves {share:.3}");
         }

@@ -155,11 +155,8 @@ fn hash_copy<const N: usize>(key: &[u8], value: &[u8]) -> u128 {
 
 /// Hashes key and value where they are, with the state on the stack.
 fn hash_pieces(key: &[u8], value: &[u8]) -> u128 {
-    let secret = match SecretBuffer::with_seed(key.len() as u64, [0; DEFAULT_SECRET_LENGTH]) {
-        Ok(secret) => secret,
-        Err(_) => unreachable!("the secret has the default length"),
-    };
-    let mut hasher = RawHasher::new(secret);
+    let secret = SecretBuffer::with_seed(key.len() as u64, [0; DEFAULT_SECRET_LENGTH]);
+    let mut hasher = RawHasher::new(secret.unwrap_or_else(|_| unreachable!("the secret has the default length")));
     hasher.write(key);
     hasher.write(value);
     hasher.finish_128()

@@ -1,11 +1,11 @@
-//! The key by which an import compares the records that it stores with those that it verified, if it reads the source twice.
+//! The key of the digest that compares stored with verified records, if an import reads its source twice.
 //!
 //! ```text
 //! keyed digest = sum over all records of XXH3-64(key ‖ value, secret) * (2 * bytes in key + 1)   modulo 2^128
 //! ```
 //!
-//! The secret is derived from random bytes, of which each import has its own. Whoever can only write to a source can neither
-//! know it nor see a digest. The [`ContentDigest`](super::content_digest) that is published has no key: it detects accidents.
+//! The secret is derived from random bytes of each import. A user who can only write to a source knows neither the secret
+//! nor a keyed digest. The published [`ContentDigest`](super::content_digest) has no key: it detects accidents.
 
 use std::fmt;
 
@@ -35,10 +35,8 @@ impl DigestKey {
 
     #[inline]
     pub fn of_section(&self, key_and_value: &[u8], key_length: usize) -> ContentDigest {
-        let hash = match Hasher::oneshot_with_secret(&self.secret[..], key_and_value) {
-            Ok(hash) => hash,
-            Err(_) => unreachable!("the secret has the default length"),
-        };
+        let hash = Hasher::oneshot_with_secret(&self.secret[..], key_and_value);
+        let hash = hash.unwrap_or_else(|_| unreachable!("the secret has the default length"));
         // Distinguishes `ab ‖ c` from `a ‖ bc`. Not by addition, which another record could undo.
         ContentDigest::from_value(u128::from(hash).wrapping_mul(2 * key_length as u128 + 1))
     }

@@ -15,8 +15,6 @@ pub(crate) fn fingerprint(key: &[u8]) -> u128 {
         }
         secret
     });
-    match Hasher::oneshot_with_secret(&SECRET[..], key) {
-        Ok(hash) => hash,
-        Err(_) => unreachable!("the secret has the default length"),
-    }
+    let hash = Hasher::oneshot_with_secret(&SECRET[..], key);
+    hash.unwrap_or_else(|_| unreachable!("the secret has the default length"))
 }

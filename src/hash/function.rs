@@ -1,7 +1,7 @@
-//! The hash functions a CID may name, by their multicodec.
+//! The hash functions that a CID may name, by their multicodec.
 //!
-//! Codes and names are those of the [multicodec table]. Left out on purpose: functions that no block store uses for its
-//! blocks (md5, murmur, poseidon and the truncated sha2 of Filecoin's sector commitments, which name no block at all).
+//! Codes and names are from the [multicodec table]. Functions that no block store uses for its blocks are left out: md5,
+//! murmur, poseidon, and the truncated sha2 of Filecoin's sector commitments, which name no block.
 //!
 //! [multicodec table]: https://github.com/multiformats/multicodec/blob/master/table.csv
 
@@ -30,11 +30,11 @@ macro_rules! functions {
             /// The digest is the block itself.
             Identity,
             $(#[doc = $name] $variant,)*
-            /// blake2b of so many bytes, 1 to 64; with 32 the function of Filecoin.
+            /// blake2b with a digest of this many bytes, 1 to 64. Filecoin uses 32.
             Blake2b(u8),
-            /// blake2s of so many bytes, 1 to 32.
+            /// blake2s with a digest of this many bytes, 1 to 32.
             Blake2s(u8),
-            /// blake3; the CID has the length of its digest.
+            /// blake3. The CID declares the length of the digest.
             Blake3,
         }
 
@@ -52,7 +52,7 @@ macro_rules! functions {
                 })
             }
 
-            /// Returns the bytes of a whole digest: 32 of blake3, 0 of identity, whose digest is as long as the block.
+            /// Returns the length of a whole digest: 32 for blake3, 0 for identity, whose digest is the block.
             pub fn digest_size(self) -> usize {
                 match self {
                     Self::Identity => 0,
@@ -155,7 +155,7 @@ impl Function {
         }
     }
 
-    /// Returns the whole digest of `data`; of blake3 32 bytes.
+    /// Returns the whole digest of `data`; for blake3, 32 bytes.
     pub fn digest(self, data: &[u8]) -> Vec<u8> {
         match self {
             Self::Identity => data.to_vec(),

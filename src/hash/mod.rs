@@ -1,4 +1,4 @@
-//! Hash functions: whether the bytes of a block are those its CID names, and the content digest of records.
+//! Hash functions, which verify blocks against their CIDs, and the content digest of records.
 
 mod checker;
 pub mod content_digest;
@@ -11,6 +11,9 @@ mod streaming;
 
 pub(crate) use checker::Failure;
 pub use checker::{BATCH, Checker, Claim, FailureKind};
+pub(crate) use content_digest::Content;
+pub use content_digest::ContentDigest;
+pub(crate) use digest_key::DigestKey;
 pub use function::Function;
 pub(crate) use function::IDENTITY;
 pub use problem::{HashProblem, problem_of};

@@ -11,7 +11,6 @@ const MAX_SHOWN: usize = 64;
 
 /// A problem of the hash of the block with this CID. Digests are hex.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 #[allow(missing_docs)]
 pub enum HashProblem {
     #[error("block {cid} does not match its hash: the CID says {expected}, the bytes give {actual}")]

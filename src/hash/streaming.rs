@@ -1,10 +1,10 @@
-//! The hash of a block that comes in pieces.
+//! Hashes of blocks that are read in pieces.
 
 use sha2::Digest as _;
 
 use super::function::Function;
 
-/// The state of a hash of a block that is never whole in memory.
+/// The state of a hash. The block is never in memory as a whole.
 pub(crate) enum Streaming {
     Blake2b(Box<blake2b_simd::State>),
     Sha2_256(Box<sha2::Sha256>),
@@ -32,7 +32,7 @@ impl Streaming {
         }
     }
 
-    /// Returns the whole digest; of blake3 `length` bytes.
+    /// Returns the whole digest; for blake3, `length` bytes.
     pub fn finish(self, length: usize) -> Vec<u8> {
         match self {
             Self::Blake2b(state) => state.finalize().as_bytes().to_vec(),

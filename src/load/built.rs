@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::report::{BlockRef, FamilyReport, Packings};
 use crate::rocks::Level;
-use crate::sort::spill::PartitionExtent;
+use crate::sort::PartitionExtent;
 use crate::source::block_log::Range;
 
 /// A finished SST file.

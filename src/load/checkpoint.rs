@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender};
 use crate::error::Error;
 use crate::failpoint;
 use crate::load::journal::{Entry, Journal, PartitionCheckpoint};
-use crate::sort::spill::Spill;
+use crate::sort::Spill;
 
 /// Bytes of the source between two checkpoints: minimum, per partition file to sync, and maximum. Thus the disk works steadily
 /// from the start, and the last tenth of a snapshot is read as fast as the first.
@@ -51,11 +51,6 @@ impl CheckpointClock {
         Self { eager_bytes: bytes.unwrap_or_default() / NETWORK_SHARE, ..self }
     }
 
-    fn restart(&mut self, offset: u64) {
-        self.last_offset = offset;
-        self.last_time = Instant::now();
-    }
-
     /// True if a checkpoint is due at this offset of the source. Then the next one is counted from here. `is_free` returns true
     /// if no other checkpoint waits for the disk.
     pub fn is_due(&mut self, offset: u64, is_free: impl FnOnce() -> bool) -> bool {
@@ -64,7 +59,7 @@ impl CheckpointClock {
             || elapsed >= EVERY
             || (bytes > self.eager_bytes && elapsed >= NETWORK_LEAST && is_free());
         if due {
-            self.restart(offset);
+            (self.last_offset, self.last_time) = (offset, Instant::now());
         }
         due
     }

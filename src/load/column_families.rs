@@ -2,8 +2,7 @@
 
 use crate::error::Result;
 use crate::load::context::Job;
-use crate::rocks::SstOptions;
-use crate::rocks::option_map::{Group, OptionMap};
+use crate::rocks::{Group, OptionMap, SstOptions};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 
 /// The options in which families of ids differ from families of blocks.

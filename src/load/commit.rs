@@ -15,16 +15,14 @@ use crate::os::resources;
 use crate::progress::{Phase, Progress};
 use crate::report::record::{append_checksum, checksum};
 use crate::report::{
-    BlockCounts, ChecksumInfo, FamilyReport, Head, ImportReport, Method, OptionRow, RecordedFile, SCHEMA, ShardReport,
-    SourceInfo, Versions, rfc3339,
+    BlockCounts, ChecksumInfo, FamilyReport, Head, ImportReport, Method, RecordedFile, SCHEMA, ShardReport, SourceInfo,
+    Versions, rfc3339,
 };
-use crate::rocks::options;
-use crate::rocks::options_file::{MAX_FILE, OptionsFile};
 use crate::rocks::releases::loadable_by_old;
-use crate::rocks::{self, options_of};
+use crate::rocks::{self, MAX_FILE, OptionsFile, options, options_of};
 use crate::schema::RECORD_FILE;
-use crate::sort::key::KeyLayout;
-use crate::source::car::sources::SourceRead;
+use crate::sort::KeyLayout;
+use crate::source::car::SourceRead;
 
 /// Rewrites the options, writes the record that `report` makes, makes the database durable and gives it its name.
 pub(super) fn commit_database(job: &Job<'_>, report: impl FnOnce() -> Result<ImportReport>) -> Result<ImportReport> {
@@ -128,7 +126,7 @@ pub(super) fn report(
         levels: loaded.levels,
         log: loaded.log,
         memtable: loaded.memtable,
-        options: preset.effective_node(&effective).into_iter().map(OptionRow::of).collect(),
+        options: preset.effective_node(&effective),
         small_files: small_files(target.working())?,
         samples: Vec::new(),
         bundle: None,
@@ -161,7 +159,7 @@ pub(super) fn report_of_seed(
         loader: preset.loader.to_string(),
         levels,
         log,
-        options: preset.effective_node(&effective).into_iter().map(OptionRow::of).collect(),
+        options: preset.effective_node(&effective),
         small_files: small_files(target.working())?,
         versions: Versions { bedload: env!("CARGO_PKG_VERSION").into(), rocksdb: rocks::VERSION.into() },
         ..record.clone()
@@ -207,7 +205,7 @@ fn source_rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<Source
         remote: all.remote_info(number as usize),
         checksum: whole.checksum.clone().or_else(|| source.sum.as_deref().map(ChecksumInfo::of)),
     };
-    (0..).zip(all.names().iter().zip(&loaded.sources)).map(row).collect()
+    (0..).zip(all.names.iter().zip(&loaded.sources)).map(row).collect()
 }
 
 fn now() -> u64 {
@@ -267,12 +265,8 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     target.check()?;
     if !old.is_in_place()? {
         let hint = "look at what it is; the same command resumes and replaces it";
-        return Err(Error::state(
-            &target.db,
-            StateKind::Modified,
-            "is another database than when the import began",
-            hint,
-        ));
+        let reason = "is another database than when the import began";
+        return Err(Error::state(&target.db, StateKind::Modified, reason, hint));
     }
     old.check_not_open_here()?;
     journal.append(&Entry::Exchanging { record: checksum(record) })?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossbeam_channel::{RecvTimeoutError, bounded};
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::os::resources;
@@ -38,14 +38,36 @@ pub(in crate::load) fn compact(
     families: &ColumnFamilies<'_>,
     meter: &Meter,
 ) -> Result<Compacted> {
-    let Job { preset, target, .. } = *job;
+    let Job { options, preset, target, progress, .. } = *job;
     let before = families.names().map(|name| store.levels(name)).collect::<Result<Vec<_>>>()?;
     let level0_files = before.iter().flatten().filter(|level| level.level == 0).map(|level| level.files).sum();
-    compact_levels(job, store, families, &before, meter)?;
+    // Files in the last level stay where they are.
+    let above = |levels: &Vec<Level>| -> u64 {
+        let last = levels.iter().map(|level| level.level).max().filter(|&level| level > 0);
+        levels.iter().filter(|level| Some(level.level) != last).map(|level| level.bytes).sum()
+    };
+    let above = preset.final_compaction().then(|| before.iter().map(above).sum());
+    progress.begin(Phase::Compact, above);
+    if above.is_some() {
+        let store = if options.into_existing || families.compacting() == families.loading() {
+            store
+        } else {
+            drop(store);
+            Store::reopen(&target.staging, &families.compacting(), Some(meter))?
+        };
+        let compact = |name: &str| {
+            if options.stop.is_cancelled() { Ok(()) } else { store.compact(name, &preset.compaction()) }
+        };
+        let outcome = watched(job, &store, above, || families.names().try_for_each(compact));
+        options.check_cancelled()?;
+        outcome?;
+    } else {
+        drop(store);
+    }
     if let Some(existing) = job.existing {
         existing.lock_again()?;
     } else {
-        Store::reopen(&target.staging, &families.node(), None).map(Store::close)?;
+        Store::reopen(&target.staging, &families.node(), None).map(drop)?;
     }
     let reader = Reader::open(target.working(), &ReaderOptions::once())?;
     let files = reader.files()?;
@@ -54,44 +76,6 @@ pub(in crate::load) fn compact(
         families.names().try_for_each(|name| check_compacted(job, name, &compacted.levels(name)))?;
     }
     Ok(compacted)
-}
-
-/// Compacts the levels of `before`, and closes the database.
-fn compact_levels(
-    job: &Job<'_>,
-    store: Store,
-    families: &ColumnFamilies<'_>,
-    before: &[Vec<Level>],
-    meter: &Meter,
-) -> Result<()> {
-    let Job { options, preset, target, progress, .. } = *job;
-    if !preset.final_compaction() {
-        progress.begin(Phase::Compact, None);
-        store.close();
-        return Ok(());
-    }
-    // Files in the last level stay where they are.
-    let above = |levels: &Vec<Level>| -> u64 {
-        let last = levels.iter().map(|level| level.level).max().filter(|&level| level > 0);
-        levels.iter().filter(|level| Some(level.level) != last).map(|level| level.bytes).sum()
-    };
-    let above = before.iter().map(above).sum();
-    progress.begin(Phase::Compact, Some(above));
-    let store = if options.into_existing || families.compacting() == families.loading() {
-        store
-    } else {
-        store.close();
-        Store::reopen(&target.staging, &families.compacting(), Some(meter))?
-    };
-    let outcome = watched(job, &store, Some(above), || {
-        families.names().try_for_each(|name| {
-            if options.stop.is_cancelled() { Ok(()) } else { store.compact(name, &preset.compaction()) }
-        })
-    });
-    options.check_cancelled()?;
-    outcome?;
-    store.close();
-    Ok(())
 }
 
 /// Checks that a successful compaction has moved everything to the last level.
@@ -110,11 +94,8 @@ fn check_compacted(job: &Job<'_>, family: &str, levels: &[Level]) -> Result<()> 
         .iter()
         .map(|level| format!("{} at level {}", counted(level.files, "file", "files"), level.level))
         .collect();
-    Err(Error::Rocks {
-        action: "compact",
-        path: job.target.working().to_owned(),
-        message: format!("not everything of {family} has gone to the last level: {}", found.join(", ")),
-    })
+    let message = format!("not everything of {family} has gone to the last level: {}", found.join(", "));
+    Err(Error::Rocks { action: "compact", path: job.target.working().to_owned(), message })
 }
 
 /// Runs `work` while another thread reports RocksDB's backlog, and stops a compaction on cancellation. A final compaction has
@@ -159,14 +140,10 @@ pub(in crate::load) fn check_content(job: &Job<'_>, found: Content, written: Con
     if found == written {
         return Ok(());
     }
-    Err(Error::Rocks {
-        action: "read back",
-        path: job.target.working().to_owned(),
-        message: format!(
-            "{} records with the digest {} were written, {} with {} are there",
-            written.records, written.digest, found.records, found.digest
-        ),
-    })
+    let Content { records, digest } = written;
+    let there = format!("{} with {} are there", found.records, found.digest);
+    let message = format!("{records} records with the digest {digest} were written, {there}");
+    Err(Error::Rocks { action: "read back", path: job.target.working().to_owned(), message })
 }
 
 /// The counters of RocksDB's work, and the bytes that it wrote.

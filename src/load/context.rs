@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
-use crate::hash::content_digest::ContentDigest;
+use crate::hash::ContentDigest;
 use crate::load::built::FamilyDone;
 use crate::load::disk_space;
 use crate::load::existing::Existing;
@@ -22,11 +22,9 @@ use crate::os::files::sync_dir;
 use crate::preset::Resolved;
 use crate::progress::Progress;
 use crate::report::{F3Report, Head, LinkReport, LogReport, MemtableReport, Plan};
-use crate::rocks::option_map::OptionMap;
-use crate::rocks::{DataFile, FamilyScan, Level, Reader};
-use crate::sort::router::{ClassCounts, Router};
-use crate::source::car::chunks::Tail;
-use crate::source::car::sources::SourceRead;
+use crate::rocks::{DataFile, FamilyScan, Level, OptionMap, Reader};
+use crate::sort::{ClassCounts, Router};
+use crate::source::car::{SourceRead, Tail};
 
 pub(super) struct Job<'a> {
     pub options: &'a ImportOptions,
@@ -43,7 +41,6 @@ pub(super) struct Job<'a> {
     pub progress: &'a Progress<'a>,
     /// The options of the database while it is loaded.
     pub loading: &'a OptionMap,
-    pub is_seed: bool,
     /// Publishes files as they are built.
     pub uploads: Option<&'a Uploads<'a>>,
     /// The keys and links, if these are to be compared.
@@ -58,8 +55,6 @@ pub(super) struct Prepared {
     pub identity: Identity,
     /// True if all sources are files that need no decompression.
     pub is_plain: bool,
-    /// True if the source is a bundle: if one file is bad, the others stay.
-    pub is_seed: bool,
 }
 
 impl Prepared {

@@ -7,13 +7,13 @@
 //! memtable           twice the database: the final compaction writes everything again before it deletes anything
 //! ```
 //!
-//! A replaced database keeps its room until the new one has its name. An existing database that is added to takes its size once
-//! more: its backup is kept until the import is complete, and the final compaction writes the database again.
+//! A replaced database takes its space until the new one has its name. An existing database that is added to takes its size
+//! twice: its backup is kept until the import is complete, and the final compaction writes the database again.
 //!
-//! The database counts as large as the blocks, but compression may make it much smaller. So too little space for it is a
-//! warning: a full disk loses nothing, and the same command resumes when there is room. Partitions, and a database without
-//! compression, are not smaller than their blocks: if they do not fit and the source's size is certain, the import does not
-//! start. The files of an earlier run are not counted again.
+//! The plan assumes that the database is as large as its blocks, but compression may make it much smaller. So too little space
+//! for it is only a warning: a full disk loses nothing, and the same command resumes when there is space. Partitions, and a
+//! database without compression, are not smaller than their blocks: if they do not fit and the source's size is certain, the
+//! import does not start. The files of an earlier run are not counted again.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -49,7 +49,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
         true => format!("{holds} beside the one that is replaced"),
         false => holds.to_owned(),
     };
-    // Partitions on a file system of their own take no room from the database.
+    // Partitions on a separate file system take no space from the database.
     let is_apart = spills && database.device != partitions.device;
     let (holds, peak) = match &plan.method {
         Method::CarMemtable { .. } | Method::BlockLogMemtable { .. } => {

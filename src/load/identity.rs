@@ -13,6 +13,7 @@ use crate::load::options::{F3Data, ImportOptions, Indexes, LogOptions, PlanChoic
 use crate::load::source_identity::{NOT_WHAT_IT_WAS, SourceFile, SourceIdentity, changed};
 use crate::preset::Resolved;
 use crate::report::Plan;
+use crate::sort::KeyLayout;
 use crate::source::block_log::TornTail;
 use crate::source::car::NullPadding;
 use crate::source::input::STDIN;
@@ -28,37 +29,30 @@ pub(super) struct Identity {
     preset: String,
     /// The options that the preset sets, with their values.
     settings: BTreeMap<String, String>,
-    key: String,
+    key: KeyLayout,
     column_family: String,
     verify: bool,
-    null_padding: String,
+    null_padding: NullPadding,
     #[serde(default, skip_serializing_if = "is_false")]
     concatenated: bool,
     into_existing: bool,
-    /// The treatment of F3 data; empty if they are stored.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    f3: String,
-    /// The shard; empty for all of the source.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    shard: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The treatment of F3 data, unless they are stored.
+    f3: Option<String>,
+    shard: Option<String>,
     work_dir: Option<PathBuf>,
     /// The value of `--plan`, if the user chose one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     plan: Option<PlanChoice>,
     /// Bits of the digest that choose a partition. The first run derives them from its machine; later runs keep them.
     pub partition_bits: u32,
     /// A random number that distinguishes imports with the same paths.
     id: String,
-    /// The options of a block log; empty for CARs.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    log: String,
+    /// The options of a block log that differ from the defaults.
+    log: Option<String>,
     /// True if a filter omits blocks.
     #[serde(default, skip_serializing_if = "is_false")]
     filtered: bool,
-    /// The taken families of a bundle; empty for all.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub part: String,
+    /// The taken families of a bundle, unless all are.
+    pub part: Option<String>,
     /// Standard input, if it is a source and a file, which has no name that could be opened again.
     #[serde(skip)]
     stdin: Option<SourceFile>,
@@ -68,7 +62,6 @@ pub(super) struct Identity {
 #[derive(Debug, Deserialize)]
 pub(super) struct SpillPlace {
     id: String,
-    #[serde(default)]
     work_dir: Option<PathBuf>,
 }
 
@@ -99,28 +92,21 @@ impl Identity {
             tool: env!("CARGO_PKG_VERSION").into(),
             preset: preset.preset.clone(),
             settings,
-            key: options.key.name().into(),
+            key: options.key,
             column_family: options.column_family.clone(),
             verify: options.verify,
-            null_padding: match options.null_padding {
-                NullPadding::Error => "error",
-                NullPadding::Eof => "eof",
-            }
-            .into(),
+            null_padding: options.null_padding,
             concatenated: options.concatenated,
             into_existing: options.into_existing,
-            f3: match options.f3 {
-                F3Data::Store => String::new(),
-                F3Data::Skip => "skip".into(),
-            },
-            shard: options.shard.map(|shard| shard.to_string()).unwrap_or_default(),
+            f3: (options.f3 != F3Data::Store).then(|| "skip".to_owned()),
+            shard: options.shard.map(|shard| shard.to_string()),
             work_dir: options.work_dir.as_deref().map(portable),
             plan: Some(options.plan).filter(|plan| *plan != PlanChoice::Auto),
             id: format!("{:016x}", RandomState::new().build_hasher().finish()),
             partition_bits: partitions.map_or(0, |partitions| partitions.bits),
-            log: chosen(&options.log),
+            log: Some(chosen(&options.log)).filter(|log| !log.is_empty()),
             filtered: options.filter.is_some(),
-            part: String::new(),
+            part: None,
             stdin: of_stdin(options)?,
         })
     }
@@ -231,12 +217,8 @@ fn portable(path: &Path) -> PathBuf {
 pub(super) fn another_source(options: &ImportOptions, name: Option<&Path>) -> Error {
     let name = name.map(|name| format!(" {}", name.display())).unwrap_or_default();
     let hint = "give the same source again, or throw the unfinished import away with --restart";
-    Error::state(
-        &options.db,
-        StateKind::Unfinished,
-        format!("the source{name} is not the one that the unfinished import has read"),
-        hint,
-    )
+    let reason = format!("the source{name} is not the one that the unfinished import has read");
+    Error::state(&options.db, StateKind::Unfinished, reason, hint)
 }
 
 /// True if a source is a file, which can be identified without reading all of it.

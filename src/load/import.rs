@@ -22,7 +22,7 @@ use crate::load::uploads::{self, Publish};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress, Silent};
-use crate::report::{ChecksumInfo, ImportReport, OptionRow, Plan, SourceInfo};
+use crate::report::{ChecksumInfo, ImportReport, Plan, SourceInfo};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
 use crate::source::input::Compression;
@@ -57,7 +57,7 @@ pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) ->
 /// - `/dev/shm/bedload-options-*`, small RocksDB databases, each for some milliseconds, which show the options that RocksDB
 ///   keeps. If `/dev/shm` cannot be used, the directory is in [`std::env::temp_dir`], or else in `/var/tmp`.
 ///
-/// The shared threads of RocksDB and rayon remain after the call. Nothing else in the process changes: limits and
+/// The threads of RocksDB's default `Env` remain after the call. Nothing else in the process changes: limits and
 /// signal handlers belong to the program, see [`crate::raise_open_files`] and [`crate::handle_sigbus`].
 ///
 /// # Errors
@@ -229,7 +229,7 @@ impl Import<'_> {
         let is_remote = options.sources.iter().any(|source| is_remote(source));
         let identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
         let mut info = SourceInfo { checksum, ..source.info(&sources, compression) };
-        let prepared = Prepared { sources, preset, planned, identity, is_plain, is_seed: false };
+        let prepared = Prepared { sources, preset, planned, identity, is_plain };
         let check_whole = |job: &Job<'_>, source: &mut Source| self.check_whole(job, source);
         self.locked((target, is_finished), &prepared, source, check_whole, |job, source| {
             uploading(job, place, |job| {
@@ -322,7 +322,7 @@ impl Import<'_> {
     }
 
     fn job<'a>(&'a self, prepared: &'a Prepared, target: &'a Target, earlier: &'a (Journal, ResumedState)) -> Job<'a> {
-        let Prepared { sources, preset, planned: Planned { plan, loading, .. }, is_seed, .. } = prepared;
+        let Prepared { sources, preset, planned: Planned { plan, loading, .. }, .. } = prepared;
         Job {
             options: self.options,
             sources,
@@ -335,7 +335,6 @@ impl Import<'_> {
             resumed: &earlier.1,
             progress: self.progress,
             loading,
-            is_seed: *is_seed,
             uploads: None,
             links: None,
         }
@@ -403,13 +402,13 @@ impl Import<'_> {
         };
         // The next run would only find the same fault, so nothing is kept for it.
         if is_bad
-            && !prepared.is_seed
+            && !self.options.is_seed
             && is_restored
             && let Err(error) = target.remove()
         {
             self.warn([error.to_string()]);
         }
-        target.release_spill();
+        target.spill_lock = None;
         lock.release();
         if (is_bad || outcome.is_ok())
             && let Some(path) = target.foreign()
@@ -456,7 +455,7 @@ fn uploading<T>(job: &Job<'_>, publish: Option<&dyn Publish>, work: impl FnOnce(
         ProbeError::Failed(error) => error,
         ProbeError::Refused(Refusal(message)) => Error::Rocks { action: "open", path: job.options.db.clone(), message },
     })?;
-    let rows: Vec<OptionRow> = job.preset.effective_node(&node).into_iter().map(OptionRow::of).collect();
+    let rows = job.preset.effective_node(&node);
     publish.begin(&rows)?;
     let files = (job.target.sst.as_path(), job.options.column_family.as_str());
     let earlier = (job.journal, job.resumed);

@@ -87,11 +87,8 @@ fn ingest_family(job: &Job<'_>, store: &Store, name: &str, family: &FamilyDone) 
 fn check_ingested(job: &Job<'_>, name: &str, levels: &[Level], found: u64, records: u64) -> Result<()> {
     let staging = &job.target.staging;
     if let Some(level) = levels.iter().find(|level| level.level == 0) {
-        return Err(Error::Rocks {
-            action: "compact",
-            path: staging.clone(),
-            message: format!("{} files of {name} are left at level 0", level.files),
-        });
+        let message = format!("{} files of {name} are left at level 0", level.files);
+        return Err(Error::Rocks { action: "compact", path: staging.clone(), message });
     }
     if found != records {
         let what = format!("is damaged: {name} has {found} records, {records} were written");
@@ -104,7 +101,7 @@ fn check_ingested(job: &Job<'_>, name: &str, levels: &[Level], found: u64, recor
 /// files.
 fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()> {
     // Files of a bundle were compared with their inodes, or read again, before they were ingested.
-    if !job.uses_earlier_work() || (job.is_seed && !job.resumed.ingesting) {
+    if !job.uses_earlier_work() || (job.options.is_seed && !job.resumed.ingesting) {
         return Ok(());
     }
     let staging = &job.target.staging;

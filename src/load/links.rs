@@ -21,7 +21,7 @@ use crate::external_sort::Sorter;
 use crate::hash::IDENTITY;
 use crate::hash::fingerprint::fingerprint;
 use crate::report::LinkReport;
-use crate::sort::key::KeyLayout;
+use crate::sort::KeyLayout;
 use crate::source::car::{CidSpan, RawCid, read_cid};
 
 /// The longest link that is followed, in bytes, as in a walk: a longer CID has the block itself.

@@ -6,7 +6,6 @@
 
 mod block_log;
 pub(crate) mod built;
-mod callbacks;
 mod car;
 mod checkpoint;
 mod column_families;

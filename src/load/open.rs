@@ -12,8 +12,7 @@ use crate::load::sources::Sources;
 use crate::load::validate;
 use crate::report::{ChecksumInfo, Plan, SourceInfo};
 use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought};
-use crate::source::car::Header;
-use crate::source::car::chunks::{Chunks, Limits};
+use crate::source::car::{Chunks, Header, Limits};
 use crate::source::input::{Body, Compression, Expected, Extent, Input, InputOptions, Remote};
 
 /// Bytes of a pipe that identify it.
@@ -57,7 +56,7 @@ impl OpenSource {
         let set = match options.format {
             Format::Car => None,
             // A log of several files.
-            _ if sources.names().len() > 1 => None,
+            _ if sources.names.len() > 1 => None,
             _ => Log::of_set(sources.first(), options.log.tail, &dictionaries)?,
         };
         let reading = InputOptions {
@@ -67,10 +66,10 @@ impl OpenSource {
             extent: if options.log.to.is_some() { Extent::Part } else { Extent::All },
             ..InputOptions::of_share(threads, options.memory_budget() / 4)
         };
-        let is_single = sources.names().len() == 1;
+        let is_single = sources.names.len() == 1;
         let (opened, remote, sum) = match set {
             Some(_) if options.checksum.is_some() => {
-                return Err(Error::usage("a checksum is of one file, and the source is several", "leave it out"));
+                return Err(Error::usage("a checksum applies to one file, but there are several", "leave it out"));
             }
             Some(log) => (Opened::Log(Box::new(log)), None, None),
             None => {
@@ -82,7 +81,7 @@ impl OpenSource {
             }
         };
         if is_single {
-            sources.set_known([known(sources.first(), &opened, remote.as_deref())?].into());
+            let _ = sources.known.set([known(sources.first(), &opened, remote.as_deref())?].into());
         }
         let compression = match &opened {
             Opened::Log(log) => log.compression,
@@ -115,7 +114,7 @@ impl OpenSource {
             let (has_ranges, ..) = remote.traffic();
             has_ranges && matches!(self.compression, Compression::None | Compression::Zstd | Compression::ForestZstd)
         };
-        match self.sources.names().len() {
+        match self.sources.names.len() {
             1 => self.remote.as_deref().is_some_and(restarts),
             // Sources that were read to their ends are not fetched again.
             _ => self.sources.has_remote(),
@@ -224,7 +223,7 @@ fn known(name: &Path, opened: &Opened, remote: Option<&Remote>) -> Result<KnownS
             };
             // Standard input has no name to open later.
             let named = parts.iter().filter(|part| is_file(&part.path));
-            let files = named.map(|part| SourceFile::of(&part.path, part.file())).collect::<Result<_>>()?;
+            let files = named.map(|part| SourceFile::of(&part.path, &part.file)).collect::<Result<_>>()?;
             let (size, compression) = (log.size, log.compression);
             (SourceFacts { size, compression, blocks: None, is_plain: !log.is_piped() }, files)
         }

@@ -1,23 +1,23 @@
 //! The options of an import.
 
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
-
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 use derive_setters::Setters;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::blocks::chain::Id;
 use crate::error::{Error, Result};
-use crate::load::callbacks::{Filter, SourceReader};
 use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;
-use crate::sort::key::KeyLayout;
-use crate::sort::shard::Shard;
+use crate::sort::{KeyLayout, Shard};
 use crate::source::block_log::TornTail;
-use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, RawCid};
+use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, RawCid, Section};
 use crate::source::input::STDIN;
 use crate::source::remote::{NetworkOptions, take_secrets};
 
@@ -41,7 +41,7 @@ pub struct ImportOptions {
     /// The path of the database.
     #[setters(into)]
     pub(crate) db: PathBuf,
-    /// Memory of the import, in bytes. Defaults to half of the memory of the machine or its cgroup.
+    /// Memory of the import, in bytes, at least 16 MiB. Defaults to half of the memory of the machine or its cgroup.
     pub(crate) memory: Option<u64>,
     /// Number of threads that read and verify blocks and build SST files. Defaults to the preset's
     /// `load.ingest.threads`. The memtable loader's writers are `load.write.writer_threads`.
@@ -304,7 +304,8 @@ impl ImportOptions {
 
     /// Creates options for a source that `reader` delivers. Its name in reports is `-`. The options can be used in one
     /// call of [`crate::import`] or [`crate::plan`]. To resume an interrupted import, pass a reader that delivers the
-    /// source from its beginning: the import skips what it has stored.
+    /// source from its beginning: the import skips what it has stored. If the reader panics, the import returns
+    /// [`Error::Io`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -326,7 +327,8 @@ impl ImportOptions {
 
     /// Stores only the blocks of a CAR for which `keeps` returns true. `keeps` receives the CID and the data of each
     /// verified block, on any thread, and some blocks more than once. Counts, digest and links are those of the stored
-    /// blocks; the report counts the omitted ones. To resume, pass the same filter: bedload cannot compare filters.
+    /// blocks; the report counts the omitted ones. To resume, pass the same filter: bedload cannot compare filters. If `keeps`
+    /// panics, the import panics, and the next call resumes.
     pub fn filter(mut self, keeps: impl Fn(&RawCid, &[u8]) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Filter::new(keeps));
         self
@@ -358,5 +360,65 @@ impl ImportOptions {
     /// The memory that the import may use, in bytes: as requested, or half of the machine's.
     pub(crate) fn memory_budget(&self) -> u64 {
         self.memory.or_else(|| resources::memory().map(|all| all / 2)).unwrap_or(1 << 30)
+    }
+}
+
+/// The reader of a source. It is read once.
+#[derive(Clone)]
+pub(crate) struct SourceReader(Arc<Mutex<Option<Box<dyn Read + Send>>>>);
+
+impl SourceReader {
+    pub fn new(reader: impl Read + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::new(reader)))))
+    }
+
+    pub fn take(&self) -> Result<Box<dyn Read + Send>> {
+        let hint = "plan or import once with a reader, then make new options";
+        let used = || Error::usage("the reader of the source has been read already", hint);
+        Ok(Box::new(Checked(self.0.lock().take().ok_or_else(used)?)))
+    }
+}
+
+/// The caller's reader. Its faults are errors: the import reads it on threads whose panics have no message for the caller.
+struct Checked(Box<dyn Read + Send>);
+
+impl Read for Checked {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = panic::catch_unwind(AssertUnwindSafe(|| self.0.read(buf)));
+        match read.unwrap_or_else(|_| Err(io::Error::other("the reader panicked")))? {
+            count if count > buf.len() => Err(io::Error::other("the reader returned more bytes than it was asked for")),
+            count => Ok(count),
+        }
+    }
+}
+
+impl fmt::Debug for SourceReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a reader")
+    }
+}
+
+/// True for a block that is stored.
+type Keeps = dyn Fn(&RawCid, &[u8]) -> bool + Send + Sync;
+
+/// A filter of blocks.
+#[derive(Clone)]
+pub(crate) struct Filter(Arc<Keeps>);
+
+impl Filter {
+    pub fn new(keeps: impl Fn(&RawCid, &[u8]) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(keeps))
+    }
+
+    /// True if the block of a section in `bytes` is stored.
+    pub fn keeps(&self, section: &Section, bytes: &[u8]) -> bool {
+        let (cid, data) = section.body(bytes).split_at(section.cid.len as usize);
+        (self.0)(&RawCid::of_section(cid), data)
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a filter")
     }
 }

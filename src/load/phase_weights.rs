@@ -6,7 +6,7 @@
 use crate::load::options::ImportOptions;
 use crate::progress::{Phase, PhaseWeights};
 use crate::report::Plan;
-use crate::rocks::option_map::{Group, OptionMap};
+use crate::rocks::{Group, OptionMap};
 
 /// Building over reading, of blocks in memory and of spilled blocks, each from a plain and from a decompressed source.
 const BUILD_HELD: [f64; 2] = [1.25, 0.95];

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, StateKind};
 use crate::failpoint;
-use crate::hash::digest_key::DigestKey;
+use crate::hash::DigestKey;
 use crate::load::context::{Job, Prepared};
 use crate::load::existing::{Existing, opens};
 use crate::load::identity::Identity;
@@ -99,9 +99,9 @@ fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<
         return Ok(());
     }
     let all: Vec<String> =
-        differences.iter().map(|(name, there, here)| format!("{name} was {there}, is {here}")).collect();
-    let reason = format!("holds an unfinished import of something else: {}", all.join("; "));
-    let hint = "give the same source and options again to resume, or discard it with --restart";
+        differences.iter().map(|(name, there, here)| format!("{name} was {there}, is now {here}")).collect();
+    let reason = format!("contains a different unfinished import: {}", all.join("; "));
+    let hint = "repeat the command of that import to resume it, or discard it with --restart";
     Err(Error::state(&target.partial, StateKind::Unfinished, reason, hint))
 }
 
@@ -129,12 +129,8 @@ pub(super) fn finish_earlier(
     target.remove_leftovers()?;
     if !has_it {
         let hint = "choose another --db, or add this source too with --into-existing";
-        return Err(Error::state(
-            &target.db,
-            StateKind::Exists,
-            "the source is not the one that the finished import has read",
-            hint,
-        ));
+        let reason = "the source is not the one that the finished import has read";
+        return Err(Error::state(&target.db, StateKind::Exists, reason, hint));
     }
     Ok(report.filter(|_| same))
 }
@@ -153,10 +149,6 @@ fn does_not_open(target: &Target) -> Error {
         ),
         false => format!("check the disk; then remove it and {}, and import again", target.partial.display()),
     };
-    Error::state(
-        &target.db,
-        StateKind::Other,
-        "does not open any more: it was damaged after the import was complete",
-        hint,
-    )
+    let reason = "does not open any more: it was damaged after the import was complete";
+    Error::state(&target.db, StateKind::Other, reason, hint)
 }

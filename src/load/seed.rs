@@ -30,8 +30,7 @@ use crate::parallel;
 use crate::preset::{self, Loader, Preset};
 use crate::progress::{Event, Network, Observer, Phase, Progress};
 use crate::report::{ImportReport, LogPlan, Method, Plan};
-use crate::rocks::settings::IngestSettings;
-use crate::rocks::{DataFile, Reader, ReaderOptions, Store};
+use crate::rocks::{DataFile, IngestSettings, Reader, ReaderOptions, Store};
 use crate::schema::{BLOCK_IDS, NUMBER, TRANSACTIONS};
 use crate::source::car::RawCid;
 
@@ -41,7 +40,7 @@ const KEY_TRAILER: u64 = 8;
 /// A bundle, from which a database is made.
 pub(crate) struct Seed<'a> {
     pub id: &'a str,
-    /// The report of the import, as far as it is true for the files.
+    /// The report of the import, reduced to what is true for the files.
     pub record: &'a ImportReport,
     /// Its files, named by [`seed_file_name`]. Those of a column family follow each other in the order of their keys.
     pub files: Vec<SstFile>,
@@ -137,7 +136,7 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     }
     let logs = seed.record.log.iter();
     let families: Vec<String> = logs.flat_map(|log| &log.families).map(|family| family.name.clone()).collect();
-    let part = if seed.record.part.is_some() { families.join(" ") } else { String::new() };
+    let part = seed.record.part.is_some().then(|| families.join(" "));
     let plan = Plan {
         memory: options.memory_budget(),
         threads: planner::threads(options, &preset),
@@ -151,7 +150,7 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     identity.part = part;
     let planned = Planned { plan, loading: preset.loading(), least_bytes: 0, warnings: Vec::new() };
     let sources = Sources::none(options.source());
-    Ok(Prepared { sources, preset, planned, identity, is_plain: true, is_seed: true })
+    Ok(Prepared { sources, preset, planned, identity, is_plain: true })
 }
 
 /// Fetches what is missing, ingests all, and commits.

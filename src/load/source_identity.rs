@@ -31,9 +31,7 @@ pub(super) struct SourceIdentity {
     #[serde(with = "shared")]
     pub sources: Arc<[KnownSource]>,
     /// The checksum that a single source is compared with. It does not identify the source.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
 }
 
@@ -45,7 +43,6 @@ pub(super) struct KnownSource {
     /// Its files: one of a CAR, all parts of a block log, none of a pipe or a URL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<SourceFile>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Box<RemoteOrigin>>,
     #[serde(skip)]
     pub facts: SourceFacts,
@@ -68,7 +65,6 @@ pub(super) struct SourceFacts {
 pub(super) struct RemoteOrigin {
     pub pin: RemotePin,
     /// The address after redirects, if it has no secrets. A resumed run reads from there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
 }
 
@@ -245,14 +241,10 @@ pub(super) fn changed(source: &Path, what: &str) -> Error {
 
 /// The error for a URL whose file has changed since the import began.
 pub(super) fn changed_on_server(source: &Path, was: &RemotePin, is: &RemotePin) -> Error {
-    let reason =
-        format!("it changed on the server since the import began: it was {}, is {}", was.describe(), is.describe());
-    Error::state(
-        source,
-        StateKind::Changed,
-        reason,
-        "run the same command with --restart to import the current content",
-    )
+    let (was, is) = (was.describe(), is.describe());
+    let reason = format!("it changed on the server since the import began: it was {was}, is {is}");
+    let hint = "run the same command with --restart to import the current content";
+    Error::state(source, StateKind::Changed, reason, hint)
 }
 
 /// A digest for comparisons: XXH3-64 as hex.

@@ -12,9 +12,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::load::callbacks::SourceReader;
 use crate::load::identity::Identity;
-use crate::load::options::{Format, ImportOptions};
+use crate::load::options::{Format, ImportOptions, SourceReader};
 use crate::load::source_identity::{
     Inode, KnownSource, RemoteOrigin, SourceFacts, SourceFile, changed, changed_on_server,
 };
@@ -22,8 +21,7 @@ use crate::parallel;
 use crate::progress::Network;
 use crate::report::RemoteInfo;
 use crate::source::block_log::{PEEK, has_log_name, is_block_log, is_set, log_in};
-use crate::source::car::sources::Following;
-use crate::source::car::{cars_in, has_car_name, no_snapshot_in};
+use crate::source::car::{Following, cars_in, has_car_name, no_snapshot_in};
 use crate::source::input::{self, Compression, Input, InputOptions, Remote, STDIN, SourceProbe};
 use crate::source::remote::is_remote;
 
@@ -36,9 +34,9 @@ const PROBES: usize = 16;
 /// The sources in the caller's order; directories are replaced by the CARs in them.
 #[derive(Default)]
 pub(super) struct Sources {
-    names: Arc<[PathBuf]>,
+    pub names: Arc<[PathBuf]>,
     /// The properties of all. Several are probed before the first is opened; a single one is opened at once.
-    known: OnceLock<Arc<[KnownSource]>>,
+    pub known: OnceLock<Arc<[KnownSource]>>,
     /// The reader of the source `-`.
     reader: Option<SourceReader>,
     /// The address where an earlier run found a single source.
@@ -81,15 +79,6 @@ impl Sources {
     /// No sources; messages use `name`.
     pub fn none(name: &Path) -> Arc<Self> {
         Arc::new(Self { names: [name.to_owned()].into(), ..Self::default() })
-    }
-
-    /// Sets the properties of a single source, which has been opened.
-    pub fn set_known(&self, known: Arc<[KnownSource]>) {
-        let _ = self.known.set(known);
-    }
-
-    pub fn names(&self) -> &Arc<[PathBuf]> {
-        &self.names
     }
 
     pub fn first(&self) -> &Path {
@@ -148,7 +137,7 @@ impl Sources {
             if let Some(known) = known.filter(|known| !known.pin.is_same(&found)) {
                 return Err(changed_on_server(name, &known.pin, &found));
             }
-            self.unusable.lock().extend(remote.unusable().map(str::to_owned));
+            self.unusable.lock().extend(remote.unusable.clone());
             self.watch(Some((number, Arc::clone(remote))));
         }
         Ok(input)
@@ -228,10 +217,8 @@ fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for path in &options.sources {
         let is_dir = path.as_os_str() != STDIN && !is_remote(path) && path.is_dir();
-        match is_dir && options.format != Format::BlockLog {
-            true => names.extend(snapshots_in(path, options.format)?),
-            false => names.push(path.clone()),
-        }
+        let is_dir = is_dir && options.format != Format::BlockLog;
+        names.extend(if is_dir { snapshots_in(path, options.format)? } else { vec![path.clone()] });
     }
     Ok(names)
 }
@@ -251,8 +238,8 @@ pub(crate) fn snapshots_in(dir: &Path, format: Format) -> Result<Vec<PathBuf>> {
 /// The error for a directory that holds snapshots of both formats.
 fn both_formats(dir: &Path, car: &Path, log: &Path) -> Error {
     let name = |path: &Path| path.strip_prefix(dir).unwrap_or(path).display().to_string();
-    let hint = "name the files that are meant, or import one kind with --format car or --format block-log";
-    Error::usage(format!("{} holds both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)), hint)
+    let hint = "pass the files, or choose one kind with `bedload import --format car` or `--format block-log`";
+    Error::usage(format!("{} contains both CARs ({}) and a block log ({})", dir.display(), name(car), name(log)), hint)
 }
 
 /// True if a directory holds snapshots: CARs or a block log.
@@ -272,7 +259,7 @@ fn probe_all(
     traffic: &mut SourceTraffic,
 ) -> Result<Vec<KnownSource>> {
     if options.checksum.is_some() {
-        let hint = "leave it out: what is published beside a URL is compared in any case";
+        let hint = "omit it: a checksum published next to a URL is always compared";
         return Err(Error::usage(format!("a checksum is of one source, and these are {}", names.len()), hint));
     }
     if options.format == Format::BlockLog {
@@ -388,6 +375,6 @@ fn merge_traffic(before: Option<&RemoteInfo>, remote: &Remote) -> RemoteInfo {
 }
 
 fn no_log(name: &Path) -> Error {
-    let hint = "several sources may only be CARs; for the parts of a log name their directory";
-    Error::usage(format!("{} is a block log, which is imported alone", name.display()), hint)
+    let hint = "only CARs can be imported together; for a log in parts, pass its directory";
+    Error::usage(format!("{} is a block log and must be imported alone", name.display()), hint)
 }

@@ -200,6 +200,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn slab_buffers_are_zeroed_and_disjoint(
             lens in prop::collection::vec(prop_oneof![0..10_000_usize, Just(512 << 10), 1..REGION / 2], 1..20),

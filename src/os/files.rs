@@ -28,20 +28,16 @@ pub(crate) const UNFINISHED: &str = ".bedload";
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::new(ErrorKind::InvalidData, "it is not a regular file")),
-    }
+    let other = || io::Error::new(ErrorKind::InvalidData, "it is not a regular file");
+    if file.metadata()?.is_file() { Ok(file) } else { Err(other()) }
 }
 
 /// Reads a regular file of at most `limit` bytes, independent of the length in its metadata.
 pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(limit + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > limit {
-        true => Err(io::Error::new(ErrorKind::InvalidData, format!("it has more than {limit} bytes"))),
-        false => Ok(bytes),
-    }
+    let too_long = || io::Error::new(ErrorKind::InvalidData, format!("it has more than {limit} bytes"));
+    if bytes.len() as u64 > limit { Err(too_long()) } else { Ok(bytes) }
 }
 
 /// Reads at `at` until `buf` is full or the file ends. Returns the number of bytes.
@@ -191,8 +187,10 @@ impl Output {
                 let stream = File::options().write(true).open(path).map_err(Error::io("open", path))?;
                 return Ok(Self::Stream(stream));
             }
-            Ok(there) if there.is_dir() => return refuse("it exists", "name a file in it"),
-            Ok(_) if !replace => return refuse("it exists", "choose another name, or replace it with --force"),
+            Ok(there) if there.is_dir() => return refuse("the output already exists", "name a file in it"),
+            Ok(_) if !replace => {
+                return refuse("the output already exists", "choose another name, or replace it with --force");
+            }
             Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
                 return refuse("it is a link to a file that is not there", "remove the link, or name the file itself");
             }
@@ -202,10 +200,8 @@ impl Output {
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if folder.join(CURRENT).symlink_metadata().is_ok() {
-            return refuse(
-                "would be a file of the RocksDB database in the same directory",
-                "name a file outside of databases",
-            );
+            let reason = "would be a file of the RocksDB database in the same directory";
+            return refuse(reason, "name a file outside of databases");
         }
         let open = || OpenOptions::new().read(true).write(true).mode(MODE).custom_flags(libc::O_TMPFILE).open(folder);
         let (file, named) = match unnamed.then(open) {
@@ -262,18 +258,12 @@ fn clear_partial(path: &Path) -> Result<PathBuf> {
         there => there.map_err(Error::io("read metadata of", &partial))?,
     };
     if !there.is_file() || there.uid() != rustix::process::geteuid().as_raw() {
-        return refuse(
-            "is not your file, and the output needs its name until it is complete",
-            "move it away, or choose another name",
-            StateKind::Exists,
-        );
+        let reason = "is not your file, and the output needs its name until it is complete";
+        return refuse(reason, "move it away, or choose another name", StateKind::Exists);
     }
     if open_regular(&partial).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock))) {
-        return refuse(
-            "another process is writing it",
-            "wait for that process, or choose another name",
-            StateKind::Busy,
-        );
+        let hint = "wait for that process, or choose another name";
+        return refuse("another process is writing it", hint, StateKind::Busy);
     }
     private::remove(&partial)?;
     Ok(partial)

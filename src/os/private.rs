@@ -117,12 +117,8 @@ pub(crate) fn remove_dir(path: &Path, is_ours: fn(&str) -> bool) -> Result<()> {
 }
 
 pub(crate) fn is_mounted(mount: &Path) -> Error {
-    Error::State {
-        path: mount.to_owned(),
-        kind: StateKind::Other,
-        reason: "is a mount point: nothing in it is removed".into(),
-        hint: format!("unmount it (umount {}), then run the same command again", mount.display()).into(),
-    }
+    let hint = format!("unmount it (umount {}), then run the same command again", mount.display());
+    Error::state(mount, StateKind::Other, "is a mount point: nothing in it is removed", hint)
 }
 
 /// Returns the path if it is a mount point, or the first mount point below it.

@@ -16,7 +16,7 @@ const RANDOM: usize = 6;
 
 /// A locked directory, which drop deletes.
 pub(crate) struct ScratchDir {
-    dir: PathBuf,
+    pub dir: PathBuf,
     _held: File,
 }
 
@@ -43,10 +43,6 @@ impl ScratchDir {
                 None => drop(dir.keep()),
             }
         }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.dir
     }
 }
 

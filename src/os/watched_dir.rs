@@ -29,10 +29,7 @@ impl WatchedDir {
 
     pub fn check(&self) -> Result<()> {
         let now = stat(&self.path).ok().map(|found| (found.st_dev, found.st_ino));
-        match now == self.identity {
-            true => Ok(()),
-            false => Err(Error::Replaced { path: self.path.clone() }),
-        }
+        if now == self.identity { Ok(()) } else { Err(Error::Replaced { path: self.path.clone() }) }
     }
 
     /// Runs `work`. If it fails after the directory was replaced, the error becomes [`Error::Replaced`].

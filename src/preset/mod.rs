@@ -42,7 +42,7 @@ pub use parse::Assignment;
 pub(crate) use problem::PresetProblem;
 pub(crate) use problem::nearest_of;
 pub use resolve::resolve;
-pub use resolved::{EffectiveOption, Resolved};
+pub use resolved::{OptionRow, Resolved};
 
 use crate::error::{Cause, Error, Result};
 use crate::os::files::is_same;

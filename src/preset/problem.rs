@@ -8,7 +8,7 @@ use crate::error::Problem;
 #[non_exhaustive]
 pub(crate) enum PresetProblem {
     /// Neither a built-in preset nor a file.
-    #[error("cannot find preset `{name}`: it is neither built in nor a file{}", suggest(.nearest))]
+    #[error("cannot find preset `{name}`: no built-in preset has this name{}", suggest(.nearest))]
     NoSuchPreset { name: String, nearest: Option<String> },
     /// The text is not TOML, or not of the form of a preset.
     #[error("{at}: {reason}")]
@@ -56,7 +56,7 @@ impl Problem for PresetProblem {
     fn hint(&self) -> String {
         match self {
             Self::NoSuchPreset { name, .. } | Self::Unknown { what: "preset", name, nearest: None, .. } => {
-                let all = "`bedload presets --all` lists all presets; give a file by its path";
+                let all = "`bedload presets --all` lists all presets; pass a file as NAME.toml or ./NAME";
                 match builtin_like(name) {
                     like if like.is_empty() => all.into(),
                     like => format!("similar ones are {}; {all}", like.join(", ")),

@@ -114,16 +114,12 @@ impl Layers {
         let file = OptionsFile::read(path)?;
         let Some(of) = file.family(family) else {
             let names: Vec<&str> = file.families.iter().map(|family| family.name.as_str()).collect();
-            return Err(Error::Usage {
-                reason: format!("{} has no column family `{family}`", path.display()),
-                hint: format!("it has {}; choose with --column-family", names.join(", ")).into(),
-            });
+            let reason = format!("{} has no column family `{family}`", path.display());
+            return Err(Error::usage(reason, format!("it has {}; choose with --column-family", names.join(", "))));
         };
         if let Some(format) = of.table_format.as_deref().filter(|format| *format != "BlockBasedTable") {
-            return Err(Error::Usage {
-                reason: format!("{}: column family `{family}` keeps its files as {format}", path.display()),
-                hint: "only BlockBasedTable can be loaded".into(),
-            });
+            let reason = format!("{}: column family `{family}` keeps its files as {format}", path.display());
+            return Err(Error::usage(reason, "only BlockBasedTable can be loaded"));
         }
         for (group, lines) in [(Group::Db, &file.db), (Group::Cf, &of.cf), (Group::Table, &of.table)] {
             // The last line of a name counts.

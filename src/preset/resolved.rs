@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
 use super::problem::PresetProblem;
@@ -28,7 +30,7 @@ pub struct Resolved {
 }
 
 /// An option with its plain value.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// The option.
     pub key: Key,
@@ -58,17 +60,18 @@ impl Setting {
     }
 }
 
-/// One effective option of RocksDB, for the report.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct EffectiveOption {
-    /// `scope.option`.
+/// One option of the finished database.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OptionRow {
+    /// `scope.option`, under RocksDB's own name.
     pub option: String,
-    /// Its value, read back from RocksDB.
+    /// The value, read back from RocksDB.
     pub value: String,
     /// RocksDB's default.
     pub default: String,
-    /// The place that sets it; `None` if RocksDB chose it.
-    pub from: Option<Origin>,
+    /// The origin of the value; `null` if RocksDB chose it.
+    pub from: Option<String>,
 }
 
 impl Resolved {
@@ -157,12 +160,12 @@ impl Resolved {
 
     /// Every option that was set or that differs from RocksDB's default. `effective` has the values of the finished
     /// database's OPTIONS file.
-    pub fn effective_node(&self, effective: &OptionMap) -> Vec<EffectiveOption> {
-        let mut rows: BTreeMap<(Scope, String), EffectiveOption> = BTreeMap::new();
+    pub fn effective_node(&self, effective: &OptionMap) -> Vec<OptionRow> {
+        let mut rows: BTreeMap<(Scope, String), OptionRow> = BTreeMap::new();
         let mut add = |group: Group, name: &str, value: &str, from: Option<&Origin>| {
             let option = format!("{group}.{name}");
             let default = default_of(self.defaults, group, name).unwrap_or_default().to_owned();
-            let row = EffectiveOption { option, value: value.to_owned(), default, from: from.cloned() };
+            let row = OptionRow { option, value: value.to_owned(), default, from: from.map(ToString::to_string) };
             rows.insert((Scope::from(group), name.to_owned()), row);
         };
         for (group, name, value) in effective.iter() {

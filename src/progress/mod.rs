@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 pub(crate) use eta::PhaseWeights;
 pub use event::{Backlog, Event, Network, Observer, Phase, Sample, Silent, Writes};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::os::resources;
 use crate::parallel;
 
@@ -31,6 +31,11 @@ impl CancellationToken {
     /// True if [`CancellationToken::cancel`] was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Returns the given error once the work is cancelled.
+    pub(crate) fn check(&self, interrupted: fn() -> Error) -> Result<()> {
+        if self.is_cancelled() { Err(interrupted()) } else { Ok(()) }
     }
 }
 
@@ -223,7 +228,7 @@ impl<'a> Progress<'a> {
             backlog: *self.backlog.lock(),
             network: self.network.lock().as_ref().filter(|_| phase == Phase::Read).map(|network| network()),
             total_blocks: Some(self.expected_blocks.load(Ordering::Relaxed)).filter(|&blocks| blocks > 0),
-            interval_blocks_per_second: (phase == Phase::Read).then(|| times.rate.last()).flatten(),
+            interval_blocks_per_second: (phase == Phase::Read).then_some(times.rate.rate).flatten(),
             seconds_left: None,
         }
     }

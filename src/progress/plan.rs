@@ -214,7 +214,7 @@ impl Plan {
             Method::CarSst { sort } => {
                 let way = match (sort.spill, sort.may_spill) {
                     (true, _) if sort.by_reference => {
-                        "keep the blocks in the source, which the page cache holds, and sort partitions of them in memory"
+                        "leave the blocks in the source file (in the page cache), and sort partitions in memory"
                     }
                     (true, _) => "spill to partitions, then sort each in memory",
                     (false, true) => "sort in memory if all fits, else spill to partitions and sort each in memory",

@@ -9,7 +9,8 @@ pub(super) struct IntervalRate {
     earlier: u64,
     /// Blocks and seconds at the end of the last interval.
     last: (u64, f64),
-    rate: Option<f64>,
+    /// Blocks a second over the last interval.
+    pub rate: Option<f64>,
 }
 
 impl IntervalRate {
@@ -27,11 +28,6 @@ impl IntervalRate {
             self.last = (after, seconds);
         }
     }
-
-    /// Blocks a second over the last interval.
-    pub fn last(&self) -> Option<f64> {
-        self.rate
-    }
 }
 
 #[cfg(test)]
@@ -41,16 +37,16 @@ mod tests {
     #[test]
     fn each_interval_has_its_own_rate() {
         let mut rate = IntervalRate::default();
-        assert_eq!(rate.last(), None);
+        assert_eq!(rate.rate, None);
         rate.reach(0, 60_000, 1.0);
-        assert_eq!(rate.last(), None);
+        assert_eq!(rate.rate, None);
         rate.reach(60_000, 100_000, 2.0);
-        assert_eq!(rate.last(), Some(50_000.0));
+        assert_eq!(rate.rate, Some(50_000.0));
         rate.reach(100_000, 199_999, 3.0);
-        assert_eq!(rate.last(), Some(50_000.0));
+        assert_eq!(rate.rate, Some(50_000.0));
         // Blocks beyond the mark belong to the interval that it ends.
         rate.reach(199_999, 220_000, 3.0);
-        assert_eq!(rate.last(), Some(120_000.0));
+        assert_eq!(rate.rate, Some(120_000.0));
     }
 
     #[test]
@@ -58,9 +54,9 @@ mod tests {
         let mut rate = IntervalRate::default();
         rate.begin(5_030_000, 0.5);
         rate.reach(5_030_000, 5_110_000, 1.0);
-        assert_eq!(rate.last(), None);
+        assert_eq!(rate.rate, None);
         rate.reach(5_110_000, 5_130_000, 1.5);
-        assert_eq!(rate.last(), Some(100_000.0));
+        assert_eq!(rate.rate, Some(100_000.0));
     }
 
     #[test]
@@ -68,6 +64,6 @@ mod tests {
         let mut rate = IntervalRate::default();
         rate.reach(190_000, 210_000, 2.0);
         rate.reach(90_000, 110_000, 2.1);
-        assert_eq!(rate.last(), Some(105_000.0));
+        assert_eq!(rate.rate, Some(105_000.0));
     }
 }

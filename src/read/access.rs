@@ -54,10 +54,6 @@ impl Resources {
         Ok(self.memory.or_else(|| resources::memory().map(|all| all / 4)).unwrap_or(SOME_MEMORY))
     }
 
-    pub(super) fn check_cancelled(&self) -> Result<()> {
-        if self.stop.is_cancelled() { Err(Error::interrupted_reading()) } else { Ok(()) }
-    }
-
     /// Returns a scan of all records of a column family.
     pub(super) fn scan<'a>(
         &'a self,
@@ -105,21 +101,16 @@ impl Location {
         record: Option<&ImportReport>,
         reader: Option<&Reader>,
     ) -> Result<BlockLocation> {
-        let conflict = |reason: String, hint: &str| Error::State {
-            path: db.to_owned(),
-            kind: StateKind::Mismatch,
-            reason,
-            hint: hint.into(),
-        };
+        let conflict = |reason: String, hint: &str| Error::state(db.to_owned(), StateKind::Mismatch, reason, hint);
         if let Some(record) = record {
             if self.key.is_some_and(|key| key != record.key) {
                 let reason = format!("the keys of this database are {}", plural(record.key));
-                return Err(conflict(reason, "leave --key out: BEDLOAD.json says what the keys are"));
+                return Err(conflict(reason, "omit --key: BEDLOAD.json records the key layout"));
             }
             let own = &record.column_family;
             if let Some(family) = self.column_family.as_ref().filter(|family| *family != own) {
                 let reason = format!("the blocks of this database are in the column family {own}, not in {family}");
-                return Err(conflict(reason, "leave --column-family out: BEDLOAD.json names it"));
+                return Err(conflict(reason, "omit --column-family: BEDLOAD.json records it"));
             }
         }
         let recorded = || record.map(|record| record.column_family.clone());

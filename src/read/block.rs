@@ -138,16 +138,8 @@ impl BlockLookup {
         })
     }
 
-    pub(crate) fn finds_block_ids(&self) -> bool {
-        self.has(BLOCK_IDS)
-    }
-
-    pub(crate) fn finds_transactions(&self) -> bool {
-        self.has(TRANSACTIONS)
-    }
-
-    fn has(&self, family: &str) -> bool {
-        self.reader.families().iter().any(|name| name == family)
+    pub(crate) fn has(&self, family: &str) -> bool {
+        self.reader.families.iter().any(|name| name == family)
     }
 
     /// Reads a record of a family; `None` if there is no such family.

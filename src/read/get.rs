@@ -150,13 +150,11 @@ impl Lookup {
     /// Returns the headers of the tipset at `epoch`, walking back through the parents of each tipset's first block.
     pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, CarBlock)>> {
         if self.roots.is_empty() {
-            return Err(Error::Usage {
-                reason: "cannot find the epoch: BEDLOAD.json names no root".into(),
-                hint: "give the CID of a header instead".into(),
-            });
+            let hint = "give the CID of a header instead";
+            return Err(Error::usage("cannot find the epoch: BEDLOAD.json names no root", hint));
         }
         let missing = |reason: String| Error::NotFound {
-            path: self.reader.path().to_owned(),
+            path: self.reader.path.clone(),
             reason,
             hint: "`bedload stat` shows the epoch of its head; `bedload walk` finds what is missing below it".into(),
         };
@@ -188,9 +186,7 @@ impl Lookup {
                 }
                 height => above = height,
             }
-            if stop.is_cancelled() {
-                return Err(Error::interrupted_reading());
-            }
+            stop.check(Error::interrupted_reading)?;
             let mut parents = Vec::new();
             // A header has been read, so its links are well-formed up to the parents.
             let _ = links(codec::DAG_CBOR, &first.block, &mut |cid| parents.extend(RawCid::from_bytes(cid)));

@@ -12,6 +12,8 @@ pub(super) const LISTED: usize = 10;
 pub(super) struct MissingBlocks {
     /// CIDs of the blocks that the import omitted on purpose.
     left_out: HashSet<Vec<u8>>,
+    /// Number of blocks and links that an export cannot read.
+    pub malformed: u64,
     pub total: u64,
     pub allowed: u64,
     pub first: Vec<MissingBlock>,

@@ -21,7 +21,7 @@ const FIXED: u64 = 32 << 20;
 /// A snapshot whose header has been read.
 pub(super) struct SnapshotReader<'a> {
     pub path: &'a Path,
-    chunks: Chunks,
+    pub chunks: Chunks,
     pub header: Header,
     pub compression: Compression,
     /// Size on disk; `None` for a pipe.
@@ -51,26 +51,17 @@ impl<'a> SnapshotReader<'a> {
         let max_block = DEFAULT_MAX_BLOCK;
         let limits = Limits { max_block, null_padding, fits, budget, chunk, records_roots: false };
         let is_remote = input.remote.is_some();
-        if let Some(message) = input.remote.as_ref().and_then(|remote| remote.unusable()) {
+        if let Some(message) = input.remote.as_ref().and_then(|remote| remote.unusable.as_deref()) {
             progress.report(&Event::Warning { message: message.to_owned() });
         }
         let (header, chunks) = Chunks::open(input, limits)?;
         Ok(Self { path, chunks, header, compression, size, indexed, is_remote })
     }
 
-    /// Accepts several concatenated CARs. Blocks after an index are not found; the caller notices that they are missing.
-    pub fn accept_concatenated(&mut self) {
-        self.chunks.accept_concatenated(true);
-    }
-
     pub fn next(&mut self, progress: &Progress<'_>) -> Result<Option<Chunk>> {
         let next = self.chunks.next(None);
         progress.reach(self.chunks.consumed());
         next
-    }
-
-    pub fn consumed(&self) -> u64 {
-        self.chunks.consumed()
     }
 
     /// Distributes the remaining chunks among `workers`.
@@ -95,9 +86,7 @@ impl<'a> SnapshotReader<'a> {
             });
         });
         let chunks = pull.finish()?;
-        if stop.is_cancelled() {
-            return Err(Error::interrupted_reading());
-        }
+        stop.check(Error::interrupted_reading)?;
         Ok(chunks.tail())
     }
 

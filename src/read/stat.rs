@@ -53,10 +53,10 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
     let mut column_families = Vec::new();
     if options.digest {
         // One phase for all column families.
-        let totals = reader.families().iter().map(|name| reader.totals(name)).collect::<Result<Vec<_>>>()?;
+        let totals = reader.families.iter().map(|name| reader.totals(name)).collect::<Result<Vec<_>>>()?;
         progress.begin(Phase::Verify, Some(totals.iter().map(|totals| totals.value_bytes).sum()));
     }
-    for name in reader.families() {
+    for name in &reader.families {
         let own: Vec<&DataFile> = files.iter().filter(|file| file.family == *name).collect();
         let FileTotals { entries, filter_bytes, index_bytes, .. } = reader.totals(name)?;
         let scan = || options.resources.scan(&reader, &files, name, progress).content();

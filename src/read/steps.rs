@@ -94,16 +94,12 @@ pub(super) struct Queue {
     written: u64,
     read: u64,
     dir: PathBuf,
-    len: u64,
+    pub len: u64,
 }
 
 impl Queue {
     pub fn new(budget: usize, dir: &Path) -> Self {
         Self { held: Vec::new(), budget, file: None, written: 0, read: 0, dir: dir.to_owned(), len: 0 }
-    }
-
-    pub fn len(&self) -> u64 {
-        self.len
     }
 
     pub fn push(&mut self, step: StepRef<'_>) -> Result<()> {
@@ -260,7 +256,7 @@ mod tests {
                 others.iter().for_each(|&number| step(number).encode(&mut encoded));
                 queue.append(&encoded, others.len() as u64).expect("append");
             }
-            assert_eq!(queue.len(), u64::from(count));
+            assert_eq!(queue.len, u64::from(count));
             let bytes = queue.bytes();
             let (mut number, mut pieces, mut taken) = (0, 0, 0);
             loop {
@@ -277,7 +273,7 @@ mod tests {
                 assert!(piece.len() <= limit.max(READ));
                 (pieces, taken) = (pieces + 1, taken + piece.len() as u64);
             }
-            assert_eq!((number, taken, queue.len(), queue.bytes()), (count, bytes, 0, 0), "budget {budget}");
+            assert_eq!((number, taken, queue.len, queue.bytes()), (count, bytes, 0, 0), "budget {budget}");
             assert_eq!(pieces > 1, limit == 1, "{pieces} pieces");
         }
     }

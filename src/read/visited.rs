@@ -166,13 +166,13 @@ mod tests {
         // The smallest budget: one page per shard, so 16,384 fingerprints per run.
         let visited = Visited::new(0, dir.path().to_owned());
         let mut model = HashSet::new();
-        for number in 0..300_000u64 {
+        for number in 0..120_000u64 {
             // Every number occurs again, early or late.
-            let key = fingerprint(&(number * 7919 % 170_000).to_le_bytes());
+            let key = fingerprint(&(number * 7919 % 70_000).to_le_bytes());
             assert_eq!(visited.insert(key).expect("insert"), model.insert(key), "{number}");
         }
         assert!(!visited.runs.read().is_empty());
-        for number in 0..200_000u64 {
+        for number in 0..80_000u64 {
             let key = fingerprint(&number.to_le_bytes());
             assert_eq!(visited.contains(key).expect("look"), model.contains(&key), "{number}");
         }

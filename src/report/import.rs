@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Plan;
 use crate::hash::content_digest::ContentDigest;
-use crate::preset::EffectiveOption;
+use crate::preset::OptionRow;
 use crate::progress::Sample;
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
@@ -141,26 +141,6 @@ pub struct RecordedFile {
     pub name: String,
     /// XXH3-128 of the file's bytes, as hex.
     pub checksum: String,
-}
-
-/// One option of the finished database.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct OptionRow {
-    /// `scope.option`, under RocksDB's own name.
-    pub option: String,
-    /// The value, read back from RocksDB.
-    pub value: String,
-    /// RocksDB's default.
-    pub default: String,
-    /// The origin of the value; `null` if RocksDB chose it.
-    pub from: Option<String>,
-}
-
-impl OptionRow {
-    pub(crate) fn of(EffectiveOption { option, value, default, from }: EffectiveOption) -> Self {
-        Self { option, value, default, from: from.map(|from| from.to_string()) }
-    }
 }
 
 /// RocksDB's statistics of the memtable loader.

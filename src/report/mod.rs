@@ -18,6 +18,7 @@ mod verify;
 #[cfg(feature = "cli")]
 mod walk;
 
+pub use crate::preset::OptionRow;
 pub(crate) use crate::progress::plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, sst_target};
 pub use crate::progress::plan::{Plan, Space};
 pub use crate::rocks::Level;
@@ -36,8 +37,8 @@ pub(crate) use doctor::{
 pub(crate) use export::EXPORT_SCHEMA;
 pub use export::{ExportReport, ExportedLog, MissingBlock};
 pub use import::{
-    BlockCounts, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, OptionRow, RecordedFile,
-    RemoteInfo, SourceInfo, Versions,
+    BlockCounts, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, RecordedFile, RemoteInfo,
+    SourceInfo, Versions,
 };
 pub(crate) use import::{BundlePart, NewestSnapshot, SCHEMA, ShardReport, rfc3339};
 #[cfg(feature = "cli")]

@@ -142,13 +142,11 @@ pub(crate) fn roots(given: &[RawCid], record: Option<&ImportReport>, action: &st
     }
     let roots = record.map(ImportReport::roots).unwrap_or_default();
     if roots.is_empty() {
-        return Err(Error::Usage {
-            reason: match record {
-                Some(record) => format!("no root to {action} from: the header of {} names none", record.source.path),
-                None => format!("no root to {action} from: the database has no BEDLOAD.json that names one"),
-            },
-            hint: hint.into(),
-        });
+        let reason = match record {
+            Some(record) => format!("no root to {action} from: the header of {} names none", record.source.path),
+            None => format!("no root to {action} from: the database has no BEDLOAD.json that names one"),
+        };
+        return Err(Error::usage(reason, hint));
     }
     Ok(roots)
 }

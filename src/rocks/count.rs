@@ -2,9 +2,9 @@
 //! is checked.
 
 use super::key_ranges::{KeyRange, ranges};
-use super::reader::{DataFile, Reader};
+use super::{DataFile, Reader};
 use crate::error::{Error, Result};
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::parallel::for_each;
 use crate::progress::{CancellationToken, Progress};
 

@@ -1,6 +1,6 @@
 //! Ranges of keys: the units of work of threads, and of scans that skip unreadable data.
 
-use super::reader::DataFile;
+use super::DataFile;
 
 /// About how many bytes of files a range reads.
 const RANGE_BYTES: u64 = 64 << 20;

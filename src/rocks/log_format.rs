@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::options_file::OptionsFile;
+use super::OptionsFile;
 use crate::error::{Error, Result};
 use crate::os::files::open_regular;
 
@@ -144,7 +144,9 @@ fn check_log(mut file: impl Read, wal: Option<u64>) -> std::io::Result<Option<(u
                 // Space that was allocated and not written.
                 break;
             }
-            if unmasked(u32::from_le_bytes([a, b, c, d])) != crc_fast::crc32_iscsi(&record[HEADER - 1..]) {
+            // RocksDB masks the checksum of a record because data may contain checksums.
+            let checksum = u32::from_le_bytes([a, b, c, d]).wrapping_sub(0xa282_ead8).rotate_left(15);
+            if checksum != crc_fast::crc32_iscsi(&record[HEADER - 1..]) {
                 if wal.is_none() {
                     return Ok(Some((at, "does not match its checksum")));
                 }
@@ -158,11 +160,6 @@ fn check_log(mut file: impl Read, wal: Option<u64>) -> std::io::Result<Option<(u
         }
     }
     Ok(None)
-}
-
-/// The checksum of a record, which RocksDB masks because data may contain checksums.
-fn unmasked(masked: u32) -> u32 {
-    masked.wrapping_sub(0xa282_ead8).rotate_left(15)
 }
 
 #[cfg(test)]

@@ -100,10 +100,8 @@ impl ReadCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rocks::option_map::{Group, OptionMap};
-    use crate::rocks::settings::{BottommostLevel, CompactionSettings};
     use crate::rocks::tests::default_write_settings;
-    use crate::rocks::{Batch, Reader, Store};
+    use crate::rocks::{Batch, BottommostLevel, CompactionSettings, Group, OptionMap, Reader, Store};
 
     fn write(options: &[(&str, &str)], compact: bool) -> Metered {
         let dir = tempfile::tempdir().expect("a directory");
@@ -171,7 +169,7 @@ mod tests {
         writer.write(&batch).expect("room");
         store.flush("default").expect("room");
         drop(writer);
-        store.close();
+        drop(store);
         let reader = Reader::open_as_node(&path, 8 << 20).expect("opened");
         let look_up = |key: &[u8]| {
             let before = reader.counts().expect("counted");

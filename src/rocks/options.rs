@@ -12,10 +12,8 @@ use rust_rocksdb::{
     BottommostLevelCompaction, CompactOptions, DB, ErrorKind, IngestExternalFileOptions, Options, WriteOptions,
 };
 
-use super::option_map::{Group, OptionMap};
-use super::options_file::OptionsFile;
 use super::scratch::{self, Tried};
-use super::settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
+use super::{BottommostLevel, CompactionSettings, Group, IngestSettings, OptionMap, OptionsFile, WriteSettings};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::parallel;

@@ -16,11 +16,12 @@
 //!
 //! Format: RocksDB's wiki, "RocksDB Options File". Every database keeps its latest two files `OPTIONS-<number>`.
 
+use std::fmt::Display;
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::option_map::{Group, OptionMap};
+use super::{Group, OptionMap};
 use crate::error::{Error, Result, StateKind};
 use crate::os::files::{open_regular, read_regular};
 
@@ -57,10 +58,9 @@ pub struct Line {
 
 impl OptionsFile {
     pub fn read(path: &Path) -> Result<Self> {
-        let invalid = |why: &dyn std::fmt::Display| Error::Usage {
-            reason: format!("{} is not a RocksDB OPTIONS file: {why}", path.display()),
-            hint: "name the OPTIONS-<number> file in the node's database directory".into(),
-        };
+        let hint = "name the OPTIONS-<number> file in the node's database directory";
+        let shown = path.display();
+        let invalid = |why: &dyn Display| Error::usage(format!("{shown} is not a RocksDB OPTIONS file: {why}"), hint);
         let bytes = read_regular(path, MAX_FILE).map_err(|error| match error.kind() {
             ErrorKind::InvalidData => invalid(&error),
             _ => Error::io("read", path)(error),
@@ -94,12 +94,9 @@ impl OptionsFile {
             let path = entry.map_err(Error::io("read", dir))?.path();
             newest = newest.max(Self::number(&path).zip(Some(path)));
         }
-        newest.map(|(_, path)| path).ok_or_else(|| Error::State {
-            path: dir.to_owned(),
-            kind: StateKind::NoDatabase,
-            reason: "there is no OPTIONS file in it".into(),
-            hint: "name the directory of a RocksDB database".into(),
-        })
+        let hint = "name the directory of a RocksDB database";
+        let none = || Error::state(dir, StateKind::NoDatabase, "there is no OPTIONS file in it", hint);
+        newest.map(|(_, path)| path).ok_or_else(none)
     }
 
     pub(crate) fn number(path: &Path) -> Option<u64> {

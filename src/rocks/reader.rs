@@ -12,11 +12,8 @@ use rust_rocksdb::{
     ReadOptions, properties,
 };
 
-use super::meter::ReadCounts;
-use super::option_map::OptionMap;
 use super::options::check_threads;
-use super::options_file::OptionsFile;
-use super::{file_totals, log_format, open_db, wrap};
+use super::{OptionMap, OptionsFile, ReadCounts, file_totals, log_format, open_db, wrap};
 use crate::error::{Error, Result, StateKind};
 use crate::source::foreign::is_snapshot;
 
@@ -49,8 +46,8 @@ impl ReaderOptions {
 
 pub(crate) struct Reader {
     db: DB,
-    path: PathBuf,
-    families: Vec<String>,
+    pub path: PathBuf,
+    pub families: Vec<String>,
     counted: Option<Options>,
 }
 
@@ -178,18 +175,9 @@ impl Reader {
         self.db.verify_checksum_opt(&scan_options()).map_err(wrap("read from", &self.path))
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The sequence number of the last change; 0 if files were only ingested.
     pub fn last_sequence(&self) -> u64 {
         self.db.latest_sequence_number()
-    }
-
-    /// The column families, `default` among them.
-    pub fn families(&self) -> &[String] {
-        &self.families
     }
 
     pub fn files(&self) -> Result<Vec<DataFile>> {
@@ -327,11 +315,9 @@ impl Reader {
     }
 
     fn family(&self, name: &str) -> Result<&ColumnFamily> {
-        self.db.cf_handle(name).ok_or_else(|| Error::State {
-            path: self.path.clone(),
-            kind: StateKind::Mismatch,
-            reason: format!("has no column family `{name}`"),
-            hint: format!("--column-family takes one of: {}", self.families.join(", ")).into(),
+        self.db.cf_handle(name).ok_or_else(|| {
+            let hint = format!("--column-family takes one of: {}", self.families.join(", "));
+            Error::state(&self.path, StateKind::Mismatch, format!("has no column family `{name}`"), hint)
         })
     }
 }
@@ -349,12 +335,7 @@ pub(crate) fn no_database(path: &Path) -> Error {
     let make = "`bedload inspect` reads a snapshot, and `bedload import` makes a database from it";
     let resume = "run the same `bedload import` command again to resume the import";
     let other = "name the directory that an import made";
-    let state = |reason: &str, hint: &str| Error::State {
-        path: path.to_owned(),
-        kind: StateKind::NoDatabase,
-        reason: reason.into(),
-        hint: hint.into(),
-    };
+    let state = |reason: &str, hint: &str| Error::state(path, StateKind::NoDatabase, reason, hint.to_owned());
     match found {
         Ok(there) if there.is_file() && is_snapshot(path) => state("is a snapshot, not a database", make),
         Ok(there) if there.is_file() => state("is a file, not a database", make),

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use rust_rocksdb::Env;
 
-use super::option_map::{Group, OptionMap};
 use super::options::{ProbeError, Refusal};
 use super::scratch::{self, Tried};
-use super::settings::{CompactionSettings, IngestSettings, WriteSettings};
-use super::{Batch, SstOptions, SstWriter, Store, wrap};
+use super::{
+    Batch, CompactionSettings, Group, IngestSettings, OptionMap, SstOptions, SstWriter, Store, WriteSettings, wrap,
+};
 use crate::error::{Error, Result, errno_of};
 
 /// Records of a rehearsal: several restart points of a block.
@@ -72,28 +72,25 @@ fn import_in(env: Option<&Env>, dir: &Path, loading: &OptionMap, node: &OptionMa
                 file.put(&key(number), &value(number))?;
             }
             let file = file.finish()?;
-            let store = Store::connect_in(env, &db, (FAMILY, &loading), true)?;
+            let store = Store::connect(env, &db, &[(FAMILY, &loading)], [true; 2], None)?;
             store.leave_sequence_zero()?;
             store.ingest(FAMILY, vec![file], settings)?;
         }
         Way::Memtable { write, compaction } => {
-            let store = Store::connect_in(env, &db, (FAMILY, &loading), true)?;
+            let store = Store::connect(env, &db, &[(FAMILY, &loading)], [true; 2], None)?;
             write_batches(&store, write)?;
-            store.close();
+            drop(store);
             if let Some((compacting, settings)) = compaction {
-                let store = Store::connect_in(env, &db, (FAMILY, &in_scratch(compacting)), false)?;
+                let store = Store::connect(env, &db, &[(FAMILY, &in_scratch(compacting))], [false; 2], None)?;
                 store.compact(FAMILY, settings)?;
             }
         }
     }
-    let store = Store::connect_in(env, &db, (FAMILY, &node), false)?;
+    let store = Store::connect(env, &db, &[(FAMILY, &node)], [false; 2], None)?;
     for number in 0..RECORDS {
         if store.get(FAMILY, &key(number))?.is_none_or(|found| found != value(number)) {
-            return Err(Error::Rocks {
-                action: "read from",
-                path: db,
-                message: "a record is missing or differs".into(),
-            });
+            let message = "a record is missing or differs".into();
+            return Err(Error::Rocks { action: "read from", path: db, message });
         }
     }
     Ok(())

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-use super::VERSION;
-use super::option_map::{Group, OptionMap, field_of, fields_of};
-use super::options_file::OptionsFile;
+use super::{Group, OptionMap, OptionsFile, VERSION, field_of, fields_of};
 
 /// All options of RocksDB 7.8: the OPTIONS file of an empty database with a Bloom filter.
 const OPTIONS_7_8: &str = include_str!("OPTIONS-7.8");

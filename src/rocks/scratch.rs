@@ -37,7 +37,7 @@ pub(super) fn try_in_places<T>(places: &[PathBuf], mut attempt: impl FnMut(&Path
     for place in places {
         let unusable_for = |error| Error::io("create a directory in", place)(error);
         match ScratchDir::create(place, PREFIX) {
-            Ok(scratch) => match attempt(scratch.path()) {
+            Ok(scratch) => match attempt(&scratch.dir) {
                 Tried::Answered(answer) => return Ok(answer),
                 Tried::Unsupported(answer) => unsupported = Some(answer),
                 Tried::Failed(error) => failed = Some(error),

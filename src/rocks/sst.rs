@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rust_rocksdb::{Env, EnvOptions, Options, SstFileWriter};
 
-use super::option_map::{Group, OptionMap};
-use super::wrap;
+use super::{Group, OptionMap, wrap};
 use crate::error::Result;
 
 /// Default of `bytes_per_sync`: RocksDB writes files to the disk while it builds them, so that the final sync is short.

@@ -6,10 +6,7 @@ use std::path::Path;
 use rust_rocksdb::statistics::Ticker;
 use rust_rocksdb::{ColumnFamilyDescriptor, Options, Range};
 
-use super::option_map::{Group, OptionMap};
-use super::options;
-use super::options_file::OptionsFile;
-use super::reader::{DataFile, Reader, ReaderOptions};
+use super::{DataFile, Group, OptionMap, OptionsFile, Reader, ReaderOptions, options};
 use crate::error::{Error, Result};
 
 /// Files that are open at the same time: RocksDB's minimum.

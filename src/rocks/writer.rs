@@ -4,26 +4,17 @@ use std::path::Path;
 
 use rust_rocksdb::{ColumnFamily, DB, WriteBatch, WriteOptions};
 
-use super::settings::WriteSettings;
-use super::{options, wrap};
+use super::{WriteSettings, options, wrap};
 use crate::error::Result;
 
 #[derive(Default)]
 pub(crate) struct Batch {
     inner: WriteBatch,
-    records: u64,
-    bytes: u64,
+    pub records: u64,
+    pub bytes: u64,
 }
 
 impl Batch {
-    pub fn records(&self) -> u64 {
-        self.records
-    }
-
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Removes the records. The memory stays.
     pub fn clear(&mut self) {
         self.inner.clear();

@@ -5,7 +5,7 @@
 //!
 //! Records whose keys are a common prefix and a hash are cut into 2^bits *slices*: equal ranges of that hash.
 
-use crate::sort::shard::Shard;
+use crate::sort::Shard;
 
 /// The most bits of a hash that choose a slice.
 const MAX_BITS: u32 = 24;

@@ -5,11 +5,10 @@ use std::cmp::Ordering;
 use parking_lot::Mutex;
 
 use super::key::{KeyLayout, Record};
-use super::marks::{SourceMark, source_at};
+use super::spill::{SourceMark, source_at};
 use crate::error::Result;
 use crate::os::resources::prefetch;
-use crate::source::car::chunk::ChunkBytes;
-use crate::source::car::{Step, next_section, varint};
+use crate::source::car::{ChunkBytes, Step, next_section, varint};
 
 /// One block: the first eight bytes it is sorted by, and the position of its section.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,6 @@
 //! Keys and records of sections.
 
-use crate::hash::content_digest::ContentDigest;
-use crate::hash::digest_key::DigestKey;
+use crate::hash::{ContentDigest, DigestKey};
 use crate::source::car::{CidSpan, Section};
 
 /// The key that a block is stored under.

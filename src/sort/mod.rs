@@ -6,9 +6,7 @@
 
 pub(crate) mod borders;
 pub(crate) mod entries;
-pub(crate) mod fixed;
 pub mod key;
-pub(crate) mod marks;
 pub(crate) mod pieces;
 pub(crate) mod references;
 pub(crate) mod router;
@@ -16,3 +14,15 @@ pub(crate) mod runs;
 pub(crate) mod sections;
 pub(crate) mod shard;
 pub(crate) mod spill;
+
+pub(crate) use borders::{Borders, slice_bits};
+pub(crate) use entries::{BlockArena, SortEntry, Unsorted};
+pub(crate) use key::{KeyLayout, Record};
+pub(crate) use pieces::PartitionBuffers;
+pub(crate) use references::{Reference, ReferencedSource, ReferencedSources};
+pub(crate) use router::{ClassCounts, PartitionGroup, Route, Router};
+pub(crate) use runs::Runs;
+pub(crate) use shard::Shard;
+pub(crate) use spill::{
+    IN_FLIGHT, LARGE, PartitionExtent, SourceMark, Spill, add_mark, is_partition, no_partition, source_at,
+};

@@ -5,10 +5,9 @@ use std::collections::VecDeque;
 use crossbeam_channel::Receiver;
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::os::direct;
-use crate::sort::marks::{SourceMark, add_mark};
-use crate::sort::spill::{IN_FLIGHT, Spill, no_partition};
+use crate::sort::{IN_FLIGHT, SourceMark, Spill, add_mark, no_partition};
 
 /// The sections that one worker has not yet appended, by partition.
 pub(crate) struct PartitionBuffers {
@@ -138,7 +137,7 @@ impl PartitionBuffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sort::spill::PartitionExtent;
+    use crate::sort::PartitionExtent;
 
     /// Returns bytes with their length and `index` at the start; partitions do not look at the contents.
     fn piece(worker: u8, index: u32, len: usize) -> Vec<u8> {

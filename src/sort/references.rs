@@ -34,26 +34,17 @@ pub(crate) struct ReferencedSource {
 
 impl ReferencedSources {
     /// Reads the section of a reference. `open` holds the last source that was reopened.
-    pub(super) fn read<'a>(
-        &'a self,
-        reference: Reference,
-        into: &mut [u8],
-        open: &mut Option<(u32, File)>,
-    ) -> Result<()> {
+    pub(super) fn read(&self, reference: Reference, into: &mut [u8], open: &mut Option<(u32, File)>) -> Result<()> {
         let Reference { at, source, .. } = reference;
         let Some(ReferencedSource { name, file, .. }) = self.sources.get(source as usize) else {
             return Err(Error::broken_invariant(format_args!("source {source} does not exist")));
         };
-        let file: &'a File = match file {
+        let file = match file {
             Some(file) => file,
             None => {
                 // Closes the last file before the next one is opened.
-                let file = match open.take().filter(|(number, _)| *number == source) {
-                    Some((_, file)) => file,
-                    None => (self.open)(source as usize)?,
-                };
-                let (_, file) = open.insert((source, file));
-                return file.read_exact_at(into, at).map_err(Error::io("read", name));
+                let known = open.take().filter(|(number, _)| *number == source);
+                &open.insert(known.map_or_else(|| (self.open)(source as usize).map(|file| (source, file)), Ok)?).1
             }
         };
         file.read_exact_at(into, at).map_err(Error::io("read", name))

@@ -20,15 +20,13 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sort::borders::{Borders, slice_bits};
-use crate::sort::key::{KeyLayout, Record};
-use crate::sort::shard::Shard;
+use crate::sort::{Borders, KeyLayout, Record, Shard, slice_bits};
 use crate::source::car::Section;
 
 /// The most classes.
 const MAX_CLASSES: usize = 6;
 
-/// A class must have at least one in so many blocks of the sample.
+/// A class must have at least one of this many blocks of the sample.
 const MIN_SHARE: usize = 32;
 
 /// The longest class beginning; real ones have at most 10 bytes.
@@ -95,7 +93,7 @@ pub(crate) struct Route {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Router {
     classes: Vec<Vec<u8>>,
-    bits: u32,
+    pub bits: u32,
     /// The range that is partitioned.
     #[serde(default, skip_serializing_if = "Shard::is_all")]
     shard: Shard,
@@ -125,14 +123,10 @@ impl Router {
         Self { shard: shard.unwrap_or_default(), ..self }
     }
 
-    /// The classes with the counts of the whole source, and those of keys of no class.
+    /// Returns the classes with their counts in the whole source, then the count of keys without a class.
     pub fn classes<'a>(&'a self, framed: &'a ClassCounts) -> impl Iterator<Item = (Option<&'a [u8]>, Count)> + 'a {
         let known = self.classes.iter().zip(&framed.0).map(|(class, count)| (Some(class.as_slice()), *count));
         known.chain(framed.0.last().map(|count| (None, *count)))
-    }
-
-    pub fn bits(&self) -> u32 {
-        self.bits
     }
 
     pub fn partitions(&self) -> u32 {

@@ -10,16 +10,13 @@ use std::path::{Path, PathBuf};
 
 use super::entries::{BlockArena, SortEntry};
 use super::key::{KeyLayout, Record};
-use super::marks::source_at;
-use super::spill::Spill;
+use super::spill::{Spill, source_at};
 use crate::error::{Error, Result};
 use crate::external_sort::{Cursor, FAN_IN, Merge};
-use crate::hash::content_digest::Content;
-use crate::hash::digest_key::DigestKey;
+use crate::hash::{Content, DigestKey};
 use crate::os::buffer::Buffer;
 use crate::os::{direct, private};
-use crate::source::car::chunk::ChunkBytes;
-use crate::source::car::{Section, Step, next_section, read_cid, varint};
+use crate::source::car::{ChunkBytes, Section, Step, next_section, read_cid, varint};
 
 /// The least a run's reader buffers, in bytes. Half of it has room for every length and CID.
 const MIN_READ: usize = 16 << 10;

@@ -1,21 +1,20 @@
-//! Reading the sections of a partition, from its file or from the sources that the file refers to.
+//! Reading partitions: their sections, and their records of one size in order.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::external_sort::{Fixed, Sorter};
+use crate::hash::{Content, ContentDigest};
 use crate::os::buffer::Buffer;
 use crate::os::direct;
 use crate::os::mmap::Mapped;
-use crate::sort::marks::{SourceMark, add_mark};
-use crate::sort::pieces::PartitionBuffers;
-use crate::sort::references::{Reference, ReferencedSources};
-use crate::sort::spill::Spill;
-use crate::source::car::chunk::ChunkBytes;
+use crate::sort::{PartitionBuffers, Reference, ReferencedSources, SourceMark, Spill, add_mark};
+use crate::source::car::ChunkBytes;
 
-/// Bytes of references that are read at once, and of sections that are written at once.
+/// Bytes that are read at once, and of sections that are written at once.
 const PIECE: usize = 1 << 20;
 
 impl Spill {
@@ -36,7 +35,7 @@ impl Spill {
         let Some(sources) = &self.referenced else {
             return Ok(Some((self.read_all(partition, spare)?, self.marks(partition))));
         };
-        let mut references = self.references(sources, partition, 0, extent.blocks)?;
+        let mut references = self.references(sources, partition, 0..extent.blocks)?;
         let len = references.iter().fold(0u64, |sum, reference| sum.saturating_add(reference.len.into()));
         if len > rest - extent.bytes {
             return Ok(None);
@@ -55,21 +54,16 @@ impl Spill {
         Ok(Some((ChunkBytes::Read { buffer, len }, marks)))
     }
 
-    /// Reads `count` references of a partition from number `first` on and checks their ranges.
-    fn references(
-        &self,
-        sources: &ReferencedSources,
-        partition: u32,
-        first: u64,
-        count: u64,
-    ) -> Result<Vec<Reference>> {
+    /// Reads the references of a partition with the `wanted` numbers and checks their ranges.
+    fn references(&self, sources: &ReferencedSources, partition: u32, wanted: Range<u64>) -> Result<Vec<Reference>> {
         let extent = self.extent(partition);
         let damaged = || self.damaged_error(partition, Content::default());
         if extent.blocks.checked_mul(size_of::<Reference>() as u64) != Some(extent.bytes) {
             return Err(damaged());
         }
-        let mut references = vec![Reference::new_zeroed(); usize::try_from(count).unwrap_or(usize::MAX)];
-        self.read(partition, first * size_of::<Reference>() as u64, references.as_mut_bytes())?;
+        let mut references =
+            vec![Reference::new_zeroed(); usize::try_from(wanted.end - wanted.start).unwrap_or(usize::MAX)];
+        self.read(partition, wanted.start * size_of::<Reference>() as u64, references.as_mut_bytes())?;
         let exists = |Reference { at, len, source }: &Reference| {
             let source = sources.sources.get(*source as usize);
             source.is_some_and(|source| at.checked_add(u64::from(*len)).is_some_and(|end| end <= source.bytes))
@@ -86,8 +80,8 @@ impl Spill {
         let mut pieces = PartitionBuffers::new(self.partitions(), PIECE);
         let (mut section, mut open) = (Vec::new(), None);
         for first in (0..extent.blocks).step_by(PIECE / size_of::<Reference>()) {
-            let count = (extent.blocks - first).min((PIECE / size_of::<Reference>()) as u64);
-            for reference in self.references(sources, partition, first, count)? {
+            let end = extent.blocks.min(first + (PIECE / size_of::<Reference>()) as u64);
+            for reference in self.references(sources, partition, first..end)? {
                 if u64::from(reference.len) > max_section {
                     return Err(self.damaged_error(partition, Content::default()));
                 }
@@ -119,6 +113,38 @@ impl Spill {
         let mut buffer = buffer_of(len, spare)?;
         self.read(partition, 0, &mut buffer[..len])?;
         Ok(ChunkBytes::Read { buffer, len })
+    }
+
+    /// Passes the records of a partition to `take` in order, equal ones included, and sorts them within `memory` bytes.
+    /// `numbers` turns stored bytes into numbers that sort. The first `key_len` bytes of a record are its key.
+    pub fn for_each_sorted<T: Fixed>(
+        &self,
+        partition: u32,
+        key_len: usize,
+        memory: usize,
+        numbers: impl Fn(T) -> T,
+        mut take: impl FnMut(T) -> Result<()>,
+    ) -> Result<()> {
+        let extent = self.extent(partition);
+        let failed = || Error::io("sort a partition in", &self.dir);
+        let mut sorter = Sorter::new(&self.dir, memory, usize::try_from(extent.blocks).unwrap_or(usize::MAX));
+        let mut content = Content::default();
+        let mut piece = vec![T::new_zeroed(); PIECE / size_of::<T>()];
+        let (mut at, records) = (0, extent.bytes / size_of::<T>() as u64);
+        while at < records {
+            piece.truncate(usize::try_from(records - at).unwrap_or(usize::MAX));
+            self.read(partition, at * size_of::<T>() as u64, piece.as_mut_bytes())?;
+            for record in &piece {
+                content.add(ContentDigest::of_section(record.as_bytes(), key_len));
+                sorter.push(numbers(*record)).map_err(failed())?;
+            }
+            at += piece.len() as u64;
+        }
+        if content != extent.content() {
+            return Err(self.damaged_error(partition, content));
+        }
+        let sorted = sorter.sorted().map_err(failed())?;
+        sorted.iter().map_err(failed())?.try_for_each(|record| take(record.map_err(failed())?))
     }
 }
 

@@ -37,7 +37,7 @@ impl Shard {
         self.of == 1
     }
 
-    /// The bits of a digest that tell as many shards apart.
+    /// Returns the number of digest bits that distinguish this many shards.
     pub fn bits(self) -> u32 {
         self.of.next_power_of_two().ilog2()
     }

@@ -18,12 +18,10 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, StateKind};
-use crate::hash::content_digest::{Content, ContentDigest};
-use crate::os::direct;
-use crate::os::private;
+use crate::hash::{Content, ContentDigest};
+use crate::os::{direct, private};
 use crate::parallel::IoThreads;
-use crate::sort::marks::{SourceMark, add_mark};
-use crate::sort::references::ReferencedSources;
+use crate::sort::ReferencedSources;
 use crate::text::size::human;
 
 /// Smallest section, in bytes, whose memory is planned for separately. It exceeds a chunk, so such a section has a
@@ -121,24 +119,13 @@ impl Spill {
 
     /// Checks that a section fits this run's memory. An earlier run may have had more.
     pub fn check_room(&self, section: u64) -> Result<()> {
-        match self.budget {
-            // The earlier run did not count the length prefix.
-            Some((memory, share)) if section > (memory / share).saturating_add(MAX_LENGTH) => Err(Error::State {
-                path: self.dir.clone(),
-                kind: StateKind::Unfinished,
-                reason: format!(
-                    "the unfinished import has a block of {}, too large for a memory budget of {}",
-                    human(section),
-                    human(memory)
-                ),
-                hint: format!(
-                    "run it again with --memory {} or more, or start over with --restart",
-                    human(section.saturating_mul(share).next_multiple_of(64 << 20)).replace(' ', "")
-                )
-                .into(),
-            }),
-            _ => Ok(()),
-        }
+        let limit = |(memory, share): &(u64, u64)| (memory / share).saturating_add(MAX_LENGTH);
+        let Some((memory, share)) = self.budget.filter(|budget| section > limit(budget)) else { return Ok(()) };
+        let (block, memory) = (human(section), human(memory));
+        let needed = human(section.saturating_mul(share).next_multiple_of(64 << 20)).replace(' ', "");
+        let reason = format!("the unfinished import has a block of {block}, too large for a memory budget of {memory}");
+        let hint = format!("run it again with --memory {needed} or more, or start over with --restart");
+        Err(Error::state(&self.dir, StateKind::Unfinished, reason, hint))
     }
 
     /// Writes pieces of `piece` bytes of `workers` with O_DIRECT, unless `cached`.
@@ -355,6 +342,25 @@ impl Spill {
 /// Returns the error for a partition number that no router gives out.
 pub(crate) fn no_partition(partition: u32) -> Error {
     Error::broken_invariant(format_args!("partition {partition} does not exist"))
+}
+
+/// From byte `at` of a partition or buffer on, sections are of `source`. Those before the first mark are of source 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SourceMark {
+    pub at: u64,
+    pub source: u32,
+}
+
+pub(crate) fn source_at(marks: &[SourceMark], at: u64) -> u32 {
+    let after = marks.partition_point(|mark| mark.at <= at);
+    after.checked_sub(1).and_then(|last| marks.get(last)).map_or(0, |mark| mark.source)
+}
+
+/// Marks sections from `at` on as those of `source`.
+pub(crate) fn add_mark(marks: &mut Vec<SourceMark>, at: u64, source: u32) {
+    if marks.last().map_or(0, |mark| mark.source) != source {
+        marks.push(SourceMark { at, source });
+    }
 }
 
 #[cfg(test)]

@@ -5,4 +5,7 @@ pub mod car;
 pub(crate) mod foreign;
 pub mod forest;
 pub mod input;
+mod problem;
 pub mod remote;
+
+pub(crate) use problem::StatedProblem;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::car::{block, car, noise};
 use crate::common::crash::{ended, send, wait_for};
-use crate::common::database::{bedload, flip, generate};
+use crate::common::database::{bedload, flip, generate, generate_as};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use rustix::process::Signal;
@@ -179,8 +179,8 @@ fn bench_resumes_only_the_same_command() {
     assert_eq!((after.len(), &after[..2]), (4, &before[..]), "the stored runs stay as they were");
     bench(&snapshot, &out, &format!("{few} 2 --set threads=1"))
         .code(4)
-        .stderr(contains("holds another comparison: variants: ingest, with other options"))
-        .stderr(contains("hint: run the same command again to resume it"));
+        .stderr(contains("contains a comparison with other settings: variants: ingest, with other options"))
+        .stderr(contains("hint: repeat the command of that comparison to resume it"));
     assert_eq!(lines(&out), after);
 }
 
@@ -284,7 +284,10 @@ fn saved_results_are_judged_and_compared() {
     let compare_json = || judged(&["--compare"], &[&out, &other_out]);
     other["machine"]["cpu"] = "Another <Processor>".into();
     write(&other);
-    let text = compare().success().stdout(contains("Another <Processor>")).stdout(contains("due to all that differs"));
+    let text = compare()
+        .success()
+        .stdout(contains("Another <Processor>"))
+        .stdout(contains("differences above affect the ratios"));
     text.stdout(contains("1.00 (")).stdout(contains("use ").not());
     let compared = compare_json();
     assert_eq!(
@@ -370,9 +373,8 @@ fn rootless_snapshot_is_scanned_in_order() {
 fn block_log_in_a_folder_is_scanned_by_number() {
     let dir = tempfile::tempdir().expect("a folder");
     let (folder, out) = (dir.path().join("log"), dir.path().join("out"));
-    let log = folder.join("block_log");
     std::fs::create_dir(&folder).expect("room");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
+    let log = generate_as(folder.join("block_log"), &["--profile", "steem", "--size", "1MiB"]);
     let presets = ["block-log", "block-log-raw", "memtable", "rocksdb-defaults"];
     let line = format!("--presets {} --runs 1", presets.join(","));
     bench(&folder, &out, &line).success().stdout(contains("all blocks by number"));
@@ -395,5 +397,5 @@ fn block_log_in_a_folder_is_scanned_by_number() {
     }
     // A folder that has changed is another snapshot.
     std::fs::write(folder.join("block_log.artifacts"), "new").expect("room");
-    bench(&folder, &out, &line).code(4).stderr(contains("holds another comparison: snapshot bytes: "));
+    bench(&folder, &out, &line).code(4).stderr(contains("contains a comparison with other settings: snapshot bytes: "));
 }

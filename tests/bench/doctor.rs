@@ -60,7 +60,7 @@ fn doctor_forecasts_a_block_log() {
     assert_eq!(report.json["forecast"]["plan"]["log"]["families"], serde_json::json!(["default", "block_ids"]));
     assert!(number(&report, "/forecast/prediction/seconds/read") > 0.0);
     let sample = number(&report, "/forecast/prediction/sample_bytes");
-    assert!(sample > 4e6, "{sample}");
+    assert!(sample > 2e6, "{sample}");
 }
 
 #[test]
@@ -141,19 +141,9 @@ fn interrupted_doctor_leaves_no_files() {
 }
 
 #[test]
-fn unwritable_directory_is_a_finding() {
-    let place = Place::new();
-    let report = run(doctor(&place, Path::new("/proc/self"), &[]));
-    assert_eq!(report.code, Some(0), "{report:?}");
-    assert_eq!(report.json["disk"], Value::Null);
-    assert!(ids(&report.json).contains(&"unwritable"), "{report:?}");
-    assert!(report.json["hash"]["all_cores"].as_f64() > Some(0.0), "the rest is measured all the same");
-}
-
-#[test]
 fn warnings_have_a_remedy() {
     let place = Place::new();
-    let Some(disk) = Disk::new(place.path("data"), 6 << 10) else { return };
+    let Some(disk) = Disk::new(place.path("data"), 3 << 10) else { return };
     let data = disk.0.clone();
     let mut command = hermetic("prlimit");
     command.args(["--nofile=200:200", BEDLOAD, "doctor", "--json", "--memory", "4096GiB", "--dir"]);
@@ -190,7 +180,7 @@ fn doctor_forecasts_a_size_without_a_snapshot() {
 }
 
 #[test]
-fn missing_directory_is_named_or_refused() {
+fn unusable_path_is_a_finding_or_refused() {
     let place = Place::new();
     let data = place.dir("data");
     let report = run(doctor(&place, &data.join("new"), &[]));
@@ -198,12 +188,11 @@ fn missing_directory_is_named_or_refused() {
     assert!(ids(&report.json).contains(&"directory"), "{report:?}");
     let words = ["cannot read metadata of ", "/no: check the path"];
     run(doctor(&place, &data.join("no/new"), &[])).failed(1, "no parent", &words);
-}
-
-#[test]
-fn foreign_file_is_bad_input() {
-    let place = Place::new();
+    let report = run(doctor(&place, Path::new("/proc/self"), &[]));
+    assert_eq!((report.code, &report.json["disk"]), (Some(0), &Value::Null), "{report:?}");
+    assert!(ids(&report.json).contains(&"unwritable"), "{report:?}");
+    assert!(report.json["hash"]["all_cores"].as_f64() > Some(0.0), "the rest is measured all the same");
     let file = place.file("s.car", b"this is not a snapshot at all");
-    let report = run(doctor(&place, &place.path(""), &[file.to_str().expect("text")]));
+    let report = run(doctor(&place, &data, &[file.to_str().expect("text")]));
     report.failed(3, "a text", &["error: cannot read ", "hint: "]);
 }

@@ -82,9 +82,9 @@ fn search_without_time_writes_nothing() {
     let (dir, snapshot, out) = place("1MiB");
     let file = dir.path().join("mine.toml");
     let tune = ["--presets", "ingest", "--tune", "--budget", "1s"];
-    let mut command = bedload();
-    command.arg("bench").arg(&snapshot).args(tune).arg("--out").arg(&out).arg("--write").arg(&file);
-    command.assert().success().stdout(contains("note: no value is shown to be faster than ingest"));
+    let searched =
+        bedload().arg("bench").arg(&snapshot).args(tune).arg("--out").arg(&out).arg("--write").arg(&file).assert();
+    searched.success().stdout(contains("note: no value is shown to be faster than ingest"));
     assert!(!file.exists());
 }
 
@@ -96,7 +96,7 @@ fn impossible_searches_are_refused() {
     std::fs::write(&file, "mine").expect("room");
     for (line, code, message) in [
         ("--presets ingest --tune --write mine.toml", 4, "already exists"),
-        ("--presets ingest,memtable --tune", 2, "--tune starts from one preset, and there are 2"),
+        ("--presets ingest,memtable --tune", 2, "--tune needs exactly one preset, but there are 2"),
         ("--presets ingset --tune", 2, "ingset"),
         ("--presets ingest --tune --vary memory=1G,2G", 2, "--vary"),
         ("--presets ingest --write other.toml", 2, "--tune"),

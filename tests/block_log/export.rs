@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use crate::block_log::{generated, imported, open};
-use crate::common::database::ssts;
+use crate::block_log::imported;
+use crate::common::crash::copy;
+use crate::common::database::{open_all, ssts};
 use crate::common::log::*;
 use crate::common::log_export::{comes_back, comes_back_otherwise, export, output};
 use crate::common::run::{Place, import, import_pipe};
@@ -13,34 +14,23 @@ use serde_json::Value;
 #[test]
 fn raw_logs_are_exported_unchanged() {
     let place = Place::in_memory();
-    let mut logs = vec![raw(&steem(1, 3000, 1))];
+    let mut logs = vec![raw(&steem(1, 1000, 1))];
     for (version, first, last) in
-        [(1, 1, 3000), (2, 1, 3000), (3, 1, 3000), (4, 1, 3000), (3, 701, 1500), (4, 701, 1500)]
+        [(1, 1, 1000), (2, 1, 1000), (3, 1, 1000), (4, 1, 1000), (3, 701, 1500), (4, 701, 1500)]
     {
         logs.push(antelope_log(version, &antelope(version, first, last, 2)));
     }
-    for log in &logs {
+    for (number, log) in logs.iter().enumerate() {
         comes_back(&place.file("log", log), log, &[]);
+        if number % 2 == 1 {
+            continue;
+        }
         let place = Place::in_memory();
         let done = import_pipe(&place, log.clone()).args(&["--memory", "16MiB"]).succeeds();
         let (report, bytes) = export(&place, &done.db, "back", &[]);
         assert!(&bytes == log);
         assert_eq!(report["log"]["identical"], true);
     }
-}
-
-#[test]
-fn generated_logs_are_exported() {
-    let place = Place::in_memory();
-    for profile in
-        [&["steem"][..], &["antelope"], &["antelope", "--log-version", "4"], &["antelope", "--first-block", "77"]]
-    {
-        let log = generated(&[profile, &["--size", "1MiB"]].concat());
-        comes_back(&place.file("log", &log), &log, &[]);
-    }
-    let (place, done) = imported(&generated(&["hive", "--size", "1MiB"]), &[]);
-    let (_, differs) = comes_back_otherwise(&place, &done, &[]);
-    assert!(differs.ends_with("blocks were compressed with zstd and are raw now"), "{differs}");
 }
 
 #[test]
@@ -136,6 +126,7 @@ fn damaged_database_is_not_exported() {
     let (blocks, others) = (steem(1, 300, 9), steem(1, 300, 10));
     // The last block's transactions, which no id covers.
     let longer = [&blocks[299].bytes[..], b"more"].concat();
+    let (place, done) = imported(&raw(&blocks), &[]);
     for (number, bytes, words) in [
         (150u32, None, "no block 150 found"),
         (300, None, "no block 300 found"),
@@ -144,17 +135,18 @@ fn damaged_database_is_not_exported() {
         (150, Some(&blocks[150].bytes), "block 151 under the number 150"),
         (300, Some(&longer), "blocks other than those of the import"),
     ] {
-        let (place, done) = imported(&raw(&blocks), &[]);
-        let db = open(&done.db);
+        let damaged = place.path("damaged");
+        copy(&done.db, &damaged);
+        let (db, _) = open_all(&damaged);
         match bytes {
             Some(bytes) => db.put(number.to_be_bytes(), bytes).expect("put"),
             None => db.delete(number.to_be_bytes()).expect("deleted"),
         }
         db.flush().expect("flushed");
         drop(db);
-        refused(&place, &done.db, &[], 3, words);
+        refused(&place, &damaged, &[], 3, words);
+        std::fs::remove_dir_all(&damaged).expect("removed");
     }
-    let (place, done) = imported(&raw(&blocks), &[]);
     for sst in ssts(&done.db) {
         let mut bytes = std::fs::read(&sst).expect("read");
         (100..bytes.len().min(5000)).for_each(|at| bytes[at] ^= 0x55);

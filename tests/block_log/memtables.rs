@@ -1,72 +1,38 @@
 //! Block logs through memtables: what several threads write in any order comes out as it does in the order of the chain.
 
-use std::path::Path;
-
 use crate::block_log::imported;
 use crate::common::car::noise;
 use crate::common::log::*;
-use crate::common::run::{Done, Place, import};
-
-/// Bytes of an Antelope header, and of the signature after it.
-const HEADER: usize = 116 + 66;
-
-/// Blocks that each name one transaction by its id alone, as they do that execute a delayed one; after `every` blocks the
-/// ids repeat.
-fn delayed(count: u32, every: u32) -> Vec<LogBlock> {
-    let mut blocks = antelope(2, 1, count, 8);
-    for block in &mut blocks {
-        block.bytes.truncate(HEADER);
-        // One receipt: status, processor time, words of the net, an id instead of a transaction; no extensions.
-        block.bytes.extend([1, 0, 9, 0, 0, 0, 7, 0]);
-        block.bytes.extend(noise(u64::from(block.number % every), 32));
-        block.bytes.push(0);
-    }
-    blocks
-}
-
-fn transactions(db: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let (options, names) = (rust_rocksdb::Options::default(), ["default", "block_ids", "transactions"]);
-    let db = rust_rocksdb::DB::open_cf_for_read_only(&options, db, names, false).expect("a database");
-    let all = db.iterator_cf(db.cf_handle("transactions").expect("the family"), rust_rocksdb::IteratorMode::Start);
-    all.map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("readable")).collect()
-}
-
-/// The first block of each id, whatever was written last.
-#[track_caller]
-fn has_the_first_of_each(done: &Done, count: u32, every: u32) {
-    let mut expected: Vec<_> = (1..=every)
-        .map(|number| (noise(u64::from(number % every), 32), [number.to_be_bytes(), [0; 4]].concat()))
-        .collect();
-    expected.sort();
-    assert!(transactions(&done.db) == expected, "the database holds other transactions");
-    let family = &done.json["log"]["families"][2];
-    assert_eq!((&family["records"], &family["duplicates"]), (&every.into(), &(count - every).into()), "{family}");
-}
+use crate::common::model::family;
+use crate::common::run::{Place, import};
 
 #[test]
 fn first_place_of_a_repeated_transaction_wins() {
-    let (count, every) = (9000, 2000);
+    let (count, every) = (4500, 1000);
     let blocks = delayed(count, every);
     let bytes = antelope_log(2, &blocks);
+    // The first block of each id, whatever was written last.
+    let place_of = |number: u32| (noise(u64::from(number % every), 32), [number.to_be_bytes(), [0; 4]].concat());
+    let expected: std::collections::BTreeMap<_, _> = (1..=every).map(place_of).collect();
     for preset in ["block-log", "memtable", "rocksdb-defaults"] {
         let points =
             if preset == "block-log" { ["range", "built-synced", "built"] } else { ["batch", "ranges", "read-done"] };
-        for point in std::iter::once(None).chain(points.map(Some)) {
-            let place = Place::in_memory();
-            let file = place.file("blocks.log", &bytes);
-            let run = || {
-                let run = import(&place, &file).args(&["--indexes", "ids,transactions", "--preset", preset]);
-                // The headers are those of other transactions.
-                let run = run.args(&["--threads", "4", "--verify", "links"]);
-                let small = ["--set", "load.write.batch_bytes=8K", "--set", "load.cf.write_buffer_size=64K"];
-                if preset == "block-log" { run } else { run.args(&small) }
-            };
-            if let Some(point) = point {
-                run().dies_at(point);
-            }
+        let place = Place::in_memory();
+        let file = place.file("blocks.log", &bytes);
+        let run = || {
+            let run = import(&place, &file).args(&["--indexes", "ids,transactions", "--preset", preset]);
+            let run = run.args(&["--threads", "4"]);
+            let small = ["--set", "load.write.batch_bytes=8K", "--set", "load.cf.write_buffer_size=64K"];
+            if preset == "block-log" { run } else { run.args(&small) }
+        };
+        for kills in [&[][..], &points] {
+            kills.iter().for_each(|point| run().dies_at(point));
             let done = run().run();
             holds(&done, &blocks);
-            has_the_first_of_each(&done, count, every);
+            assert!(family(&done.db, "transactions") == expected, "the database holds other transactions");
+            let found = &done.json["log"]["families"][2];
+            assert_eq!((&found["records"], &found["duplicates"]), (&every.into(), &(count - every).into()), "{found}");
+            std::fs::remove_dir_all(&done.db).expect("removed");
         }
     }
 }

@@ -7,9 +7,7 @@ mod log_formats;
 mod memtables;
 mod resume;
 
-use std::path::Path;
-
-use crate::common::database::bedload;
+use crate::common::database::generate_as;
 use crate::common::log::words;
 use crate::common::run::{Done, Place, import, import_pipe};
 
@@ -31,8 +29,7 @@ fn both(log: &[u8], args: &[&str], check: impl Fn(&Done)) {
 /// A log that the program generates, with transactions and their merkle roots.
 fn generated(args: &[&str]) -> Vec<u8> {
     let place = Place::in_memory();
-    let path = place.path("log");
-    bedload().arg("generate").arg(&path).args(["--quiet", "--profile"]).args(args).assert().success();
+    let path = generate_as(place.path("log"), &[&["--profile"], args].concat());
     std::fs::read(path).expect("a log")
 }
 
@@ -58,10 +55,4 @@ fn antelope_starts(log: &[u8]) -> Vec<usize> {
     }
     starts.reverse();
     starts
-}
-
-/// The database of a log, opened for writing.
-fn open(db: &Path) -> rust_rocksdb::DB {
-    let options = rust_rocksdb::Options::default();
-    rust_rocksdb::DB::open_cf(&options, db, ["default", "block_ids"]).expect("a database")
 }

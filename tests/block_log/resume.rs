@@ -1,14 +1,14 @@
 //! A killed import of a block log resumes with the same command, to exactly the same records.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::common::crash::{Way, points, rounds};
-use crate::common::database::flip;
+use crate::common::crash::{copy, in_turn};
+use crate::common::database::{flip, ssts};
 use crate::common::log::*;
-use crate::common::run::{Import, Place, import, import_pipe};
+use crate::common::run::{Place, Run, import, import_pipe};
 
 /// Imports of `log` into one place.
-fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import + 'a {
+fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Run + 'a {
     // Logs that differ have different names.
     let file = place.file(&format!("{:x}", twox_hash::XxHash3_64::oneshot(log)), log);
     move || {
@@ -17,49 +17,38 @@ fn case<'a>(place: &'a Place, log: &'a [u8], piped: bool) -> impl Fn() -> Import
     }
 }
 
-/// Kills an import at each point of this way and of `more` and resumes it; then kills one at all of `repeated`, one after
-/// the other.
-fn resumes(way: Way, more: &[&str], repeated: &[&str], change: fn(Import) -> Import) {
+/// Kills imports of a log with packed blocks at one point after another; some points come again.
+#[test]
+fn killed_import_resumes_or_starts_over() {
     let blocks = steem(1, 12_000, 1);
     let bytes = log(&blocks, |number| if number < 9000 { Packed::Raw } else { Packed::Zstd });
-    for piped in [false, true] {
-        let place = Place::in_memory();
-        let all = case(&place, &bytes, piped);
-        let run = || change(all());
-        let points = points(way).into_iter().chain(more.iter().copied()).chain(["renamed"]);
-        for point in points.skip(usize::from(piped)).step_by(rounds(2, 1)) {
-            run().dies_at(point);
-            assert_eq!(place.path("db").exists(), point == "renamed", "{point}");
-            holds(&run().run(), &blocks);
-            std::fs::remove_dir_all(place.path("db")).expect("removed");
+    let ranges =
+        ["start", "range", "range-synced", "range:2", "range", "ranges", "ingest", "ingesting", "ingested", "renamed"];
+    let batches = ["start", "batch", "batch:9", "ranges", "read-done", "recorded", "renamed"];
+    let same: fn(Run) -> Run = |run| run;
+    for (points, change) in [(&ranges[..], same), (&batches, Run::through_memtables)] {
+        for piped in [false, true] {
+            let place = Place::in_memory();
+            let all = case(&place, &bytes, piped);
+            for point in points {
+                change(all()).dies_at(point);
+                assert_eq!(place.path("db").exists(), *point == "renamed", "{point}");
+            }
+            holds(&change(all()).run(), &blocks);
         }
-        repeated.iter().for_each(|point| run().dies_at(point));
-        holds(&run().run(), &blocks);
     }
 }
 
 #[test]
-fn import_resumes_after_kills() {
-    let repeated = ["start", "range", "range-synced", "range:2", "range", "ranges", "ingest", "ingesting", "ingested"];
-    resumes(Way::Ranges, &["range-synced:4", "ingesting:2"], &repeated, |run| run);
-}
-
-#[test]
-fn memtable_import_starts_over() {
-    let repeated = ["start", "batch", "batch:9", "ranges", "read-done", "recorded"];
-    resumes(Way::Batches, &["batch:9"], &repeated, Import::through_memtables);
-}
-
-#[test]
 fn memtable_import_refuses_other_unfinished_work() {
-    let bytes = raw(&steem(1, 12_000, 6));
+    let bytes = raw(&steem(1, 6000, 6));
     let place = Place::in_memory();
     let all = case(&place, &bytes, false);
     all().through_memtables().dies_at("batch:3");
     // The same options and another log, or the same log and another preset.
-    let other = case(&place, &raw(&steem(1, 12_000, 7)), false)().through_memtables().run();
+    let other = case(&place, &raw(&steem(1, 6000, 7)), false)().through_memtables().run();
     assert_eq!(other.code, Some(4), "{}", other.stderr);
-    all().run().refused(4, None, "holds an unfinished import of something else: ");
+    all().run().refused(4, None, "contains a different unfinished import: ");
 }
 
 #[test]
@@ -83,14 +72,6 @@ fn resume_keeps_files_and_rejects_another_source() {
     }
 }
 
-/// The files of a folder, in the order of their names.
-fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
-    let all = dir.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
-    let mut all: Vec<PathBuf> = all.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
-    all.sort();
-    all
-}
-
 /// Flips a bit at `thousandths` of a file's length.
 fn flip_at(path: &Path, thousandths: usize) {
     let len = path.metadata().expect("a file").len() as usize;
@@ -99,7 +80,7 @@ fn flip_at(path: &Path, thousandths: usize) {
 
 /// The import says that its work is damaged, with all of `words`, and does it again when it may.
 #[track_caller]
-fn is_damaged(run: &dyn Fn() -> Import, words: &[&str], blocks: &[LogBlock]) {
+fn is_damaged(run: &dyn Fn() -> Run, words: &[&str], blocks: &[LogBlock]) {
     let done = run().run();
     assert_eq!(done.code, Some(4), "{}", done.stderr);
     assert!(done.hint().contains("--restart"), "{}", done.hint());
@@ -118,20 +99,28 @@ fn flipped_bit_in_the_work_is_not_published() {
     let all = case(&place, &bytes, false);
     let run = || all().env("BEDLOAD_DURABLE_BYTES", "100000");
     let (sst, db) = (place.path("db.partial/sst"), place.path("db.partial/db"));
-    for (point, dir) in [("range:2", &sst), ("ranges", &sst), ("ingest", &db), ("ingested", &db)] {
+    let (work, kept) = (place.path("db.partial"), place.path("kept"));
+    for (number, (point, dir)) in
+        [("range:2", &sst), ("ranges", &sst), ("ingest", &db), ("ingested", &db)].into_iter().enumerate()
+    {
+        run().dies_at(point);
+        copy(&work, &kept);
         // Data, index, filter, properties, footer.
-        for (thousandths, last) in [(0, false), (500, true), (930, false), (970, true), (990, true), (999, false)] {
-            run().dies_at(point);
-            let files = files(dir, "sst");
+        let flips = [[(0, false), (970, true)], [(500, true), (999, false)], [(930, false), (990, true)]];
+        for &(thousandths, last) in in_turn(&flips, number).as_flattened() {
+            let files = ssts(dir);
             let file = if last { files.last() } else { files.first() };
             flip_at(file.expect("a file"), thousandths);
             is_damaged(&run, &["the unfinished import is damaged"], &blocks);
+            copy(&kept, &work);
         }
+        std::fs::remove_dir_all(&work).expect("removed");
+        std::fs::remove_dir_all(&kept).expect("removed");
     }
     let run = || all().args(&["--indexes", "ids,transactions"]);
     for thousandths in [0, 300, 999] {
         run().dies_at("ranges");
-        flip_at(&files(&place.path("db.partial/spill"), "part")[0], thousandths);
+        flip_at(&place.path("db.partial/spill/00000.part"), thousandths);
         is_damaged(&run, &["the unfinished import is damaged: partition 0 has", "were verified"], &blocks);
     }
 }

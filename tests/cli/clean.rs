@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin};
 
-use crate::cli::{command, ends, names, stalled, wait_for, with_snapshot};
+use crate::cli::{command, ends, names, stalled, with_snapshot};
+use crate::common::crash::wait_for;
 use crate::common::run::Place;
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ fn begun(place: &Place, name: &str, more: &str) -> (Child, ChildStdin) {
     let mut command = command(place, &format!("import - --db {name} --progress off {more} {plan}"));
     let begun = stalled(command.env("BEDLOAD_DURABLE_BYTES", "100000"), &car[..car.len() / 2]);
     let journal = place.path(&format!("{name}.partial/journal"));
-    wait_for(|| std::fs::read_to_string(&journal).ok().filter(|text| text.lines().count() >= lines));
+    wait_for(|| std::fs::read_to_string(&journal).is_ok_and(|text| text.lines().count() >= lines));
     begun
 }
 
@@ -82,7 +83,7 @@ fn clean_accepts_every_name_of_the_work() {
         assert_eq!(report["found"][0]["path"], "one.partial", "{name}");
         assert!(!partial.exists(), "{name}");
     }
-    let words = "nothing is not a directory, and not the name of a database that an import has begun";
+    let words = "nothing is neither a directory nor the name of an unfinished import";
     clean(&place, "nothing --yes", 2, words);
     std::fs::create_dir(place.path("work")).expect("made");
     for (db, work, cleaned) in [("work/one", "work", "work/../work"), ("work/../work/one", "work", "work")] {
@@ -147,7 +148,7 @@ fn clean_keeps_foreign_files() {
 /// The bug: imports of older versions left an empty directory on FUSE, which `clean` did not find.
 #[test]
 fn clean_removes_an_empty_partial_directory() {
-    let place = Place::new();
+    let place = Place::in_memory();
     std::fs::create_dir(place.path("db.partial")).expect("made");
     assert_eq!(clean(&place, ". --yes", 0, "")["found"][0]["removed"], true);
     assert_eq!(names(&place.path("")), NOTHING);

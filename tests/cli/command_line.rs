@@ -79,7 +79,7 @@ fn export_to_a_closed_pipe_fails() {
 
 #[test]
 fn quiet_hides_progress_but_not_results() {
-    let place = Place::new();
+    let place = Place::in_memory();
     for (line, result) in [
         ("generate a.car --size 1MiB", "a.car: "),
         ("generate b.car --size 1MiB --json", "\"schema\": \"bedload-generate-1\""),
@@ -121,7 +121,7 @@ fn unwritable_output_directory_is_named() {
         return;
     };
     let folder = folder.display();
-    let said = ends(&Place::new(), &format!("generate {folder}/a.car --size 1MiB"), 1, "").stderr;
+    let said = ends(&Place::in_memory(), &format!("generate {folder}/a.car --size 1MiB"), 1, "").stderr;
     assert_eq!(
         said,
         format!(
@@ -175,7 +175,7 @@ fn plan_and_record_report_spilling() {
 
 #[test]
 fn tables_fit_80_columns() {
-    let place = Place::new();
+    let place = Place::in_memory();
     ends(&place, "generate log --profile steem --size 1MiB -q", 0, "");
     ends(&place, "import log --db chain --indexes ids,transactions -q", 0, "");
     for line in ["presets list", "presets diff ingest memtable", "stat chain"] {
@@ -284,7 +284,7 @@ fn invalid_utf8_is_a_usage_error() {
 
 #[test]
 fn dash_is_always_standard_input() {
-    let place = Place::new();
+    let place = Place::in_memory();
     std::fs::create_dir(place.path("-")).expect("made");
     for line in ["import - --db db", "inspect -"] {
         ends_with_input(&place, line, b"PK\x03\x04 and the rest", 3, "it is a zip archive");
@@ -294,9 +294,9 @@ fn dash_is_always_standard_input() {
 
 #[test]
 fn usage_error_has_error_and_hint() {
-    ends(&Place::new(), "", 2, "Usage: bedload");
+    ends(&Place::in_memory(), "", 2, "Usage: bedload");
     let (error, hint) = ("unexpected argument '--memry' found", "a similar argument exists: '--memory'");
-    let ended = ends(&Place::new(), "import a.car --db d --memry 1G --json", 2, "");
+    let ended = ends(&Place::in_memory(), "import a.car --db d --memry 1G --json", 2, "");
     assert_eq!(ended.stderr, format!("error: {error}\nhint: {hint}\n"));
     let expected = serde_json::json!({ "schema": "bedload-error-1", "error": error, "hint": hint, "exit": 2 });
     assert_eq!(ended.json(), expected);

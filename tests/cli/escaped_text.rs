@@ -188,7 +188,7 @@ fn text_of_an_unfinished_import_is_escaped() {
     let import = ["import", car, "--db", &db, "--preset", preset];
     assert_eq!(output(bedload().args(import).env("BEDLOAD_ABORT_AT", "built")).code, Some(137));
     let said = ends(&import[..4], 4);
-    assert!(said.contains("holds an unfinished import of something else: preset was x\\u{1b}"), "{said}");
+    assert!(said.contains("contains a different unfinished import: preset was x\\u{1b}"), "{said}");
     // The holder of the lock.
     let lock = std::fs::File::options().write(true).open(partial(db.as_ref()).join("lock")).expect("a lock");
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locked");

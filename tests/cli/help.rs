@@ -62,7 +62,7 @@ fn help_is_short_and_has_an_example() {
 /// The help of a command.
 #[track_caller]
 fn help(command: &str, flag: &str) -> String {
-    ends(&Place::new(), &format!("{command} {flag}"), 0, "").stdout
+    ends(&Place::in_memory(), &format!("{command} {flag}"), 0, "").stdout
 }
 
 /// The options that a help lists.
@@ -82,7 +82,7 @@ fn import_help_is_short_or_grouped() {
     for heading in ["Target", "Memory", "RocksDB", "CARs", "Block logs", "Network", "Bundles and shards", "Output"] {
         assert_eq!(long.lines().filter(|line| *line == format!("{heading}:")).count(), 1, "{heading}: {long}");
     }
-    let place = Place::new();
+    let place = Place::in_memory();
     ends(&place, "man .", 0, "");
     let page = std::fs::read_to_string(place.path("bedload-import.1")).expect("a page").replace('\\', "");
     for named_by_errors in ["concatenated", "max-block-size", "null-padding", "tail", "unknown-operations"] {
@@ -108,7 +108,7 @@ fn help_command_equals_the_help_flag() {
         ("presets frobnicate", "bedload presets --help lists the commands"),
         ("frobnicate", "bedload --help lists the commands"),
     ] {
-        let said = ends(&Place::new(), &format!("help {words}"), 2, "").stderr;
+        let said = ends(&Place::in_memory(), &format!("help {words}"), 2, "").stderr;
         let unknown = words.split(' ').next_back().expect("a word");
         assert_eq!(said, format!("error: there is no command `{unknown}`\nhint: {hint}\n"));
     }
@@ -116,7 +116,7 @@ fn help_command_equals_the_help_flag() {
 
 #[test]
 fn bash_completes_values_of_options() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let script = run(&place, "completions bash").stdout;
     for (command, option, begun, expected) in [
         ("import", "--preset", "ingest-c", "ingest-compat"),
@@ -145,7 +145,7 @@ fn bash_completes_values_of_options() {
 
 #[test]
 fn completions_offer_presets_and_options() {
-    let place = Place::new();
+    let place = Place::in_memory();
     for shell in ["bash", "zsh", "fish"] {
         let text = run(&place, &format!("completions {shell}")).stdout;
         let options = ["node.table.block_size=", "load.cf.write_buffer_size=", "load.write.batch_bytes="];
@@ -159,7 +159,7 @@ fn completions_offer_presets_and_options() {
 
 #[test]
 fn make_install_installs_every_file() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let prefix = place.path("usr");
     let mut make = hermetic("make");
     make.current_dir(env!("CARGO_MANIFEST_DIR")).args(["install-files", &format!("PREFIX={}", prefix.display())]);

@@ -25,7 +25,7 @@ fn import_takes_the_database_by_position() {
     std::fs::rename(place.path("more.car"), place.path("cars/more.car")).expect("renamed");
     for last in ["cars", "typo.car", "snapshot.car", "-"] {
         let said = ends(&place, &format!("import snapshot.car {last}"), 2, "").stderr;
-        let begin = format!("error: no database is named\nhint: bedload import snapshot.car {last} ");
+        let begin = format!("error: no database is given\nhint: bedload import snapshot.car {last} ");
         assert!(said.starts_with(&begin) && said.ends_with(" --db snapshot.db\n"), "{last}: {said}");
     }
     assert!(!place.path("snapshot.db").exists());
@@ -41,7 +41,7 @@ fn hints_with_spaces_can_be_run() {
     std::fs::rename(place.path("snapshot.car"), place.path("it's a.car")).expect("renamed");
     let refused = output(command(&place, "import --set node.table.block_size=32K --json").arg("it's a.car"));
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.stderr.starts_with("error: no database is named\n"), "{refused:?}");
+    assert!(refused.stderr.starts_with("error: no database is given\n"), "{refused:?}");
     let document = refused.json();
     assert_eq!((document["hint"].as_str(), document["exit"].as_u64()), (Some(refused.hint()), Some(2)));
     obey(&place, refused.hint());
@@ -73,7 +73,7 @@ fn import_ends_with_commands_to_copy() {
 
 #[test]
 fn unknown_arguments_get_useful_hints() {
-    let place = Place::new();
+    let place = Place::in_memory();
     for (line, hint) in [
         ("bench a.car --report r", "bench writes report.md, report.html, report.csv and results.json into "),
         ("bench --report r", "bench writes report.md"),
@@ -108,14 +108,14 @@ fn unknown_arguments_get_useful_hints() {
 
 #[test]
 fn directory_with_cars_and_log_is_refused() {
-    let place = Place::new();
+    let place = Place::in_memory();
     std::fs::create_dir(place.path("both")).expect("created");
     ends(&place, "generate both/a.car --size 200K", 0, "");
     ends(&place, "generate both/block_log --profile steem --size 200K", 0, "");
     assert_eq!(
         ends(&place, "import both --db db", 2, "").stderr,
-        "error: both holds both CARs (a.car) and a block log (block_log)\n\
-         hint: name the files that are meant, or import one kind with --format car or --format block-log\n"
+        "error: both contains both CARs (a.car) and a block log (block_log)\n\
+         hint: pass the files, or choose one kind with `bedload import --format car` or `--format block-log`\n"
     );
     for format in ["car", "block-log"] {
         ends(&place, &format!("import both --db {format}.db --format {format}"), 0, "");

@@ -18,16 +18,14 @@ mod terminal_output;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::common::database::{generate, import};
 use crate::common::run::{Place, bedload};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A folder with a generated `snapshot.car`.
 fn with_snapshot(size: &str) -> Place {
-    let place = Place::new();
+    let place = Place::in_memory();
     generate(&place.path(""), size);
     place
 }
@@ -105,24 +103,6 @@ fn stalled(command: &mut Command, bytes: &[u8]) -> (Child, ChildStdin) {
     let mut pipe = child.stdin.take().expect("a pipe");
     pipe.write_all(bytes).expect("it reads");
     (child, pipe)
-}
-
-/// Waits until there is a result.
-#[track_caller]
-fn wait_for<T>(mut result: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(found) = result() {
-            return found;
-        }
-        assert!(started.elapsed() < Duration::from_secs(30), "the condition is not met");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Asks a program to end.
-fn terminate(child: &Child) {
-    kill_process(Pid::from_child(child), Signal::TERM).expect("it lives");
 }
 
 /// The names in a folder, sorted.

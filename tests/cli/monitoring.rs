@@ -7,7 +7,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::{Child, ChildStdin};
 use std::time::Duration;
 
-use crate::cli::{command, ends, names, output, run, stalled, terminate, wait_for, with_database, with_snapshot};
+use crate::cli::{command, ends, names, output, run, stalled, with_database, with_snapshot};
+use crate::common::crash::{send, wait_for, wait_for_some};
 use crate::common::run::Place;
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ fn half(place: &Place, source: &str, more: &str, environment: &[(&str, &str)]) -
 
 /// Terminates a program whose pipe is still open.
 fn stop((child, pipe): (Child, ChildStdin)) -> (Option<i32>, String) {
-    terminate(&child);
+    send(&child, rustix::process::Signal::TERM);
     let output = child.wait_with_output().expect("it ends");
     drop(pipe);
     (output.status.code(), String::from_utf8(output.stderr).expect("text"))
@@ -34,7 +35,7 @@ fn stop((child, pipe): (Child, ChildStdin)) -> (Option<i32>, String) {
 
 /// The file of metrics of a running import, as soon as `is_there`.
 fn metrics(place: &Place, is_there: impl Fn(&str) -> bool) -> String {
-    wait_for(|| std::fs::read_to_string(place.path("a.prom")).ok().filter(|text| is_there(text)))
+    wait_for_some(|| std::fs::read_to_string(place.path("a.prom")).ok().filter(|text| is_there(text)))
 }
 
 #[test]
@@ -73,13 +74,13 @@ fn metrics_and_log_show_a_stopped_import() {
     let log = lines(&said);
     let last = log.last().expect("a line");
     assert_eq!((&last["message"], &last["exit"]), (&"interrupted".into(), &130.into()), "{said}");
-    assert_eq!(last["hint"], "nothing is durable yet: the same command starts from the beginning");
+    assert_eq!(last["hint"], "no checkpoint yet: the same command starts from the beginning");
 }
 
 /// The bug: the progress of a block log from a pipe stood still until a whole range of up to 64 MiB was read.
 #[test]
 fn piped_log_reports_progress_inside_a_range() {
-    let place = Place::new();
+    let place = Place::in_memory();
     ends(&place, "generate block_log --profile steem --size 16MiB -q", 0, "");
     let running = half(&place, "block_log", "--metrics a.prom --progress off", &[]);
     metrics(&place, |text| metric(text, "phase_bytes", "phase=\"read\"") >= Some(6e6));
@@ -107,7 +108,7 @@ fn lost_metrics_file_is_warned_of_once() {
     let place = with_snapshot("4MiB");
     std::fs::create_dir(place.path("text")).expect("made");
     let (child, mut pipe) = half(&place, "snapshot.car", "--metrics text/a.prom --progress off", &[]);
-    wait_for(|| place.path("stalled.partial").exists().then_some(()));
+    wait_for(|| place.path("stalled.partial").exists());
     std::fs::remove_dir_all(place.path("text")).expect("removed");
     // At least two writes fail.
     std::thread::sleep(Duration::from_millis(2500));
@@ -155,7 +156,7 @@ fn systemd_is_notified_of_each_state() {
 
 #[test]
 fn refused_command_never_notifies_readiness() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (path, name) = (place.path("notify"), format!("bedload-{}", std::process::id()));
     // Without a path, as containers have it.
     let address = SocketAddr::from_abstract_name(&name).expect("a name");

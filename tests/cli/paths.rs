@@ -46,27 +46,27 @@ fn missing_parents_are_not_created() {
 }
 
 #[test]
-fn path_below_a_file_is_refused() {
+fn unusable_path_is_refused() {
     let place = place();
-    for line in [
-        "import snapshot.car --db snapshot.car/db",
-        "import snapshot.car --db snapshot.car/no/db",
-        "seed bundle --db snapshot.car/db",
-        "import snapshot.car --db new --work-dir snapshot.car/work",
-        "bundle db --to snapshot.car/bundle",
-    ] {
-        ends(&place, line, 1, "hint: snapshot.car is a file, not a directory: check the path\n");
-    }
-}
-
-#[test]
-fn unusable_database_path_is_refused() {
-    let place = place();
+    let below_a_file = "hint: snapshot.car is a file, not a directory: check the path\n";
+    let own = "hint: give the bundle a directory of its own";
+    let [of_e, of_db] =
+        ["e", "db"].map(|db| format!(" is within the work directory of the import, {db}.partial\n{own}"));
     std::fs::create_dir(place.path("elsewhere")).expect("made");
     std::os::unix::fs::symlink("elsewhere", place.path("linked")).expect("linked");
     for (line, code, words) in [
         ("import snapshot.car --db linked", 4, "already exists"),
-        ("import snapshot.car --db db", 4, "choose another --db, add to it with --into-existing, or let the new one"),
+        ("import snapshot.car --db snapshot.car/db", 1, below_a_file),
+        ("import snapshot.car --db snapshot.car/no/db", 1, below_a_file),
+        ("seed bundle --db snapshot.car/db", 1, below_a_file),
+        ("import snapshot.car --db new --work-dir snapshot.car/work", 1, below_a_file),
+        ("bundle db --to snapshot.car/bundle", 1, below_a_file),
+        ("import snapshot.car --db e --bundle e.partial", 2, &of_e),
+        ("import snapshot.car --db e/ --bundle ./e.partial/sst", 2, &of_e),
+        ("import snapshot.car --db e --bundle e/b", 2, " is within the database e\nhint: give the bundle a"),
+        ("bundle db --to db.partial", 2, &of_db),
+        ("bundle db/ --to db/b", 2, " is within the database db/\nhint: give the bundle a directory of its own"),
+        ("import snapshot.car --db db", 4, "choose another --db, add to it with --into-existing, or replace it"),
         (
             "import snapshot.car --db s3://b/x",
             2,
@@ -93,27 +93,9 @@ fn unusable_database_path_is_refused() {
         ("verify db --metrics db/LOCK", 2, "the name does not end in .prom"),
     ] {
         ends(&place, line, code, words);
-        for made in ["m", "m.partial", "x.partial", "linked.partial", "db/m.prom", "s3:"] {
+        for made in ["m", "m.partial", "x.partial", "linked.partial", "db/m.prom", "s3:", "e.partial", "db.partial"] {
             assert!(!place.path(made).exists(), "{line}: {made}");
         }
-    }
-}
-
-#[test]
-fn bundle_in_a_work_directory_is_refused() {
-    let place = place();
-    std::os::unix::fs::symlink("e.partial", place.path("link")).expect("linked");
-    let work = "the work directory of the import, e.partial";
-    for (line, place_of_bundle) in [
-        ("import snapshot.car --db e --bundle e.partial", work),
-        ("import snapshot.car --db e/ --bundle ./e.partial/sst", work),
-        ("import snapshot.car --db e --bundle e/b", "the database e"),
-        ("bundle db --to db.partial", "the work directory of the import, db.partial"),
-        ("bundle db/ --to db/b", "the database db/"),
-    ] {
-        let words = format!(" is within {place_of_bundle}\nhint: give the bundle a directory of its own");
-        ends(&place, line, 2, &words);
-        assert!(!place.path("e.partial").exists() && !place.path("db.partial").exists(), "{line}");
     }
 }
 

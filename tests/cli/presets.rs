@@ -8,11 +8,11 @@ use crate::common::run::Place;
 use serde_json::Value;
 
 fn stdout(line: &str) -> String {
-    ends(&Place::new(), line, 0, "").stdout
+    ends(&Place::in_memory(), line, 0, "").stdout
 }
 
 fn json(line: &str) -> Value {
-    run(&Place::new(), &format!("{line} --json")).json()
+    run(&Place::in_memory(), &format!("{line} --json")).json()
 }
 
 /// The row of an option in a document.
@@ -74,7 +74,7 @@ fn explain_reads_an_options_file() {
     assert_eq!((&document["preset"], &options[2]["value"]), (&"OPTIONS-000007".into(), &"32768".into()));
     assert_eq!(options[2]["from"], format!("{file}:9"));
     let words = "is an OPTIONS file, and --options-file names another\nhint: give one of them";
-    ends(&Place::new(), &format!("presets explain {file} --options-file {file}"), 2, words);
+    ends(&Place::in_memory(), &format!("presets explain {file} --options-file {file}"), 2, words);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn show_and_explain_print_the_preset() {
 
 #[test]
 fn invalid_presets_and_options_get_hints() {
-    let place = Place::new();
+    let place = Place::in_memory();
     place.file("mine.toml", b"loader = \"memtable\"\n\n[load.cf]\nwrite_bufer_size = [\"64M\", \"mine\"]\n");
     let (_dir, file) = options_file();
     let not_a_preset = format!(
@@ -140,8 +140,8 @@ fn invalid_presets_and_options_get_hints() {
         ),
         (
             "presets show memtabel",
-            "error: cannot find preset `memtabel`: it is neither built in nor a file; the nearest valid name is `memtable`\n\
-             hint: `bedload presets --all` lists all presets; give a file by its path\n",
+            "error: cannot find preset `memtabel`: no built-in preset has this name; the nearest valid name is `memtable`\n\
+             hint: `bedload presets --all` lists all presets; pass a file as NAME.toml or ./NAME\n",
         ),
         (&format!("import a.car --db d --preset {file}"), &not_a_preset),
         (&format!("presets show {file}"), &not_a_preset),

@@ -19,7 +19,7 @@ fn commands(readme: &str) -> Vec<String> {
 
 #[test]
 fn readme_commands_run_in_order() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let commands = commands(include_str!("../../README.md"));
     assert!(commands.len() > 20, "{commands:#?}");
     for (prefix, _) in LEFT_OUT {

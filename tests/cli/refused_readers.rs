@@ -8,7 +8,7 @@ const CID: &str = "bafy2bzacedjrqan2fwfvhfopi64yickki7miiksecglpeiavf7xueytnzevl
 
 /// A folder with a database `db` of a block log.
 fn with_log() -> Place {
-    let place = Place::new();
+    let place = Place::in_memory();
     ends(&place, "generate block_log --profile steem --size 256KiB --quiet", 0, "");
     ends(&place, "import block_log --db db --quiet", 0, "");
     place
@@ -54,7 +54,7 @@ fn wrong_key_layout_is_refused() {
         };
         ends(&place, &format!("import snapshot.car --db db --key {made} --quiet"), 0, "");
         for (reader, other) in readers.iter().flat_map(|reader| others.map(|other| (reader, other))) {
-            refused(reader, other, "leave --key out: BEDLOAD.json says what the keys are");
+            refused(reader, other, "omit --key: BEDLOAD.json records the key layout");
         }
         assert!(!place.path("out.car").exists());
         ends(&place, &format!("verify --db db --key {made}"), 0, "");
@@ -68,8 +68,8 @@ fn wrong_key_layout_is_refused() {
     }
     let log = with_log();
     for reader in ["verify", "walk", "get 1"] {
-        let words = "error: db: the keys of this database are block numbers\nhint: leave --key out: BEDLOAD.json says what \
-                     the keys are\n";
+        let words = "error: db: the keys of this database are block numbers\nhint: omit --key: BEDLOAD.json records the key \
+                     layout\n";
         ends(&log, &format!("{reader} --db db --key cid"), 4, words);
     }
 }
@@ -79,8 +79,8 @@ fn wrong_column_family_is_refused() {
     let place = with_snapshot("256KiB");
     ends(&place, "import snapshot.car --db db --column-family chain --quiet", 0, "");
     for reader in ["verify", "walk", &format!("get {CID}"), "export out.car"] {
-        let words = "error: db: the blocks of this database are in the column family chain, not in default\nhint: leave \
-                     --column-family out: BEDLOAD.json names it\n";
+        let words = "error: db: the blocks of this database are in the column family chain, not in default\nhint: omit \
+                     --column-family: BEDLOAD.json records it\n";
         ends(&place, &format!("{reader} --db db --column-family default"), 4, words);
     }
     ends(&place, "verify --db db --column-family chain", 0, "");
@@ -139,7 +139,7 @@ fn export_refuses_unusable_files_and_lists() {
         assert!(!place.path("out.car").exists());
     }
     let to = place.file("out.car", b"mine");
-    let words = "error: out.car: it exists\nhint: choose another name, or replace it with --force\n";
+    let words = "error: out.car: the output already exists\nhint: choose another name, or replace it with --force\n";
     assert_eq!(ends(&place, "export db out.car", 4, "").stderr, words);
     assert_eq!(std::fs::read(&to).expect("read"), b"mine");
     ends(&place, "export db out.car --force", 0, "");
@@ -148,7 +148,7 @@ fn export_refuses_unusable_files_and_lists() {
         assert_eq!(
             ends(&place, &format!("export db {name}"), 2, "").stderr,
             format!(
-                "error: the suffix of {name} is not a format of this export\nhint: use the suffix .car, .car.zst or \
+                "error: the suffix of {name} is not a format that this database can be exported to\nhint: use the suffix .car, .car.zst or \
                  .forest.car.zst, or pass --format\n"
             )
         );

@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::cli::{command, terminate, with_database};
+use crate::cli::{command, with_database};
+use crate::common::crash::send;
 
 /// Input or output that keeps a command running until the signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,13 +22,13 @@ enum Long {
 
 #[test]
 fn signal_stops_every_command_with_a_hint() {
-    let place = with_database("160MiB");
+    let place = with_database("96MiB");
     let whole = std::fs::read(place.path("snapshot.car")).expect("read");
     let beginning = &whole[..64 << 10];
     let again = "again";
     for (line, long, hint) in [
-        ("import - --db new", Long::Snapshot, "nothing is durable yet: the same command starts"),
-        ("import - --bundle there", Long::Snapshot, "nothing is durable yet: the same command starts"),
+        ("import - --db new", Long::Snapshot, "no checkpoint yet: the same command starts"),
+        ("import - --bundle there", Long::Snapshot, "no checkpoint yet: the same command starts"),
         ("inspect - --full", Long::Snapshot, again),
         ("get db -", Long::Key, "run it again"),
         ("export db - --all", Long::Output, ""),
@@ -59,10 +60,10 @@ fn signal_stops_every_command_with_a_hint() {
         let mut said = String::new();
         match long {
             Long::Work => drop(errors.read_line(&mut said).expect("text")),
-            _ => std::thread::sleep(Duration::from_millis(500)),
+            _ => std::thread::sleep(Duration::from_millis(250)),
         }
         assert!(child.try_wait().expect("a child").is_none(), "{line}: it has ended");
-        terminate(&child);
+        send(&child, rustix::process::Signal::TERM);
         let signalled = Instant::now();
         errors.read_to_string(&mut said).expect("text");
         let code = child.wait().expect("it ends").code();

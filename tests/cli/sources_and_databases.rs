@@ -20,7 +20,7 @@ fn database_as_source_is_refused() {
 
 #[test]
 fn inspect_reads_a_directory_of_cars() {
-    let place = Place::new();
+    let place = Place::in_memory();
     std::fs::create_dir(place.path("cars")).expect("created");
     ends(&place, "inspect cars", 3, "no CAR (*.car, *.car.zst");
     place.file("cars/a.car", &rooted(&[block(b"one")]));
@@ -41,8 +41,8 @@ fn inspect_reads_a_directory_of_cars() {
 
 #[test]
 fn random_bytes_are_refused_as_a_source() {
-    let place = Place::new();
-    for seed in 0..40 {
+    let place = Place::in_memory();
+    for seed in 0..8 {
         place.file("random", &noise(seed, 5000));
         for line in ["inspect random", "import random --db db"] {
             ends(&place, line, 3, "this is neither a CAR nor a block log: ");
@@ -62,7 +62,7 @@ fn unreadable_path_reports_the_permission() {
     let mode = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
     };
-    let place = Place::new();
+    let place = Place::in_memory();
     place.file("x.car", &rooted(&[block(b"one")]));
     ends(&place, "import x.car --db db --quiet", 0, "");
     let (db, car, program) = (place.path("db"), place.path("x.car"), place.path("bedload"));

@@ -109,6 +109,11 @@ pub fn header(roots: &[Vec<u8>]) -> Vec<u8> {
     [varint(cbor.len() as u64), cbor].concat()
 }
 
+/// A link in dag-cbor.
+pub fn link(cid: &[u8]) -> Vec<u8> {
+    [&[0xd8, 42, 0x5a][..], &(cid.len() as u32 + 1).to_be_bytes(), &[0], cid].concat()
+}
+
 pub fn section((cid, data): &Block) -> Vec<u8> {
     [&varint((cid.len() + data.len()) as u64)[..], cid, data].concat()
 }

@@ -36,7 +36,7 @@ pub enum Way {
 pub fn points(way: Way) -> Vec<&'static str> {
     const INGEST: &[&str] = &["built-synced", "built", "ingesting", "ingest", "ingested", "options-rewritten"];
     const READ: &[&str] = &["read-synced", "read", "read-synced:3", "read:4", "read-done-synced", "read-done"];
-    const BUILT: &[&str] = &["built-synced:2", "built:2", "built-synced:3", "built:3"];
+    const BUILT: &[&str] = &["built-synced:2", "built:2"];
     const RANGES: &[&str] =
         &["range-synced", "range", "range:3", "ranges", "ingesting", "ingest", "ingest:2", "ingested"];
     let own: &[&[&str]] = match way {
@@ -92,7 +92,7 @@ impl Case {
             db: dir.join("db"),
             args: args.iter().chain(small).chain(joined).map(Into::into).collect(),
             env: vec![
-                ("BEDLOAD_DURABLE_BYTES".into(), (1 << 20).to_string()),
+                ("BEDLOAD_DURABLE_BYTES".into(), "400000".into()),
                 ("TMPDIR".into(), dir.to_str().expect("text").to_owned()),
             ],
             through: Vec::new(),
@@ -256,7 +256,11 @@ impl Case {
 
     #[track_caller]
     pub fn dies_at(&self, point: &str) {
-        let ended = self.dying_at(point).run();
+        self.has_died(&self.dying_at(point).run(), point);
+    }
+
+    #[track_caller]
+    fn has_died(&self, ended: &Ended, point: &str) {
         assert_eq!(ended.code, Some(137), "{point} of {}: {ended:?}", self.snapshot.name);
         self.nothing_under_the_name(point);
         self.holds_the_old(point, false);
@@ -265,11 +269,30 @@ impl Case {
     /// Dies at `point` of an import into what was there before, finishes with the same command, and forgets the database.
     #[track_caller]
     pub fn resumes_from(&self, point: &str) -> Ended {
+        self.resumes_from_each(&[point], || {}).swap_remove(0).1
+    }
+
+    /// Dies at one point after the other, each time with `damage` to its work, and finishes. An import that ends before
+    /// the next point begins again. Returns each point and the run after it, and forgets the database.
+    #[track_caller]
+    pub fn resumes_from_each<'a>(&self, points: &[&'a str], mut damage: impl FnMut()) -> Vec<(&'a str, Ended)> {
         self.put_old();
-        self.dies_at(point);
-        let ended = self.finishes();
+        let (mut runs, mut last) = (Vec::new(), None);
+        for &point in points {
+            let mut ended = self.dying_at(point).run();
+            if let (Some(0), Some(before)) = (ended.code, last) {
+                self.has_finished(&ended);
+                runs.push((before, ended));
+                self.put_old();
+                (ended, last) = (self.dying_at(point).run(), None);
+            }
+            self.has_died(&ended, point);
+            damage();
+            runs.extend(last.replace(point).map(|before| (before, ended)));
+        }
+        runs.extend(last.map(|before| (before, self.finishes())));
         self.again();
-        ended
+        runs
     }
 
     #[track_caller]

@@ -16,9 +16,13 @@ pub fn bedload() -> Command {
 
 /// Generates a snapshot of about `size`, and returns its path.
 pub fn generate(dir: &Path, size: &str) -> PathBuf {
-    let car = dir.join("snapshot.car");
-    bedload().arg("generate").arg(&car).args(["--size", size, "--quiet"]).assert().success();
-    car
+    generate_as(dir.join("snapshot.car"), &["--size", size])
+}
+
+/// Generates a snapshot or a block log at `path`, which it returns.
+pub fn generate_as(path: PathBuf, args: &[&str]) -> PathBuf {
+    bedload().args(["generate", "--quiet"]).arg(&path).args(args).assert().success();
+    path
 }
 
 pub fn import(dir: &Path, snapshot: &Path, more: &[&str]) -> PathBuf {
@@ -67,12 +71,26 @@ pub fn open(db: &Path) -> rust_rocksdb::DB {
     rust_rocksdb::DB::open(&rust_rocksdb::Options::default(), db).expect("open")
 }
 
+/// Opens all column families of a database for writing. Returns their names, too.
+pub fn open_all(db: &Path) -> (rust_rocksdb::DB, Vec<String>) {
+    let options = rust_rocksdb::Options::default();
+    let families = rust_rocksdb::DB::list_cf(&options, db).expect("families");
+    (rust_rocksdb::DB::open_cf(&options, db, &families).expect("open"), families)
+}
+
 /// Some keys of a database, spread over it.
 pub fn some_keys(db: &Path, count: usize) -> Vec<Vec<u8>> {
     let db = open(db);
     let keys: Vec<Vec<u8>> =
         db.iterator(rust_rocksdb::IteratorMode::Start).map(|item| item.expect("read").0.to_vec()).collect();
     keys.iter().step_by((keys.len() / count).max(1)).take(count).cloned().collect()
+}
+
+#[track_caller]
+pub fn walk(db: &Path, more: &[&str], code: i32) -> Value {
+    let report = json(&["walk"], db, more, code);
+    assert_eq!((&report["schema"], &report["complete"]), (&"bedload-walk-1".into(), &(code == 0).into()));
+    report
 }
 
 #[track_caller]

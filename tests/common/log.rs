@@ -2,7 +2,6 @@
 //! framing. A block has one transaction at most, which is noise inside.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use ripemd::Ripemd160;
 use sha2::{Digest, Sha224, Sha256};
@@ -117,6 +116,17 @@ pub fn antelope(version: u32, first: u32, last: u32, seed: u64) -> Vec<LogBlock>
     })
 }
 
+/// Blocks of Antelope that each name one transaction by its id alone, as they do that execute a delayed one; after `every`
+/// blocks the ids repeat.
+pub fn delayed(count: u32, every: u32) -> Vec<LogBlock> {
+    chain(1, count, 8, 32, |number, previous| {
+        // Status, processor time, words of the net.
+        let (usage, id) = ([0, 9, 0, 0, 0, 7], noise(u64::from(number % every), 32));
+        let root = Sha256::new().chain_update(usage).chain_update(&id).finalize();
+        antelope_block(number, previous, &root, &[&[1][..], &usage, &[0], &id, &[0]].concat(), 8)
+    })
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packed {
     Raw,
@@ -214,16 +224,6 @@ pub fn model(blocks: &[LogBlock]) -> Model {
     Model { records, read: blocks.len() as u64, payload }
 }
 
-/// The records of the family that finds blocks by their ids.
-pub fn block_ids(db: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let options = rust_rocksdb::Options::default();
-    let db =
-        rust_rocksdb::DB::open_cf_for_read_only(&options, db, ["default", "block_ids"], false).expect("a database");
-    let family = db.cf_handle("block_ids").expect("the family");
-    let all = db.iterator_cf(family, rust_rocksdb::IteratorMode::Start);
-    all.map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("readable")).collect()
-}
-
 /// The import ended well, and the database holds exactly these blocks and their ids.
 #[track_caller]
 pub fn holds(done: &super::run::Done, blocks: &[LogBlock]) {
@@ -235,8 +235,8 @@ pub fn holds(done: &super::run::Done, blocks: &[LogBlock]) {
     assert_eq!(done.number("/payload_bytes"), model.payload);
     assert_eq!(done.text("/digest"), model.digest());
     assert!(super::model::records(&done.db) == model.records, "the database holds other blocks");
-    let ids: Vec<_> = blocks.iter().map(|block| (block.id.clone(), block.number.to_be_bytes().to_vec())).collect();
-    assert!(block_ids(&done.db) == ids, "the database holds other ids");
+    let ids = blocks.iter().map(|block| (block.id.clone(), block.number.to_be_bytes().to_vec())).collect();
+    assert!(super::model::family(&done.db, "block_ids") == ids, "the database holds other ids");
     let last = &blocks[blocks.len() - 1];
     assert_eq!((done.number("/log/last/number"), done.text("/log/last/id")), (last.number.into(), &hex(&last.id)[..]));
 }

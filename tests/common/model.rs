@@ -1,6 +1,6 @@
 //! The expected content of a database: a sorted map, and its digest computed from the definition.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::car::Block;
@@ -70,8 +70,15 @@ impl Model {
 
 /// All records of a finished database, read with RocksDB itself.
 pub fn records(db: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let db = rust_rocksdb::DB::open_for_read_only(&rust_rocksdb::Options::default(), db, true).expect("a database");
-    db.iterator(rust_rocksdb::IteratorMode::Start)
+    family(db, "default")
+}
+
+/// [`records`] of a column family.
+pub fn family(db: &Path, name: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let options = rust_rocksdb::Options::default();
+    let names = BTreeSet::from(["default", name]);
+    let db = rust_rocksdb::DB::open_cf_for_read_only(&options, db, names, false).expect("a database");
+    db.iterator_cf(db.cf_handle(name).expect("a family"), rust_rocksdb::IteratorMode::Start)
         .map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("a record"))
         .collect()
 }

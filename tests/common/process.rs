@@ -107,8 +107,17 @@ pub fn succeeds(command: &mut Command) -> bool {
 /// Waits until a condition holds.
 #[track_caller]
 pub fn wait_for(is_met: impl Fn() -> bool) {
+    wait_for_some(|| is_met().then_some(()));
+}
+
+/// Waits until there is a result.
+#[track_caller]
+pub fn wait_for_some<T>(mut result: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
-    while !is_met() {
+    loop {
+        if let Some(found) = result() {
+            return found;
+        }
         assert!(started.elapsed() < PATIENCE, "the condition is not met");
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -122,6 +122,13 @@ impl Place {
         if room { Self(tempfile::tempdir_in(memory).expect("a temporary folder")) } else { Self::new() }
     }
 
+    /// A folder with one file.
+    pub fn with_file(name: &str, bytes: &[u8]) -> (Self, PathBuf) {
+        let place = Self::new();
+        let file = place.file(name, bytes);
+        (place, file)
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
@@ -148,9 +155,6 @@ pub struct Run {
     db: PathBuf,
     key: Key,
 }
-
-/// The name that most tests use.
-pub type Import = Run;
 
 /// Importing `source` into `place/db`.
 pub fn import(place: &Place, source: impl AsRef<Path>) -> Run {
@@ -195,10 +199,10 @@ impl Run {
         run.env("AWS_SECRET_ACCESS_KEY", "a-hidden-secret")
     }
 
-    /// Spills, and keeps a durable point after each megabyte: a killed import can resume.
+    /// Spills, and keeps a durable point after each half megabyte: a killed import can resume.
     pub fn spilling(self) -> Self {
         let args = ["--plan", "spill", "--memory", "16MiB", "--threads", "2"];
-        self.args(&args).env("BEDLOAD_DURABLE_BYTES", "1000000")
+        self.args(&args).env("BEDLOAD_DURABLE_BYTES", "500000")
     }
 
     /// Ends as by `kill -9` when it reaches `point`.

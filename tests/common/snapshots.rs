@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use ipld_core::ipld::Ipld;
+
 use super::car::*;
 use super::model::{Key, Model};
 use super::run::own_folder;
@@ -57,12 +59,12 @@ impl std::convert::From<&Snapshot> for Vec<u8> {
     }
 }
 
-/// Blocks of dag-cbor, every twentieth one a second time, 8 MiB in all.
+/// Blocks of dag-cbor, every twentieth one a second time, 4 MiB in all.
 pub fn plain() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
         let mut blocks: Vec<Block> = Vec::new();
-        for i in 0..8000u64 {
+        for i in 0..4000u64 {
             let again = (i % 20 == 19).then(|| blocks[(i / 2) as usize].clone());
             blocks.push(again.unwrap_or_else(|| block(&noise(i, 200 + (i * 7919 % 1600) as usize))));
         }
@@ -115,7 +117,7 @@ pub fn mixed() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
         let make = |i: u64| block_of_kind(i, &noise(i + 200_000, 100 + (i * 31 % 2500) as usize));
-        Snapshot::plain("mixed.car", (0..6000).map(make))
+        Snapshot::plain("mixed.car", (0..3000).map(make))
     })
 }
 
@@ -128,7 +130,7 @@ pub fn hashed() -> &'static Snapshot {
 /// The blocks of [`plain`] in several CARs that overlap; [`several`] has them in other forms.
 pub fn shares() -> Vec<Vec<Block>> {
     let blocks = &plain().blocks;
-    [0..2600, 2500..2500, 2400..5600, 100..110, 5500..8000].map(|range| blocks[range].to_vec()).to_vec()
+    [0..1300, 1250..1250, 1200..2800, 100..110, 2750..4000].map(|range| blocks[range].to_vec()).to_vec()
 }
 
 /// A folder of CARs of several forms that share blocks; as a pipe, all of them joined.
@@ -153,7 +155,7 @@ pub fn several() -> &'static Snapshot {
 pub fn log() -> &'static Snapshot {
     static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
     SNAPSHOT.get_or_init(|| {
-        let blocks = super::log::steem(1, 12_000, 31);
+        let blocks = super::log::steem(1, 6000, 31);
         Snapshot::new("block_log", super::log::raw(&blocks), &super::log::model(&blocks))
     })
 }
@@ -163,11 +165,28 @@ pub fn snapshots() -> Vec<&'static Snapshot> {
     vec![plain(), forest(), mixed(), log(), several()]
 }
 
-/// Metadata of a snapshot of version 2 (FRC-0108), which name its F3 data and its head.
-pub fn f3_metadata(f3: &[u8], head: &[u8]) -> Block {
-    use ipld_core::ipld::Ipld;
-    let link = |cid: &[u8]| Ipld::Link(cid::Cid::try_from(cid).expect("a CID"));
-    let fields = [("F3Data", link(f3)), ("HeadTipsetKey", Ipld::List(vec![link(head)])), ("Version", Ipld::Integer(2))];
-    let map = Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
-    block(&serde_ipld_dagcbor::to_vec(&map).expect("encoded"))
+fn encoded(ipld: &Ipld) -> Block {
+    block(&serde_ipld_dagcbor::to_vec(ipld).expect("encoded"))
+}
+
+fn linked(cid: &[u8]) -> Ipld {
+    Ipld::Link(cid::Cid::try_from(cid).expect("a CID"))
+}
+
+/// Metadata of a snapshot of version 2 (FRC-0108), which name its F3 data and the blocks of its head.
+pub fn f3_metadata(f3: &[u8], heads: &[&[u8]]) -> Block {
+    let tipset = Ipld::List(heads.iter().map(|head| linked(head)).collect());
+    let fields = [("F3Data", linked(f3)), ("HeadTipsetKey", tipset), ("Version", Ipld::Integer(2))];
+    encoded(&Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
+}
+
+/// The header of a Filecoin block.
+pub fn filecoin_header(height: u64, timestamp: u64, ticket: u8) -> Block {
+    let (bytes, list) = (|| Ipld::Bytes(vec![0, 1]), Ipld::List);
+    let (number, link) = (|number: u64| Ipld::Integer(number.into()), |seed: u64| linked(&block(&noise(seed, 9)).0));
+    let (ticket, election) = (list(vec![Ipld::Bytes(vec![ticket])]), list(vec![number(1), bytes()]));
+    let (proofs, parents) = (list(vec![list(vec![bytes()])]), list(vec![link(height + 1_000_000)]));
+    let before = vec![bytes(), ticket, election, list(vec![]), proofs, parents, bytes(), number(height)];
+    let after = vec![link(1), link(2), link(3), Ipld::Null, number(timestamp), bytes(), number(0), bytes()];
+    encoded(&list([before, after].concat()))
 }

@@ -16,9 +16,10 @@ fn with(case: &Case, args: &[&str]) -> Case {
 fn resume_with_another_budget_finishes() {
     let small = ["--memory", "16MiB"];
     let large = ["--memory", "1GiB"];
-    for from in [From::File, From::Pipe] {
-        let points = ["start", "read:2", "read-done", "built"];
-        for (point, first, second) in points.iter().flat_map(|point| [(point, small, large), (point, large, small)]) {
+    let points = ["start", "read:2", "read-done", "built"].iter();
+    let all = points.flat_map(|point| [(point, small, large), (point, large, small)]);
+    for (number, (point, first, second)) in all.enumerate() {
+        for &from in in_turn(&[From::File, From::Pipe], number / 2) {
             let spill = [first[0], first[1], "--plan", "spill"];
             let case = case(plain(), from, &spill);
             case.dies_at(point);
@@ -46,8 +47,8 @@ fn resume_with_other_cores_finishes() {
 fn log_resumes_with_another_budget() {
     let small = ["--indexes", "ids,transactions", "--memory", "16MiB"];
     let large = ["--indexes", "ids,transactions", "--memory", "2GiB"];
-    for (first, second) in [(small, large), (large, small)] {
-        for point in ["range:2", "built"] {
+    for (number, (first, second)) in [(small, large), (large, small)].into_iter().enumerate() {
+        for point in in_turn(&["range:2", "built"], number) {
             let case = case(log(), From::File, &first);
             case.dies_at(point);
             let bits = case.journal()[0]["identity"]["partition_bits"].as_u64();

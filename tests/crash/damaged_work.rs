@@ -69,9 +69,10 @@ fn damaged_files_of_the_work_are_noticed() {
         (Way::Memory, "built", "sst"),
     ] {
         let case = Case::plain(way);
+        case.dies_at(point);
+        let (name, kept) = (named(&case, dir), case.path("kept"));
+        copy(&case.partial(), &kept);
         for (what, damage) in damages {
-            case.dies_at(point);
-            let name = named(&case, dir);
             damage(&case.partial().join(dir).join(&name));
             // RocksDB's own checksum finds a block of an SST first.
             let damaged = if dir == "sst" { "Corruption" } else { "that were verified" };
@@ -80,9 +81,10 @@ fn damaged_files_of_the_work_are_noticed() {
                 _ => ["the unfinished import lacks", &name, restart],
             };
             case.fails(4, &format!("{way:?}, {point}: {what}"), &words);
-            case.clone().arg(&["--restart"]).finishes();
             case.again();
+            copy(&kept, &case.partial());
         }
+        case.finishes();
     }
     // Files that RocksDB has taken over are read back, too.
     let case = Case::plain(Way::Memory);

@@ -31,21 +31,21 @@ const WRITES: [Fault; 14] = [
 ];
 
 const OPENS: [Fault; 5] = [
-    (Way::Spill, "open", 3, "/spill/", &[".part"]),
+    (Way::Spill, "open", 2, "/spill/", &[".part"]),
     (Way::Spill, "open", 2, ".sst", &[".sst"]),
     (Way::Memory, "open", 2, ".sst", &[".sst"]),
     (Way::Memory, "open", 1, "db/MANIFEST", &["MANIFEST"]),
     (Way::Memtables, "open", 2, ".sst", &["db.partial/db"]),
 ];
 
-/// Fails with `errno`, says `words`, keeps the work; fails again in the same way, and then finishes.
+/// Fails with `errno`, says `words`, keeps the work; in the long tests it fails again in the same way; then it finishes.
 #[track_caller]
 fn fails_and_finishes(fault: Fault, errno: Errno, words: &[&str]) {
     let (way, call, number, text, named) = fault;
     let case = Case::plain(way);
     let Some(failing) = failing(&case, call, number, errno, text) else { return };
     let what = format!("{fault:?}, {errno:?}");
-    for round in 0..2 {
+    for round in 0..rounds(1, 2) {
         let ended = failing.run();
         if ended.code == Some(0) && round == 1 && number > 1 {
             // There was less left to do than at the first time.
@@ -103,7 +103,7 @@ fn failed_read_keeps_the_work() {
         (Way::Spill, From::Pipe, 20, "pipe:", "standard input"),
         (Way::Memory, From::Pipe, 9, "pipe:", "standard input"),
         (Way::Spill, From::File, 1, "/spill/", ".part"),
-        (Way::Spill, From::File, 3, "/spill/", ".part"),
+        (Way::Spill, From::File, 2, "/spill/", ".part"),
         (Way::Memory, From::File, 1, ".sst", ".sst"),
     ] {
         let case = Case::of(plain(), way, from);

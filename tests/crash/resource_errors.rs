@@ -24,9 +24,9 @@ fn import_on_full_disk_resumes_with_room() {
     let eof = ["--null-padding", "eof"];
     let missing = [".sst", " MiB more needed, "];
     for (what, full, way, from, kib, more, words) in [
-        ("partitions", &work, Way::Spill, From::Pipe, 5 << 10, &[][..], &[".part"][..]),
-        ("database", &data, Way::Memory, From::File, 6 << 10, &eof, &missing),
-        ("database after partitions", &data, Way::Spill, From::File, 6 << 10, &eof, &missing),
+        ("partitions", &work, Way::Spill, From::Pipe, 5 << 9, &[][..], &[".part"][..]),
+        ("database", &data, Way::Memory, From::File, 3 << 10, &eof, &missing),
+        ("database after partitions", &data, Way::Spill, From::File, 3 << 10, &eof, &missing),
         // Room for the lock and a page or two of lines.
         ("journal", &data, Way::Spill, From::Pipe, 16, &[], &["db.partial/journal"]),
     ] {
@@ -53,10 +53,10 @@ fn import_on_full_disk_resumes_with_room() {
 #[test]
 fn missing_room_is_refused_before_writing() {
     let place = Place::in_memory();
-    let Some(disk) = Disk::new(place.path("work"), 5 << 10) else { return };
+    let Some(disk) = Disk::new(place.path("work"), 2 << 10) else { return };
     let spill = case(&place, &place.path(""), Way::Spill, From::File).arg(&["--work-dir", disk.arg()]);
     for case in [spill.clone().arg(&["--dry-run"]), spill.clone()] {
-        let words = format!("error: not enough space in {}: 7.9 MiB more needed, 5.0 MiB free\n", disk.0.display());
+        let words = format!("error: not enough space in {}: 3.9 MiB more needed, 2.0 MiB free\n", disk.0.display());
         case.fails(1, "partitions", &[&words]);
     }
     assert!(!spill.partial().exists() && list(&disk.0).is_empty(), "something was written");
@@ -65,10 +65,10 @@ fn missing_room_is_refused_before_writing() {
     disk.make_room();
     let fits = case.clone().arg(&["--dry-run"]).run();
     assert_eq!((fits.code, fits.stderr.as_str()), (Some(0), ""));
-    assert!(fits.number("/space/0/least_bytes") > 6 << 20, "{}", fits.json);
-    disk.remount("size=6m");
+    assert!(fits.number("/space/0/least_bytes") > 3 << 20, "{}", fits.json);
+    disk.remount("size=3m");
     let room = format!("error: not enough space in {}: ", disk.0.display());
-    let words = [&room, " MiB more needed, 6.0 MiB free\n"];
+    let words = [&room, " MiB more needed, 3.0 MiB free\n"];
     let dry = case.clone().arg(&["--dry-run"]).fails(1, "a dry run", &words);
     assert!(!dry.stderr.contains("warning: "), "{dry:?}");
     assert_eq!(case.fails(1, "a run", &words).stderr, dry.stderr);
@@ -187,7 +187,7 @@ fn truncated_or_overwritten_source_is_an_error() {
         for is_cut in [true, false] {
             let case = own_copy(way);
             let path = &case.snapshot.file;
-            let change = || if is_cut { cut(path) } else { overwrite(path, 7 << 20, &[0; 4096]) };
+            let change = || if is_cut { cut(path) } else { overwrite(path, 7 << 19, &[0; 4096]) };
             let ended = case.stopped_at(point, change);
             let what = format!("{way:?}, {point}, {}", if is_cut { "cut" } else { "overwritten" });
             let (code, words) = match ended.code {

@@ -41,7 +41,7 @@ fn equal_paths_of_two_volumes_share_nothing() {
 fn copied_work_is_refused_while_in_use() {
     let place = Place::in_memory();
     let first = case(&place, From::Pipe);
-    let (mut child, stdin) = first.start_stalled(&plain().bytes[..3 << 20]);
+    let (mut child, stdin) = first.start_stalled(&plain().bytes[..3 << 19]);
     let journal = first.partial().join("journal");
     wait_for(|| journal.metadata().is_ok_and(|there| there.len() > 0) && !spills(&place).is_empty());
     copy(&place.path("volume"), &place.path("copy"));

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 #[test]
 fn second_import_is_refused_during_the_first() {
     let case = Case::of(plain(), Way::Spill, From::Pipe);
-    let (mut first, stdin) = case.start_stalled(&plain().bytes[..3 << 20]);
+    let (mut first, stdin) = case.start_stalled(&plain().bytes[..3 << 19]);
     wait_for(|| case.partial().join("journal").exists());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     case.is_refused(&["another import is working on it", &format!("process {} on {host}", first.id())]);
@@ -42,7 +42,7 @@ fn first_signal_stops_an_import_that_resumes() {
         let snapshot = if matches!(way, Way::Ranges | Way::Batches) { log() } else { plain() };
         let case = Case::of(snapshot, way, from);
         // A pipe that brings nothing more is the longest wait there is.
-        let stalled = (from == From::Pipe).then(|| case.start_stalled(&snapshot.bytes[..3 << 20]));
+        let stalled = (from == From::Pipe).then(|| case.start_stalled(&snapshot.bytes[..3 << 19]));
         let (child, stdin) = stalled.map_or_else(|| (case.start(), None), |(child, stdin)| (child, Some(stdin)));
         wait_for(|| case.partial().join("journal").exists() || case.db.exists());
         send(&child, signal);
@@ -58,7 +58,7 @@ fn first_signal_stops_an_import_that_resumes() {
                 && case.journal().iter().any(|line| !before.iter().any(|name| line["entry"] == *name));
             let hint = match is_durable {
                 true => "hint: run the same command again: it resumes ",
-                false => "hint: nothing is durable yet: the same command starts from the beginning\n",
+                false => "hint: no checkpoint yet: the same command starts from the beginning\n",
             };
             assert!(is_durable || way != Way::Spill || from != From::Pipe, "{what}: a checkpoint is missing");
             ended.failed(130, &what, &["error: interrupted\n", hint]);
@@ -71,7 +71,7 @@ fn first_signal_stops_an_import_that_resumes() {
 #[test]
 fn second_signal_ends_the_import_at_once() {
     let case = Case::of(plain(), Way::Spill, From::Pipe);
-    let (child, stdin) = case.start_stalled(&plain().bytes[..3 << 20]);
+    let (child, stdin) = case.start_stalled(&plain().bytes[..3 << 19]);
     wait_for(|| case.partial().join("journal").exists());
     send(&child, Signal::INT);
     // Two signals at the same time are one.

@@ -63,17 +63,9 @@ fn journal_names_only_synced_data() {
     }
     let case = Case::plain(Way::Spill);
     let trace = case.path("trace");
-    let case = case.through(&[
-        "strace",
-        "-f",
-        "-y",
-        "-s",
-        "40",
-        "-e",
-        "trace=write,pwrite64,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat",
-        "-o",
-        trace.to_str().expect("text"),
-    ]);
+    let traced = "trace=write,pwrite64,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat";
+    let line = format!("strace -f -y -s 40 -e {traced} -o {}", trace.display());
+    let case = case.through(&line.split(' ').collect::<Vec<_>>());
     case.dies_at("renamed");
     let journal = case.journal();
     let calls = calls(&std::fs::read_to_string(&trace).expect("a trace"));

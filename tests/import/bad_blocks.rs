@@ -14,8 +14,7 @@ fn block_over_the_limit_is_refused() {
     let blocks = vec![block(&noise(1, 900)), block(&noise(2, 1500)), block(&noise(3, 900))];
     let bytes = rooted(&blocks);
     let at = rooted(&blocks[..1]).len();
-    let place = Place::new();
-    let source = place.file("x.car", &bytes);
+    let (place, source) = Place::with_file("x.car", &bytes);
     let done = import(&place, &source).args(&["--max-block-size", "1KiB"]).run();
     done.refused(3, at as u64, "a block of 1.5 KiB is over the limit of 1.0 KiB");
     assert!(done.hint().contains("--max-block-size"), "{}", done.hint());
@@ -26,8 +25,7 @@ fn block_over_the_limit_is_refused() {
 fn block_over_the_budget_names_required_memory() {
     let blocks = vec![block(b"small"), blake(RAW, &noise(2, 6 << 20))];
     let at = rooted(&blocks[..1]).len();
-    let place = Place::new();
-    let source = place.file("x.car", &rooted(&blocks));
+    let (place, source) = Place::with_file("x.car", &rooted(&blocks));
     let done = import(&place, &source).args(&["--memory", "16MiB"]).run();
     done.refused(3, at as u64, "a block of 6.0 MiB does not fit a memory budget of 16.0 MiB");
     let needs = done.hint().strip_prefix("run it again with --memory ").expect("the budget it needs");
@@ -58,8 +56,7 @@ fn unknown_hash_function_is_refused() {
     let unknown = (cid(RAW, 0xb401, &[9; 48]), b"poseidon".to_vec());
     let (bytes, at) = followed_by(&section(&unknown));
     refused_both(&bytes, at, "0xb401");
-    let place = Place::new();
-    let source = place.file("x.car", &bytes);
+    let (place, source) = Place::with_file("x.car", &bytes);
     let done = import(&place, &source).run();
     assert!(done.hint().contains("--verify none"), "{}", done.hint());
     import(&place, &source).args(&["--verify", "none"]).holds(blocks().iter().chain([&unknown]));

@@ -68,8 +68,7 @@ fn section_over_the_limit_is_refused() {
 fn claimed_length_allocates_no_memory() {
     let (bytes, _) = followed_by(&[varint(200 << 20), block(b"x").0, noise(3, 100_000)].concat());
     for wrap in [|bytes: &[u8]| bytes.to_vec(), zstd] {
-        let place = Place::new();
-        let source = place.file("cut.car", &wrap(&bytes));
+        let (place, source) = Place::with_file("cut.car", &wrap(&bytes));
         let run = import(&place, source).args(&["--memory", "1GiB", "--threads", "1"]).within(ADDRESS_SPACE).run();
         run.refused(3, bytes.len() as u64, "the snapshot ends inside a block");
     }

@@ -1,16 +1,16 @@
 //! `--into-existing` stores blocks where the database records them, counts them, and keeps the newest head and roots.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use bedload::progress::{Event, Observer, Silent};
+use bedload::progress::{Event, Silent};
 use bedload::{ImportOptions, KeyLayout};
-use ipld_core::ipld::Ipld;
 use predicates::str::contains;
 use serde_json::{Value, json};
 
+use crate::common::bundle::bundle;
 use crate::common::car::*;
-use crate::common::crash::f3_metadata;
-use crate::common::database::{generate, json as read};
+use crate::common::crash::{f3_metadata, filecoin_header};
+use crate::common::database::{generate, generate_as, json as read, record};
 use crate::common::log;
 use crate::common::model::{Key, Model, records};
 use crate::common::run::{Done, Place, import, program};
@@ -81,8 +81,7 @@ fn other_families_than_recorded_are_refused() {
 
 #[test]
 fn adding_to_a_block_log_is_refused() {
-    let place = Place::new();
-    let log = place.file("block_log", &log::raw(&log::steem(1, 30, 1)));
+    let (place, log) = Place::with_file("block_log", &log::raw(&log::steem(1, 30, 1)));
     import(&place, &log).succeeds();
     let reason = "holds the blocks of a block log, to which nothing can be added";
     is_refused(&place, &[], reason, "import into a new database");
@@ -98,23 +97,17 @@ fn layout_is_checked_again_under_the_lock() {
     import(&place, place.file("old.car", &rooted(&old))).succeeds();
     let other = Place::new();
     import(&other, place.path("old.car")).key(Key::Digest).holds(&old);
-    let observer = Replaces([other.path("db"), place.path("db")]);
-    let error = bedload::import(&ImportOptions::new(&new, place.path("db")).into_existing(true), &observer);
+    let db = place.path("db");
+    let replace = |event: &Event| {
+        if matches!(event, Event::Planned { .. }) {
+            std::fs::remove_dir_all(&db).expect("removed");
+            std::fs::rename(other.path("db"), &db).expect("renamed");
+        }
+    };
+    let error = bedload::import(&ImportOptions::new(&new, &db).into_existing(true), &replace);
     let error = error.expect_err("another database by now").to_string();
     assert!(error.contains("stores its blocks by digest, and the import would store them by cid"), "{error}");
-    is_valid(&place.path("db"));
-}
-
-/// Moves one database over another once the plan is made.
-struct Replaces([PathBuf; 2]);
-
-impl Observer for Replaces {
-    fn event(&self, event: &Event) {
-        if matches!(event, Event::Planned { .. }) {
-            std::fs::remove_dir_all(&self.0[1]).expect("removed");
-            std::fs::rename(&self.0[0], &self.0[1]).expect("renamed");
-        }
-    }
+    is_valid(&db);
 }
 
 /// The counts of the report: read, new, existing, duplicate.
@@ -139,34 +132,16 @@ fn new_and_existing_blocks_are_counted() {
         assert_eq!(counts(&add()), [160, 100, 50, 10], "{way:?}");
         let again = add();
         assert_eq!(counts(&again), [160, 0, 150, 10], "{way:?}");
-        let mut command = program();
-        command.args(["import", "--into-existing"]).arg(&new).arg("--db").arg(&again.db).args(way);
-        command.assert().success().stdout(contains("160 read, 0 new, 150 existing, 10 duplicate"));
+        let text =
+            program().args(["import", "--into-existing"]).arg(&new).arg("--db").arg(&again.db).args(way).assert();
+        text.success().stdout(contains("160 read, 0 new, 150 existing, 10 duplicate"));
     }
 }
 
-/// The header of a Filecoin block.
-fn header(height: u64) -> Block {
-    let link = |number: u64| Ipld::Link(cid::Cid::try_from(&block(&noise(number, 9)).0[..]).expect("a CID"));
-    let bytes = || Ipld::Bytes(vec![0, 1]);
-    let (list, number) = (Ipld::List, |number: u64| Ipld::Integer(number.into()));
-    let (ticket, election) = (list(vec![bytes()]), list(vec![number(1), bytes()]));
-    let (proofs, parents) = (list(vec![list(vec![bytes()])]), list(vec![link(height + 1_000_000)]));
-    let before = vec![bytes(), ticket, election, list(vec![]), proofs, parents, bytes(), number(height)];
-    let after = vec![link(1), link(2), link(3), Ipld::Null, number(1_700_000_000), bytes(), number(0), bytes()];
-    block(&serde_ipld_dagcbor::to_vec(&list([before, after].concat())).expect("encoded"))
-}
-
 /// A snapshot of version 2 (FRC-0108): its root is metadata, which name the head and the F3 data.
-fn version_2(height: u64) -> (Vec<u8>, Block) {
-    let (f3, head) = (blake(RAW, &noise(height, 500)), header(height));
-    let metadata = f3_metadata(&f3.0, &head.0);
-    let root = metadata.0.clone();
-    (car(&[root], &[metadata, f3.clone(), head]), f3)
-}
-
-fn record(db: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("a record")).expect("JSON")
+fn version_2(height: u64) -> Vec<u8> {
+    let (f3, head) = (blake(RAW, &noise(height, 500)), filecoin_header(height, 1_700_000_000, 1));
+    rooted(&[f3_metadata(&f3.0, &[&head.0]), f3, head])
 }
 
 #[test]
@@ -174,7 +149,7 @@ fn older_snapshot_keeps_the_newer_head() {
     let place = Place::new();
     let db = place.path("db");
     let add = |path: &Path| import(&place, path).args(&["--f3", "skip", "--into-existing"]).succeeds();
-    let file = |height: u64| place.file(&format!("{height}.car"), &version_2(height).0);
+    let file = |height: u64| place.file(&format!("{height}.car"), &version_2(height));
     let newer = file(900);
     let first = import(&place, &newer).args(&["--f3", "skip"]).run();
     assert_eq!(first.number("/head/height"), 900);
@@ -211,8 +186,7 @@ fn without_heads_the_last_roots_are_recorded() {
 fn export_counts_omitted_records() {
     let place = Place::new();
     let newer = generate(&place.path(""), "3MiB");
-    let older = place.path("older.car");
-    program().arg("generate").arg(&older).args(["--size", "1MiB", "--seed", "4", "--quiet"]).assert().success();
+    let older = generate_as(place.path("older.car"), &["--size", "1MiB", "--seed", "4"]);
     let first = import(&place, &newer).run();
     let whole = place.path("whole.car");
     assert_eq!(read(&["export", whole.to_str().expect("text")], &first.db, &[], 0)["left_out"], 0);
@@ -224,9 +198,8 @@ fn export_counts_omitted_records() {
     assert_eq!(report["roots"], first.json["source"]["roots"]);
     assert_eq!((&report["blocks"], &report["left_out"]), (&first.json["blocks"]["written"], &json!(new)));
     let text = format!("left out  {new} records not reachable from these roots; --root adds roots, --all exports");
-    let mut command = program();
-    command.args(["export", "--progress", "off"]).arg(place.path("text.car")).arg("--db").arg(&added.db);
-    command.assert().success().stdout(contains(text));
+    let shown = program().arg("export").arg(place.path("text.car")).arg("--db").arg(&added.db).assert();
+    shown.success().stdout(contains(text));
     let all = read(&["export", "--all", place.path("all.car").to_str().expect("text")], &added.db, &[], 0);
     assert_eq!(all["left_out"], Value::Null);
     assert_eq!(all["blocks"].as_u64(), first.json["blocks"]["written"].as_u64().map(|blocks| blocks + new));
@@ -238,7 +211,6 @@ fn extended_database_is_not_published() {
     let (old, new) = (place.file("old.car", &rooted(&some(0..5))), place.file("new.car", &rooted(&some(5..9))));
     import(&place, &old).succeeds();
     import(&place, &new).args(&["--into-existing"]).succeeds();
-    let mut command = program();
-    command.arg("bundle").arg("--db").arg(place.path("db")).arg("--to").arg(place.path("to"));
-    command.assert().code(4).stderr(contains("also contains records from before its import"));
+    let refused = bundle(&place.path("db"), place.path("to"));
+    refused.refused(4, "also contains records from before its import");
 }

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::common::bundle::{bundle, described};
 use crate::common::car::*;
-use crate::common::database::ssts;
-use crate::common::run::{Import, Place, import, program};
+use crate::common::database::{generate_as, ssts};
+use crate::common::run::{Place, Run, import};
 
 /// Blocks of several classes of keys, some of which belong to none, and duplicates.
 fn blocks() -> Vec<Block> {
@@ -19,7 +19,7 @@ fn blocks() -> Vec<Block> {
 }
 
 /// Bundles of all these imports have the same files: the first one writes more than `least`, and the others none.
-fn are_equal(place: &Place, imports: impl IntoIterator<Item = Import>, least: u64) {
+fn are_equal(place: &Place, imports: impl IntoIterator<Item = Run>, least: u64) {
     let mut first: Option<Value> = None;
     for (number, import) in imports.into_iter().enumerate() {
         let (db, to) = (place.path(&format!("db-{number}")), place.path("bundle"));
@@ -64,9 +64,7 @@ fn car_import_is_deterministic() {
 #[test]
 fn block_log_import_is_deterministic() {
     let place = Place::new();
-    let source = place.path("block_log");
-    let made = ["--profile", "steem", "--size", "12MiB", "--json"];
-    program().arg("generate").arg(&source).args(made).assert().success();
+    let source = generate_as(place.path("block_log"), &["--profile", "steem", "--size", "12MiB"]);
     let ways = [
         ["--threads", "1", "--memory", "128MiB"],
         ["--threads", "8", "--memory", "256MiB"],

@@ -9,7 +9,7 @@ use crate::common::database::flip;
 use crate::common::fault::{failing, killed_at_change};
 use crate::common::log::hex;
 use crate::common::model::{Key, Model};
-use crate::common::run::{Place, program};
+use crate::common::run::program;
 use predicates::str::contains;
 
 const WAYS: [Way; 3] = [Way::Memory, Way::Spill, Way::Memtables];
@@ -31,8 +31,8 @@ fn of(name: &'static str, blocks: &[Block]) -> &'static Snapshot {
 }
 
 /// An import of `snapshot` into [`older`].
-fn into_older(place: &Place, snapshot: &'static Snapshot, way: Way) -> Case {
-    let case = Case::new(&place.path(""), snapshot, way, From::File).into_existing(older());
+fn into_older(snapshot: &'static Snapshot, way: Way) -> Case {
+    let case = Case::of(snapshot, way, From::File).into_existing(older());
     case.put_old();
     case
 }
@@ -47,30 +47,28 @@ fn conflicting(name: &'static str, at: usize) -> &'static Snapshot {
 
 /// [`into_older`], killed at this point.
 #[track_caller]
-fn killed(place: &Place, snapshot: &'static Snapshot, way: Way, point: &str) -> Case {
-    let case = into_older(place, snapshot, way);
+fn killed(snapshot: &'static Snapshot, way: Way, point: &str) -> Case {
+    let case = into_older(snapshot, way);
     case.dies_at(point);
     case
 }
 
 #[test]
 fn conflicting_key_leaves_the_database_unchanged() {
-    let place = Place::in_memory();
-    let snapshot = conflicting("another.car", 7000);
-    let cid = &snapshot.blocks[7000].0;
+    let snapshot = conflicting("another.car", 3000);
+    let cid = &snapshot.blocks[3000].0;
     for (nth, way) in WAYS.into_iter().enumerate() {
         for &key in in_turn(&KEYS, nth) {
-            let case = Case::new(&place.path(""), snapshot, way, From::File).key(key).arg(&["--verify", "none"]);
+            let case = Case::of(snapshot, way, From::File).key(key).arg(&["--verify", "none"]);
             let case = case.into_existing(older());
             case.put_old();
             let before = files(&case.db);
-            let ended = case.run();
-            assert_eq!(ended.code, Some(3), "{way:?} {key:?}: {ended:?}");
             let shown: String = match key {
                 Key::Cid => cid::Cid::try_from(&cid[..]).expect("a CID").to_string(),
                 _ => hex(&key.of(cid)),
             };
-            ended.says(&[&format!("two different blocks have the key {shown}"), "hint: "]);
+            let words = format!("two different blocks have the key {shown}");
+            case.fails(3, &format!("{way:?} {key:?}"), &[&words, "hint: "]);
             assert!(files(&case.db) == before, "{way:?} {key:?}: {:?}", files(&case.db).keys());
             case.holds_the_old("a conflict", true);
             assert!(!case.partial().exists(), "{way:?} {key:?}: something is left of the work");
@@ -80,19 +78,16 @@ fn conflicting_key_leaves_the_database_unchanged() {
 
 #[test]
 fn conflict_after_a_kill_restores_the_database() {
-    let place = Place::in_memory();
-    let case = into_older(&place, conflicting("late.car", 7900), Way::Memtables).arg(&["--verify", "none"]);
+    let case = into_older(conflicting("late.car", 3900), Way::Memtables).arg(&["--verify", "none"]);
     let before = files(&case.db);
     case.dies_at("batch:48");
     assert!(files(&case.db) != before, "nothing was written before the kill");
-    let ended = case.run();
-    assert_eq!(ended.code, Some(3), "{ended:?}");
+    case.fails(3, "a conflict", &[]);
     assert!(files(&case.db) == before, "{:?}", files(&case.db).keys());
 }
 
 #[test]
 fn identity_cids_have_no_digest_key() {
-    let place = Place::in_memory();
     let mut blocks = plain().blocks[..2000].to_vec();
     // Its content is the digest of another block.
     let digest = Key::Digest.of(&blocks[3].0);
@@ -101,29 +96,23 @@ fn identity_cids_have_no_digest_key() {
     let snapshot = of("identity.car", &blocks);
     for (nth, way) in WAYS.into_iter().enumerate() {
         for &existing in in_turn(&[false, true], nth) {
-            let case = Case::new(&place.path(""), snapshot, way, From::File).key(Key::Digest);
+            let case = Case::of(snapshot, way, From::File).key(Key::Digest);
             let case = if existing { case.into_existing(older()) } else { case };
             case.put_old();
-            let ended = case.run();
-            assert_eq!(ended.code, Some(3), "{way:?}: {ended:?}");
-            ended.says(&[
-                &format!("at byte {at}: the block is in its CID, which has no digest to be its key"),
-                "hint: use `--key cid` or `--key multihash`",
-            ]);
+            let words = format!("at byte {at}: the block is in its CID, which has no digest to be its key");
+            case.fails(3, &format!("{way:?}"), &[&words, "hint: use `--key cid` or `--key multihash`"]);
             case.holds_the_old("no key", true);
             case.again();
             // Under other keys it is a block like others.
-            Case::new(&place.path(""), snapshot, way, From::File).finishes();
-            case.again();
+            Case::of(snapshot, way, From::File).finishes();
         }
     }
 }
 
 #[test]
 fn open_database_is_refused_before_reading() {
-    let place = Place::in_memory();
     for way in WAYS {
-        let case = into_older(&place, plain(), way);
+        let case = into_older(plain(), way);
         let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
         let hint = format!("hint: stop the node (process {})", std::process::id());
         case.is_refused(&["another process has the database open", &hint]);
@@ -138,27 +127,22 @@ fn open_database_is_refused_before_reading() {
 
 #[test]
 fn restart_removes_the_written_blocks() {
-    let place = Place::in_memory();
     for (way, point) in [(Way::Memtables, "batch:48"), (Way::Memtables, "checked"), (Way::Spill, "ingested")] {
-        killed(&place, plain(), way, point);
-        let other = Case::new(&place.path(""), small(), way, From::File).into_existing(older());
-        other.is_refused(&["holds an unfinished import of something else"]);
+        let other = Case { snapshot: small(), ..killed(plain(), way, point) };
+        other.is_refused(&["contains a different unfinished import"]);
         other.clone().arg(&["--restart"]).finishes();
-        other.again();
     }
 }
 
 #[test]
 fn writes_between_runs_are_kept() {
-    let place = Place::in_memory();
     let points = [(Way::Memtables, "batch:48"), (Way::Memtables, "compacted"), (Way::Spill, "ingested")];
     for (nth, (way, point)) in points.into_iter().enumerate() {
         for &restart in in_turn(&[false, true], nth) {
-            let mut case = killed(&place, plain(), way, point);
+            let mut case = killed(plain(), way, point);
             node_writes(&mut case);
             let args: &[&str] = if restart { &["--restart"] } else { &[] };
             case.clone().arg(args).finishes();
-            case.again();
         }
     }
 }
@@ -184,10 +168,9 @@ fn damaged() -> &'static Snapshot {
 
 #[test]
 fn writes_during_a_restore_are_kept() {
-    let place = Place::in_memory();
     for (nth, point) in ["restoring", "restore", "restored"].into_iter().enumerate() {
         for &restart in in_turn(&[false, true], nth) {
-            let mut case = killed(&place, damaged(), Way::Memtables, point);
+            let mut case = killed(damaged(), Way::Memtables, point);
             node_writes(&mut case);
             if restart {
                 Case { snapshot: plain(), ..case.clone() }.arg(&["--restart"]).finishes();
@@ -198,7 +181,6 @@ fn writes_during_a_restore_are_kept() {
             let node = rust_rocksdb::DB::open_default(&case.db).expect("opened");
             assert_eq!(node.get(b"\x01\x55 of the node").expect("read").as_deref(), Some(&b"its own"[..]), "{point}");
             drop(node);
-            case.again();
         }
     }
 }
@@ -206,9 +188,8 @@ fn writes_during_a_restore_are_kept() {
 /// The second run dies while it opens the database or restores it, which may leave `CURRENT.bedload`.
 #[test]
 fn second_kill_is_restored() {
-    let place = Place::in_memory();
     for points in [&["batch:48", "opening"][..], &["restore"]] {
-        let case = into_older(&place, damaged(), Way::Memtables);
+        let case = into_older(damaged(), Way::Memtables);
         points.iter().for_each(|point| case.dies_at(point));
         if points.len() == 1 {
             std::fs::write(case.db.join("CURRENT.bedload"), "MANIFEST").expect("written");
@@ -220,15 +201,12 @@ fn second_kill_is_restored() {
 
 #[test]
 fn read_error_leaves_the_database_unchanged() {
-    let place = Place::in_memory();
-    let mut case = killed(&place, plain(), Way::Memtables, "batch:48");
+    let mut case = killed(plain(), Way::Memtables, "batch:48");
     node_writes(&mut case);
     let manifest = std::fs::read_to_string(case.db.join("CURRENT")).expect("CURRENT");
     let Some(failing) = failing(&case, "open", 1, rustix::io::Errno::IO, manifest.trim()) else { return };
     let before = files(&case.db);
-    let ended = failing.run();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    ended.says(&["MANIFEST", "Input/output error"]);
+    failing.fails(1, "a failing read", &["MANIFEST", "Input/output error"]);
     assert!(files(&case.db) == before, "something was changed");
     case.finishes();
 }
@@ -236,8 +214,7 @@ fn read_error_leaves_the_database_unchanged() {
 /// Without the journal nothing shows whether the import or another program wrote last.
 #[test]
 fn damaged_journal_restores_nothing() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), damaged(), Way::Memtables, From::File).into_existing(older());
+    let case = Case::of(damaged(), Way::Memtables, From::File).into_existing(older());
     for line in [0, 1] {
         case.put_old();
         case.dies_at("batch:48");
@@ -261,9 +238,8 @@ fn damaged_journal_restores_nothing() {
 
 #[test]
 fn unopenable_database_keeps_foreign_writes() {
-    let place = Place::in_memory();
     for (way, point) in [(Way::Spill, "checkpoint"), (Way::Spill, "opened"), (Way::Memtables, "batch:48")] {
-        let mut case = killed(&place, plain(), way, point);
+        let mut case = killed(plain(), way, point);
         node_writes(&mut case);
         drop(rust_rocksdb::DB::open_default(&case.db).expect("what the node wrote is in a file now"));
         let checkpoint = case.partial().join("checkpoint");
@@ -282,36 +258,30 @@ fn unopenable_database_keeps_foreign_writes() {
         // Once it is mended, nothing is lost.
         std::fs::write(&path, &bytes).expect("written");
         case.clone().arg(&["--restart"]).finishes();
-        case.again();
     }
 }
 
 #[test]
 fn exchanged_database_is_not_restored() {
-    let place = Place::in_memory();
     for (way, point) in [(Way::Spill, "ingested"), (Way::Memtables, "batch:48"), (Way::Memtables, "compacted")] {
-        let mut case = into_older(&place, plain(), way);
+        let mut case = into_older(plain(), way);
         let model = Model::new(&small().blocks, Key::Cid);
-        let other = Case::new(&place.path("other"), small(), way, From::File).into_existing(small());
+        let other = Case::of(small(), way, From::File).into_existing(small());
         other.put_old();
         case.dies_at(point);
         std::fs::remove_dir_all(&case.db).expect("removed");
         std::fs::rename(&other.db, &case.db).expect("renamed");
         case.old = Some(model);
         case.finishes();
-        case.again();
     }
 }
 
 /// The database has sequence number 0 before the import.
 #[test]
 fn killed_import_leaves_an_openable_database() {
-    let place = Place::in_memory();
     let mut died = 0;
     for number in (1..).step_by(rounds(13, 7)) {
-        let mut case = Case::new(&place.path(""), small(), Way::Memory, From::File).into_existing(older());
-        case.old = None;
-        case.again();
+        let case = Case { old: None, ..Case::of(small(), Way::Memory, From::File).into_existing(older()) };
         drop(rust_rocksdb::DB::open_default(&case.db).expect("an empty database"));
         let Some(killed) = killed_at_change(&case, number) else { return };
         let ended = killed.run();
@@ -326,11 +296,10 @@ fn killed_import_leaves_an_openable_database() {
 
 #[test]
 fn damaged_database_is_restored_by_resume() {
-    let place = Place::in_memory();
     let points = [(Way::Memtables, "batch:48"), (Way::Memtables, "checked"), (Way::Spill, "ingested")];
     for (nth, (way, point)) in points.into_iter().enumerate() {
         for &damage in in_turn(&["MANIFEST-", "CURRENT", ".sst"], nth) {
-            let case = killed(&place, plain(), way, point);
+            let case = killed(plain(), way, point);
             let of_it = |name: &String| name.contains(damage) && !case.partial().join("checkpoint").join(name).exists();
             let mut names: Vec<String> = files(&case.db).into_keys().collect();
             names.retain(|name| of_it(name) || (damage == "CURRENT" && name == damage));
@@ -345,24 +314,20 @@ fn damaged_database_is_restored_by_resume() {
                 assert_eq!(case.dying_at(point).run().code, Some(137), "{way:?} {name} {point}");
             }
             case.finishes();
-            case.again();
         }
     }
 }
 
 #[test]
 fn damaged_checkpoint_is_never_restored() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Memtables, From::File).into_existing(older());
+    let case = Case::plain(Way::Memtables).into_existing(older());
     for name in ["CURRENT", "MANIFEST-", ".log", "OPTIONS-", "sums"] {
         case.put_old();
         case.dies_at("batch:48");
         let mut paths = list(&case.partial().join("checkpoint")).into_iter();
         let path = paths.find(|path| path.to_str().expect("text").contains(name)).expect("it is there");
         flip(&path, path.metadata().expect("a file").len() as usize - 2, 1);
-        let ended = case.run();
-        assert_eq!(ended.code, Some(4), "{name}: {ended:?}");
-        ended.says(&["checkpoint: the unfinished import is damaged", "hint: pass --restart to delete it"]);
+        case.fails(4, name, &["checkpoint: the unfinished import is damaged", "hint: pass --restart to delete it"]);
         case.holds_the_old(name, false);
         case.clone().arg(&["--restart"]).run();
         case.holds_everything();
@@ -371,12 +336,11 @@ fn damaged_checkpoint_is_never_restored() {
 
 #[test]
 fn import_record_is_replaced_atomically() {
-    let place = Place::in_memory();
-    let case = into_older(&place, plain(), Way::Spill);
+    let case = into_older(plain(), Way::Spill);
     case.finishes();
     let record = std::fs::read(case.db.join("BEDLOAD.json")).expect("a record");
-    let mut more = Case::new(&place.path(""), small(), Way::Spill, From::File).into_existing(older());
-    more.old = Some(Model::new(plain().blocks.iter().chain(&older().blocks), Key::Cid));
+    let old = Some(Model::new(plain().blocks.iter().chain(&older().blocks), Key::Cid));
+    let more = Case { snapshot: small(), old, ..case.clone() };
     // It dies when the new record is there, and then fails: the old one is back.
     assert_eq!(more.dying_at("recorded").run().code, Some(137));
     assert!(std::fs::read(case.db.join("BEDLOAD.json")).expect("a record") != record);
@@ -387,8 +351,7 @@ fn import_record_is_replaced_atomically() {
 #[test]
 fn damage_after_completion_keeps_the_checkpoint() {
     for way in [Way::Spill, Way::Memtables] {
-        let place = Place::in_memory();
-        let case = killed(&place, plain(), way, "complete");
+        let case = killed(plain(), way, "complete");
         let current = std::fs::read(case.db.join("CURRENT")).expect("a file");
         let checkpoint = case.partial().join("checkpoint");
         for damage in [b"" as &[u8], b"MANIFEST-999999\n"] {

@@ -75,7 +75,7 @@ fn filtered_import_resumes_with_a_filter_only() {
         let cancelled = options.clone().filter(keeps).stop(stop.clone());
         bedload::import(&cancelled, &stops_at(Phase::Build, stop)).expect_err("it was cancelled");
         let error = bedload::import(&options, &Silent).expect_err("no filter");
-        assert!(error.to_string().contains("filtered was true, is nothing"), "{error}");
+        assert!(error.to_string().contains("filtered was true, is now nothing"), "{error}");
         // A copy has another inode: the blocks that were taken are read again and compared.
         let copy = place.path("copy.car");
         std::fs::copy(&car, &copy).expect("copied");
@@ -107,8 +107,7 @@ fn links_to_omitted_blocks_are_missing() {
 
 #[test]
 fn filter_of_a_block_log_is_refused() {
-    let place = Place::new();
-    let log = place.file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 30, 1)));
+    let (place, log) = Place::with_file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 30, 1)));
     let error = bedload::import(&ImportOptions::new(&log, place.path("db")).filter(keeps), &Silent);
     assert!(matches!(error, Err(Error::Usage { .. })), "{error:?}");
 }

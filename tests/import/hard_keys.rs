@@ -4,7 +4,7 @@
 use crate::common::car::*;
 use crate::common::chance::rounds;
 use crate::common::model::{Key, Model};
-use crate::common::run::{Done, Import, Place, import, import_pipe};
+use crate::common::run::{Done, Place, Run, import, import_pipe};
 
 /// Memory of the process beyond its budget, in MiB.
 const FIXED: u64 = 64;
@@ -15,27 +15,28 @@ const SOURCE: &[&str] = &["--plan", "source", "--memory", "16MiB"];
 
 /// Through memory and through files of 16 MiB, from a file and from a pipe; the records must be those of `blocks`. Always
 /// three ways, in the long form five.
-fn holds(blocks: &[Block], key: Key, args: &[&str]) {
-    let model = Model::new(blocks, key);
+fn holds(blocks: &[Block], keys: &[Key], args: &[&str]) {
     let bytes = car(&[], blocks);
-    let place = Place::new();
-    let source = place.file("x.car", &bytes);
+    let (place, source) = Place::with_file("x.car", &bytes);
     let file = || import(&place, &source);
-    let ways = [
-        (file(), &["--plan", "memory", "--memory", "16MiB"][..], 16),
-        (file(), SOURCE, 16),
-        (import_pipe(&place, bytes), SPILL, 16),
-        (file().args(&["--threads", "1"]), SPILL, 16),
-        (file(), &["--plan", "memory", "--memory", "1GiB"], 1024),
-    ];
-    for (run, plan, budget) in ways.into_iter().take(rounds(3, 5)) {
-        holds_within(run.key(key).args(args).args(plan), &model, budget);
+    for &key in keys {
+        let model = Model::new(blocks, key);
+        let ways = [
+            (file(), &["--plan", "memory", "--memory", "16MiB"][..], 16),
+            (file(), SOURCE, 16),
+            (import_pipe(&place, &*bytes), SPILL, 16),
+            (file().args(&["--threads", "1"]), SPILL, 16),
+            (file(), &["--plan", "memory", "--memory", "1GiB"], 1024),
+        ];
+        for (run, plan, budget) in ways.into_iter().take(rounds(3, 5)) {
+            holds_within(run.key(key).args(args).args(plan), &model, budget);
+        }
     }
 }
 
 /// Runs an import within its budget in MiB, and removes the database.
 #[track_caller]
-fn holds_within(run: Import, model: &Model, budget: u64) -> Done {
+fn holds_within(run: Run, model: &Model, budget: u64) -> Done {
     let done = run.run();
     done.holds(model);
     within(&done, budget);
@@ -78,9 +79,7 @@ fn equal_beginnings(count: u64, len: usize) -> Vec<Block> {
 
 #[test]
 fn digests_with_equal_prefixes_are_sorted() {
-    for key in [Key::Cid, Key::Multihash, Key::Digest] {
-        holds(&equal_beginnings(20_000, 100), key, UNCHECKED);
-    }
+    holds(&equal_beginnings(20_000, 100), &[Key::Cid, Key::Multihash, Key::Digest], UNCHECKED);
 }
 
 #[test]
@@ -92,8 +91,7 @@ fn oversized_partition_is_merged_in_rounds() {
         blocks.push(blocks[i * 60].clone());
     }
     let model = Model::new(&blocks, Key::Cid);
-    let place = Place::new();
-    let source = place.file("x.car", &car(&[], &blocks));
+    let (place, source) = Place::with_file("x.car", &car(&[], &blocks));
     for plan in [SPILL, SOURCE] {
         holds_within(import(&place, &source).args(UNCHECKED).args(plan), &model, 16);
     }
@@ -106,8 +104,7 @@ fn conflict_found_during_merge_is_refused() {
     other.1[500] ^= 1;
     let text = cid::Cid::try_from(&other.0[..]).expect("a CID").to_string();
     blocks.push(other);
-    let place = Place::new();
-    let source = place.file("x.car", &car(&[], &blocks));
+    let (place, source) = Place::with_file("x.car", &car(&[], &blocks));
     for plan in [SPILL, SOURCE] {
         let done = import(&place, &source).args(UNCHECKED).args(plan).run();
         done.refused(3, None, &format!("two different blocks have the key {text}"));
@@ -119,12 +116,10 @@ fn identity_cids_with_shared_prefixes_are_sorted() {
     // Each begins as all longer ones do.
     let lengths = || (0..=LONGEST_IDENTITY).flat_map(|len| [(b'a', len), (b'b', len)]);
     let blocks: Vec<_> = lengths().map(|(byte, len)| identity(RAW, &vec![byte; len])).collect();
-    for key in [Key::Cid, Key::Multihash] {
-        holds(&blocks, key, &[]);
-    }
+    holds(&blocks, &[Key::Cid, Key::Multihash], &[]);
     let noises = lengths().map(|(byte, len)| identity(RAW, &noise(u64::from(byte) << 32 | len as u64, len)));
     let mixed: Vec<_> = noises.collect::<Vec<_>>().into_iter().rev().collect();
-    holds(&mixed, Key::Cid, &[]);
+    holds(&mixed, &[Key::Cid], &[]);
 }
 
 #[test]
@@ -132,8 +127,7 @@ fn long_keys_end_files_early() {
     // One partition, whose keys have 7.5 MiB beyond their first 256 bytes each; a file has at most 4 MiB of these.
     let data = |seed| [&[0; 64][..], &noise(seed, 1936)].concat();
     let blocks: Vec<Block> = (0..4500).map(|seed| identity(RAW, &data(seed))).collect();
-    let place = Place::new();
-    let source = place.file("x.car", &car(&[], &blocks));
+    let (place, source) = Place::with_file("x.car", &car(&[], &blocks));
     let done = import(&place, &source).args(&["--threads", "1"]).run();
     done.holds(&Model::new(&blocks, Key::Cid));
     assert_eq!(done.number("/levels/0/files"), 2, "{}", done.json["levels"]);
@@ -149,12 +143,10 @@ fn keys_that_are_prefixes_are_sorted() {
             blocks.push(identity(RAW, &[&vec![0xff; len][..], &[byte]].concat()));
         }
     }
-    for key in [Key::Cid, Key::Multihash] {
-        holds(&blocks, key, &[]);
-    }
+    holds(&blocks, &[Key::Cid, Key::Multihash], &[]);
     // As digests that are not checked: a key may have any length, also none.
     let bare: Vec<_> = blocks.iter().map(|(_, data)| (cid(RAW, 0x12, data), data.clone())).collect();
-    holds(&bare, Key::Digest, UNCHECKED);
+    holds(&bare, &[Key::Digest], UNCHECKED);
 }
 
 #[test]
@@ -173,9 +165,7 @@ fn many_codecs_and_functions_are_sorted() {
             }
         });
     }
-    for key in [Key::Cid, Key::Multihash, Key::Digest] {
-        holds(&blocks, key, &[]);
-    }
+    holds(&blocks, &[Key::Cid, Key::Multihash, Key::Digest], &[]);
 }
 
 /// Six key prefixes of a source whose length is unknown: 25 MB, or 100 MB in the long form.
@@ -197,7 +187,7 @@ fn later_key_prefixes_are_routed() {
     let mut blocks: Vec<_> = (0..10_000).map(|i| sha256(RAW, &noise(i, 500))).collect();
     blocks.extend((0..30_000).map(|i| block(&noise(i, 700))));
     blocks.extend((0..100).map(|i| v0(&noise(i, 100))));
-    holds(&blocks, Key::Cid, &[]);
+    holds(&blocks, &[Key::Cid], &[]);
 }
 
 #[test]
@@ -208,7 +198,7 @@ fn blocks_of_skewed_sizes_are_sorted() {
         blocks.insert(index, blake(RAW, &noise(index as u64, len)));
     }
     blocks.push(block(b""));
-    holds(&blocks, Key::Cid, &[]);
+    holds(&blocks, &[Key::Cid], &[]);
     // All the large ones in one partition, between the small ones.
     let mut digest = [0xab; 32];
     let large = |i: u8| {
@@ -217,7 +207,7 @@ fn blocks_of_skewed_sizes_are_sorted() {
     };
     let mut blocks: Vec<_> = (0..12).rev().map(large).collect();
     blocks.extend(equal_beginnings(30_000, 20));
-    holds(&blocks, Key::Cid, UNCHECKED);
+    holds(&blocks, &[Key::Cid], UNCHECKED);
 }
 
 #[test]
@@ -226,10 +216,10 @@ fn sorted_and_reversed_sources_are_imported() {
     blocks.extend((0..200).map(|len| identity(RAW, &noise(9, len))));
     blocks.sort_unstable();
     let sorted = Model::new(&blocks, Key::Cid);
-    holds(&blocks, Key::Cid, &[]);
+    holds(&blocks, &[Key::Cid], &[]);
     blocks.reverse();
     assert_eq!(Model::new(&blocks, Key::Cid), sorted);
-    holds(&blocks, Key::Cid, &[]);
+    holds(&blocks, &[Key::Cid], &[]);
 }
 
 #[test]
@@ -237,8 +227,7 @@ fn snapshot_over_the_budget_is_spilled() {
     let blocks: Vec<_> = (0..40_000).map(|i| block(&noise(i, 1000))).collect();
     let model = Model::new(&blocks, Key::Cid);
     let bytes = car(&[], &blocks);
-    let place = Place::new();
-    let source = place.file("x.car", &zstd(&bytes));
+    let (place, source) = Place::with_file("x.car", &zstd(&bytes));
     for run in [
         import(&place, &source).args(&["--plan", "memory", "--memory", "24MiB"]),
         import(&place, &source).args(&["--memory", "24MiB"]),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::common::car::*;
 use crate::common::crash::{Case, From, Way, hashed};
-use crate::common::database::{json as read, open};
+use crate::common::database::{json as read, open, record};
 use crate::common::model::Key;
 use crate::common::run::{Place, import};
 use serde_json::{Value, json};
@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 const MIXED: [u64; 2] = [0x12, 0xb220];
 
 fn recorded(db: &Path) -> Value {
-    let record = std::fs::read(db.join("BEDLOAD.json")).expect("a record");
-    serde_json::from_slice::<Value>(&record).expect("JSON")["hash_functions"].clone()
+    record(db)["hash_functions"].clone()
 }
 
 #[test]
@@ -37,8 +36,7 @@ fn hash_functions_survive_a_crash() {
     for (way, point) in
         [(Way::Spill, "read:2"), (Way::Spill, "read-done"), (Way::Memory, "held"), (Way::Memory, "built:2")]
     {
-        let place = Place::new();
-        let case = Case::new(&place.path(""), hashed(), way, From::File).arg(&["--key", "digest"]);
+        let case = Case::of(hashed(), way, From::File).arg(&["--key", "digest"]);
         case.dies_at(point);
         assert_eq!(case.run().code, Some(0), "after {point}");
         assert_eq!(recorded(&case.db), json!(MIXED), "after {point}");

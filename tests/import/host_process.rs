@@ -19,8 +19,7 @@ const WAYS: [Way; 3] = [
 /// Closing a descriptor of LOCK released the lock of the host. The import also replaced the database under it.
 #[test]
 fn hosts_open_database_keeps_its_lock() {
-    let place = Place::new();
-    let car = place.file("new.car", &rooted(&[block(b"new")]));
+    let (place, car) = Place::with_file("new.car", &rooted(&[block(b"new")]));
     for (number, way) in WAYS.into_iter().enumerate() {
         let path = place.path(&format!("db-{number}"));
         let host = DB::open_default(&path).expect("a database");
@@ -41,31 +40,21 @@ fn hosts_open_database_keeps_its_lock() {
     }
 }
 
-/// Opens the database that is replaced when the import commits.
-struct LateHost<'a> {
-    path: &'a std::path::Path,
-    opened: std::sync::Mutex<Option<DB>>,
-}
-
-impl Observer for LateHost<'_> {
-    fn event(&self, event: &Event) {
-        if matches!(event, Event::Phase { phase: Phase::Commit }) {
-            *self.opened.lock().expect("a lock") = DB::open_default(self.path).ok();
-        }
-    }
-}
-
 #[test]
 fn replace_refuses_a_database_opened_meanwhile() {
-    let place = Place::new();
-    let car = place.file("new.car", &rooted(&[block(b"new")]));
+    let (place, car) = Place::with_file("new.car", &rooted(&[block(b"new")]));
     let path = place.path("db");
     DB::open_default(&path).expect("a database").put(b"key", b"value").expect("written");
-    let host = LateHost { path: &path, opened: std::sync::Mutex::default() };
+    let opened = parking_lot::Mutex::new(None);
+    let open = |event: &Event| {
+        if matches!(event, Event::Phase { phase: Phase::Commit }) {
+            *opened.lock() = DB::open_default(&path).ok();
+        }
+    };
     let options = ImportOptions::new(&car, &path).replace(true);
-    let error = bedload::import(&options, &host).expect_err("it is open");
+    let error = bedload::import(&options, &open).expect_err("it is open");
     assert!(error.to_string().contains("this process has the database open"), "{error}");
-    let opened = host.opened.into_inner().expect("a lock").expect("the host has opened it");
+    let opened = opened.into_inner().expect("the host has opened it");
     assert_eq!(opened.get(b"key").expect("read").as_deref(), Some(&b"value"[..]));
     drop(opened);
     bedload::import(&options, &Silent).expect("imported");
@@ -96,8 +85,7 @@ impl Observer for Panics {
 
 #[test]
 fn observer_panic_does_not_lose_the_report() {
-    let place = Place::new();
-    let car = place.file("some.car", &rooted(&[block(b"a block")]));
+    let (place, car) = Place::with_file("some.car", &rooted(&[block(b"a block")]));
     for (number, in_event) in [None, Some(Phase::Read), Some(Phase::Commit)].into_iter().enumerate() {
         let options = ImportOptions::new(&car, place.path(&format!("db-{number}")));
         let report = bedload::import(&options, &Panics { in_event }).expect("imported");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::car::*;
 use crate::common::model::{Key, Model, records};
-use crate::common::run::{Done, Import, Place, import, import_all};
+use crate::common::run::{Done, Place, Run, import, import_all};
 use crate::import::imports;
 
 fn some(range: std::ops::Range<u64>) -> Vec<Block> {
@@ -17,20 +17,17 @@ fn shares() -> Vec<Vec<Block>> {
     vec![some(0..400), some(200..700), Vec::new(), twice, some(650..1000)]
 }
 
-/// Counts the blocks of each share that occur earlier, in this share or in one before it.
-fn repeats(shares: &[Vec<Block>]) -> Vec<u64> {
-    let mut met = std::collections::HashSet::new();
-    shares.iter().map(|blocks| blocks.iter().filter(|(cid, _)| !met.insert(cid.clone())).count() as u64).collect()
-}
-
 fn names(place: &Place, endings: &[&str], cars: &[Vec<u8>]) -> Vec<PathBuf> {
     let file = |(number, (ending, bytes)): (usize, (&&str, &Vec<u8>))| place.file(&format!("{number}{ending}"), bytes);
     endings.iter().zip(cars).enumerate().map(file).collect()
 }
 
-fn plain_files(place: &Place, shares: &[Vec<Block>]) -> Vec<PathBuf> {
+/// The shares, and a plain CAR of each.
+fn plain_files() -> (Place, Vec<Vec<Block>>, Vec<PathBuf>) {
+    let (place, shares) = (Place::new(), shares());
     let cars: Vec<_> = shares.iter().map(|blocks| rooted(blocks)).collect();
-    names(place, &[".car"; 5], &cars)
+    let files = names(&place, &[".car"; 5], &cars);
+    (place, shares, files)
 }
 
 /// The rows of the report are right, and sum up to the whole.
@@ -38,8 +35,10 @@ fn plain_files(place: &Place, shares: &[Vec<Block>]) -> Vec<PathBuf> {
 fn rows_are_right(done: &Done, sources: &[PathBuf], shares: &[Vec<Block>]) {
     let rows = done.json["sources"].as_array().expect("rows");
     assert_eq!(rows.len(), sources.len());
-    let all = rows.iter().zip(sources).zip(shares).zip(repeats(shares));
-    for (((row, source), blocks), duplicate) in all {
+    let mut met = std::collections::HashSet::new();
+    for ((row, source), blocks) in rows.iter().zip(sources).zip(shares) {
+        // Those that occur earlier, in this share or in one before it.
+        let duplicate = blocks.iter().filter(|(cid, _)| !met.insert(cid)).count() as u64;
         let bytes = source.metadata().map_or(row["bytes"].as_u64().unwrap_or_default(), |metadata| metadata.len());
         assert_eq!(row["path"], source.display().to_string());
         assert_eq!(row["bytes"], bytes);
@@ -68,9 +67,7 @@ const WAYS: [&[&str]; 6] = [
 
 #[test]
 fn order_of_sources_does_not_change_records() {
-    let place = Place::new();
-    let shares = shares();
-    let files = plain_files(&place, &shares);
+    let (place, shares, files) = plain_files();
     let bytes: u64 = files.iter().map(|file| file.metadata().expect("there").len()).sum();
     let planned = import_all(&place, &files).args(&["--dry-run"]).run();
     assert_eq!((planned.code, planned.number("/expected_bytes")), (Some(0), bytes));
@@ -143,9 +140,7 @@ fn roots_are_found_across_sources() {
 
 #[test]
 fn damaged_source_is_named_with_its_offset() {
-    let place = Place::new();
-    let shares = shares();
-    let mut files = plain_files(&place, &shares);
+    let (place, shares, mut files) = plain_files();
     let good = std::fs::read(&files[1]).expect("a CAR");
     let mut bad = good.clone();
     let last = bad.len() - 1;
@@ -179,8 +174,7 @@ fn damaged_source_is_named_with_its_offset() {
 
 #[test]
 fn invalid_sources_are_refused_before_reading() {
-    let place = Place::new();
-    let a = place.file("a.car", &rooted(&some(0..10)));
+    let (place, a) = Place::with_file("a.car", &rooted(&some(0..10)));
     std::fs::hard_link(&a, place.path("b.car")).expect("linked");
     let empty = place.dir("empty");
     let log = place.file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 20, 3)));
@@ -199,8 +193,8 @@ fn invalid_sources_are_refused_before_reading() {
         (&[&pipe, &a, &pipe], 2, "one file is named twice"),
         (&[&a, &absent], 3, "none.car: there is no such file"),
         (&[&a, &nothing], 3, "nothing.car at byte 0: the file is empty"),
-        (&[&a, &log], 2, "is a block log, which is imported alone"),
-        (&[&log, &a], 2, "is a block log, which is imported alone"),
+        (&[&a, &log], 2, "is a block log and must be imported alone"),
+        (&[&log, &a], 2, "is a block log and must be imported alone"),
         (&[&a, &empty], 3, "no CAR"),
         (&[&empty], 3, none),
         (&[&circle], 3, "loop.car: its links lead in a circle"),
@@ -234,17 +228,14 @@ fn directory_import_skips_only_hidden_files() {
 
 #[test]
 fn list_file_names_sources() {
-    let place = Place::new();
-    let shares = shares();
-    let files = plain_files(&place, &shares);
+    let (place, shares, files) = plain_files();
     let text: String = files[1..].iter().map(|path| format!("{}\r\n\n# a comment\n", path.display())).collect();
     let list = place.file("list", text.as_bytes());
     let at = format!("@{}", list.display());
-    let sources = [files[0].display().to_string(), at.clone()];
-    let done = imports(import_all(&place, &sources), &shares.concat());
-    rows_are_right(&done, &files, &shares);
-    let done = imports(import_all(&place, &[&sources[0], "@-"]).stdin(text.as_bytes()), &shares.concat());
-    rows_are_right(&done, &files, &shares);
+    let first = files[0].display().to_string();
+    for run in [import_all(&place, &[&first, &at]), import_all(&place, &[&*first, "@-"]).stdin(text.as_bytes())] {
+        rows_are_right(&imports(run, &shares.concat()), &files, &shares);
+    }
     import_all(&place, &["-", "@-"]).stdin(text.as_bytes()).run().refused_by(2, "standard input");
     place.file("list", b"# nothing\n");
     import_all(&place, &[&at]).run().refused_by(2, "names nothing");
@@ -253,8 +244,7 @@ fn list_file_names_sources() {
 
 #[test]
 fn errors_in_a_list_name_the_line() {
-    let place = Place::new();
-    let a = place.file("a.car", &rooted(&some(0..10)));
+    let (place, a) = Place::with_file("a.car", &rooted(&some(0..10)));
     let a = a.display();
     let long = vec![b'x'; 15_000_000];
     let cases: [(Vec<u8>, i32, &str); 8] = [
@@ -318,7 +308,7 @@ fn hundreds_of_sources_need_few_descriptors() {
 }
 
 /// Imports that differ in how the bytes come; the source is not named on them.
-fn ways_of_one(place: &Place, name: &str, bytes: &[u8]) -> Vec<Import> {
+fn ways_of_one(place: &Place, name: &str, bytes: &[u8]) -> Vec<Run> {
     let file = place.file(name, bytes);
     let mut all: Vec<_> =
         [&[][..], &["--plan", "spill", "--memory", "16M"], &["--plan", "source"], &["--preset", "memtable"]]
@@ -336,12 +326,11 @@ fn concatenated_cars_need_the_option() {
     let shares = shares();
     let cars: Vec<_> = shares.iter().map(|blocks| rooted(blocks)).collect();
     let joined = [&cars[0][..], &v2(&cars[1], 5, &[]), &v2(&cars[2], 0, &[]), &cars[3], &cars[4]].concat();
-    for run in ways_of_one(&place, "joined.car", &joined) {
-        let done = imports(run.args(&["--concatenated"]), &shares.concat());
+    let ways = || ways_of_one(&place, "joined.car", &joined).into_iter();
+    for (with, without) in ways().zip(ways()) {
+        let done = imports(with.args(&["--concatenated"]), &shares.concat());
         assert_eq!(done.roots().len(), 4, "those of all headers");
-    }
-    for run in ways_of_one(&place, "joined.car", &joined) {
-        let done = run.run();
+        let done = without.run();
         done.refused(3, cars[0].len() as u64, "two CARs in one file");
         assert!(done.hint().contains("--concatenated"), "{done:?}");
     }
@@ -367,9 +356,7 @@ fn concatenated_cars_need_the_option() {
 
 #[test]
 fn several_sources_are_added_to_database() {
-    let place = Place::new();
-    let shares = shares();
-    let files = plain_files(&place, &shares);
+    let (place, shares, files) = plain_files();
     import(&place, &files[0]).holds(&shares[0]);
     for args in [&[][..], &["--preset", "memtable"]] {
         let done = import_all(&place, &files).args(&["--into-existing"]).args(args).succeeds();

@@ -1,11 +1,11 @@
 //! The memtable loader: its counts, refusals and files.
 
-use bedload::progress::{CancellationToken, Event, Observer, Phase, Silent};
+use bedload::progress::{CancellationToken, Phase, Silent};
 
 use crate::common::car::*;
 use crate::common::log::hex;
 use crate::common::model::{Key, Model, records};
-use crate::common::run::{Import, Place, import, import_pipe};
+use crate::common::run::{Place, Run, import, import_pipe, stops_at};
 use crate::import::old_rocksdb::python;
 use crate::import::{imported, imports};
 
@@ -33,8 +33,7 @@ fn every_key_layout_is_loaded() {
 #[test]
 fn skipped_compaction_leaves_files_at_level_0() {
     let blocks = some(8000);
-    let place = Place::new();
-    let source = place.file("x.car", &rooted(&blocks));
+    let (place, source) = Place::with_file("x.car", &rooted(&blocks));
     // The node does not start to compact them by itself.
     let done = import(&place, &source)
         .through_memtables()
@@ -67,15 +66,14 @@ fn samples_show_the_compaction_backlog() {
     assert!(backlog["level0_files"].is_u64() && backlog["pending_bytes"].is_u64(), "{compacting}");
 }
 
-type Change = fn(Import) -> Import;
+type Change = fn(Run) -> Run;
 
 #[test]
 fn required_descriptors_are_reported() {
     let blocks = some(4000);
-    let place = Place::new();
-    let source = place.file("x.car", &rooted(&blocks));
+    let (place, source) = Place::with_file("x.car", &rooted(&blocks));
     let ways: [(Change, u64); 3] =
-        [(Import::through_memtables, 50), (|run| run.args(&["--preset", "memtable"]), 32), (|run| run, 32)];
+        [(Run::through_memtables, 50), (|run| run.args(&["--preset", "memtable"]), 32), (|run| run, 32)];
     for (way, limit) in ways {
         let done = way(import(&place, &source)).with_files(limit).run();
         done.refused(4, None, &format!("open files at once, and this process may have {limit}"));
@@ -90,8 +88,7 @@ fn required_descriptors_are_reported() {
 #[test]
 fn write_buffers_over_the_budget_are_refused() {
     let blocks = some(30_000);
-    let place = Place::new();
-    let source = place.file("x.car", &rooted(&blocks));
+    let (place, source) = Place::with_file("x.car", &rooted(&blocks));
     let import =
         |more: &[&str]| import(&place, &source).args(&["--preset", "memtable", "--memory", "20MiB"]).args(more);
     import(&[]).run().refused(2, None, "of write buffers, more than the memory budget of 20.0 MiB");
@@ -102,8 +99,7 @@ fn write_buffers_over_the_budget_are_refused() {
 
 #[test]
 fn threads_option_overrides_the_preset() {
-    let place = Place::new();
-    let source = place.file("x.car", &rooted(&some(3)));
+    let (place, source) = Place::with_file("x.car", &rooted(&some(3)));
     let threads = |args: &[&str]| {
         let done = import(&place, &source).args(&["--preset", "ingest-small", "--dry-run"]).args(args).run();
         done.number("/threads")
@@ -114,30 +110,18 @@ fn threads_option_overrides_the_preset() {
     assert_eq!(threads(&["--threads", "2", "--set", "load.ingest.threads=3"]), 2);
 }
 
-/// Asks to stop when the final compaction begins.
-struct StopThere(CancellationToken);
-
-impl Observer for StopThere {
-    fn event(&self, event: &Event) {
-        if matches!(event, Event::Phase { phase: Phase::Compact }) {
-            self.0.cancel();
-        }
-    }
-}
-
 #[test]
 fn import_stopped_during_compaction_finishes() {
     let blocks = some(4000);
-    let place = Place::new();
-    let source = place.file("x.car", &rooted(&blocks));
+    let (place, source) = Place::with_file("x.car", &rooted(&blocks));
     let options = || {
         let set = vec!["load.cf.write_buffer_size=256K".to_owned()];
         let overrides = bedload::Overrides::default().set(set);
         bedload::ImportOptions::new(&source, place.path("db")).preset("memtable").overrides(overrides)
     };
     let stop = CancellationToken::default();
-    let error = bedload::import(&options().stop(stop.clone()), &StopThere(stop)).expect_err("it was stopped");
-    assert!(matches!(error, bedload::Error::Interrupted { .. }), "{error:?}");
+    let error = bedload::import(&options().stop(stop.clone()), &stops_at(Phase::Compact, stop));
+    assert!(matches!(error, Err(bedload::Error::Interrupted { .. })), "{error:?}");
     assert!(!place.path("db").exists());
     let report = bedload::import(&options(), &Silent).expect("it resumes");
     let model = Model::new(&blocks, Key::Cid);

@@ -20,7 +20,7 @@ mod refusals;
 mod source_plan;
 
 use crate::common::car::Block;
-use crate::common::run::{Done, Import, Place, import};
+use crate::common::run::{Done, Place, Run, import};
 
 /// Imports a snapshot from a file.
 fn imported(bytes: &[u8], args: &[&str]) -> (Place, Done) {
@@ -31,7 +31,7 @@ fn imported(bytes: &[u8], args: &[&str]) -> (Place, Done) {
 
 /// Runs an import whose database must have exactly `blocks`, and removes the database.
 #[track_caller]
-fn imports(run: Import, blocks: &[Block]) -> Done {
+fn imports(run: Run, blocks: &[Block]) -> Done {
     let done = run.holds(blocks);
     std::fs::remove_dir_all(&done.db).expect("a database");
     done

@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::database::{bedload, generate, import, json, open, ssts};
+use crate::common::database::{bedload, generate, generate_as, import, json, open, ssts};
 use crate::common::run::Place;
 use predicates::str::contains;
 use rust_rocksdb::{BlockBasedOptions, DB, IngestExternalFileOptions, IteratorMode, Options, SstFileWriter};
@@ -110,17 +110,12 @@ fn at_sequence_zero(dir: &Path) -> PathBuf {
     db
 }
 
-/// A generated block log.
-fn block_log(place: &Place) -> PathBuf {
-    let log = place.path("block_log");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", "1MiB", "--quiet"]).assert().success();
-    log
-}
+const LOG: [&str; 4] = ["--profile", "steem", "--size", "1MiB"];
 
 #[test]
 fn old_node_keeps_every_record() {
     let place = Place::in_memory();
-    let (car, log) = (generate(&place.path(""), "2MiB"), block_log(&place));
+    let (car, log) = (generate(&place.path(""), "2MiB"), generate_as(place.path("block_log"), &LOG));
     let compat = ["--preset", "ingest-compat"];
     for (source, more, families) in [
         (&car, &compat[..], &["default"][..]),
@@ -178,7 +173,7 @@ fn loaded_by_rocksdict(db: &Path) -> Option<usize> {
 #[test]
 fn old_node_loads_the_options_file() {
     let place = Place::in_memory();
-    let (car, log) = (generate(&place.path(""), "1MiB"), block_log(&place));
+    let (car, log) = (generate(&place.path(""), "1MiB"), generate_as(place.path("block_log"), &LOG));
     // RocksDB 7.8 reads the families that are named, and cannot read the files of `ingest`, which shows that this test can
     // fail.
     for (source, preset, readable_by_7_8) in [
@@ -228,8 +223,7 @@ fn sequence_zero_is_reported_with_remedy() {
         found.into_iter().find(|warning| warning["id"] == "sequence-zero").cloned()
     };
     let doctor = |dir: &Path| {
-        let output = bedload().args(["doctor", "--json", "--dir"]).arg(dir).env("HOME", place.path("")).output();
-        serde_json::from_slice::<Value>(&output.expect("it runs").stdout).expect("one document")
+        crate::common::run::json(bedload().args(["doctor", "--dir"]).arg(dir).env("HOME", place.path("")), 0)
     };
     let of_stat = json(&["stat"], &db, &[], 0);
     assert_eq!(of_stat["last_sequence"], 0);

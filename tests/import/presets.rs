@@ -3,17 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::common::database::{generate, generate_as};
 use crate::common::presets::{for_each_preset, is_compacted};
 use crate::common::run::{Done, Place, import};
 use bedload::testing::preset::{Overrides, Preset, Stage, resolve};
-
-/// A snapshot made by `bedload generate`.
-fn generated(place: &Place, profile: &str, size: &str) -> PathBuf {
-    let path = place.path(profile);
-    let mut command = crate::common::run::program();
-    command.arg("generate").arg(&path).args(["--profile", profile, "--size", size, "--quiet"]).assert().success();
-    path
-}
+use serde_json::Value;
 
 /// The only OPTIONS file of a database, as `section.option` and value, read without the library's reader.
 fn options(db: &Path) -> BTreeMap<String, String> {
@@ -83,21 +77,25 @@ fn options_match_preset(name: &str, db: &Path) {
 #[test]
 fn presets_load_equal_snapshots() {
     let place = Place::new();
-    let source = generated(&place, "mainnet", "8MiB");
+    let source = generate(&place.path(""), "8MiB");
     let first = import(&place, &source).succeeds();
     for_each_preset(|name| {
         let place = Place::new();
         let done = import(&place, &source).args(&["--preset", name]).run();
         is_compacted(name, &done);
-        for field in ["blocks", "payload_bytes", "digest"] {
-            assert_eq!(done.json[field], first.json[field], "{field} of {name}");
-        }
+        are_equal(name, &done.json, &first.json, &["blocks", "payload_bytes", "digest"]);
         options_match_preset(name, &done.db);
     });
 }
 
+/// These fields of both reports are equal.
+#[track_caller]
+fn are_equal(name: &str, found: &Value, first: &Value, fields: &[&str]) {
+    fields.iter().for_each(|&field| assert_eq!(found[field], first[field], "{field} of {name}"));
+}
+
 /// The content of each column family of a log's database.
-fn families(done: &Done) -> Vec<[serde_json::Value; 4]> {
+fn families(done: &Done) -> Vec<[Value; 4]> {
     let families = done.json["log"]["families"].as_array().expect("families").iter();
     families.map(|family| ["name", "records", "duplicates", "digest"].map(|field| family[field].clone())).collect()
 }
@@ -105,7 +103,7 @@ fn families(done: &Done) -> Vec<[serde_json::Value; 4]> {
 #[test]
 fn presets_load_equal_block_logs() {
     let place = Place::new();
-    let source = generated(&place, "steem", "4MiB");
+    let source = generate_as(place.path("steem"), &["--profile", "steem", "--size", "4MiB"]);
     let index = ["--indexes", "ids,transactions"];
     let first = import(&place, &source).args(&index).succeeds();
     assert_eq!(families(&first).len(), 3);
@@ -118,13 +116,9 @@ fn presets_load_equal_block_logs() {
         }
         let done = run.run();
         is_compacted(name, &done);
-        for field in ["blocks", "payload_bytes", "digest"] {
-            assert_eq!(done.json[field], first.json[field], "{field} of {name}");
-        }
+        are_equal(name, &done.json, &first.json, &["blocks", "payload_bytes", "digest"]);
         assert_eq!(families(&done), families(&first), "{name}");
-        for field in ["first", "last", "verified", "transactions"] {
-            assert_eq!(done.json["log"][field], first.json["log"][field], "{field} of {name}");
-        }
+        are_equal(name, &done.json["log"], &first.json["log"], &["first", "last", "verified", "transactions"]);
         for family in done.json["log"]["families"].as_array().expect("families") {
             let levels = family["levels"].as_array().expect("levels");
             assert!(matches!(&levels[..], [only] if only["level"] == 6), "{name}: {family}");
@@ -140,7 +134,7 @@ fn presets_load_equal_block_logs() {
 #[test]
 fn rocksdb_accepts_crc32c_checksums() {
     let place = Place::new();
-    let source = generated(&place, "mainnet", "8MiB");
+    let source = generate(&place.path(""), "8MiB");
     let done = import(&place, &source).args(&["--set", "node.table.checksum=kCRC32c"]).succeeds();
     assert_eq!(options(&done.db)["table.checksum"], "kCRC32c");
     let report = bedload::verify(&bedload::VerifyOptions::new(&done.db), &bedload::progress::Silent).expect("readable");

@@ -1,12 +1,12 @@
 //! Imports that are refused, with little memory, and snapshots to begin with.
 
 use crate::common::car::*;
-use crate::common::run::{Done, Import, Place, import, import_pipe};
+use crate::common::run::{Done, Place, Run, import, import_pipe};
 
 /// The address space a refusal may take, in MiB: room for threads and libraries, not for claimed lengths.
 pub const ADDRESS_SPACE: u64 = 2048;
 
-fn small(run: Import) -> Done {
+fn small(run: Run) -> Done {
     run.args(&["--memory", "64MiB", "--threads", "2"]).within(ADDRESS_SPACE).run()
 }
 

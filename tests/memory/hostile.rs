@@ -328,9 +328,8 @@ fn too_many_sources_name_the_required_budget() {
     let place = Place::new();
     let dir = Files(16_385).write(&place, 0);
     let import = |memory| {
-        let mut command = bedload();
-        command.arg("import").arg(&dir).arg("--db").arg(place.path("db")).args(["--memory", memory, "--dry-run"]);
-        command.output().expect("it runs")
+        let args = ["--memory", memory, "--dry-run"];
+        bedload().arg("import").arg(&dir).arg("--db").arg(place.path("db")).args(args).output().expect("it runs")
     };
     let refused = import("16MiB");
     assert_eq!(refused.status.code(), Some(2));

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::common::database::generate_as;
 use crate::common::run::{Place, bedload};
 use serde_json::Value;
 
@@ -26,11 +27,7 @@ fn create(path: &Path) -> BufWriter<File> {
 }
 
 fn generate_steem(place: &Place, mib: u64) -> PathBuf {
-    let (path, size) = (place.path("block_log"), format!("{mib}MiB"));
-    let mut command = bedload();
-    command.arg("generate").arg(&path).args(["--profile", "steem", "--size", &size, "--quiet"]);
-    assert!(command.status().expect("it runs").success());
-    path
+    generate_as(place.path("block_log"), &["--profile", "steem", "--size", &format!("{mib}MiB")])
 }
 
 struct Measured {

@@ -1,8 +1,9 @@
 //! Commands that read keep their budget plus 64 MiB, or are refused with the budget that they need.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::common::car::{Block, DAG_CBOR, IDENTITY, RAW, blake, block, car, cid, header_cbor, noise, rooted};
+use crate::common::database::import;
 use crate::common::run::{Place, bedload};
 use crate::memory::{FIXED, MIB, Measured, measured};
 
@@ -12,15 +13,6 @@ fn node(cids: &[Vec<u8>]) -> Block {
     blake(DAG_CBOR, &header_cbor(cids, 1))
 }
 
-fn database(place: &Place, blocks: &[Block]) -> PathBuf {
-    let db = place.path("db");
-    let source = place.file("source.car", &rooted(blocks));
-    let mut import = bedload();
-    import.arg("import").arg(&source).arg("--db").arg(&db).args(["--memory", "1GiB", "--quiet"]);
-    assert!(import.status().expect("it runs").success());
-    db
-}
-
 fn read(command: &str, path: &Path, args: &[&str]) -> Measured {
     let mut read = bedload();
     read.arg(command).arg(path).args(args);
@@ -28,11 +20,12 @@ fn read(command: &str, path: &Path, args: &[&str]) -> Measured {
 }
 
 #[track_caller]
-fn walk_and_export_stay_within_64_mib(place: &Place, db: &Path) {
-    let back = place.path("back.car");
+fn walk_and_export_stay_within_64_mib(blocks: &[Block]) {
+    let (place, source) = Place::with_file("source.car", &rooted(blocks));
+    let (db, back) = (import(&place.path(""), &source, &["--memory", "1GiB"]), place.path("back.car"));
     let back = back.to_str().expect("UTF-8");
     for (command, args) in [("walk", &[][..]), ("export", &[back])] {
-        let done = read(command, db, &[args, &["--memory", "64MiB", "--threads", "8"]].concat());
+        let done = read(command, &db, &[args, &["--memory", "64MiB", "--threads", "8"]].concat());
         assert!(done.is_done, "{command}: {}{}", done.report, done.stderr);
         assert!(done.anonymous <= 64 * MIB + FIXED, "{command}: {} MiB", done.anonymous / MIB);
         let _ = std::fs::remove_file(back);
@@ -42,26 +35,23 @@ fn walk_and_export_stay_within_64_mib(place: &Place, db: &Path) {
 /// The bug: all links of a block were in memory, each with the CID of the block.
 #[test]
 fn million_links_stay_within_the_budget() {
-    let place = Place::new();
     let links: Vec<_> = (0..1_000_000u64).map(|i| cid(RAW, IDENTITY, &i.to_be_bytes())).collect();
-    let db = database(&place, &[node(&links)]);
-    walk_and_export_stay_within_64_mib(&place, &db);
+    walk_and_export_stay_within_64_mib(&[node(&links)]);
 }
 
 /// The bug: a lookup returned up to 512 blocks at once.
 #[test]
 fn many_large_blocks_stay_within_the_budget() {
-    let place = Place::new();
     let leaves: Vec<_> = (0..160).map(|seed| blake(RAW, &noise(seed, 1 << 20))).collect();
     let root = node(&leaves.iter().map(|(cid, _)| cid.clone()).collect::<Vec<_>>());
-    let db = database(&place, &[&[root], &leaves[..]].concat());
-    walk_and_export_stay_within_64_mib(&place, &db);
+    walk_and_export_stay_within_64_mib(&[&[root], &leaves[..]].concat());
 }
 
 /// Runs `inspect` with 64 MiB, which must be refused, and with the budget that the refusal names.
 #[track_caller]
-fn named_budget_suffices(source: &Path, args: &[&str]) {
-    let inspect = |memory: &str| read("inspect", source, &[args, &["--threads", "2", "--memory", memory]].concat());
+fn named_budget_suffices(bytes: &[u8], args: &[&str]) {
+    let (_place, source) = Place::with_file("source.car", bytes);
+    let inspect = |memory: &str| read("inspect", &source, &[args, &["--threads", "2", "--memory", memory]].concat());
     let refused = inspect("64MiB");
     let message = format!("{}{}", refused.report, refused.stderr);
     assert!(!refused.is_done && message.contains("memory budget of 64.0 MiB"), "{message}");
@@ -79,14 +69,12 @@ fn named_budget_suffices(source: &Path, args: &[&str]) {
 /// The bugs: the header was read whatever the budget was, and the named budget was too small.
 #[test]
 fn inspect_names_the_budget_of_a_header() {
-    let place = Place::new();
     let roots = vec![cid(RAW, IDENTITY, &[]); 2_000_000];
-    named_budget_suffices(&place.file("roots.car", &car(&roots, &[block(b"one")])), &[]);
+    named_budget_suffices(&car(&roots, &[block(b"one")]), &[]);
 }
 
 #[test]
 fn inspect_names_the_budget_of_a_block() {
-    let place = Place::new();
     let blocks: Vec<_> = (0..6).map(|seed| blake(RAW, &noise(seed, 30 << 20))).collect();
-    named_budget_suffices(&place.file("blocks.car", &rooted(&blocks)), &["--full"]);
+    named_budget_suffices(&rooted(&blocks), &["--full"]);
 }

@@ -73,14 +73,6 @@ fn serializes(attributes: &[syn::Attribute]) -> bool {
     derived(attributes).iter().any(|name| name.ends_with("Serialize"))
 }
 
-fn types() -> Types {
-    let mut types = Types::default();
-    for (_, text) in sources() {
-        types.visit_file(&syn::parse_file(&text).expect("it compiles"));
-    }
-    types
-}
-
 /// The first paragraph of an item's documentation, without links.
 fn doc(attributes: &[syn::Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
@@ -246,7 +238,9 @@ fn json_tables_match_the_source() {
     let text = read(PAGE);
     let (before, rest) = text.split_once(BEGIN).expect("where the tables begin");
     let (tables, after) = rest.split_once(END).expect("where they end");
-    let made = format!("\n{}\n", types().document());
+    let mut types = Types::default();
+    sources().iter().for_each(|(_, text)| types.visit_file(&syn::parse_file(text).expect("it compiles")));
+    let made = format!("\n{}\n", types.document());
     if std::env::var_os("BEDLOAD_WRITE_DOCS").is_some() {
         std::fs::write(root().join(PAGE), format!("{before}{BEGIN}{made}{END}{after}")).expect("write docs/json.md");
         return;

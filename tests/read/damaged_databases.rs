@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use crate::common::crash::{Case, From, Way, plain};
+use crate::common::crash::{Case, Way, rounds};
 use crate::common::database::{bedload, generate, import, json, open};
 use crate::common::run::Place;
 
@@ -124,7 +124,7 @@ fn flipped_bits_never_hang_a_command() {
     let [manifest, wal] = logs(&db);
     for file in [manifest, wal, db.join("CURRENT")] {
         let valid = std::fs::read(&file).expect("read");
-        for at in (0..valid.len()).step_by(4) {
+        for at in (0..valid.len()).step_by(rounds(13, 1)) {
             let mut bytes = valid.clone();
             bytes[at] ^= 1 << (at % 8);
             let code = run(&["stat"], &db, &file, &bytes, &[]).status.code();
@@ -165,8 +165,7 @@ fn incomplete_manifest_or_wal_is_read() {
 
 #[test]
 fn damaged_staging_manifest_suggests_restart() {
-    let place = Place::in_memory();
-    let case = Case::new(&place.path(""), plain(), Way::Memory, From::File);
+    let case = Case::plain(Way::Memory);
     case.dies_at("ingested");
     let staging = case.partial().join("db");
     let [manifest] = <[PathBuf; 1]>::try_from(files(&staging, "MANIFEST-", "")).expect("one file");

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::made;
+use super::{made, text};
 use crate::common::car::sections;
-use crate::common::database::{bedload, generate, import, open, some_keys};
+use crate::common::database::{bedload, generate, import, inspect, open, some_keys};
 use crate::common::export::{digest, export, index_finds_every_block, is_in_node_order};
 use assert_cmd::Command;
 use serde_json::Value;
@@ -40,8 +40,7 @@ fn export_needs_permission_to_omit_blocks() {
     open(&db).delete(&lost).expect("delete");
     let to = dir.path().join("out.car");
     let report = export(&db, &to, &[], 3);
-    let text = cid::Cid::try_from(&lost[..]).expect("a CID").to_string();
-    assert_eq!((&report["missing"], &report["first_missing"][0]["cid"]), (&1.into(), &text.clone().into()));
+    assert_eq!((&report["missing"], &report["first_missing"][0]["cid"]), (&1.into(), &text(&lost).into()));
     assert_eq!(report["complete"], false);
     bedload().args(["export", "--quiet", "--db"]).arg(&db).arg(&to).assert().code(3).stderr(format!(
         "error: export {}: 1 missing block found\nhint: bedload walk lists what is missing; --allow-missing writes the \
@@ -71,16 +70,13 @@ fn export_follows_the_list_without_duplicates() {
         let blocks = sections(&std::fs::read(&car).expect("read"));
         let db = import(dir.path(), &car, &["--key", key]);
         let wanted: Vec<_> = [700, 3, 500, 3, 0].map(|number: usize| blocks[number].clone()).to_vec();
-        let text = |cid: &[u8]| cid::Cid::try_from(cid).expect("a CID").to_string();
         let list: String = wanted.iter().map(|(cid, _)| format!("  {}\n\n", text(cid))).collect();
         let (to, mut command) = listed(dir.path(), &db, &list, &[]);
         command.assert().success();
         let expected: Vec<_> = [0, 1, 2, 4].map(|place: usize| wanted[place].clone()).to_vec();
         assert_eq!(sections(&std::fs::read(&to).expect("read")), expected);
         // The header names the first, unless roots are given.
-        let output = bedload().args(["inspect", "--json"]).arg(&to).output().expect("run");
-        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert_eq!(report["roots"][0]["cid"], text(&wanted[0].0));
+        assert_eq!(inspect(&to, &[], 0)["roots"][0]["cid"], text(&wanted[0].0));
 
         let absent = "bafkreifw7plhl6mofk6sfvhnfh64qmkq73oeqwl6sloru6rehaoujituke";
         let (to, mut command) = listed(dir.path(), &db, &format!("{list}{absent}\n"), &["--force"]);

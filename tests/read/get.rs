@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{made, made_log, put, text};
 use crate::common::car;
-use crate::common::database::{bedload, generate, import, open, some_keys};
+use crate::common::database::{bedload, generate, import, open, open_all, record, some_keys};
 use crate::common::log::hex;
 use cid::Cid;
 use cid::multibase::Base;
@@ -86,17 +86,13 @@ fn get_decodes_an_identity_cid() {
     get(&db, &["--as", "json", "0171000180"]).success().stdout("[]\n");
 }
 
-/// A block whose digest reads as a multihash: a code of one byte, and the length of what follows.
-fn reads_as_a_multihash() -> car::Block {
-    let mut blocks = (0u32..).map(|number| car::sha256(car::RAW, &number.to_le_bytes()));
-    let found = blocks.find(|(cid, _)| matches!(cid[4..], [code, 30, ..] if code < 0x80));
-    found.expect("one of 512 does")
-}
-
 #[test]
 fn ambiguous_digest_is_found() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (odd, other) = (reads_as_a_multihash(), car::sha256(car::RAW, b"another block"));
+    // Its digest reads as a multihash: a code of one byte, and the length of what follows. One of 512 does.
+    let mut blocks = (0u32..).map(|number| car::sha256(car::RAW, &number.to_le_bytes()));
+    let odd = blocks.find(|(cid, _)| matches!(cid[4..], [code, 30, ..] if code < 0x80)).expect("endless");
+    let other = car::sha256(car::RAW, b"another block");
     let path = dir.path().join("odd.car");
     std::fs::write(&path, car::car(std::slice::from_ref(&odd.0), &[odd.clone(), other.clone()])).expect("write");
     let db = import(dir.path(), &path, &["--key", "digest"]);
@@ -144,7 +140,7 @@ fn get_reads_log_blocks_by_range() {
     assert!(!transactions.is_empty(), "{block}");
     let operation = &transactions[0]["operations"][0];
     assert!(operation["type"].is_string() && operation["value"].is_object(), "{operation}");
-    let there = format!("which has blocks 1 to {head}\nhint: name blocks between these; `head` is the last one\n");
+    let there = format!("which has blocks 1 to {head}\nhint: choose numbers in this range; `head` is the last block\n");
     for (key, what) in [
         (format!("{}", head + 1), format!("block {} is", head + 1)),
         (format!("5-{}", head + 1), format!("blocks 5 to {} are", head + 1)),
@@ -160,10 +156,7 @@ fn get_reads_log_blocks_by_range() {
     get(&db, &[&id]).code(1).stderr(contains(
         "hint: only ids of blocks are indexed; `bedload import --indexes ids,transactions` indexes both\n",
     ));
-    let families = rust_rocksdb::DB::list_cf(&rust_rocksdb::Options::default(), &db).expect("families");
-    let node = rust_rocksdb::DB::open_cf(&rust_rocksdb::Options::default(), &db, &families).expect("open");
-    node.delete(4u32.to_be_bytes()).expect("deleted");
-    drop(node);
+    open_all(&db).0.delete(4u32.to_be_bytes()).expect("deleted");
     let lines = get(&db, &["3-5"]).code(1).stderr(contains(format!(
         "block 4 is not in the database, which has others from 1 to {head}\nhint: bedload verify lists all missing blocks\n"
     )));
@@ -176,7 +169,7 @@ fn get_reads_log_blocks_by_range() {
 fn get_decodes_headers_and_finds_epochs() {
     let (_dir, _car, db) = made("3MiB", &[]);
     let lines = |more: &[&str]| json_lines(get(&db, more).success());
-    let record: Value = serde_json::from_slice(&std::fs::read(db.join("BEDLOAD.json")).expect("read")).expect("JSON");
+    let record = record(&db);
     let root = record["source"]["roots"][0].as_str().expect("a root");
     let header = lines(&["--as", "json", root]).pop().expect("a header");
     let head = header["Height"].as_u64().expect("a height");

@@ -1,9 +1,8 @@
 //! `bedload inspect`: a quick look, a full one, and the list of blocks.
 
-use crate::common::car::{Block, RAW, blake, block, rooted};
+use crate::common::car::{Block, RAW, blake, rooted};
+use crate::common::crash::{f3_metadata, filecoin_header};
 use crate::common::database::{bedload, flip, generate, inspect};
-use cid::Cid;
-use ipld_core::ipld::Ipld;
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -54,24 +53,11 @@ fn inspect_lists_the_first_ten_bad_blocks() {
 
 #[test]
 fn inspect_shows_frc_0108_metadata() {
-    let link = |block: &Block| Ipld::Link(Cid::try_from(&block.0[..]).expect("a CID"));
-    let text = |block: &Block| Cid::try_from(&block.0[..]).expect("a CID").to_string();
-    let encoded = |ipld: &Ipld| block(&serde_ipld_dagcbor::to_vec(ipld).expect("encode"));
-    let (bytes, list, parent) = (|| Ipld::Bytes(vec![0, 1]), Ipld::List, link(&block(&[0x80])));
-    let header = |ticket: u8| {
-        let ticket = list(vec![Ipld::Bytes(vec![ticket])]);
-        let before =
-            vec![bytes(), ticket, list(vec![]), list(vec![]), list(vec![]), list(vec![parent.clone()]), bytes()];
-        let links = vec![Ipld::Integer(5_100_000), parent.clone(), parent.clone(), parent.clone(), Ipld::Null];
-        let after = vec![Ipld::Integer(1_751_310_000), bytes(), Ipld::Integer(0), bytes()];
-        encoded(&list([before, links, after].concat()))
-    };
-    let heads = [1, 2].map(header);
+    let text = |block: &Block| super::text(&block.0);
+    let heads = [1, 2].map(|ticket| filecoin_header(5_100_000, 1_751_310_000, ticket));
     // Longer than what is read at once.
     let f3 = blake(RAW, &vec![7; 3 << 20]);
-    let head_tipset = list(heads.iter().map(link).collect());
-    let fields = [("F3Data", link(&f3)), ("Version", Ipld::Integer(2)), ("HeadTipsetKey", head_tipset)];
-    let metadata = encoded(&Ipld::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()));
+    let metadata = f3_metadata(&f3.0, &[&heads[0].0, &heads[1].0]);
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("v2.car");
     std::fs::write(&path, rooted(&[&[metadata, f3.clone()][..], &heads].concat())).expect("write");

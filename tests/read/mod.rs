@@ -13,13 +13,18 @@ mod walk;
 
 use std::path::{Path, PathBuf};
 
-use crate::common::database::{bedload, generate, import, json, open};
+use crate::common::database::{bedload, generate, generate_as, import, json, open};
 use serde_json::Value;
-use tempfile::{TempDir, tempdir};
+use tempfile::TempDir;
+
+/// A directory in memory, where files are synced at once.
+fn directory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+}
 
 /// A generated snapshot and its database, with their directory.
 fn made(size: &str, args: &[&str]) -> (TempDir, String, PathBuf) {
-    let dir = tempdir().expect("a directory");
+    let dir = directory();
     let car = generate(dir.path(), size);
     let db = import(dir.path(), &car, args);
     (dir, car.into_os_string().into_string().expect("text"), db)
@@ -27,18 +32,15 @@ fn made(size: &str, args: &[&str]) -> (TempDir, String, PathBuf) {
 
 /// A generated block log and its database, with their directory.
 fn made_log(size: &str, args: &[&str]) -> (TempDir, PathBuf, PathBuf) {
-    let dir = tempdir().expect("a directory");
-    let log = dir.path().join("block_log");
-    bedload().arg("generate").arg(&log).args(["--profile", "steem", "--size", size, "--quiet"]).assert().success();
+    let dir = directory();
+    let log = generate_as(dir.path().join("block_log"), &["--profile", "steem", "--size", size]);
     let db = import(dir.path(), &log, args);
     (dir, log, db)
 }
 
 /// Another snapshot.
 fn other(dir: &TempDir, size: &str) -> PathBuf {
-    let other = dir.path().join("other.car");
-    bedload().arg("generate").arg(&other).args(["--size", size, "--seed", "9", "--quiet"]).assert().success();
-    other
+    generate_as(dir.path().join("other.car"), &["--size", size, "--seed", "9"])
 }
 
 /// The result of a command on a database.

@@ -4,19 +4,18 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::common::database::bedload;
+use crate::common::database::{bedload, import, record, ssts};
 use bedload::progress::{Event, Observer};
 use bedload::testing::read::walk::{WalkOptions, walk};
 use bedload::{Error, ExportOptions, StatOptions, VerifyOptions};
 use parking_lot::Mutex;
 
-/// Replaces a database once, when the first phase of a command begins.
-struct Replacer<F: FnMut() + Send>(Mutex<Option<F>>);
-
-impl<F: FnMut() + Send> Observer for Replacer<F> {
-    fn event(&self, event: &Event) {
+/// An observer that replaces a database once, when the first phase of a command begins.
+fn once(replace: impl FnOnce() + Send) -> impl Observer {
+    let replace = Mutex::new(Some(replace));
+    move |event: &Event| {
         if matches!(event, Event::Phase { .. })
-            && let Some(mut replace) = self.0.lock().take()
+            && let Some(replace) = replace.lock().take()
         {
             replace();
         }
@@ -38,16 +37,13 @@ impl Case {
         Self { dir, db, other }
     }
 
-    fn replacer(&self) -> Replacer<impl FnMut() + Send> {
-        let (db, other) = (self.db.clone(), self.other.clone());
-        Replacer(Mutex::new(Some(move || replace(&db, &other))))
+    fn replacer(&self) -> impl Observer {
+        once(|| replace(&self.db, &self.other))
     }
 }
 
 fn replace(db: &Path, snapshot: &Path) {
-    let mut command = bedload();
-    command.arg("import").arg(snapshot).arg("--db").arg(db).args(["--replace", "--quiet"]);
-    command.args(["--set", "load.ingest.sst_size=32K"]).assert().success();
+    import(db.parent().expect("a folder"), snapshot, &["--replace", "--set", "load.ingest.sst_size=32K"]);
 }
 
 #[track_caller]
@@ -66,33 +62,26 @@ fn readers_name_a_replaced_database() {
         |case| walk(&WalkOptions::default().db(&case.db), &case.replacer()).map(drop),
         |case| bedload::stat(&StatOptions::new(&case.db).digest(true), &case.replacer()).map(drop),
     ];
-    for read in readers {
-        let case = Case::new();
-        is_replaced(read(&case));
-        assert!(bedload::verify(&VerifyOptions::new(&case.db), &bedload::progress::Silent).expect("read").valid);
-    }
+    let case = Case::new();
+    readers.into_iter().for_each(|read| is_replaced(read(&case)));
+    assert!(bedload::verify(&VerifyOptions::new(&case.db), &bedload::progress::Silent).expect("read").valid);
 }
 
 /// A directory that is moved away takes its files along.
 #[test]
 fn export_names_a_moved_database() {
     let case = Case::new();
-    let (db, aside) = (case.db.clone(), case.dir.path().join("aside"));
-    let from = aside.clone();
-    let file = case.dir.path().join("out.car");
-    let moved = Replacer(Mutex::new(Some(move || {
-        std::fs::rename(&db, &aside).expect("moved");
-        for entry in std::fs::read_dir(&aside).expect("a list") {
-            let path = entry.expect("an entry").path();
-            if path.extension().is_some_and(|it| it == "sst") {
-                std::fs::File::options().write(true).open(path).and_then(|file| file.set_len(9)).expect("cut");
-            }
+    let (aside, file) = (case.dir.path().join("aside"), case.dir.path().join("out.car"));
+    let moved = once(|| {
+        std::fs::rename(&case.db, &aside).expect("moved");
+        for path in ssts(&aside) {
+            std::fs::File::options().write(true).open(path).and_then(|file| file.set_len(9)).expect("cut");
         }
-    })));
+    });
     is_replaced(bedload::export(&ExportOptions::new(&case.db), &file, &moved));
     assert!(!file.exists());
     // Without a replacement this is damage.
-    std::fs::rename(&from, &case.db).expect("moved back");
+    std::fs::rename(&aside, &case.db).expect("moved back");
     let error = bedload::export(&ExportOptions::new(&case.db), &file, &bedload::progress::Silent);
     assert!(matches!(error, Err(Error::Rocks { .. })), "{error:?}");
 }
@@ -103,9 +92,7 @@ fn replaced_database_exits_with_code_1() {
     let mut command = std::process::Command::new(bedload().get_program());
     command.args(["--progress", "off", "get", "--as", "hex"]).arg(&case.db).arg("-");
     let mut get = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
-    let head = String::from_utf8(bedload().args(["stat", "--json"]).arg(&case.db).output().expect("run").stdout);
-    let stat: serde_json::Value = serde_json::from_str(&head.expect("text")).expect("JSON");
-    let root = stat["import"]["source"]["roots"][0].as_str().expect("a root").to_owned();
+    let root = record(&case.db)["source"]["roots"][0].as_str().expect("a root").to_owned();
     let mut keys = get.stdin.take().expect("a pipe");
     // As many keys as are looked up at once show that the database is open.
     for _ in 0..256 {

@@ -36,7 +36,7 @@ fn finished_import_is_confirmed() {
         assert!(String::from_utf8_lossy(&colored.stdout).ends_with(line), "{colored:?}");
     }
     let (line, report, _) = verdict(&db, &["--sample", "9"], 0);
-    assert_eq!(line, "verdict   intact but not confirmed: no more than 9 records were checked");
+    assert_eq!(line, "verdict   intact but not confirmed: only 9 records were checked");
     assert_eq!((&report["verdict"], &report["valid"]), (&"intact".into(), &true.into()));
     std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
     let (line, ..) = verdict(&db, &[], 0);

@@ -1,8 +1,9 @@
 //! `bedload verify` on valid databases, and on databases with one known fault each.
 
-use super::walk::walk;
 use super::{counts, made, made_log, on, other, put, text, verify};
-use crate::common::database::{bedload, flip, generate, import, open, some_keys, ssts};
+use crate::common::crash::rounds;
+use crate::common::database::{bedload, flip, generate, import, open, open_all, some_keys, ssts, walk};
+use bedload::progress::Event;
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -60,8 +61,8 @@ fn flipped_bit_in_a_file_is_found() {
     let size = file.metadata().expect("metadata").len();
     let good = std::fs::read(&file).expect("read");
     // The end has the filter, the properties, the index and the footer; the footer has 53 bytes, some unused.
-    let tail = (size - 6000..size).step_by(97);
-    for at in (0..size).step_by((size / 40) as usize).chain(tail) {
+    let tail = (size - 6000..size).step_by(rounds(499, 97));
+    for at in (0..size).step_by(size as usize / rounds(10, 40)).chain(tail) {
         flip(&file, at as usize, 0x10);
         let report = verify(&db, &[], 3);
         assert!(count(&report, "checksum") > 0 || count(&report, "open") > 0, "byte {at} of {size}: {report:#}");
@@ -340,10 +341,8 @@ fn foreign_column_families_are_verified() {
     let (_log_dir, _log, of_log) = made_log("1MiB", &[]);
     for db in [of_car, of_log] {
         let before = ssts(&db);
-        let options = rust_rocksdb::Options::default();
-        let families = rust_rocksdb::DB::list_cf(&options, &db).expect("families");
-        let mut node = rust_rocksdb::DB::open_cf(&options, &db, families).expect("open");
-        node.create_cf("node", &options).expect("a family");
+        let (mut node, _) = open_all(&db);
+        node.create_cf("node", &rust_rocksdb::Options::default()).expect("a family");
         let family = node.cf_handle("node").expect("the family");
         (0..2000u32).for_each(|number| node.put_cf(family, number.to_be_bytes(), [7; 50]).expect("put"));
         node.flush_cf(family).expect("flush");
@@ -377,30 +376,22 @@ fn fewer_records_than_added_are_a_problem() {
     assert_eq!(report["problems"]["first"][0]["message"], message);
 }
 
-/// Looks at a database while it is verified.
-struct Looking<'a>(Box<dyn Fn() + Sync + 'a>);
-
-impl bedload::progress::Observer for Looking<'_> {
-    fn event(&self, event: &bedload::progress::Event) {
-        if matches!(event, bedload::progress::Event::Phase { .. }) {
-            self.0();
-        }
-    }
-}
-
 /// With mapped reads, a truncated file must not end the process by SIGBUS.
 #[test]
 fn truncated_mapped_file_is_a_problem() {
     let (_dir, _car, db) = made("1MiB", &["--set", "node.db.allow_mmap_reads=true"]);
     let file = ssts(&db).pop().expect("a file");
     let name = file.to_str().expect("text").to_owned();
-    let cut = Looking(Box::new(|| {
+    let cut = |event: &Event| {
+        if !matches!(event, Event::Phase { .. }) {
+            return;
+        }
         let maps = std::fs::read_to_string("/proc/self/maps").expect("text");
         assert!(!maps.contains(&name), "{name} is mapped");
         let open = std::fs::read_dir("/proc/self/fd").expect("a folder").flatten();
         assert!(open.filter_map(|fd| fd.path().read_link().ok()).any(|path| path == file), "{name} is not open");
         std::fs::File::options().write(true).open(&file).expect("open").set_len(20_000).expect("cut");
-    }));
+    };
     let report = bedload::verify(&bedload::VerifyOptions::new(&db), &cut).expect("a report");
     assert!(report.problems.kinds.contains_key(&bedload::report::ProblemKind::Checksum), "{report:?}");
 }

@@ -1,19 +1,10 @@
 //! `bedload walk`: which blocks the roots lead to, which are missing and which nothing leads to.
 
-use std::path::Path;
-
 use super::{made, put, text};
 use crate::common::car;
-use crate::common::database::{import, json, open, some_keys};
+use crate::common::database::{import, json, open, some_keys, walk};
 use cid::Cid;
 use serde_json::Value;
-
-pub fn walk(db: &Path, more: &[&str], code: i32) -> Value {
-    let report = json(&["walk"], db, more, code);
-    assert_eq!(report["schema"], "bedload-walk-1");
-    assert_eq!(report["complete"], code == 0);
-    report
-}
 
 #[test]
 fn walk_lists_missing_and_unreachable_blocks() {
@@ -37,19 +28,13 @@ fn walk_lists_missing_and_unreachable_blocks() {
     assert_eq!(count(&report, "unreachable") + count(&report, "reachable"), count(&whole, "reachable"));
 }
 
-/// A dag-cbor link.
-fn link(cid: &[u8]) -> Vec<u8> {
-    let len = u32::try_from(cid.len() + 1).expect("a length");
-    [&[0xd8, 0x2a, 0x5a][..], &len.to_be_bytes(), &[0], cid].concat()
-}
-
 #[test]
 fn overlong_link_is_counted_as_malformed() {
     let dir = tempfile::tempdir().expect("a directory");
     let leaf = car::block(b"a block that only the long link leads to");
-    let inside = [&[0x82, 0x5a, 0, 1, 0x10, 0][..], &vec![7; 0x1_1000], &link(&leaf.0)].concat();
+    let inside = [&[0x82, 0x5a, 0, 1, 0x10, 0][..], &vec![7; 0x1_1000], &car::link(&leaf.0)].concat();
     let (long, _) = car::identity(0x71, &inside);
-    let root = car::blake(0x71, &[&[0x81][..], &link(&long)].concat());
+    let root = car::blake(0x71, &[&[0x81][..], &car::link(&long)].concat());
     let path = dir.path().join("long.car");
     std::fs::write(&path, car::car(std::slice::from_ref(&root.0), &[root.clone(), leaf])).expect("write");
     let db = import(dir.path(), &path, &[]);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::bundle::*;
-use crate::common::crash::{Chance, plain, rounds, small};
+use crate::common::crash::{Chance, copy, plain, rounds, small};
 use crate::common::database::{cut, flip, open, ssts};
 use crate::common::run::{Place, import};
 use crate::common::store::{Act, Store};
@@ -101,7 +101,7 @@ fn file_changed_during_fetch_is_refused() {
 
 #[test]
 fn seed_reports_a_missing_bundle() {
-    let (place, store) = (Place::new(), Store::new());
+    let (place, store) = (Place::in_memory(), Store::new());
     let y = place.path("y");
     for from in [place.path("none").display().to_string(), place.path("").display().to_string(), store.url("")] {
         seed(&from, &y).refused_at_once(3, "the place has no bundle");
@@ -113,19 +113,25 @@ fn seed_reports_a_missing_bundle() {
 
 #[test]
 fn modified_database_is_not_published() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let to = place.path("bundles");
+    let done = imported(&place, small());
     let with = |code: i32, words: &str, args: &[&str], spoil: &dyn Fn(&Path)| {
-        let place = Place::new();
-        let done = import(&place, &plain().file).args(args).succeeds();
-        spoil(&done.db);
-        bundle(&done.db, &to).refused(code, words);
+        let place = Place::in_memory();
+        let db = place.path("db");
+        if args == SMALL_FILES {
+            copy(&done, &db);
+        } else {
+            import(&place, &small().file).args(args).succeeds();
+        }
+        spoil(&db);
+        bundle(&db, &to).refused(code, words);
         assert!(!to.join("latest").exists() && !to.join("files").exists(), "{words}");
     };
     with(4, "has no BEDLOAD.json", &SMALL_FILES, &|db| std::fs::remove_file(db.join("BEDLOAD.json")).expect("there"));
     with(3, "BEDLOAD.json does not match", &SMALL_FILES, &|db| {
         let path = db.join("BEDLOAD.json");
-        let text = std::fs::read_to_string(&path).expect("text").replace("plain.car", "other.car");
+        let text = std::fs::read_to_string(&path).expect("text").replace("small.car", "other.car");
         std::fs::write(&path, text).expect("written");
     });
     with(4, "through memtables", &["--preset", "memtable"], &|_| ());

@@ -19,7 +19,7 @@ fn newer() -> Snapshot {
 fn update_fetches_only_changed_files() {
     let (place, to, y) = bundled(plain());
     seed(&to, &y).succeeds();
-    let (first, newer, other) = (latest(&to), newer(), Place::new());
+    let (first, newer, other) = (latest(&to), newer(), Place::in_memory());
     bundle(&imported(&other, &newer), &to).succeeds();
     let store = Store::of(&to);
     let fresh = seed(store.url(""), &place.path("z")).succeeds();
@@ -28,6 +28,7 @@ fn update_fetches_only_changed_files() {
     assert!(refused.hint().contains(" --update,") && !refused.hint().contains("--into-existing"), "{refused:?}");
     store.served();
     let updated = seed(store.url(""), &y).args(&["--update"]).seeds(&newer);
+    is_valid(&y);
     let came = store.served();
     assert!(came < whole / 2, "{came} of {whole} bytes came");
     assert_eq!(updated.text("/digest"), newer.digest);
@@ -74,20 +75,18 @@ pub const NODE_WRITES: [(&str, Write); 4] = [
 
 #[test]
 fn update_refuses_a_database_with_node_writes() {
-    let (_place, to, y) = bundled(plain());
+    let (_place, to, y) = bundled(small());
+    seed(&to, &y).succeeds();
     for (how, write) in NODE_WRITES {
-        seed(&to, &y).succeeds();
         write(&y);
         let refused = seed(&to, &y).args(&["--update"]).refused(4, "a node has written to it");
         assert!(refused.text("/hint").contains("--replace"), "{how}: {refused:?}");
         assert!(y.join("CURRENT").exists(), "{how}");
-        seed(&to, &y).args(&["--replace"]).seeds(plain());
-        std::fs::remove_dir_all(&y).expect("a database");
+        seed(&to, &y).args(&["--replace"]).succeeds();
     }
     // One that a node has only opened is as it was.
-    seed(&to, &y).succeeds();
     drop(open(&y));
-    seed(&to, &y).args(&["--update"]).seeds(plain());
+    seed(&to, &y).args(&["--update"]).seeds(small());
 }
 
 #[test]
@@ -102,7 +101,7 @@ fn update_refuses_foreign_databases() {
     seed(&to, &y).succeeds();
     std::fs::remove_file(y.join("BEDLOAD.json")).expect("there");
     update(&y).refused(4, "has no valid BEDLOAD.json");
-    let other = Place::new();
+    let other = Place::in_memory();
     let both = imported(&other, small());
     import(&other, &plain().file).args(&["--into-existing"]).succeeds();
     update(&both).refused(4, "records from before its import");

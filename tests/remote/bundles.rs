@@ -18,6 +18,7 @@ use crate::remote::runs;
 fn seeded_database_equals_the_import() {
     let (place, to, y) = bundled(plain());
     let report = seed(&to, &y).seeds(plain());
+    is_valid(&y);
     assert_eq!(report.text("/digest"), plain().digest);
     // The report is measured a little later.
     let mut seeded = record(&y);
@@ -51,10 +52,11 @@ fn seeded_database_equals_the_import() {
     // From one that does not tell how long its files are.
     store.now(|_, _| Act::UnknownLength);
     seed(store.url(""), &place.path("z")).seeds(plain());
+    is_valid(&place.path("z"));
     // A database is replaced only on request, and files that others can write are copied.
     let open = &files(&to)[0];
     std::fs::set_permissions(open, PermissionsExt::from_mode(0o666)).expect("ours");
-    let old = Place::new();
+    let old = Place::in_memory();
     let db = imported(&old, small());
     seed(&to, &db).refused(4, "already exists");
     holds(&db, small());
@@ -69,7 +71,7 @@ fn seeded_database_equals_the_import() {
 
 #[test]
 fn import_publishes_the_bundle_of_its_database() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let whole = content(&published(&place, plain()));
     let (to, work) = (place.path("to"), place.dir("work"));
     let done = import_to(plain(), &to, None, &work).succeeds();
@@ -91,6 +93,7 @@ fn import_publishes_the_bundle_of_its_database() {
     // A bundle of the database is the same one.
     assert_eq!(bundle(&db, &to).succeeds().text("/id"), latest(&to));
     holds(&db, plain());
+    is_valid(&db);
     // To a store, in one go.
     let store = Store::new();
     let sent = import_to(plain(), "s3://bucket/mainnet", None, &work).at(&store.endpoint()).succeeds();
@@ -100,7 +103,7 @@ fn import_publishes_the_bundle_of_its_database() {
 
 #[test]
 fn unusable_bundle_directory_is_refused_early() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (work, db, file) = (place.dir("work"), place.path("x"), place.file("file", b"of a user"));
     for (to, words) in
         [(&db, "is within the database"), (&db.join("a/b"), "is within the database"), (&file, "is not a directory")]
@@ -122,7 +125,7 @@ fn unusable_bundle_directory_is_refused_early() {
 
 #[test]
 fn bundle_writes_no_file_twice() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (db, to) = (imported(&place, plain()), place.path("bundles"));
     let first = bundle(&db, &to).succeeds();
     let count = first.number("/files");
@@ -135,19 +138,15 @@ fn bundle_writes_no_file_twice() {
     assert_eq!(second.text("/id"), first.text("/id"));
     assert_eq!(inodes(), before);
     // These imports have equal records in other bytes: each SST has a random identity.
-    for args in [
-        ["--threads", "1", "--memory", "4GiB"],
-        ["--threads", "3", "--memory", "64MiB"],
-        ["--threads", "2", "--plan", "spill"],
-    ] {
-        let other = Place::new();
+    for args in [["--threads", "3", "--memory", "64MiB"], ["--threads", "1", "--plan", "spill"]] {
+        let other = Place::in_memory();
         let again = import(&other, &plain().file).args(&SMALL_FILES[..2]).args(&args).succeeds();
         let third = bundle(&again.db, &to).succeeds();
         assert_eq!((third.number("/uploaded_files"), third.text("/id")), (0, first.text("/id")), "{args:?}");
         assert_eq!(names_only_what_is_there(&to), 1);
     }
     // Another snapshot is another bundle, beside the first one, which stays.
-    let other = Place::new();
+    let other = Place::in_memory();
     bundle(&imported(&other, small()), &to).succeeds();
     assert_eq!(names_only_what_is_there(&to), 2);
     seed(&to, &place.path("y")).args(&["--bundle", first.text("/id")]).seeds(plain());
@@ -156,7 +155,7 @@ fn bundle_writes_no_file_twice() {
 #[test]
 fn damaged_bundle_files_are_written_anew() {
     let (place, to, y) = bundled(plain());
-    let (db, work, other) = (place.path("db"), place.dir("work"), Place::new());
+    let (db, work, other) = (place.path("db"), place.dir("work"), Place::in_memory());
     let again = imported(&other, plain());
     let damage = || {
         let all = files(&to);
@@ -223,7 +222,7 @@ fn bundle_writes_through_no_link_or_pipe() {
 
 #[test]
 fn store_receives_the_pointer_last() {
-    let (place, store) = (Place::new(), Store::new());
+    let (place, store) = (Place::in_memory(), Store::new());
     let db = imported(&place, plain());
     let publish = || bundle(&db, "s3://bucket/main").at(&store.endpoint());
     let first = publish().succeeds();
@@ -244,8 +243,8 @@ fn store_receives_the_pointer_last() {
 
 #[test]
 fn failed_parts_of_uploads_are_retried() {
-    let (place, store) = (Place::new(), Store::new());
-    let long = Snapshot::plain("long.car", (0..3).map(|i| block(&noise(i, 9 << 20))));
+    let (place, store) = (Place::in_memory(), Store::new());
+    let long = Snapshot::plain("long.car", [block(&noise(0, 9 << 20))]);
     let db = imported(&place, &long);
     let failures = AtomicUsize::new(0);
     store.now(move |request, _| {

@@ -40,7 +40,7 @@ fn results(place: &Place) -> Value {
 #[test]
 fn bench_fetches_once_and_hides_secrets() {
     for snapshot in [forest(), log()] {
-        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let (place, server) = (Place::in_memory(), Store::serving(snapshot));
         let server = server.with(&format!("{}.sha256sum", snapshot.name), sha256(&snapshot.bytes));
         let address = &server.address;
         let url = format!("http://user:hidden@{address}/{}?hidden-too", snapshot.name);
@@ -71,7 +71,7 @@ fn bench_fetches_once_and_hides_secrets() {
         server.served();
         // Another file there is another comparison.
         server.replace(snapshot, "\"two\"");
-        ends(run("4"), 4).stderr(contains("snapshot tag: \"one\" there, \"two\" here"));
+        ends(run("4"), 4).stderr(contains("snapshot tag: \"one\" saved, \"two\" requested"));
         assert!(server.served() < len / 2, "refused before it is fetched");
         nothing_is_left(&place);
     }
@@ -86,7 +86,7 @@ fn refuses(source: &str, place: &Place, code: i32, words: &str) {
 
 #[test]
 fn unusable_source_stops_a_comparison() {
-    let (place, server) = (Place::new(), Store::serving(small()).acts(|_, _| Act::WithoutLength));
+    let (place, server) = (Place::in_memory(), Store::serving(small()).acts(|_, _| Act::WithoutLength));
     refuses(&server.url("a.car"), &place, 2, "does not say how large it is");
     let server = Store::serving(b"<html>no snapshot</html>".to_vec());
     refuses(&server.url("a.car"), &place, 3, "");
@@ -105,12 +105,12 @@ fn unusable_source_stops_a_comparison() {
         _ => Act::Serve,
     });
     let words = "it changed on the server while it was being read: it was";
-    refuses(&server.url("a.car.zst"), &Place::new(), 4, words);
+    refuses(&server.url("a.car.zst"), &Place::in_memory(), 4, words);
 }
 
 #[test]
 fn interrupted_fetch_leaves_no_files() {
-    let (place, server) = (Place::new(), Store::serving(forest()).acts(|_, _| Act::Slow(1 << 20)));
+    let (place, server) = (Place::in_memory(), Store::serving(forest()).acts(|_, _| Act::Slow(1 << 20)));
     let url = server.url("a.car.zst");
     let is_fetched = |dir: &Path| dir.join("snapshot").metadata().is_ok_and(|file| file.len() > 0);
     let stopped_by = |signal: Signal| {
@@ -131,7 +131,7 @@ fn interrupted_fetch_leaves_no_files() {
 
 #[test]
 fn tune_fetches_the_snapshot_once() {
-    let (place, server) = (Place::new(), Store::serving(small()));
+    let (place, server) = (Place::in_memory(), Store::serving(small()));
     let written = place.path("mine.toml");
     let args = ["--tune", "--json", "--budget", "2s", "--write", written.to_str().expect("text")];
     let tuned = ends(bench(&server.url("a.car"), &place, &args), 0);

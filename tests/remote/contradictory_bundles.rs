@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::common::bundle::*;
 use crate::common::car::{block, car, noise};
-use crate::common::crash::{plain, small};
+use crate::common::crash::{in_turn, plain, small};
 use crate::common::model::records;
 use crate::common::run::{Place, import};
 use crate::common::store::Store;
@@ -19,7 +19,7 @@ fn set(to: &Path, path: &str, value: Value) {
 /// RocksDB reports the record counts of some twenty files when it opens a database, and of no others.
 #[test]
 fn description_is_compared_with_the_files() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let done = import(&place, &plain().file).args(&["--set", "load.ingest.sst_size=256K"]).run();
     let (to, y) = (place.path("bundles"), place.path("y"));
     bundle(&done.db, &to).succeeds();
@@ -74,7 +74,7 @@ fn replace_second_file(to: &Path, db: &Path, write: Write) -> String {
 /// Files with merge operands were ingested, and RocksDB could not read the database: no merge operator is set.
 #[test]
 fn files_with_other_content_are_refused() {
-    let place = Place::new();
+    let place = Place::in_memory();
     // Blocks without duplicates, whose bytes are exactly those of the records.
     let blocks: Vec<_> = (0..4000u32).map(|it| block(&it.to_le_bytes())).collect();
     let source = place.file("distinct.car", &car(&[], &blocks));
@@ -111,11 +111,11 @@ fn files_with_other_content_are_refused() {
 /// Each invalid value of a field of the description is refused before anything is fetched.
 fn each_is_refused(to: &Path, y: &Path, cases: &[(&str, &str, Value)]) {
     let id = latest(to);
-    for (words, path, value) in cases {
+    for (number, (words, path, value)) in cases.iter().enumerate() {
         set(to, path, value.clone());
         let store = Store::of(to);
-        for from in [to.display().to_string(), store.url("")] {
-            let refused = seed(&from, y).refused_at_once(3, words);
+        for from in in_turn(&[to.display().to_string(), store.url("")], number) {
+            let refused = seed(from, y).refused_at_once(3, words);
             assert!(!refused.stderr.contains('\u{1b}'));
         }
         assert!(!store.was_asked_for_files(), "{words}: it fetched files");
@@ -192,7 +192,7 @@ fn contradictory_description_is_refused() {
 
 #[test]
 fn contradictory_log_record_is_refused() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (_, to) = published_log(&place, &["--indexes", "ids,transactions"]);
     let mut log = described(&to)["record"]["log"].clone();
     for end in ["first", "last"] {

@@ -42,7 +42,7 @@ fn copied(place: &Place, snapshot: &Snapshot) -> PathBuf {
 
 #[test]
 fn node_seeds_once_from_a_snapshot() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (file, y) = (copied(&place, small()), place.path("y"));
     let source = Source::Snapshot(file.clone());
     let log = starts(&source, &y).expect("seeded");
@@ -55,7 +55,7 @@ fn node_seeds_once_from_a_snapshot() {
 
 #[test]
 fn node_seeds_from_a_bundle_server() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let store = Store::of(&published(&place, small()));
     let y = place.path("y");
     let log = starts(&Source::Bundle(store.url("").into()), &y).expect("seeded");
@@ -73,7 +73,7 @@ fn killed_node_resumes() {
         let started = starts(&Source::Snapshot(dir.join("snapshot.car")), &dir.join("y"));
         panic!("it is not killed: {started:?}");
     }
-    let place = Place::new();
+    let place = Place::in_memory();
     let (file, y) = (copied(&place, plain()), place.path("y"));
     let status = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "remote::example_node::killed_node_resumes", "--test-threads", "1"])
@@ -91,7 +91,7 @@ fn killed_node_resumes() {
 
 #[test]
 fn node_starts_over_with_a_rotated_snapshot() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (file, y) = (copied(&place, plain()), place.path("y"));
     let stop = CancellationToken::default();
     let options = ImportOptions::new(&file, &y).plan(PlanChoice::Spill).stop(stop.clone());
@@ -106,7 +106,7 @@ fn node_starts_over_with_a_rotated_snapshot() {
 
 #[test]
 fn node_tells_failures_apart() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let y = place.path("y");
     let fails = |bytes: &[u8]| starts(&Source::Snapshot(place.file("bad.car", bytes)), &y).expect_err("it is bad");
     let good = rooted(&[block(&noise(1, 1000))]);
@@ -136,7 +136,7 @@ fn node_tells_failures_apart() {
 
 #[test]
 fn node_does_not_replace_its_open_database() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (stop, log) = (CancellationToken::default(), Log::new(Vec::new()));
     let (source, y) = (Source::Snapshot(copied(&place, small())), place.path("y"));
     let db = start(&source, &y, &stop, &log).expect("seeded");

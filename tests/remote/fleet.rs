@@ -34,7 +34,7 @@ struct Slurm {
 
 impl Slurm {
     fn start() -> Self {
-        let place = Place::new();
+        let place = Place::in_memory();
         let dir = place.path("");
         let dir = dir.to_str().expect("text").trim_end_matches('/').to_owned();
         for name in ["state", "spool"] {
@@ -146,7 +146,7 @@ fn gnu_parallel_makes_a_bundle() {
     if !needs(is_gnu, "GNU parallel") {
         return;
     }
-    let place = Place::new();
+    let place = Place::in_memory();
     let (to, scratch) = (place.path("bundles"), place.dir("scratch"));
     let mut command = hermetic(example("parallel.sh"));
     command.env("SNAPSHOT", &plain().file).env("BUNDLES", &to).env("SCRATCH", &scratch);
@@ -172,7 +172,7 @@ fn kubernetes_accepts_the_jobs() {
     let output = check(&example("kubernetes.yaml"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     // The check can fail.
-    let place = Place::new();
+    let place = Place::in_memory();
     let text = std::fs::read_to_string(example("kubernetes.yaml")).expect("text");
     let other = place.file("other.yaml", text.replace("completionMode", "completingMode").as_bytes());
     assert!(!check(&other).status.success());
@@ -195,7 +195,7 @@ print("an-id")
 "#;
 
 fn aws_accepts_the_jobs() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let aws = place.file("aws", AWS.as_bytes());
     std::fs::set_permissions(&aws, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
     let run = |script: &Path| {

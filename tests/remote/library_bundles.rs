@@ -28,7 +28,7 @@ fn is_valid(db: &Path, snapshot: &Snapshot) {
 
 #[test]
 fn library_publishes_signs_and_seeds() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let [db, to, copy, y] = ["db", "to", "copy", "y"].map(|name| place.path(name));
     let pair = KeyPair::generate_encrypted_keypair(Some("secret".into())).expect("random bytes");
     let secret = place.file("own.key", pair.sk.to_box(None).expect("a key").into_string().as_bytes());
@@ -100,7 +100,7 @@ fn seed_of_another_bundle_starts_over() {
 
 #[test]
 fn cancelled_library_seed_resumes_and_updates() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (seed, _) = unfinished(&place);
     let y = place.path("y");
     bedload::seed(&seed, &Silent).expect("seeded");

@@ -21,14 +21,14 @@ fn seed_part(to: &Path, y: &Path, families: &[&str]) -> Run {
 #[test]
 fn log_is_seeded_with_or_without_its_indexes() {
     for index in [&["--indexes", "none"][..], &["--indexes", "ids,transactions"], &[]] {
-        let place = Place::new();
+        let place = Place::in_memory();
         let (done, to) = published_log(&place, index);
         let seeded = seed(&to, &place.path("y")).succeeds();
         assert_eq!(seeded.json["log"]["families"], done.json["log"]["families"], "{index:?}");
         assert_eq!(seeded.json["digest"], done.json["digest"]);
         is_valid(&place.path("y"));
     }
-    let place = Place::new();
+    let place = Place::in_memory();
     let (done, to) = published_log(&place, &["--indexes", "ids,transactions"]);
     let y = place.path("y");
     for families in [&["default"][..], &["transactions", "default"]] {

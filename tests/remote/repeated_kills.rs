@@ -8,15 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::common::crash::{Chance, ended_within, rounds};
-use crate::common::run::{Place, import, own_folder, program};
+use crate::common::database::generate_as;
+use crate::common::run::{Place, import, own_folder};
 use crate::remote::needs;
 use crate::remote::servers::{Nginx, start_import};
 
 /// A snapshot of the program's own making.
 fn snapshot(name: &str, size: &str) -> PathBuf {
-    let path = own_folder().join(name);
-    program().args(["generate", "--quiet", "--profile", "mainnet", "--size", size]).arg(&path).assert().success();
-    path
+    generate_as(own_folder().join(name), &["--profile", "mainnet", "--size", size])
 }
 
 /// Imports `file` from a server that gives `rate` to each of two connections, and kills it so often, each time after less
@@ -35,7 +34,7 @@ fn killed(file: &Path, rate: &str, kills: u64, most: Duration) -> Option<f64> {
     }
     let (done, _) = ended_within(start_import(&nginx, name, "2"), Duration::from_secs(600));
     assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let whole = import(&Place::new(), file).run();
+    let whole = import(&Place::in_memory(), file).run();
     assert_eq!((Some(0), done.text("/digest")), (whole.code, whole.text("/digest")));
     let (size, sent) = (file.metadata().expect("a file").len(), nginx.sent());
     let again = (sent as f64 - size as f64) / size as f64;

@@ -37,7 +37,7 @@ fn imports(run: Run, snapshot: &Snapshot) -> Done {
 
 /// An import that is killed at `point` requests no more than what was missing.
 fn resumes(snapshot: &Snapshot, point: &str, args: impl Fn(Run) -> Run) {
-    let (place, server) = (Place::new(), Store::serving(snapshot));
+    let (place, server) = (Place::in_memory(), Store::serving(snapshot));
     let run = || args(import(&place, server.url(snapshot.name)).env("BEDLOAD_DURABLE_BYTES", "1000000"));
     // The first durable points of an import are before what is read ahead.
     let least = if point == "read:5" { 2_000_000 } else { 0 };
@@ -61,21 +61,21 @@ fn killed_import_resumes_at_its_durable_offset() {
         // In memory.
         resumes(snapshot, "read:3", |run| run);
         let wrong = format!("sha256:{}", "0".repeat(64));
-        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let (place, server) = (Place::in_memory(), Store::serving(snapshot));
         let run = || spilling(&place, &server.url(snapshot.name)).args(&["--checksum", &wrong]);
         run().dies_at("read:3");
         run().run().refused(3, None, &format!("its SHA-256 is {sum}"));
     }
     // A source that cannot be resumed stays in memory.
-    let (place, server) = (Place::new(), Store::serving(gzip(&plain().bytes)));
+    let (place, server) = (Place::in_memory(), Store::serving(gzip(&plain().bytes)));
     let done = imports(import(&place, server.url("a.car.gz")), plain());
     assert_eq!(done.json.pointer("/plan/sort/spill"), Some(&false.into()));
     // A single frame is read again.
-    let (place, server) = (Place::new(), Store::serving(zstd(&plain().bytes)));
+    let (place, server) = (Place::in_memory(), Store::serving(zstd(&plain().bytes)));
     let run = || spilling(&place, &server.url("a.car.zst"));
     run().dies_at("read:3");
     imports(run(), plain());
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let run = || import(&place, server.url("a.car")).through_memtables();
     run().dies_at("batch:3");
     imports(run(), plain());
@@ -84,7 +84,7 @@ fn killed_import_resumes_at_its_durable_offset() {
 #[test]
 fn resume_reads_the_same_redirect_target() {
     for (snapshot, run, point, _) in kinds() {
-        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let (place, server) = (Place::in_memory(), Store::serving(snapshot));
         server.points_to("dated");
         run(&place, &server.url("latest")).dies_at(point);
         server.points_to("newer");
@@ -97,7 +97,7 @@ fn resume_reads_the_same_redirect_target() {
 #[test]
 fn resume_refuses_a_changed_file() {
     for (snapshot, run, point, finished) in kinds() {
-        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let (place, server) = (Place::in_memory(), Store::serving(snapshot));
         let url = server.url("a.file");
         run(&place, &url).dies_at(point);
         server.replace(snapshot, "\"two\"");
@@ -108,7 +108,7 @@ fn resume_refuses_a_changed_file() {
         assert_eq!(done.text("/sources/0/remote/etag"), "\"two\"");
         // Another file under the name is not taken for a source that was read, nor is a snapshot of another format.
         for (killed, bytes) in [(finished, snapshot), (point, forest())] {
-            let place = Place::new();
+            let place = Place::in_memory();
             run(&place, &url).dies_at(killed);
             server.replace(bytes, "\"three\"");
             assert_eq!(run(&place, &url).run().code, Some(4), "{killed}");
@@ -122,7 +122,7 @@ fn resume_refuses_a_changed_file() {
 fn hashed_etag_is_compared() {
     for tags in [["1", "2"].map(|tag| tag.repeat(600)), ["\u{e9}", "\u{e8}"].map(str::to_owned)] {
         let [first, second] = tags.map(|tag| format!("\"{tag}\""));
-        let (place, server) = (Place::new(), Store::new());
+        let (place, server) = (Place::in_memory(), Store::new());
         server.replace(plain(), &first);
         let url = server.url("a.car");
         spilling(&place, &url).dies_at("read:3");
@@ -139,7 +139,7 @@ fn hashed_etag_is_compared() {
 #[test]
 fn resume_skips_a_finished_source() {
     for (snapshot, run, _, finished) in kinds() {
-        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let (place, server) = (Place::in_memory(), Store::serving(snapshot));
         let url = server.url("a.file");
         run(&place, &url).dies_at(finished);
         server.served();

@@ -42,7 +42,7 @@ fn secret_url(server: &Store) -> String {
 
 #[test]
 fn import_hides_url_secrets() {
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let url = secret_url(&server);
     import(&place, &url).spilling().dies_at("read-done");
     has_none("the journal", &std::fs::read(place.path("db.partial/journal")).expect("a journal"));
@@ -63,7 +63,7 @@ fn import_hides_url_secrets() {
 
 #[test]
 fn errors_hide_url_secrets() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let statuses = [403, 404, 500].map(|status| Act::Status(status, ""));
     for act in statuses.into_iter().chain([Act::Cut(0), Act::Redirect("/a?X-Amz=1".into())]) {
         let server = Store::serving(plain()).acts(move |_, _| act.clone());
@@ -83,7 +83,7 @@ fn errors_hide_url_secrets() {
 
 #[test]
 fn malformed_urls_hide_secrets() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let snapshot = place.file("a.car", &plain().bytes);
     let snapshot = snapshot.to_str().expect("text");
     let authority = "hidden-user:hidden-password@127.0.0.1:1/x.car?sig=hidden-signature";
@@ -119,7 +119,7 @@ fn malformed_urls_hide_secrets() {
 
 #[test]
 fn list_of_urls_hides_secrets() {
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let url = secret_url(&server);
     for line in [format!("  {url}  \n"), format!("\u{feff}{url}\r\n"), format!("\u{feff}# names\n\t{url}\n")] {
         let list = place.file("list", line.as_bytes());
@@ -135,7 +135,7 @@ fn list_of_urls_hides_secrets() {
 
 #[test]
 fn credentials_in_options_are_sent_and_hidden() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (server, other) = (Store::serving(plain()), Store::serving(plain()));
     let network = NetworkOptions::default().http_header(server.endpoint(), "Authorization", "Bearer hidden-password");
     let import = |source: &str, network: NetworkOptions, db: &str| {

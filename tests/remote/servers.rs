@@ -101,7 +101,7 @@ impl Nginx {
         if !super::needs(has_all, "nginx and openssl") {
             return None;
         }
-        let place = Place::new();
+        let place = Place::in_memory();
         for name in ["files", "files/bucket", "tmp"] {
             place.dir(name);
         }

@@ -25,7 +25,7 @@ fn spilling(place: &Place, sources: &[String]) -> Run {
 #[test]
 fn resume_continues_at_the_killed_source() {
     for snapshot in [plain(), forest()] {
-        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let (place, server) = (Place::in_memory(), Store::serving(snapshot));
         let line = format!("{}  {}\n", sha256(&snapshot.bytes), snapshot.name);
         let server = server.with(&format!("{}.sha256sum", snapshot.name), line);
         let sources = [file(older()), server.url(snapshot.name), file(small())];
@@ -52,7 +52,7 @@ fn resume_continues_at_the_killed_source() {
 
 #[test]
 fn resume_skips_a_finished_url() {
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let server = server.with("plain.car.sha256", sha256(&plain().bytes));
     let sources = [server.url("plain.car"), file(forest())];
     assert_eq!(dies_after(&place, "read:12", (1, 0), || spilling(&place, &sources)).0, 1, "killed in the file");
@@ -68,17 +68,17 @@ fn every_loader_reads_files_and_urls() {
     let server = Store::serving(forest());
     let blocks = all(&[forest(), older()]);
     let sources = [server.url(forest().name), file(older())];
-    import_all(&Place::new(), &sources).holds(blocks.iter().copied());
+    import_all(&Place::in_memory(), &sources).holds(blocks.iter().copied());
     // Killed in the URL, and in the file after it.
     for point in ["batch:3", "read-done"] {
-        let place = Place::new();
+        let place = Place::in_memory();
         import_all(&place, &sources).through_memtables().dies_at(point);
         import_all(&place, &sources).through_memtables().holds(blocks.iter().copied());
     }
     for act in [Act::Whole, Act::WithoutLength] {
         let server = Store::serving(plain()).acts(move |_, _| act.clone());
         let sources = [file(small()), server.url("plain.car"), file(older())];
-        let place = Place::new();
+        let place = Place::in_memory();
         spilling(&place, &sources).dies_at("read:5");
         spilling(&place, &sources).holds(all(&[small(), plain(), older()]));
     }
@@ -86,7 +86,7 @@ fn every_loader_reads_files_and_urls() {
 
 #[test]
 fn changed_or_wrong_source_is_named() {
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let sources = [file(small()), server.url("plain.car")];
     spilling(&place, &sources).dies_at("read:3");
     server.replace(plain(), "\"two\"");
@@ -104,18 +104,18 @@ fn changed_or_wrong_source_is_named() {
         false => Act::Redirect(moved.clone()),
     });
     let sources = [file(small()), server.url("plain.car")];
-    let done = spilling(&Place::new(), &sources).run();
+    let done = spilling(&Place::in_memory(), &sources).run();
     done.refused(4, None, "it changed on the server since the import began");
     done.says(&[&sources[1]]);
 
     let server = Store::serving(plain()).with("plain.car.sha256sum", sha256(b"something else"));
     let sources = [file(small()), server.url("plain.car")];
-    import_all(&Place::new(), &sources).refused(3, &format!("read {}: its SHA-256 is", sources[1]));
+    import_all(&Place::in_memory(), &sources).refused(3, &format!("read {}: its SHA-256 is", sources[1]));
 }
 
 #[test]
 fn options_of_one_source_are_refused() {
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let url = server.url("plain.car");
     let sum = format!("sha256:{}", sha256(&plain().bytes));
     let connections = "--connections and --endpoint have no effect";
@@ -142,7 +142,7 @@ fn concurrent_probes_report_the_first_fault() {
     let looks = |args: &[&str]| {
         let server = late(&small().bytes, 20, Act::Serve);
         let sources: Vec<String> = (0..40).map(|number| server.url(&format!("{number}.car"))).collect();
-        import_all(&Place::new(), &sources).args(args).args(&["--dry-run"]).succeeds();
+        import_all(&Place::in_memory(), &sources).args(args).args(&["--dry-run"]).succeeds();
         assert!(server.requests().len() >= 40);
         server.most_connections()
     };
@@ -153,14 +153,14 @@ fn concurrent_probes_report_the_first_fault() {
 
     let [fast, slow] = [0, 300].map(|wait| late(&[], wait, Act::Status(404, "")));
     let sources = [file(small()), slow.url("a.car"), fast.url("b.car"), "missing.car".into()];
-    import_all(&Place::new(), &sources).refused(3, &format!("read {}: there is no such file", sources[1]));
+    import_all(&Place::in_memory(), &sources).refused(3, &format!("read {}: there is no such file", sources[1]));
     let sources = [file(small()), "missing.car".into(), fast.url("b.car")];
-    import_all(&Place::new(), &sources).refused(3, "missing.car: there is no such file");
+    import_all(&Place::in_memory(), &sources).refused(3, "missing.car: there is no such file");
 }
 
 #[test]
 fn each_url_gets_its_own_credentials() {
-    let (place, one, two) = (Place::new(), Store::serving(plain()), Store::serving(older()));
+    let (place, one, two) = (Place::in_memory(), Store::serving(plain()), Store::serving(older()));
     let url = |server: &Store, secret: &str| format!("http://user:{secret}@{}/a.car?{secret}", server.address);
     let sources = [url(&one, "hidden-one"), url(&two, "hidden-two")];
     let done = spilling(&place, &sources).holds(all(&[plain(), older()]));

@@ -46,7 +46,7 @@ fn signature(to: &Path) -> PathBuf {
 
 #[test]
 fn seed_accepts_only_a_trusted_signature() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (db, to, y) = (imported(&place, small()), place.path("to"), place.path("y"));
     let (own, other) = (keys(&place, "own"), keys(&place, "other"));
     own.sign(bundle(&db, &to)).succeeds();
@@ -79,7 +79,7 @@ fn seed_accepts_only_a_trusted_signature() {
         std::fs::write(&path, &right).expect("written");
     }
     // That of another bundle by the same key.
-    let (elsewhere, others) = (Place::new(), place.path("others"));
+    let (elsewhere, others) = (Place::in_memory(), place.path("others"));
     own.sign(bundle(&imported(&elsewhere, plain()), &others)).succeeds();
     std::fs::copy(signature(&others), &path).expect("copied");
     refused("not by a trusted key", &own.text);
@@ -95,7 +95,7 @@ fn seed_accepts_only_a_trusted_signature() {
 
 #[test]
 fn signature_is_written_once_before_the_pointer() {
-    let (place, store) = (Place::new(), Store::new());
+    let (place, store) = (Place::in_memory(), Store::new());
     let (db, own, other) = (imported(&place, small()), keys(&place, "own"), keys(&place, "other"));
     // Signs, and takes the names of the files that the store received.
     let publish = |key: &Keys| -> Vec<String> {
@@ -133,7 +133,7 @@ fn foreign(to: &Path) {
 
 #[test]
 fn signed_bundle_reuses_no_unsigned_files() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (own, other) = (keys(&place, "own"), keys(&place, "other"));
     let (work, y) = (place.dir("work"), place.path("y"));
     let unsigned = |to: &Path| import_to(plain(), to, None, &work);
@@ -164,7 +164,7 @@ fn signed_bundle_reuses_no_unsigned_files() {
 
 #[test]
 fn password_is_read_from_environment_or_file() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let (db, to) = (imported(&place, small()), place.path("to"));
     let pair = KeyPair::generate_encrypted_keypair(Some("a word".into())).expect("random bytes");
     let secret = place.file("own.key", pair.sk.to_box(None).expect("a key").into_string().as_bytes());
@@ -183,7 +183,7 @@ fn password_is_read_from_environment_or_file() {
 
 #[test]
 fn unusable_key_is_refused_before_reading() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let own = keys(&place, "own");
     let nothing = place.file("nothing", b"no key\nat all\n");
     for wrong in [&nothing, &own.public, &place.path("missing")] {
@@ -199,7 +199,7 @@ fn unusable_key_is_refused_before_reading() {
 
 #[test]
 fn minisign_and_bedload_verify_each_other() {
-    let place = Place::new();
+    let place = Place::in_memory();
     if !needs(Command::new("minisign").arg("-v").output().is_ok(), "minisign") {
         return;
     }

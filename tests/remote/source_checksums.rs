@@ -1,6 +1,6 @@
 //! SHA-256 of sources: given, or published beside a URL.
 
-use crate::common::crash::{forest, log, plain};
+use crate::common::crash::{forest, log, plain, small};
 use crate::common::run::{Done, Place, import};
 use crate::common::store::{Act, Store};
 use crate::remote::resume::of_log;
@@ -24,7 +24,7 @@ fn compared(done: &Done, bytes: &[u8], from: &str) {
 #[test]
 fn given_checksum_is_compared() {
     for snapshot in [plain(), forest()] {
-        let (place, server) = (Place::new(), Store::serving(snapshot));
+        let (place, server) = (Place::in_memory(), Store::serving(snapshot));
         let (right, wrong) = (given(&snapshot.bytes), given(b"something else"));
         for source in [server.url(snapshot.name), file(snapshot)] {
             let done = import(&place, &source).args(&["--checksum", &wrong]).run();
@@ -39,7 +39,7 @@ fn given_checksum_is_compared() {
 #[test]
 fn log_checksum_is_compared() {
     let name = "block_log.sha256sum";
-    let (place, server) = (Place::new(), Store::serving(log()).with(name, sha256(&log().bytes)));
+    let (place, server) = (Place::in_memory(), Store::serving(log()).with(name, sha256(&log().bytes)));
     let url = server.url("block_log");
     of_log(&place, &url).dies_at("range:2");
     compared(&of_log(&place, &url).run(), &log().bytes, &server.url(name));
@@ -58,10 +58,10 @@ fn log_checksum_is_compared() {
 #[test]
 fn published_checksum_is_compared() {
     for name in ["a.car.sha256sum", "a.car.sha256"] {
-        let line = format!("{}  a.car\n", sha256(&plain().bytes));
-        let (place, server) = (Place::new(), Store::serving(plain()).with(name, line));
-        let done = import(&place, server.url("a.car")).holds(&plain().blocks);
-        compared(&done, &plain().bytes, &server.url(name));
+        let line = format!("{}  a.car\n", sha256(&small().bytes));
+        let (place, server) = (Place::in_memory(), Store::serving(small()).with(name, line));
+        let done = import(&place, server.url("a.car")).holds(&small().blocks);
+        compared(&done, &small().bytes, &server.url(name));
         let wrong = format!("{} *a.car\n", sha256(b"something else"));
         server.edit(|objects| drop(objects.insert(name.into(), wrong.into())));
         import(&place, server.url("a.car")).run().refused(3, None, &server.url(name));
@@ -70,12 +70,12 @@ fn published_checksum_is_compared() {
 
 #[test]
 fn checksum_is_read_from_file_or_url() {
-    let line = format!("{}  somewhere/a.car\n", sha256(&plain().bytes));
-    let (place, server) = (Place::new(), Store::serving(plain()).with("sums", line.clone()));
+    let line = format!("{}  somewhere/a.car\n", sha256(&small().bytes));
+    let (place, server) = (Place::in_memory(), Store::serving(small()).with("sums", line.clone()));
     let sums = place.file("sums", line.as_bytes()).display().to_string();
     let run = |checksum: &str| import(&place, server.url("a.car")).args(&["--checksum", checksum]).run();
     for from in [&sums, &server.url("sums")] {
-        compared(&run(&format!("sha256:{from}")), &plain().bytes, from);
+        compared(&run(&format!("sha256:{from}")), &small().bytes, from);
     }
     for (wrong, words) in [
         ("sha256:abcd", "`abcd` has 4 hex digits, and a SHA-256 has 64"),
@@ -90,8 +90,8 @@ fn checksum_is_read_from_file_or_url() {
 #[test]
 fn unusable_published_checksum_is_reported() {
     let imports = |server: &Store, name: &str, warnings: usize| {
-        let place = Place::new();
-        let done = import(&place, server.url(name)).env("BEDLOAD_NETWORK_STALL_MS", "2000").holds(&plain().blocks);
+        let place = Place::in_memory();
+        let done = import(&place, server.url(name)).env("BEDLOAD_NETWORK_STALL_MS", "2000").holds(&small().blocks);
         let warned = done.stderr.lines().filter(|line| line.starts_with("warning: ")).count();
         assert_eq!(warned, warnings, "{}", done.stderr);
         done
@@ -104,7 +104,7 @@ fn unusable_published_checksum_is_reported() {
         (&other, "it has no SHA-256 of a.car"),
     ] {
         for name in ["a.car.sha256", "a.car.sha256sum"] {
-            let server = Store::serving(plain()).with(name, bytes.clone());
+            let server = Store::serving(small()).with(name, bytes.clone());
             let done = imports(&server, "a.car", 1);
             assert_eq!(done.json.pointer("/sources/0/checksum"), None);
             done.says(&[&format!("warning: {} is not compared: {words}", server.url(name))]);
@@ -118,7 +118,7 @@ fn unusable_published_checksum_is_reported() {
         (Act::Status(404, ""), &[]),
         (Act::Status(410, ""), &[]),
     ] {
-        let server = Store::serving(plain()).beside(act.clone());
+        let server = Store::serving(small()).beside(act.clone());
         imports(&server, "a.car", words.len()).says(words);
         // A signature is of one file: that it is not of another says nothing.
         if matches!(act, Act::Status(403, _)) {
@@ -126,7 +126,7 @@ fn unusable_published_checksum_is_reported() {
         }
     }
     // One that is right makes up for one that is not.
-    let line = format!("{}  a.car\n", sha256(&plain().bytes));
-    let server = Store::serving(plain()).with("a.car.sha256sum", page).with("a.car.sha256", line);
-    compared(&imports(&server, "a.car", 0), &plain().bytes, &server.url("a.car.sha256"));
+    let line = format!("{}  a.car\n", sha256(&small().bytes));
+    let server = Store::serving(small()).with("a.car.sha256sum", page).with("a.car.sha256", line);
+    compared(&imports(&server, "a.car", 0), &small().bytes, &server.url("a.car.sha256"));
 }

@@ -35,7 +35,7 @@ fn says(server: &Store, name: &str, sum: &[u8]) {
 /// Imports the object with these options, and takes the row of its checksum.
 #[track_caller]
 fn checksum(server: &Store, args: &[&str]) -> serde_json::Value {
-    let done = import(&Place::new(), URL).at(&server.endpoint()).args(args).holds(&plain().blocks);
+    let done = import(&Place::in_memory(), URL).at(&server.endpoint()).args(args).holds(&plain().blocks);
     done.json["sources"][0].get("checksum").cloned().unwrap_or_default()
 }
 
@@ -52,7 +52,7 @@ fn store_checksum_is_compared() {
 
         let other = &sums(b"something else")[number].2;
         says(&server, name, other);
-        let done = import(&Place::new(), URL).at(&server.endpoint()).run();
+        let done = import(&Place::in_memory(), URL).at(&server.endpoint()).run();
         done.refused(3, None, &format!("its {people} is {hex}"));
         done.says(&[&format!("but the metadata of {URL} declares {}", HEXLOWER.encode(other))]);
     }
@@ -85,7 +85,7 @@ fn strongest_checksum_is_compared() {
     let [sha, ..] = sums(&plain().bytes);
     let wrong = [("crc32", BASE64.encode(b"four")), ("crc64nvme", BASE64.encode(b"eight---"))];
     let right = [("crc32c", BASE64.encode(b"four")), ("sha256", BASE64.encode(&sha.2))];
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     server.says(&wrong);
     import(&place, URL).at(&server.endpoint()).run().refused(3, None, "its CRC-64/NVME is");
     // A SHA-256 is stronger. A published checksum overrides it, and one given by the caller overrides both.
@@ -108,7 +108,7 @@ fn store_checksum_survives_a_resume() {
         let sums = sums(&snapshot.bytes);
         let (name, people, sum) = &sums[after];
         for is_right in [true, false] {
-            let (place, server) = (Place::new(), Store::serving(snapshot));
+            let (place, server) = (Place::in_memory(), Store::serving(snapshot));
             let run = || import(&place, URL).at(&server.endpoint()).spilling().args(&["--connections", "2"]);
             let wrong = vec![7; sum.len()];
             says(&server, sums[before].0, if is_right { &sums[before].2 } else { &wrong });
@@ -142,7 +142,7 @@ fn checksum_request_is_signed_unless_public() {
     for words in ["/bucket/dir/a.car?", "X-Amz-Signature=", "SignedHeaders=host%3Bx-amz-checksum-mode", "a-key"] {
         assert!(head.path.contains(words), "{}", head.path);
     }
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let [_, crc, ..] = sums(&plain().bytes);
     says(&server, crc.0, &crc.2);
     let public = import(&place, URL).env("AWS_SKIP_SIGNATURE", "true").args(&["--endpoint", &server.endpoint()]);
@@ -155,7 +155,7 @@ fn checksum_request_is_signed_unless_public() {
 #[test]
 fn each_source_has_its_store_checksum() {
     let [_, crc, ..] = sums(&plain().bytes);
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let run = || import_all(&place, &[file(small()), URL.to_owned()]).at(&server.endpoint());
     says(&server, crc.0, b"8 bytes!");
     run().refused(3, &format!("read {URL}: its CRC-64/NVME is"));

@@ -19,7 +19,7 @@ fn credentials_stay_with_their_origin() {
     ];
     for (url, secrets) in runs {
         let (asked, redirected) = (store.requests().len(), other.requests().len());
-        let place = Place::new();
+        let place = Place::in_memory();
         let run = with_keys(import(&place, url)).env("AWS_SESSION_TOKEN", "hidden");
         let run = run.env("AWS_SERVER_SIDE_ENCRYPTION", "sse-c").env("AWS_SSE_CUSTOMER_KEY_BASE64", key);
         let run = if url == web { run } else { run.args(&["--endpoint", &store.endpoint()]) };
@@ -40,7 +40,7 @@ fn credentials_stay_with_their_origin() {
 
 #[test]
 fn s3_signs_ranges_and_retries() {
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let run = || {
         let run = import(&place, "s3://bucket/dir/a.car").env("AWS_ENDPOINT_URL", &server.endpoint());
         let run = run.env("AWS_ACCESS_KEY_ID", "own-key").env("AWS_SECRET_ACCESS_KEY", "a-hidden-secret");
@@ -73,7 +73,7 @@ fn with_keys(import: Run) -> Run {
 
 #[test]
 fn invalid_settings_and_urls_are_named() {
-    let place = Place::new();
+    let place = Place::in_memory();
     for url in ["s3://bucket/a.car", "az://bucket/a.car"] {
         for endpoint in ["localhost:9000", "minio", "http://", "http://h:99999", "file:///tmp", " ", ""] {
             let done = with_keys(import(&place, url)).args(&["--endpoint", endpoint]).run();

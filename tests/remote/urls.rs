@@ -7,7 +7,7 @@ use crate::common::store::{Act, Store};
 
 #[test]
 fn plain_car_is_read_in_pinned_ranges() {
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let done = import(&place, server.url("snapshot.car")).holds(&plain().blocks);
     let requests = server.requests();
     assert!(requests.len() > 4, "one stream, and not ranges: {}", requests.len());
@@ -37,7 +37,7 @@ fn url_import_reads_every_compression() {
         ("v2.car", v2(&car, 40, &noise(5, 5000)), blocks),
         ("tiny.car", rooted(&blocks[..3]), &blocks[..3]),
     ] {
-        import(&Place::new(), Store::serving(bytes).url(name)).holds(blocks);
+        import(&Place::in_memory(), Store::serving(bytes).url(name)).holds(blocks);
     }
 }
 
@@ -46,7 +46,7 @@ fn server_without_ranges_is_read_as_stream() {
     for act in [Act::Whole, Act::WithoutLength] {
         for bytes in [plain().bytes.clone(), zstd(&plain().bytes)] {
             let act = act.clone();
-            let (place, server) = (Place::new(), Store::serving(bytes).acts(move |_, _| act.clone()));
+            let (place, server) = (Place::in_memory(), Store::serving(bytes).acts(move |_, _| act.clone()));
             let done = import(&place, server.url("a.car")).holds(&plain().blocks);
             assert_eq!(done.json.pointer("/sources/0/remote/ranges"), Some(&false.into()));
         }
@@ -56,7 +56,7 @@ fn server_without_ranges_is_read_as_stream() {
 #[test]
 fn slow_server_gets_more_connections() {
     for (rate, args) in [(700 << 10, &[][..]), (4 << 20, &["--connections", "2"])] {
-        let (place, server) = (Place::new(), Store::serving(plain()).acts(move |_, _| Act::Slow(rate)));
+        let (place, server) = (Place::in_memory(), Store::serving(plain()).acts(move |_, _| Act::Slow(rate)));
         import(&place, server.url("a.car")).args(args).holds(&plain().blocks);
         // The server counts those that it has yet to close.
         assert_eq!(server.most_connections() > 4, args.is_empty(), "{} at once", server.most_connections());
@@ -79,7 +79,7 @@ fn inspect_reads_little_of_a_url() {
 
 #[test]
 fn verify_and_doctor_read_a_url() {
-    let (place, server) = (Place::new(), Store::serving(plain()));
+    let (place, server) = (Place::in_memory(), Store::serving(plain()));
     let url = server.url("a.car");
     let done = import(&place, &url).succeeds();
     let report = json(program().arg("verify").arg(&done.db).args(["--against", &url]), 0);

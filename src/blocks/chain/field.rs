@@ -162,10 +162,8 @@ pub(super) fn read<V: FieldValue>(
         FieldType::Record(fields) => {
             V::object(fields.iter().map(|(name, field)| Ok((*name, read(reader, context, field)?))))?
         }
-        FieldType::Optional(fields) => match reader.bool(inside)? {
-            true => read_all::<V>(reader, context, fields)?.only_item(),
-            false => V::default(),
-        },
+        FieldType::Optional(fields) if reader.bool(inside)? => read_all::<V>(reader, context, fields)?.only_item(),
+        FieldType::Optional(_) => V::default(),
         FieldType::List(fields) => {
             let count = reader.count(inside, MAX_ITEMS, 1)?;
             (0..count).map(|_| read_all(reader, context, fields).map(V::only_item)).collect::<Result<_, _>>()?

@@ -4,7 +4,6 @@ use super::Id;
 
 /// A problem of a block. Offsets are bytes from the block's start.
 #[derive(Debug, thiserror::Error, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ChainProblem {
     #[error("the block ends inside {inside}, at byte {offset} of the block")]
     Truncated { offset: usize, inside: &'static str },

@@ -17,10 +17,10 @@ use crate::cli::progress::runs::RunDisplay;
 use crate::cli::render::{self, rows, screen};
 use crate::cli::{output, signals, values};
 
-/// Compare presets on a snapshot, each import in a process of its own
+/// Compare presets on a snapshot; each import runs in its own process
 ///
-/// Every round runs each preset once, and a `cp` with sync of the snapshot. Results are stored after every run. The same
-/// command resumes, also with a higher --runs.
+/// Every round runs each preset once, and copies the snapshot with `cp` and sync. Results are stored after every run.
+/// The same command resumes; --runs may be higher.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload bench snapshot.car --presets ingest,memtable,rocksdb-defaults --runs 5")]
 pub struct Args {
@@ -30,20 +30,20 @@ pub struct Args {
     /// Presets to compare, by name or file; `all` is all built-in ones
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', hide_possible_values = true, value_parser = values::preset(), help_heading = "Variants")]
     pub presets: Vec<String>,
-    /// Override one option in all of them, e.g. node.table.block_size=32K, or set an argument of the import, e.g. memory=1GiB;
-    /// repeatable
+    /// Override one option in all presets, e.g. node.table.block_size=32K, or set an argument of the import, e.g.
+    /// memory=1GiB; repeatable
     #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "Variants")]
     pub set: Vec<String>,
     /// Try each of these values with each preset; repeatable: all combinations are tried
     #[arg(long, value_name = "OPTION=A,B,..", hide_possible_values = true, value_parser = values::of_variant(), help_heading = "Variants")]
     pub vary: Vec<String>,
-    /// Search for faster options around the one preset: try single changes, then combine the faster ones
+    /// Search for faster options for one preset: try single changes, then combine the faster ones
     #[arg(long, requires = "presets", conflicts_with_all = ["vary", "reference"], help_heading = "Variants")]
     pub tune: bool,
-    /// Write the combination of --tune as a preset if it is shown to be faster
+    /// Write the combination that --tune found as a preset, if the runs confirm that it is faster
     #[arg(long, value_name = "FILE", requires = "tune", help_heading = "Variants")]
     pub write: Option<PathBuf>,
-    /// The preset to compare the others with; the default is the first one
+    /// Preset to compare the others with; the default is the first one
     #[arg(long, value_name = "PRESET", hide_possible_values = true, value_parser = values::preset(), help_heading = "Variants", hide_short_help = true)]
     pub reference: Option<String>,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Err(Error::State { path: file.clone(), kind: StateKind::Exists, reason, hint }.into());
     }
     let options = options(args, source)?;
-    signals::cancel_on_signals(&options.stop, "run the same command again to resume")?;
+    signals::cancel_on_signals(&options.stop, || "run the same command again to resume".into())?;
     let runs = RunDisplay::new("bench", globals);
     let (report, preset) =
         if args.tune { bench::tune(&options, &runs)? } else { (bench::bench(&options, &runs)?, None) };

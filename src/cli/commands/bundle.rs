@@ -19,11 +19,11 @@ const PASSWORD_FILE: &str = "BEDLOAD_SIGN_PASSWORD_FILE";
 /// The largest password file, in bytes.
 const MAX_PASSWORD: u64 = 64 << 10;
 
-/// Publish a database that an import has made, for `bedload seed`
+/// Publish an imported database as a bundle for `bedload seed`
 ///
-/// Reads every record, and compares count and digest with the import's record. Then writes the missing files, each under its
-/// BLAKE3, then bundle.json, which lists them, and last the pointer `latest`. Only `latest` is ever changed. A database that a
-/// node has written to is refused.
+/// Reads every record, and compares count and digest with the import's record. Then writes the missing files, each
+/// named by its BLAKE3 hash, then their list bundle.json, and last the pointer `latest`. Of existing files, only
+/// `latest` changes. Refuses a database that a node has written to.
 ///
 /// A shard (`import --shard`) is published as a part. When all parts are published, `--join` makes the bundle.
 #[derive(Debug, clap::Args)]
@@ -41,10 +41,11 @@ pub struct Args {
     /// Make a bundle from the published parts of all shards
     #[arg(long, value_name = "PLACE")]
     pub join: Option<PathBuf>,
-    /// The set of parts to join; the default is that of the last published part
+    /// Set of parts to join; the default is the set of the last published part
     #[arg(long, value_name = "SET", requires = "join")]
     pub set: Option<String>,
-    /// Sign the bundle with a secret key of minisign; BEDLOAD_SIGN_PASSWORD or BEDLOAD_SIGN_PASSWORD_FILE has its password
+    /// Sign the bundle with this minisign secret key; its password is in BEDLOAD_SIGN_PASSWORD, or in the file named by
+    /// BEDLOAD_SIGN_PASSWORD_FILE
     #[arg(long, value_name = "FILE")]
     pub sign: Option<PathBuf>,
     /// Threads to use; the default is the number of cores
@@ -61,7 +62,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let stop = CancellationToken::default();
-    signals::cancel_on_signals(&stop, "run the same command again; it skips the files that are published")?;
+    signals::cancel_on_signals(&stop, || "run the same command again; it skips the files that are published".into())?;
     let report = progress::show(globals, |observer| match &args.join {
         Some(_) => join(&JoinOptions { place, set: args.set.clone(), signer, network, stop }, observer),
         None => {

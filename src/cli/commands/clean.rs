@@ -15,9 +15,9 @@ use crate::cli::{output, signals};
 
 /// Remove leftovers of unfinished imports
 ///
-/// Finds the directories NAME.partial of unfinished imports and seeds, with their partitions in work directories: in DIR,
-/// DIR itself, or DIR.partial if DIR is the name of a database. Directories of running imports and of other programs are
-/// kept. Without --yes it asks, on a terminal.
+/// Finds the directories NAME.partial of unfinished imports and seeds, and their partitions in work directories. It
+/// searches DIR; DIR may also be a NAME.partial, or the name of a database. Directories of running imports and of other
+/// programs are kept. Without --yes it asks for confirmation, on a terminal only.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload clean /data --dry-run")]
 pub struct Args {
@@ -27,19 +27,19 @@ pub struct Args {
     /// List what would be removed, and stop
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Remove it without asking
+    /// Remove without asking
     #[arg(short, long, conflicts_with = "dry_run")]
     pub yes: bool,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let stop = CancellationToken::default();
-    signals::cancel_on_signals(&stop, "run the same command again; it resumes")?;
+    signals::cancel_on_signals(&stop, || "run the same command again; it resumes".into())?;
     let mut report = leftovers::find(&args.dir)?;
     if report.found.is_empty() && !args.dir.is_dir() {
         let dir = args.dir.display();
-        let reason = format!("{dir} is not a directory, and not the name of a database that an import has begun");
-        let hint = "name the directory that databases are made in, or the --db of an import";
+        let reason = format!("{dir} is neither a directory nor the name of an unfinished import");
+        let hint = "pass the directory that contains the databases, or the --db of an import";
         return Err(Error::usage(reason, hint).into());
     }
     if args.dry_run || report.found.is_empty() {
@@ -57,30 +57,21 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if kept == 0 {
         return Ok(());
     }
-    Err(output::Reported(Error::State {
-        path: args.dir.clone(),
-        kind: StateKind::Other,
-        reason: format!("{kept} of {} unfinished imports are kept", report.found.len()),
-        hint: "the reasons are above: finish these imports, or stop the programs that use them".into(),
-    })
-    .into())
+    let reason = format!("{kept} of {} unfinished imports are kept", report.found.len());
+    let hint = "the reasons are above: finish these imports, or stop the programs that use them";
+    Err(output::Reported(Error::state(&args.dir, StateKind::Other, reason, hint)).into())
 }
 
 fn is_confirmed(report: &CleanReport, stop: &CancellationToken) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Error::Usage {
-            reason: "refusing to remove anything without confirmation: not a terminal".into(),
-            hint: "run it with --dry-run, then with --yes".into(),
-        }
-        .into());
+        let reason = "refusing to remove anything without confirmation: not a terminal";
+        return Err(Error::usage(reason, "run it with --dry-run, then with --yes").into());
     }
     let shown = screen::fit(&crate::report::shown(&render::clean::text(report)), 2, screen::stderr_columns());
     write!(io::stderr(), "{shown}Remove this? [y/N] ")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
-    if stop.is_cancelled() {
-        return Err(Error::Interrupted { hint: "nothing was removed; run it again".into() }.into());
-    }
+    stop.check(|| Error::Interrupted { hint: "nothing was removed; run it again".into() })?;
     let is_yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
     if !is_yes {
         writeln!(io::stderr(), "nothing was removed")?;

@@ -11,21 +11,21 @@ use crate::cli::{output, progress, signals, values};
 
 /// Measure disk, cores and limits, forecast an import, and suggest improvements
 ///
-/// Takes some seconds. To forecast the import of a snapshot, a small generated one of the same form is imported into a
-/// directory in DIR. Everything that is written is removed again.
+/// Takes a few seconds. To forecast an import, doctor generates a small snapshot of the same format and imports it into
+/// a directory in DIR. It removes everything that it writes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload doctor --dir /data snapshot.forest.car.zst")]
 pub struct Args {
-    /// A snapshot to choose a plan for and to forecast the import of
+    /// Snapshot to plan and to forecast the import of
     #[arg(value_name = "SNAPSHOT")]
     pub source: Option<PathBuf>,
     /// Forecast an import of a snapshot file of this size, without a snapshot
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, conflicts_with = "source")]
     pub size: Option<u64>,
-    /// Form of the snapshot that --size assumes
+    /// Format of the snapshot that --size assumes
     #[arg(long, value_name = "FORM", default_value = "car", value_parser = values::named(SnapshotForm::NAMED), requires = "size")]
     pub form: SnapshotForm,
-    /// Directory of the database, or of the future one
+    /// Directory of the database, existing or planned
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     options.import.work_dir.clone_from(&args.plan.work_dir);
     options.import.plan = args.plan.plan;
     options.import.network = args.network.options(args.source.as_deref())?;
-    signals::cancel_on_signals(&options.stop, "nothing is left over; run the same command again")?;
+    signals::cancel_on_signals(&options.stop, || "nothing is left over; run the same command again".into())?;
     let report = progress::show(globals, |observer| diagnose(&options, observer))?;
     output::print(&report, &render::doctor::text(&report), 10, globals)
 }

@@ -15,14 +15,15 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{output, progress, signals, values};
 
-/// Write the blocks of a database into a snapshot
+/// Write the blocks of a database to a snapshot file
 ///
-/// Exports the blocks that are reachable from the roots, in the order of nodes; of a block log, all blocks. The file appears
-/// under its name only when it is complete. A missing block that another one links to is an error (exit code 3), unless the
-/// database never had more blocks.
+/// Exports the blocks that are reachable from the roots, in depth-first order; from a block log, all blocks. The file
+/// appears under its name only when it is complete. A missing block is an error (exit code 3), unless the file contains
+/// all records of the import.
 ///
-/// A block log that was one file of raw blocks is exported byte for byte. Hive's compressed blocks are written raw, parts as
-/// one log, and a pruned log as a log that begins later. Blocks and ids are the same, and the report lists the differences.
+/// A block log that was one file of raw blocks is exported byte for byte. Hive's compressed blocks are written
+/// uncompressed, the parts of a log are joined, and a pruned log starts at its first remaining block. Blocks and ids
+/// stay the same, and the report lists the differences.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "bedload export [OPTIONS] <DB> <FILE>\n       bedload export [OPTIONS] --db <DIR> <FILE>")]
 #[command(after_help = "Example: bedload export /data/blocks snapshot.forest.car.zst")]
@@ -40,16 +41,16 @@ pub struct Args {
     /// Root to begin at, repeatable; the default is in BEDLOAD.json
     #[arg(long, value_name = "CID", help_heading = "Blocks")]
     pub root: Vec<RawCid>,
-    /// Every record, in the order of keys
+    /// Export every record, in key order
     #[arg(long, conflicts_with = "cids", help_heading = "Blocks")]
     pub all: bool,
-    /// These blocks: a file with one CID a line, or `-`
+    /// Export the blocks listed in this file, one CID per line; `-` is standard input
     #[arg(long, value_name = "FILE", help_heading = "Blocks")]
     pub cids: Option<PathBuf>,
     /// Write the file even when blocks are missing
     #[arg(long, help_heading = "Blocks")]
     pub allow_missing: bool,
-    /// Blocks named below this epoch may be missing
+    /// Blocks linked below this epoch may be missing
     #[arg(long, value_name = "EPOCH", conflicts_with_all = ["all", "cids"], help_heading = "Blocks")]
     pub allow_missing_below: Option<u64>,
 
@@ -60,7 +61,7 @@ pub struct Args {
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Blocks")]
     pub to: Option<u32>,
 
-    /// car, car.zst, forest.car.zst; log, log.zst; default: from the suffix
+    /// Format: car, car.zst, forest.car.zst, log or log.zst; by default the suffix decides
     #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = values::named(ExportFormat::ALL.map(|format| (format.name(), format))), help_heading = "File")]
     pub format: Option<ExportFormat>,
     /// Replace the file if it exists
@@ -126,13 +127,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Ok(());
     }
     let lost = report.missing - report.missing_allowed;
-    Err(Error::VerificationFailed {
-        action: "export",
-        path: db.to_owned(),
-        problems: counted(lost, "missing block", "missing blocks"),
-        hint: "bedload walk lists what is missing; --allow-missing writes the file nevertheless".into(),
-    }
-    .into())
+    let hint = "bedload walk lists what is missing; --allow-missing writes the file nevertheless";
+    Err(Error::verification_failed("export", db.to_owned(), counted(lost, "missing block", "missing blocks"), hint)
+        .into())
 }
 
 fn options(args: &Args, db: &Path) -> anyhow::Result<ExportOptions> {
@@ -150,7 +147,7 @@ fn options(args: &Args, db: &Path) -> anyhow::Result<ExportOptions> {
     options.allow_missing_below = args.allow_missing_below;
     options.location.clone_from(&args.location);
     options.resources.clone_from(&args.resources);
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     Ok(options)
 }
 

@@ -10,6 +10,7 @@ use crate::read::Location;
 use crate::read::block::{BlockLookup, FoundBlock};
 use crate::read::get::{CarBlock, Lookup, header_with_names, to_json_with_names};
 use crate::report::shown_json;
+use crate::schema::{BLOCK_IDS, TRANSACTIONS};
 use crate::text::size::grouped;
 use clap::ValueEnum;
 use data_encoding::HEXLOWER;
@@ -24,9 +25,9 @@ use crate::cli::signals;
 /// Keys looked up at once.
 const BATCH: usize = 256;
 
-/// Print blocks by CID, or blocks of a log by number, id, or transaction id
+/// Print blocks by CID; from a block log, by number, block id or transaction id
 ///
-/// Ends with exit code 1 when a key is not in the database; the others are printed anyway.
+/// Exits with code 1 if a key is not in the database; the blocks of the other keys are printed.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "bedload get [OPTIONS] <DB> <KEY>...\n       bedload get [OPTIONS] --db <DIR> <KEY>...")]
 #[command(after_help = "Example: bedload get /data/blocks --as json \
@@ -43,7 +44,7 @@ pub struct Args {
     /// The headers of the Filecoin tipset at this epoch
     #[arg(long, value_name = "EPOCH")]
     pub epoch: Option<u64>,
-    /// Form of a block. json is dag-json for dag-cbor and dag-pb, with named fields for a Filecoin header, and header and
+    /// Output format. json is dag-json for dag-cbor and dag-pb, with named fields for a Filecoin header, and header and
     /// transactions for a block of a log. The default is hex; json for a block of a log and for --epoch
     #[arg(long = "as", value_name = "FORM")]
     pub form: Option<BlockForm>,
@@ -74,18 +75,13 @@ impl Args {
         };
         match db {
             Some(db) if keys.is_empty() != self.epoch.is_none() => Ok((db, keys)),
-            Some(_) if self.epoch.is_some() => Err(Error::Usage {
-                reason: "--epoch cannot be combined with keys".into(),
-                hint: "omit --epoch or the keys".into(),
-            }),
-            Some(_) => Err(Error::Usage {
-                reason: "no key is given".into(),
-                hint: "name the database and a key, as in `bedload get chain 1000`".into(),
-            }),
-            None => Err(Error::Usage {
-                reason: "no database and no key are given".into(),
-                hint: "name both, as in `bedload get chain 1000`".into(),
-            }),
+            Some(_) if self.epoch.is_some() => {
+                Err(Error::usage("--epoch cannot be combined with keys", "omit --epoch or the keys"))
+            }
+            Some(_) => {
+                Err(Error::usage("no key is given", "name the database and a key, as in `bedload get chain 1000`"))
+            }
+            None => Err(Error::usage("no database and no key are given", "name both, as in `bedload get chain 1000`")),
         }
     }
 
@@ -102,9 +98,7 @@ fn each_key(
     mut take: impl FnMut(String) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut take = |key| {
-        if stop.is_cancelled() {
-            return Err(Error::Interrupted { hint: "nothing was changed; run it again".into() }.into());
-        }
+        stop.check(Error::interrupted_reading)?;
         take(key)
     };
     for key in keys {
@@ -114,10 +108,9 @@ fn each_key(
         }
         for line in std::io::stdin().lock().lines() {
             let line = line.map_err(|error| match error.kind() {
-                std::io::ErrorKind::InvalidData => Error::Usage {
-                    reason: "standard input is not UTF-8 text".into(),
-                    hint: "give one key a line".into(),
-                },
+                std::io::ErrorKind::InvalidData => {
+                    Error::usage("standard input is not UTF-8 text", "give one key a line")
+                }
                 _ => Error::io("read", "standard input")(error),
             })?;
             if !line.trim().is_empty() {
@@ -156,7 +149,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         return Err(output::refuse_terminal("the bytes of a block"));
     }
     let stop = CancellationToken::default();
-    signals::cancel_on_signals(&stop, "nothing was changed; run it again")?;
+    signals::cancel_on_signals(&stop, || "nothing was changed; run it again".into())?;
     if args.location.key.is_none()
         && args.location.column_family.is_none()
         && let Some(lookup) = BlockLookup::open(db)?
@@ -191,11 +184,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &CancellationToken) -> anyhow::Result<()> {
     let (db, keys) = args.split()?;
     if args.epoch.is_some() {
-        return Err(Error::Usage {
-            reason: "--epoch is for Filecoin, and this database was made from a block log".into(),
-            hint: "give the number of a block".into(),
-        }
-        .into());
+        let hint = "give the number of a block";
+        return Err(Error::usage("--epoch is for Filecoin, and this database was made from a block log", hint).into());
     }
     let mut printer = Printer::new(args, globals);
     // The count of missing keys that are numbers, and the first of them.
@@ -231,7 +221,7 @@ fn of_log(args: &Args, globals: &Globals, lookup: &BlockLookup, stop: &Cancellat
 }
 
 fn id_hint(lookup: &BlockLookup) -> &'static str {
-    match (lookup.finds_block_ids(), lookup.finds_transactions()) {
+    match (lookup.has(BLOCK_IDS), lookup.has(TRANSACTIONS)) {
         (true, true) => "check the id",
         (true, false) => "only ids of blocks are indexed; `bedload import --indexes ids,transactions` indexes both",
         (false, true) => {
@@ -250,11 +240,10 @@ fn numbers(key: &str, db: &Path, lookup: &BlockLookup) -> anyhow::Result<Option<
     let Some((first, last)) = lookup.bounds()? else { return Ok(None) };
     match range {
         None => Ok(Some(last..=last)),
-        Some((from, to)) if from > to => Err(Error::Usage {
-            reason: format!("the range {key} ends before it begins"),
-            hint: format!("write it as {to}-{from}").into(),
+        Some((from, to)) if from > to => {
+            let reason = format!("the range {key} ends before it begins");
+            Err(Error::usage(reason, format!("write it as {to}-{from}")).into())
         }
-        .into()),
         Some((from, to)) if from < u64::from(first) || to > u64::from(last) => {
             Err(not_there(db, &format!("blocks {from} to {to} are"), (first, last)).into())
         }
@@ -268,11 +257,8 @@ fn number(text: &str) -> Option<u64> {
 }
 
 fn not_there(db: &Path, what: &str, (first, last): (u32, u32)) -> Error {
-    Error::NotFound {
-        path: db.to_owned(),
-        reason: format!("{what} not in the database, which has blocks {first} to {last}"),
-        hint: "name blocks between these; `head` is the last one".into(),
-    }
+    let reason = format!("{what} not in the database, which has blocks {first} to {last}");
+    Error::not_found(db.to_owned(), reason, "choose numbers in this range; `head` is the last block")
 }
 
 struct Printer<'a> {

@@ -16,13 +16,13 @@ use super::bundle::password;
 use crate::cli::args::{ImportArgs, NetworkArgs, PlanArgs, ReportArgs};
 use crate::cli::globals::Globals;
 use crate::cli::output::WithSchema;
-use crate::cli::places::{Places, places};
+use crate::cli::places::places;
 use crate::cli::render;
 use crate::cli::source_list::{self, SourceNames};
 use crate::cli::values::{self, Checkpoints};
 use crate::cli::{output, progress, shard, signals};
 
-/// Load a snapshot into a new RocksDB database
+/// Import a snapshot into a new RocksDB database
 ///
 /// The man page lists rare options too: `bedload man DIR`.
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,7 @@ use crate::cli::{output, progress, shard, signals};
     after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks"
 )]
 pub struct Args {
-    /// CARs (files, URLs, directories, lists: @FILE) or a block log; `-` is a pipe
+    /// CARs (files, URLs, directories, lists: @FILE) or a block log; `-` is standard input
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
 
@@ -53,95 +53,14 @@ pub struct Args {
     #[command(flatten)]
     pub plan: PlanArgs,
 
-    /// Format of the source: auto, car or block-log
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "auto",
-        hide_possible_values = true,
-        help_heading = "Source",
-        hide_short_help = true
-    )]
-    pub format: Format,
-    /// Check hash, links (block logs only) or none
-    #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true,
-          value_parser = ["hash", "links", "none"], help_heading = "Source")]
-    pub verify: String,
-    /// Compare the source with sha256:HEX, sha256:FILE or sha256:URL
-    #[arg(long, value_name = "SUM", help_heading = "Source", hide_short_help = true)]
-    pub checksum: Option<String>,
+    #[command(flatten)]
+    pub source: SourceArgs,
 
-    /// If blocks are missing: ignore, roots, check or require
-    #[arg(long, value_name = "HOW", default_value = "ignore", hide_possible_values = true, help_heading = "CARs")]
-    pub links: Links,
-    /// Store blocks under their cid, multihash or digest [default: cid]
-    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, help_heading = "CARs", hide_short_help = true)]
-    pub key: Option<KeyLayout>,
-    /// The column family of the blocks [default: default]
-    #[arg(long, value_name = "NAME", help_heading = "CARs", hide_short_help = true)]
-    pub column_family: Option<String>,
-    /// F3 data: store or skip
-    #[arg(
-        long,
-        value_name = "WHAT",
-        default_value = "store",
-        hide_possible_values = true,
-        help_heading = "CARs",
-        hide_short_help = true
-    )]
-    pub f3: F3Data,
-    /// Meaning of null padding after the blocks: error, or eof for their end
-    #[arg(
-        long,
-        value_name = "MEANING",
-        default_value = "error",
-        hide_possible_values = true,
-        help_heading = "CARs",
-        hide = true
-    )]
-    pub null_padding: NullPadding,
-    /// Accept several CARs concatenated in one file
-    #[arg(long, help_heading = "CARs", hide = true)]
-    pub concatenated: bool,
-    /// Largest block to accept; up to 3 GiB
-    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "CARs", hide = true)]
-    pub max_block_size: Option<u64>,
+    #[command(flatten)]
+    pub car: CarArgs,
 
-    /// First block of a block log
-    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs",
-          hide_short_help = true)]
-    pub from: Option<u32>,
-    /// Last block of a block log
-    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Block logs",
-          hide_short_help = true)]
-    pub to: Option<u32>,
-    /// Index column families: ids (of blocks), transactions, or none
-    #[arg(long, value_name = "A,B", default_value = "ids", value_parser = values::indexes, help_heading = "Block logs",
-          hide_short_help = true)]
-    pub indexes: Indexes,
-    /// Directory of zstd dictionaries of Hive, NNNM.dict.zst
-    #[arg(long, value_name = "DIR", help_heading = "Block logs", hide_short_help = true)]
-    pub dictionaries: Option<PathBuf>,
-    /// Refuse the log unless this is its last block
-    #[arg(long, value_name = "NUM:ID", value_parser = values::block, help_heading = "Block logs", hide_short_help = true)]
-    pub expect_head: Option<(u32, Id)>,
-    /// Refuse the log unless this block has this id
-    #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, help_heading = "Block logs", hide_short_help = true)]
-    pub checkpoint: Vec<Checkpoints>,
-    /// If a log ends inside a block: error or trim
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "error",
-        hide_possible_values = true,
-        help_heading = "Block logs",
-        hide = true
-    )]
-    pub tail: TornTail,
-    /// Unknown operations: error or skip
-    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = ["error", "skip"],
-          help_heading = "Block logs", hide = true)]
-    pub unknown_operations: String,
+    #[command(flatten)]
+    pub log: BlockLogArgs,
 
     #[command(flatten)]
     pub network: NetworkArgs,
@@ -149,7 +68,8 @@ pub struct Args {
     /// Publish each file as it is built; without --db no database is kept
     #[arg(long, value_name = "PLACE", conflicts_with = "into_existing", help_heading = "Bundles and shards")]
     pub bundle: Option<PathBuf>,
-    /// Sign the bundle with a secret key of minisign; BEDLOAD_SIGN_PASSWORD or BEDLOAD_SIGN_PASSWORD_FILE has its password
+    /// Sign the bundle with this minisign secret key; its password is in BEDLOAD_SIGN_PASSWORD, or in the file named by
+    /// BEDLOAD_SIGN_PASSWORD_FILE
     #[arg(
         long,
         value_name = "FILE",
@@ -159,7 +79,7 @@ pub struct Args {
         hide_short_help = true
     )]
     pub sign: Option<PathBuf>,
-    /// Only shard I of N, I from 0 on (auto: the task's number)
+    /// Import only shard I of N, counted from 0 (auto: the task's number)
     #[arg(long, value_name = "I/N|auto/N", value_parser = shard::parse, help_heading = "Bundles and shards", hide_short_help = true)]
     pub shard: Option<shard::ShardArg>,
 
@@ -170,15 +90,84 @@ pub struct Args {
     pub report: ReportArgs,
 }
 
+/// Format and checks of the source.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Source")]
+pub struct SourceArgs {
+    /// Format of the source: auto, car or block-log
+    #[arg(long, value_name = "FORMAT", default_value = "auto", hide_possible_values = true, hide_short_help = true)]
+    pub format: Format,
+    /// Check hash, links (block logs only) or none
+    #[arg(long, value_name = "WHAT", default_value = "hash", hide_possible_values = true, value_parser = ["hash", "links", "none"])]
+    pub verify: String,
+    /// Compare the source with sha256:HEX, sha256:FILE or sha256:URL
+    #[arg(long, value_name = "SUM", hide_short_help = true)]
+    pub checksum: Option<String>,
+}
+
+/// Options of CARs.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "CARs")]
+pub struct CarArgs {
+    /// If blocks are missing: ignore, roots, check or require
+    #[arg(long, value_name = "HOW", default_value = "ignore", hide_possible_values = true)]
+    pub links: Links,
+    /// Store blocks under their cid, multihash or digest [default: cid]
+    #[arg(long, value_name = "LAYOUT", hide_possible_values = true, hide_short_help = true)]
+    pub key: Option<KeyLayout>,
+    /// The column family of the blocks [default: default]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub column_family: Option<String>,
+    /// F3 data: store or skip
+    #[arg(long, value_name = "WHAT", default_value = "store", hide_possible_values = true, hide_short_help = true)]
+    pub f3: F3Data,
+    /// How to treat null padding after the blocks: as an error, or as their end (eof)
+    #[arg(long, value_name = "MEANING", default_value = "error", hide_possible_values = true, hide = true)]
+    pub null_padding: NullPadding,
+    /// Accept several CARs concatenated in one file
+    #[arg(long, hide = true)]
+    pub concatenated: bool,
+    /// Largest block to accept; up to 3 GiB
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, hide = true)]
+    pub max_block_size: Option<u64>,
+}
+
+/// Options of block logs.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Block logs")]
+pub struct BlockLogArgs {
+    /// First block of a block log
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
+    pub from: Option<u32>,
+    /// Last block of a block log
+    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
+    pub to: Option<u32>,
+    /// Index column families: ids (of blocks), transactions, or none
+    #[arg(long, value_name = "A,B", default_value = "ids", value_parser = values::indexes, hide_short_help = true)]
+    pub indexes: Indexes,
+    /// Directory of zstd dictionaries of Hive, NNNM.dict.zst
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub dictionaries: Option<PathBuf>,
+    /// Refuse the log unless this is its last block
+    #[arg(long, value_name = "NUM:ID", value_parser = values::block, hide_short_help = true)]
+    pub expect_head: Option<(u32, Id)>,
+    /// Refuse the log unless this block has this id
+    #[arg(long, value_name = "NUM:ID|FILE", value_parser = values::checkpoints, hide_short_help = true)]
+    pub checkpoint: Vec<Checkpoints>,
+    /// If a log ends inside a block: error or trim
+    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, hide = true)]
+    pub tail: TornTail,
+    /// Unknown operations: error or skip
+    #[arg(long, value_name = "HOW", default_value = "error", hide_possible_values = true, value_parser = ["error", "skip"], hide = true)]
+    pub unknown_operations: String,
+}
+
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let shard = args.shard.map(|shard| shard.resolve(|name| std::env::var(name).ok())).transpose();
-    let Places { sources: given, db: named_db } = places(&args.sources, args.db.as_deref(), args.bundle.is_none())?;
+    let (given, named_db) = places(&args.sources, args.db.as_deref(), args.bundle.is_none())?;
     if args.replace && named_db.is_none() {
-        return Err(Error::Usage {
-            reason: "--replace needs --db: without it no database is kept".into(),
-            hint: "omit --replace, or name the database with --db".into(),
-        }
-        .into());
+        let reason = "--replace needs --db: without it no database is kept";
+        return Err(Error::usage(reason, "omit --replace, or name the database with --db").into());
     }
     let db = named_db.map_or_else(|| work_path(args, shard.as_ref().ok().copied().flatten()), Path::to_path_buf);
     let mut partial = db.as_os_str().to_owned();
@@ -195,7 +184,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
     let interrupted = options.db.clone();
-    signals::cancel_with_hint(&options.stop, move || load::hint_after_interruption(&interrupted))?;
+    signals::cancel_on_signals(&options.stop, move || load::hint_after_interruption(&interrupted))?;
     if args.dry_run {
         let plan = progress::show(globals, |observer| load::plan_and_warn(&options, observer));
         let (plan, report_file) = report_file.or_error(plan.map_err(|error| names.explain(error)))?;
@@ -235,31 +224,29 @@ fn work_path(args: &Args, shard: Option<Shard>) -> PathBuf {
 
 fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
     let mut options = ImportOptions::new(PathBuf::new(), db).sources(sources);
-    options.concatenated = args.concatenated;
+    options.concatenated = args.car.concatenated;
     args.import.add_to(&mut options);
     options.shard = shard;
     options.work_dir.clone_from(&args.plan.work_dir);
     options.plan = args.plan.plan;
-    options.given_key = args.key;
-    options.given_column_family.clone_from(&args.column_family);
+    options.given_key = args.car.key;
+    options.given_column_family.clone_from(&args.car.column_family);
     options.into_existing = args.into_existing;
     options.replace = args.replace;
     options.unfinished = if args.restart { Unfinished::Restart } else { Unfinished::Resume };
-    options.format = args.format;
-    options.verify = args.verify != "none";
+    options.format = args.source.format;
+    options.verify = args.source.verify != "none";
     options.log = log_options(args);
-    options.f3 = args.f3;
-    options.null_padding = args.null_padding;
-    options.links = args.links;
+    options.f3 = args.car.f3;
+    options.null_padding = args.car.null_padding;
+    options.links = args.car.links;
     options.network = args.network.options(options.sources.iter().chain(&args.bundle))?;
-    options.checksum.clone_from(&args.checksum);
-    options.overrides.column_family.clone_from(&args.column_family);
-    if let Some(size) = args.max_block_size {
+    options.checksum.clone_from(&args.source.checksum);
+    options.overrides.column_family.clone_from(&args.car.column_family);
+    if let Some(size) = args.car.max_block_size {
         if size > HIGHEST_MAX_BLOCK {
-            return Err(Error::Usage {
-                reason: format!("--max-block-size {} is more than RocksDB can hold in one value here", human(size)),
-                hint: format!("give {} or less", human(HIGHEST_MAX_BLOCK)).into(),
-            });
+            let reason = format!("--max-block-size {} is more than RocksDB can hold in one value here", human(size));
+            return Err(Error::usage(reason, format!("give {} or less", human(HIGHEST_MAX_BLOCK))));
         }
         options.max_block_size = size;
     }
@@ -268,14 +255,14 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
 
 fn log_options(args: &Args) -> LogOptions {
     LogOptions {
-        dictionaries: args.dictionaries.clone(),
-        tail: args.tail,
-        from: args.from,
-        to: args.to,
-        expect_head: args.expect_head,
-        checkpoints: args.checkpoint.iter().flat_map(|Checkpoints(blocks)| blocks.iter().copied()).collect(),
-        indexes: args.indexes,
-        links_only: args.verify == "links",
-        skip_unknown_operations: args.unknown_operations == "skip",
+        dictionaries: args.log.dictionaries.clone(),
+        tail: args.log.tail,
+        from: args.log.from,
+        to: args.log.to,
+        expect_head: args.log.expect_head,
+        checkpoints: args.log.checkpoint.iter().flat_map(|Checkpoints(blocks)| blocks.iter().copied()).collect(),
+        indexes: args.log.indexes,
+        links_only: args.source.verify == "links",
+        skip_unknown_operations: args.log.unknown_operations == "skip",
     }
 }

@@ -15,22 +15,24 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted};
 use crate::cli::{output, progress, signals};
 
-/// Show what is in a snapshot without loading it
+/// Show the contents of a snapshot without importing it
 ///
-/// Reads head, index and tail only, unless --full is given. Ends with exit code 3 when the snapshot is damaged.
+/// Without --full, reads only the start, the index and the end of a snapshot, so most damage is not found. A block log
+/// of up to 64 MiB is always read completely. Exits with code 3 if it finds damage.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload inspect --full snapshot.forest.car.zst")]
 pub struct Args {
     /// The snapshot: a file, a directory of CARs or of a block log, a URL, or `-` for standard input
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
-    /// Read everything: count blocks, sizes and codecs, and check every block against its hash
+    /// Read everything: count blocks, sizes and codecs, and verify the hash of every block (of a block log: its link to
+    /// the previous block)
     #[arg(long)]
     pub full: bool,
-    /// Print CID (of a log: number and id), size and offset of every block instead, one JSON object a line
+    /// List the blocks instead: CID (of a block log: number and id), size and offset, one JSON object per line
     #[arg(long, conflicts_with = "full")]
     pub list: bool,
-    /// Meaning of null padding after the blocks: error, or eof for their end
+    /// How to treat null padding after the blocks: as an error, or as their end (eof)
     #[arg(long, value_name = "MEANING", default_value = "error")]
     pub null_padding: NullPadding,
 
@@ -47,17 +49,14 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let sources = sources(&args.source)?;
     if args.list && sources.len() > 1 {
-        return Err(Error::Usage {
-            reason: format!("--list takes one snapshot, and {} has {}", args.source.display(), sources.len()),
-            hint: "name one of them".into(),
-        }
-        .into());
+        let reason = format!("--list takes one snapshot, and {} has {}", args.source.display(), sources.len());
+        return Err(Error::usage(reason, "name one of them").into());
     }
     let mut options = InspectOptions::new(&args.source);
     options.full = args.full;
     options.null_padding = args.null_padding;
     options.resources.clone_from(&args.resources);
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     options.dictionaries.clone_from(&args.dictionaries);
     options.network = args.network.options(Some(&args.source))?;
     // Each CAR of a directory is inspected, and the first damage reported at the end.

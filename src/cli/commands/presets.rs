@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use crate::Error;
 use crate::preset::{self, Overrides, Preset, Resolved};
 use crate::report::shown;
 use crate::rocks::options_file::OptionsFile;
@@ -13,9 +14,10 @@ use crate::cli::globals::Globals;
 use crate::cli::render::presets::{self as render, Listed};
 use crate::cli::{output, values};
 
-/// Show the sets of RocksDB options that an import can take
+/// Show the presets: sets of RocksDB options for an import
 ///
-/// A preset is a file: `show` prints one, and a changed copy is named by its path. Options have RocksDB's own names.
+/// A preset is a file. `show` prints it; pass the path of a changed copy to --preset. Presets use RocksDB's own option
+/// names.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = "Example: bedload presets explain ingest")]
 pub struct Args {
@@ -27,14 +29,14 @@ pub struct Args {
 
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Also list the presets that are single experiments
+    /// Also list the presets that are for comparison only
     #[arg(long)]
     all: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The built-in presets: name, loader, summary
+    /// List the built-in presets: name, loader, RocksDB version, summary
     #[command(after_help = "Example: bedload presets list --all")]
     List(ListArgs),
     /// Print a preset file
@@ -46,7 +48,7 @@ enum What {
     },
     /// Explain every option that differs from RocksDB's default, with its reason and its cost
     ///
-    /// Of a node's OPTIONS file it shows the options of the database.
+    /// For a node's OPTIONS file, it explains the options of the database.
     #[command(after_help = "Example: bedload presets explain ingest --set node.table.block_size=32K")]
     Explain {
         /// A built-in preset's name, a file, or a node's OPTIONS file; by default the preset of an import
@@ -55,7 +57,7 @@ enum What {
         #[command(flatten)]
         over: OverrideArgs,
     },
-    /// The options in which two presets differ
+    /// Show the options in which two presets differ
     ///
     /// A node's OPTIONS file is compared with the options that the preset leaves the database with.
     #[command(after_help = "Example: bedload presets diff ingest memtable")]
@@ -89,10 +91,8 @@ fn explained(word: Option<&str>, overrides: Overrides) -> crate::Result<Resolved
         return preset::resolve(&overrides.preset(word)?, &overrides);
     };
     if overrides.options_file.is_some() {
-        return Err(crate::Error::Usage {
-            reason: format!("{} is an OPTIONS file, and --options-file names another", file.display()),
-            hint: "give one of them".into(),
-        });
+        let reason = format!("{} is an OPTIONS file, and --options-file names another", file.display());
+        return Err(Error::usage(reason, "give one of them"));
     }
     preset::resolve(&Preset::for_options_file(&file, None), &overrides.options_file(file))
 }

@@ -11,7 +11,7 @@ use crate::cli::globals::Globals;
 use crate::cli::render;
 use crate::cli::{output, progress, signals, values};
 
-/// Make a database from a bundle that `bedload bundle` has published
+/// Create a database from a bundle that `bedload bundle` published
 ///
 /// Downloads the files, compares the BLAKE3 of each with bundle.json, lets RocksDB ingest them, opens the database once with
 /// the options of its node, and renames it. Nothing is ingested before all files are complete and verified. After a crash the
@@ -22,16 +22,16 @@ pub struct Args {
     /// Place of the bundle: a directory or a URL (http, https, s3, gs, az)
     #[arg(value_name = "PLACE", required_unless_present = "from_url", conflicts_with = "from_url")]
     pub place: Option<PathBuf>,
-    /// A place that has the bundle; repeatable: several mirrors share the download
+    /// Mirror of the bundle; repeatable: the mirrors share the download
     #[arg(long, value_name = "PLACE")]
     pub from_url: Vec<PathBuf>,
     /// Directory of the new database; unfinished work is in DIR.partial beside it
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
-    /// The bundle to use; the default is the newest, or that of the unfinished seed
+    /// Bundle to use; the default is the newest, or the one of the unfinished seed
     #[arg(long, value_name = "ID", value_parser = values::bundle_id)]
     pub bundle: Option<String>,
-    /// Accept the bundle only if this minisign key has signed it: `RW…`, or a file with it; repeatable
+    /// Accept the bundle only if it is signed by this minisign key: `RW…`, or a file that contains it; repeatable
     #[arg(long, value_name = "KEY")]
     pub trust: Vec<String>,
     /// Use only this column family; repeatable
@@ -66,7 +66,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let report_file = output::ReportFile::create(&args.report, &others, globals)?;
     let (options, report_file) = report_file.or_error(options(args, places))?;
     let interrupted = options.import.db.clone();
-    signals::cancel_with_hint(&options.import.stop, move || load::hint_after_interruption(&interrupted))?;
+    signals::cancel_on_signals(&options.import.stop, move || load::hint_after_interruption(&interrupted))?;
     let outcome = progress::show(globals, |observer| seed(&options, observer));
     let (report, report_file) = report_file.or_error(outcome)?;
     let done = format!("the database {} is complete", report.db);

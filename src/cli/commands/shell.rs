@@ -31,7 +31,7 @@ pub struct HelpArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload man ~/.local/share/man/man1")]
 pub struct ManArgs {
-    /// The directory for one page of each command; without it the main page goes to standard output
+    /// Directory for the man pages, one per command; without it the main page goes to standard output
     pub dir: Option<PathBuf>,
 }
 

@@ -7,7 +7,7 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, screen};
 use crate::cli::{output, progress, signals, values};
 
-/// Show levels, sizes, options and the import's record of a database
+/// Show the levels, sizes, options and import record of a database
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload stat /data/blocks --digest")]
 pub struct Args {
@@ -25,7 +25,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = StatOptions::new(args.database.path());
     options.digest = args.digest;
     options.resources.threads = args.threads;
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     let report = match args.digest {
         true => progress::show(globals, |observer| stat(&options, observer))?,
         false => stat(&options, &crate::progress::Silent)?,

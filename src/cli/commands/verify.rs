@@ -5,15 +5,16 @@ use crate::{Error, VerifyOptions};
 
 use crate::cli::args::{DatabaseArgs, NetworkArgs, RESTARTS};
 use crate::cli::globals::Globals;
-use crate::cli::output::{self, NotConfirmed};
+use crate::cli::output::{self, CommandError};
 use crate::cli::render::{self, numbers::counted, screen};
 use crate::cli::{progress, signals};
 
-/// Check a database: files, every value against its key, and the whole against its record or its source
+/// Check a database: its files, every value against its key, and all records against the import's record or the
+/// snapshot
 ///
 /// Reads every block of every file once and changes nothing; a node may keep using the database. The last line is the
-/// verdict. Ends with exit code 3 when anything is wrong, and lists the first ten problems; with exit code 1 when a node has
-/// written to the database and nothing confirms that all imported records are still there.
+/// verdict. Exits with code 3 and lists the first ten problems if anything is wrong. Exits with code 1 if a node has
+/// written to the database and nothing confirms that all imported records still exist.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload verify /data/blocks --against snapshot.forest.car.zst")]
 pub struct Args {
@@ -28,14 +29,11 @@ pub struct Args {
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = args.options.clone().db(args.database.path());
     if options.against.is_none() && (options.resources.memory.is_some() || options.resources.work_dir.is_some()) {
-        return Err(Error::Usage {
-            reason: "--memory and --work-dir are for the comparison with a snapshot".into(),
-            hint: "omit them, or name the snapshot with --against".into(),
-        }
-        .into());
+        let reason = "--memory and --work-dir are for the comparison with a snapshot";
+        return Err(Error::usage(reason, "omit them, or name the snapshot with --against").into());
     }
     options.network = args.network.options(options.against.as_deref())?;
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     let report = progress::show(globals, |observer| crate::verify(&options, observer))?;
     if globals.json {
         output::print_json(&report)?;
@@ -52,13 +50,8 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     if report.valid {
         return check_confirmed(&report, &options);
     }
-    Err(Error::VerificationFailed {
-        action: "verify",
-        path: options.db,
-        problems: counted(report.problems.total, "problem", "problems"),
-        hint: hint(&report).into(),
-    }
-    .into())
+    let problems = counted(report.problems.total, "problem", "problems");
+    Err(Error::verification_failed("verify", options.db, problems, hint(&report)).into())
 }
 
 /// Fails if imported records may be missing: a node has written to the database, and nothing confirms the import.
@@ -66,7 +59,10 @@ fn check_confirmed(report: &VerifyReport, options: &VerifyOptions) -> anyhow::Re
     let is_whole = report.recorded.as_ref().is_some_and(|recorded| recorded.whole);
     match &report.not_confirmed {
         Some(reason) if is_whole && report.sample.is_none() && !options.allow_extra => {
-            Err(NotConfirmed { path: options.db.clone(), reason: reason.clone() }.into())
+            let message = format!("verify {}: intact but not confirmed: {reason}", options.db.display());
+            let hint = "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts the records \
+                        of a node";
+            Err(CommandError { message, hint: hint.into(), source: None, has_report: true }.into())
         }
         _ => Ok(()),
     }
@@ -86,7 +82,7 @@ fn hint(report: &VerifyReport) -> String {
             format!("give --against the snapshot that the database was imported from: {}", recorded.source)
         }
         _ if only(ProblemKind::Extra) => {
-            "a node that has used the database may have written these: --allow-extra accepts them".into()
+            "a node or an earlier import may have written these records: --allow-extra accepts them".into()
         }
         // All files match their checksums, and all remaining records match their keys.
         _ if kinds.keys().all(|kind| is_deletion(*kind)) && !only(ProblemKind::Index) => {

@@ -8,9 +8,9 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted};
 use crate::cli::{output, progress, signals};
 
-/// Follow links from the roots, as a node scans, and report which blocks are missing or unreachable
+/// Follow all links from the roots, and report missing and unreachable blocks
 ///
-/// Ends with exit code 3 if a required block is missing.
+/// Exits with code 3 if a required block is missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload walk /data/blocks --depth tipsets=2000 --allow-missing-below 4500000")]
 pub struct Args {
@@ -22,7 +22,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let options = args.options.clone().db(args.database.path());
-    signals::cancel_on_signals(&options.resources.stop, RESTARTS)?;
+    signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     let report = progress::show(globals, |observer| walk(&options, observer))?;
     output::print(&report, &render::walk::text(&report), 12, globals)?;
     if report.complete {
@@ -33,11 +33,5 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         None => "a snapshot may leave out old state on purpose: --allow-missing-below EPOCH separates that from damage",
         Some(_) => "the snapshot is cut or was exported with fewer state roots: compare its size with the publisher's",
     };
-    Err(Error::VerificationFailed {
-        action: "walk",
-        path: options.db,
-        problems: counted(lost, "missing block", "missing blocks"),
-        hint: hint.into(),
-    }
-    .into())
+    Err(Error::verification_failed("walk", options.db, counted(lost, "missing block", "missing blocks"), hint).into())
 }

@@ -39,7 +39,7 @@ pub fn show<T>(globals: &Globals, work: impl FnOnce(&dyn Observer) -> T) -> T {
 
 impl Observer for Display {
     fn event(&self, event: &Event) {
-        monitor::event(event);
+        monitor::update(|figures| figures.event(event));
         if let Event::PhaseDone { .. } = event {
             bar::hide();
         }
@@ -54,7 +54,7 @@ impl Observer for Display {
         let (rate, last_line) = &mut *self.state.lock();
         rate.add(*sample);
         let status = rate.status();
-        monitor::sample(sample, &status);
+        monitor::update(|figures| figures.sample(sample, &status));
         match self.style {
             ProgressStyle::Bar => bar::show(&status, self.color),
             ProgressStyle::Json => print_json("sample", sample),

@@ -49,7 +49,7 @@ struct Monitor {
 
 /// The state of the command. Times are in seconds since 1970.
 #[derive(Default)]
-struct Figures {
+pub struct Figures {
     command: String,
     /// A label that distinguishes several imports: the file's name without its extension.
     name: String,
@@ -137,18 +137,10 @@ pub fn ready() {
     }
 }
 
-fn update(change: impl FnOnce(&mut Figures)) {
+pub fn update(change: impl FnOnce(&mut Figures)) {
     if let Some(monitor) = MONITOR.get() {
         change(&mut monitor.figures.lock());
     }
-}
-
-pub fn event(event: &Event) {
-    update(|figures| figures.event(event));
-}
-
-pub fn sample(sample: &Sample, status: &Status) {
-    update(|figures| figures.sample(sample, status));
 }
 
 pub fn is_there() -> bool {
@@ -258,7 +250,7 @@ impl Figures {
         &mut self.phases[at]
     }
 
-    fn event(&mut self, event: &Event) {
+    pub fn event(&mut self, event: &Event) {
         match event {
             Event::Phase { phase } => {
                 let phase = self.phase(*phase);
@@ -274,7 +266,7 @@ impl Figures {
         }
     }
 
-    fn sample(&mut self, sample: &Sample, status: &Status) {
+    pub fn sample(&mut self, sample: &Sample, status: &Status) {
         let phase = self.phase(sample.phase);
         (phase.bytes, phase.blocks) = ((sample.bytes, sample.total), (sample.blocks, sample.total_blocks));
         self.last = Some(*sample);

@@ -50,7 +50,7 @@ pub fn compared(report: &CompareReport, columns: Option<usize>) -> String {
     if !report.differences.is_empty() {
         let rows = report.differences.iter().map(|it| [it.what, &it.a, &it.b].map(|cell| shown_in_line(cell).into()));
         text.push_str(&draw(&["differs", "A", "B"], rows.map(Vec::from).collect()));
-        text.push_str("\nThe ratios below are due to all that differs above, not only to presets.\n\n");
+        text.push_str("\nAll differences above affect the ratios below, not only the presets.\n\n");
     }
     let figures = compare_rows(report).into_iter().map(Vec::from).collect();
     text.push_str(&draw(&["preset", "figure", "A", "B", "B / A"], figures));
@@ -60,7 +60,7 @@ pub fn compared(report: &CompareReport, columns: Option<usize>) -> String {
             notes.push_str(&format!("only in {side}: {}\n", shown_in_line(&names.join(", "))));
         }
     }
-    notes.push_str("medians, in brackets the range of single runs; of a ratio what those ranges allow\n");
+    notes.push_str("medians, with the range of the runs in brackets; for a ratio, the range that these allow\n");
     text.push_str(&fit(&notes, 0, columns));
     text
 }

@@ -17,7 +17,7 @@ pub fn done(report: &BundleReport) -> String {
 
 pub fn written(report: &BundleReport) -> String {
     match report.uploaded_files {
-        0 if report.joined.is_some() => "none: a join moves nothing".into(),
+        0 if report.joined.is_some() => "none: a join copies no files".into(),
         0 => "none: all existed".into(),
         uploaded => format!("{}, {}", counted(uploaded, "file", "files"), human(report.uploaded_bytes)),
     }
@@ -34,7 +34,7 @@ pub fn text(report: &BundleReport) -> String {
         None => rows.add("bundle", &report.id),
     }
     rows.add_some("joined", report.joined.map(|parts| counted(u64::from(parts), "part", "parts")));
-    rows.add("records", format!("{}, as the import recorded them", grouped(report.records)));
+    rows.add("records", format!("{}, as recorded by the import", grouped(report.records)));
     let files = counted(report.files, "file", "files");
     rows.add("files", format!("{files}, {}", human(report.bytes)));
     rows.add("written", written(report));

@@ -43,12 +43,19 @@ fn add_machine(rows: &mut Rows, report: &DoctorReport) {
     let machine = &report.machine;
     let (one, all) = (human(report.hash.one_core as u64), human(report.hash.all_cores as u64));
     rows.add("cores", machine.cores.to_string());
-    rows.add("hashing", format!("{one}/s on one core, {all}/s on all"));
+    rows.add("hashing", format!("{one}/s on one core, {all}/s on all cores"));
     let group = machine.cgroup_bytes.map_or("no cgroup limit".into(), |limit| format!("cgroup {}", human(limit)));
     let [memory, available, swap] = [machine.memory_bytes, machine.available_bytes, machine.swap_bytes].map(bytes);
     rows.add("memory", format!("{memory} ({available} available), {group}, swap {swap}"));
     let files = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
-    rows.add("files", format!("{} soft, {} hard", files(machine.open_files_soft), files(machine.open_files_hard)));
+    rows.add(
+        "files",
+        format!(
+            "{} open at once (soft limit), {} (hard limit)",
+            files(machine.open_files_soft),
+            files(machine.open_files_hard)
+        ),
+    );
 }
 
 fn add_forecast(rows: &mut Rows, report: &DoctorReport) {
@@ -64,7 +71,10 @@ fn add_forecast(rows: &mut Rows, report: &DoctorReport) {
     let (disk, memory) = (bytes(prediction.peak_disk_bytes), human(prediction.memory_bytes));
     let (by, sample) = (&prediction.limited_by, human(prediction.sample_bytes));
     let needs = format!("{disk} of disk at the peak, {memory} of memory");
-    rows.add("forecast", format!("{time} ({phases}), {needs}; limited by the {by}; from an import of {sample}"));
+    rows.add(
+        "forecast",
+        format!("{time} ({phases}), {needs}; limited by the {by}; measured with a sample of {sample}"),
+    );
 }
 
 fn bytes(value: Option<u64>) -> String {
@@ -72,7 +82,7 @@ fn bytes(value: Option<u64>) -> String {
 }
 
 fn latency(latency: Option<Latency>) -> String {
-    let text = |it: Latency| format!("{} (99 %: {})", seconds(it.median_us / 1e6), seconds(it.p99_us / 1e6));
+    let text = |it: Latency| format!("{} (p99: {})", seconds(it.median_us / 1e6), seconds(it.p99_us / 1e6));
     latency.map_or_else(|| UNKNOWN.into(), text)
 }
 

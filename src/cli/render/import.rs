@@ -52,7 +52,7 @@ pub fn text(report: &ImportReport) -> String {
     if let Some(shard) = &report.shard {
         let whole = shard.source().unwrap_or_default();
         let of = format!("{} (counted from 0), of {} blocks, {}", shard.of, grouped(whole.blocks), human(whole.bytes));
-        rows.add("shard", format!("{} of {of}: the database holds a part", shard.number));
+        rows.add("shard", format!("{} of {of}: the output contains only this shard", shard.number));
     }
     rows.add("payload", human(report.payload_bytes));
     rows.add("digest", report.digest.to_string());
@@ -80,7 +80,7 @@ pub fn text(report: &ImportReport) -> String {
     }
     rows.add("time", time(report, report.payload_bytes));
     rows.add_some("head", report.head.as_ref().filter(|_| report.log.is_none()).map(head));
-    let newest = |newest: &NewestSnapshot| format!("{}; the record has its head and roots", newest.path);
+    let newest = |newest: &NewestSnapshot| format!("{}; BEDLOAD.json records its head and roots", newest.path);
     rows.add_some("newest", report.newest.as_ref().map(newest));
     if let Some(log) = &report.log {
         add_log(&mut rows, log, &report.samples);

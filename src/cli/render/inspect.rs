@@ -52,7 +52,7 @@ fn add_car(rows: &mut Rows, report: &InspectReport) {
     match (report.payload_bytes, report.blocks) {
         (Some(payload), _) => add_blocks(rows, report, payload),
         (None, Some(blocks)) => rows.add("blocks", format!("{} by the index", grouped(blocks))),
-        (None, None) => rows.add("blocks", "unknown without reading everything: --full counts them"),
+        (None, None) => rows.add("blocks", "unknown; --full reads the whole snapshot and counts them"),
     }
 }
 
@@ -100,19 +100,19 @@ fn add_log(rows: &mut Rows, log: &LogInfo, report: &InspectReport) {
         rows.add("torn", format!("{} after the last complete block", human(log.rest_bytes)));
     }
     for index in &log.indexes {
-        let state = index.reason.as_ref().map_or("agrees".to_owned(), |reason| format!("wrong: {reason}"));
+        let state = index.reason.as_ref().map_or("matches the log".to_owned(), |reason| format!("wrong: {reason}"));
         rows.add("index", format!("{} ({}) {state}", index.path, index.kind));
     }
     let payload = report.payload_bytes.map_or_else(String::new, |bytes| format!(", {}", human(bytes)));
     rows.add("blocks", format!("{}{payload}", grouped(report.blocks.unwrap_or(0))));
     let Some(packings) = &log.packings else {
-        return rows.add("packing", "unknown without reading everything: --full counts it");
+        return rows.add("packing", "unknown; --full reads the whole snapshot and counts it");
     };
     let [raw, zstd, dictionary] = [packings.raw, packings.zstd, packings.zstd_dictionary].map(grouped);
     let stored = human(packings.stored_bytes);
     rows.add("packing", format!("{raw} raw, {zstd} zstd, {dictionary} zstd with a dictionary; {stored} as stored"));
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
-    rows.add("checked", "every block follows the one before it");
+    rows.add("checked", "every block links to the previous block");
 }
 
 fn size(report: &InspectReport) -> String {
@@ -131,7 +131,7 @@ fn root(root: &RootInfo) -> String {
     let present = match root.present {
         Some(true) => "present",
         Some(false) => "its block is missing",
-        None => "not among the first blocks; --full looks for it",
+        None => "not among the first blocks; --full searches all blocks",
     };
     format!("{} ({present})", root.cid)
 }

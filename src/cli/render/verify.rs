@@ -26,7 +26,7 @@ pub fn text(report: &VerifyReport) -> String {
         let (blocks, same) = (counted(against.blocks, "block", "blocks"), grouped(against.same));
         let mut text = format!("{}: {blocks}, {} distinct, {same} match", against.source, grouped(against.distinct));
         if against.extra > 0 {
-            text.push_str(&format!(", {} here only", counted(against.extra, "record", "records")));
+            text.push_str(&format!(", {} only in the database", counted(against.extra, "record", "records")));
         }
         if against.unreadable > 0 {
             text.push_str(&format!(", {} where the database cannot be read", grouped(against.unreadable)));
@@ -99,7 +99,7 @@ fn checked(report: &VerifyReport) -> String {
     match report.sample {
         None if report.key == KeyLayout::Number => format!(
             "{records}, {bytes}, each against the one before it and its transactions against its merkle root; \
-             families of ids against the blocks"
+             index column families against the blocks"
         ),
         Some(_) => format!("{records} picked at random, {bytes}, each against its key"),
         None => format!("{records}, {bytes}, each against its key"),

@@ -19,7 +19,7 @@ pub fn text(report: &WalkReport) -> String {
     rows.add("unreachable", report.unreachable.map_or_else(|| "not counted: the walk was limited".into(), grouped));
     let commitments = counted(report.commitments, "sector commitment", "sector commitments");
     let identity = counted(report.identity, "identity CID", "identity CIDs");
-    rows.add("others", format!("{commitments}, {identity} in links only"));
+    rows.add("others", format!("{commitments}, {identity} that occur only in links"));
     if report.malformed > 0 {
         rows.add("malformed", malformed(report.malformed));
     }

@@ -25,7 +25,6 @@
 mod antelope;
 mod antelope_transactions;
 mod bytes;
-mod dictionaries;
 pub mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod layouts;
@@ -45,10 +44,9 @@ use crate::blocks::chain::Family;
 use crate::progress::Silent;
 use crate::progress::{Phase, Progress};
 
-pub use dictionaries::read_dictionaries;
 pub use files::LogEntry;
 pub use line::LogSummary;
-pub use pack::Dictionaries;
+pub use pack::{Dictionaries, read_dictionaries};
 pub use spec::LogSpec;
 
 /// Generates a log. `each` receives every block just before it is written, in order.

@@ -44,16 +44,14 @@ impl LogSpec {
     /// The version of an Antelope log, 1 to 4. Savanna blocks are only in version 3.
     pub fn version(self, version: u32) -> Result<Self> {
         if self.family != Family::Antelope {
-            return Err(Error::Usage {
-                reason: format!("the block log of {} has no version", self.family),
-                hint: "versions are for --profile antelope".into(),
-            });
+            let reason = format!("the block log of {} has no version", self.family);
+            return Err(Error::usage(reason, "versions are for --profile antelope"));
         }
         if !(1..=antelope::PRUNABLE).contains(&version) {
-            return Err(Error::Usage {
-                reason: format!("there is no block log of version {version}"),
-                hint: "give a version of 1 to 4".into(),
-            });
+            return Err(Error::usage(
+                format!("there is no block log of version {version}"),
+                "give a version of 1 to 4",
+            ));
         }
         let savanna_from = self.savanna_from.filter(|_| version == VERSION);
         Ok(Self { version, savanna_from, ..self })
@@ -77,25 +75,20 @@ impl LogSpec {
     /// Starts with another block than 1: a partial Antelope log, or a later part of a split Hive log.
     pub fn first_block(self, number: u32) -> Result<Self> {
         let reason = match (number, self.family, self.version) {
-            (0, _, _) => "there is no block 0".into(),
+            (0, _, _) => "there is no block 0",
             (1, _, _) => return Ok(self),
-            (_, Family::Steem, _) => "the block log of steem starts with block 1".into(),
-            (_, Family::Antelope, 1) => "a block log of version 1 starts with block 1".into(),
+            (_, Family::Steem, _) => "the block log of steem starts with block 1",
+            (_, Family::Antelope, 1) => "a block log of version 1 starts with block 1",
             _ => return Ok(Self { first_block: number, ..self }),
         };
-        Err(Error::Usage {
-            reason,
-            hint: "leave out --first-block, or take --profile antelope of version 2 to 4".into(),
-        })
+        Err(Error::usage(reason, "leave out --first-block, or take --profile antelope of version 2 to 4"))
     }
 
     /// Dictionaries for about half of the packed blocks of a Hive log. A block takes the one of its million, or the last.
     pub fn dictionaries(self, dictionaries: Dictionaries) -> Result<Self> {
         if self.family != Family::Hive {
-            return Err(Error::Usage {
-                reason: format!("blocks of {} are not compressed", self.family),
-                hint: "dictionaries are for --profile hive".into(),
-            });
+            let reason = format!("blocks of {} are not compressed", self.family);
+            return Err(Error::usage(reason, "dictionaries are for --profile hive"));
         }
         Ok(Self { dictionaries, ..self })
     }

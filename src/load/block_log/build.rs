@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::blocks::chain::Header;
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::load::block_log::transactions::{ErrorAt, Finder, RangeTransactions};
 use crate::load::built::{RangeDone, Tally};
 use crate::load::sink::Sink;

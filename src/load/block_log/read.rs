@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 
 use crate::blocks::chain::Id;
-use crate::error::{Error, Result};
+use crate::error::{Error, InputKind, Result};
 use crate::failpoint;
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::load::block_log::build::RangeBuilder;
 use crate::load::block_log::transactions::{TransactionLoader, checks_roots};
 use crate::load::built::{FamilyDone, RangeDone, Tally};
@@ -22,7 +22,8 @@ use crate::os::files::sync_dir;
 use crate::parallel::{ItemOrder, Pull};
 use crate::progress::Phase;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
-use crate::sort::borders::Borders;
+use crate::sort::Borders;
+use crate::source::StatedProblem;
 use crate::source::block_log::{Chain, Expectations};
 use crate::source::block_log::{EntryBatch, Forward, Log, LogBody, LogFiles, LogProblem, Range, RangeReader, Unpacker};
 
@@ -204,15 +205,23 @@ impl<'a> LogReader<'a> {
     /// Checks that the log has all requested blocks: its first block, and its last one where that is known.
     fn check_bounds(&self, first: u32, last: Option<u32>) -> Result<()> {
         let log = &self.job.options.log;
-        let bad = |problem: LogProblem| Err(Error::bad_input(self.name(), None, problem));
+        let bad = |reason: String, hint: String| {
+            Err(Error::bad_input(self.name(), None, StatedProblem::new(InputKind::Unsupported, reason, hint)))
+        };
         if log.from.is_none() && first != 1 && !self.input.may_begin_later() {
-            return bad(LogProblem::First { found: first });
+            let hint = format!("`--from {first}` imports a log that begins later");
+            return bad(format!("the log begins with block {first}, not with block 1"), hint);
         }
         let checkpoints = log.checkpoints.iter().map(|(number, _)| *number);
         for wanted in log.from.into_iter().chain(log.to).chain(checkpoints) {
             // Of a pipe the end is not known yet.
             if wanted < first || last.is_some_and(|last| wanted > last) {
-                return bad(LogProblem::OutOfRange { wanted, first, last });
+                let (ends, hint) = match last {
+                    Some(last) => (format!(" and ends with {last}"), format!("name blocks between {first} and {last}")),
+                    None => (String::new(), format!("name blocks from {first} on")),
+                };
+                let reason = format!("block {wanted} is not in the log: it begins with {first}{ends}");
+                return bad(reason, format!("{hint}, or leave the option out"));
             }
         }
         Ok(())
@@ -315,7 +324,7 @@ impl<'a> LogReader<'a> {
     ) -> Result<()> {
         let no_part = || Error::broken_invariant("a range of the block log has no file");
         let mut reader = RangeReader::new(files, range, WINDOW).ok_or_else(no_part)?;
-        let part = reader.part();
+        let part = reader.part;
         let bad = |offset: u64, problem| part.bad(offset, problem);
         let mut builder = self.builder((range.first, range.before), worker, known.is_some())?;
         let batch = &mut worker.batch;

@@ -17,8 +17,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::chain::{self, Header, SteemBatch, TransactionOptions};
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
-use crate::hash::lanes;
+use crate::hash::{Content, ContentDigest, lanes};
 use crate::load::built::FamilyDone;
 use crate::load::context::Job;
 use crate::load::options::ImportOptions;
@@ -27,11 +26,7 @@ use crate::load::sink::{Sink, Sinks};
 use crate::parallel::Pull;
 use crate::report::PartitionPlan;
 use crate::schema::{PLACE, TRANSACTIONS};
-use crate::sort::borders::{Borders, slice_bits};
-use crate::sort::pieces::PartitionBuffers;
-use crate::sort::router::PartitionGroup;
-use crate::sort::shard::Shard;
-use crate::sort::spill::{PartitionExtent, Spill};
+use crate::sort::{Borders, PartitionBuffers, PartitionExtent, PartitionGroup, Shard, Spill, slice_bits};
 use crate::source::block_log::{Log, LogProblem, TransactionLookup};
 
 /// Bytes of a record with the id of each family's length.
@@ -208,13 +203,9 @@ impl<'a> TransactionLoader<'a> {
 }
 
 impl TransactionIndex<'_> {
-    /// The number that decides a record's partition, and that it is sorted by first.
-    fn prefix(record: &[u8]) -> u64 {
-        record.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix))
-    }
-
     fn partition(&self, record: &[u8]) -> u32 {
-        if self.plan.bits == 0 { 0 } else { (Self::prefix(record) >> (64 - self.plan.bits)) as u32 }
+        let prefix = record.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix));
+        if self.plan.bits == 0 { 0 } else { (prefix >> (64 - self.plan.bits)) as u32 }
     }
 
     fn digest(&self, record: &[u8]) -> ContentDigest {

@@ -4,14 +4,13 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, InputKind, Result};
 use crate::hash::{Checker, Claim, IDENTITY, problem_of};
 use crate::load::context::Job;
 use crate::load::links::Gathered;
-use crate::sort::key::{KeyLayout, Record};
-use crate::sort::router::{Route, Router};
-use crate::source::car::chunk::Chunk;
-use crate::source::car::{CarProblem, Section, Step, next_section};
+use crate::sort::{KeyLayout, Record, Route, Router};
+use crate::source::StatedProblem;
+use crate::source::car::{CarProblem, Chunk, Section, Step, next_section};
 
 /// Blocks that are hashed side by side.
 const LANES: usize = 256;
@@ -63,7 +62,7 @@ impl<'c> Block<'c> {
 pub(in crate::load) struct BlockReader<'a> {
     job: &'a Job<'a>,
     checker: Checker,
-    /// Hash functions of keys that do not name theirs, as far as this reader has noted them in the journal.
+    /// Hash functions that this reader has noted in the journal, for keys that do not name their function.
     functions: Vec<u64>,
     gathered: Gathered,
     omitted: u64,
@@ -132,7 +131,10 @@ impl<'a> BlockReader<'a> {
         let function = block.section.cid.hash;
         if self.job.options.key == KeyLayout::Digest && !self.functions.contains(&function) {
             if function == IDENTITY {
-                return Err(Error::bad_input(&chunk.name, block.place(chunk), CarProblem::NoDigest));
+                let hint = "use `--key cid` or `--key multihash`";
+                let reason = "the block is in its CID, which has no digest to be its key";
+                let problem = StatedProblem::new(InputKind::Unsupported, reason, hint);
+                return Err(Error::bad_input(&chunk.name, block.place(chunk), problem));
             }
             self.functions.push(function);
             self.job.journal.note_hash_function(function);
@@ -169,5 +171,8 @@ impl<'a> BlockReader<'a> {
 pub(in crate::load) fn conflict(name: &Path, key: &[u8], at: Option<u64>) -> Error {
     // As a CID where it is one.
     let key = cid::Cid::try_from(key).map_or_else(|_| HEXLOWER.encode(key), |cid| cid.to_string());
-    Error::bad_input(name, at, CarProblem::Conflict { key })
+    let reason = format!("two different blocks have the key {key}");
+    let hint = "the snapshot (or the database it is added to) is damaged, or the key layout (--key) lets two blocks share \
+                a key: `--key cid` tells them apart";
+    Error::bad_input(name, at, StatedProblem::new(InputKind::Damaged, reason, hint))
 }

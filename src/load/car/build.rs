@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::hash::fingerprint::fingerprint;
 use crate::load::built::{FamilyDone, Tally};
 use crate::load::car::blocks::conflict;
@@ -21,14 +21,8 @@ use crate::os::direct;
 use crate::parallel::{self, MemoryLimit};
 use crate::report::SortPlan;
 use crate::rocks::SstOptions;
-use crate::sort::borders::Borders;
-use crate::sort::entries::{BlockArena, SortEntry};
-use crate::sort::key::Record;
-use crate::sort::router::{PartitionGroup, Router};
-use crate::sort::runs::Runs;
-use crate::sort::spill::{PartitionExtent, Spill};
-use crate::source::car::chunk::{ChunkBytes, prefetch_ahead};
-use crate::source::car::{Section, Step, next_section};
+use crate::sort::{BlockArena, Borders, PartitionExtent, PartitionGroup, Record, Router, Runs, SortEntry, Spill};
+use crate::source::car::{ChunkBytes, Section, Step, next_section, prefetch_ahead};
 
 /// The least memory for sorting a partition in runs, in bytes: less makes too many runs.
 const LEAST_RUNS: u64 = 4 << 20;
@@ -64,7 +58,7 @@ pub(super) fn build(job: &Job<'_>, sort: &SortPlan, sst: &SstOptions, blocks: &R
     let waits = matches!(stored, StoredBlocks::Memory { .. }) && plan.threads >= parallel::cores();
     let stop = |_: &Error| builder.stopped.store(true, Ordering::Relaxed);
     let workers = std::thread::scope(|scope| {
-        // Deleting a file waits for the disk: no worker does, unless the disk falls behind.
+        // Deleting a file waits for the disk. Workers do not wait, unless the disk is slower than they are.
         let (built_ones, unneeded) = crossbeam_channel::bounded::<Range<u32>>(plan.threads);
         let delete = move || match stored {
             StoredBlocks::Spilled(spill) => unneeded.iter().flatten().try_for_each(|partition| spill.delete(partition)),
@@ -145,8 +139,8 @@ impl Builder<'_> {
         WORKER_FIXED + copies + if whole <= in_memory { whole } else { outside + largest }
     }
 
-    /// Builds the SSTs of a group. `spare` is memory to read the next partition into. If a partition has a large section, no
-    /// more workers build at the same time than have room for it.
+    /// Builds the SSTs of a group. `spare` is memory to read the next partition into. If a partition has a large section, only
+    /// as many workers build at the same time as have memory for it.
     fn build(&self, group: &PartitionGroup, stored: &StoredBlocks, spare: &mut Option<Buffer>) -> Result<FamilyDone> {
         let PartitionGroup { partitions, borders } = group;
         let needed =
@@ -171,7 +165,7 @@ impl Builder<'_> {
                         self.job.check_sources().err().unwrap_or_else(|| changed(&self.job.sources.shown(), &what))
                     })?;
                 }
-                StoredBlocks::Spilled(spill) => self.spilled(spill, partition, &mut output, spare)?,
+                StoredBlocks::Spilled(spill) => output.spilled(spill, partition, spare)?,
             }
         }
         if self.limit.is_some() {
@@ -194,48 +188,6 @@ impl Builder<'_> {
     /// Replaces the error of a partition by that of a changed source, if partitions refer to sources and one changed.
     fn attribute_to_source(&self, spill: &Spill, error: Error) -> Error {
         spill.referenced.as_ref().and_then(|_| self.job.check_sources().err()).unwrap_or(error)
-    }
-
-    fn spilled(
-        &self,
-        spill: &Spill,
-        partition: u32,
-        output: &mut GroupOutput<'_>,
-        spare: &mut Option<Buffer>,
-    ) -> Result<()> {
-        let router = self.router;
-        let extent = spill.extent(partition);
-        if extent.bytes == 0 {
-            return Ok(());
-        }
-        let layout = self.job.options.key;
-        let (sort_bytes, outside) = self.sort_bytes(partition);
-        let damaged = |found: Content| self.attribute_to_source(spill, spill.damaged_error(partition, found));
-        let loaded = spill.load(partition, size_of::<SortEntry>(), sort_bytes, spare.take());
-        let Some((bytes, marks)) = loaded.map_err(|error| self.attribute_to_source(spill, error))? else {
-            let memory = usize::try_from(outside).unwrap_or(usize::MAX);
-            // The limit leaves out the length before a section: twice the limit has room for both.
-            let max_section = self.job.options.max_block_size.saturating_mul(2);
-            let whole =
-                spill.with_sections(partition, max_section).map_err(|error| self.attribute_to_source(spill, error))?;
-            let spill = whole.as_ref().unwrap_or(spill);
-            let key = self.job.resumed.digest_key.as_ref();
-            let runs = Runs { spill, partition, layout, key, memory, max_section: self.job.options.max_block_size };
-            runs.sorted(|record, source| output.merged(record, source))?;
-            output.end_partition(extent.content()).map_err(damaged)?;
-            return whole.map_or(Ok(()), |whole| whole.delete(partition));
-        };
-        let mut entries = Vec::with_capacity(usize::try_from(extent.blocks).unwrap_or_default());
-        for section in sections(&bytes) {
-            spill.check_room((section.end - section.start) as u64)?;
-            let (_, route) = router.route_section(&bytes, &section, layout);
-            entries.push(SortEntry::new(route.prefix, 0, section.start as u32));
-        }
-        let mut arena = BlockArena::new(layout);
-        arena.insert(0, bytes, marks);
-        output.partition(&arena, &mut entries, extent.content(), damaged)?;
-        *spare = arena.take(0).and_then(ChunkBytes::release);
-        Ok(())
     }
 }
 
@@ -309,6 +261,44 @@ impl<'a> GroupOutput<'a> {
         }
     }
 
+    /// Writes a partition that was spilled.
+    fn spilled(&mut self, spill: &Spill, partition: u32, spare: &mut Option<Buffer>) -> Result<()> {
+        let builder = self.builder;
+        let extent = spill.extent(partition);
+        if extent.bytes == 0 {
+            return Ok(());
+        }
+        let layout = builder.job.options.key;
+        let (sort_bytes, outside) = builder.sort_bytes(partition);
+        let damaged = |found: Content| builder.attribute_to_source(spill, spill.damaged_error(partition, found));
+        let loaded = spill.load(partition, size_of::<SortEntry>(), sort_bytes, spare.take());
+        let Some((bytes, marks)) = loaded.map_err(|error| builder.attribute_to_source(spill, error))? else {
+            let memory = usize::try_from(outside).unwrap_or(usize::MAX);
+            // The limit leaves out the length before a section: twice the limit has room for both.
+            let max_section = builder.job.options.max_block_size.saturating_mul(2);
+            let whole = spill
+                .with_sections(partition, max_section)
+                .map_err(|error| builder.attribute_to_source(spill, error))?;
+            let spill = whole.as_ref().unwrap_or(spill);
+            let key = builder.job.resumed.digest_key.as_ref();
+            let runs = Runs { spill, partition, layout, key, memory, max_section: builder.job.options.max_block_size };
+            runs.sorted(|record, source| self.merged(record, source))?;
+            self.end_partition(extent.content()).map_err(damaged)?;
+            return whole.map_or(Ok(()), |whole| whole.delete(partition));
+        };
+        let mut entries = Vec::with_capacity(usize::try_from(extent.blocks).unwrap_or_default());
+        for section in sections(&bytes) {
+            spill.check_room((section.end - section.start) as u64)?;
+            let (_, route) = builder.router.route_section(&bytes, &section, layout);
+            entries.push(SortEntry::new(route.prefix, 0, section.start as u32));
+        }
+        let mut arena = BlockArena::new(layout);
+        arena.insert(0, bytes, marks);
+        self.partition(&arena, &mut entries, extent.content(), damaged)?;
+        *spare = arena.take(0).and_then(ChunkBytes::release);
+        Ok(())
+    }
+
     /// Sorts entries and appends their records.
     fn put_sorted(&mut self, arena: &BlockArena, entries: &mut [SortEntry]) -> Result<()> {
         arena.sort(entries);
@@ -356,7 +346,7 @@ impl<'a> GroupOutput<'a> {
             self.partition.checked.merge(second.checked_digest(self.builder.job.resumed.digest_key.as_ref()));
             return Ok(());
         }
-        let name = self.builder.job.sources.names().get(later as usize).map_or(Path::new(""), PathBuf::as_path);
+        let name = self.builder.job.sources.names.get(later as usize).map_or(Path::new(""), PathBuf::as_path);
         Err(conflict(name, second.key(), None))
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::blocks::dag::header::chain_header;
-use crate::error::{Error, Problem, Result};
+use crate::error::{Error, InputKind, Problem, Result};
 use crate::hash::IDENTITY;
 use crate::load::context::{Completeness, Job};
 use crate::load::links::{Gathered, LinkList, MissingLinks};
@@ -11,12 +11,10 @@ use crate::load::options::Links;
 use crate::progress::{Event, Phase};
 use crate::report::{F3Report, Head, LinkReport, rfc3339};
 use crate::rocks::{Reader, ReaderOptions, Visit};
-use crate::sort::key::KeyLayout;
-use crate::sort::router::Router;
-use crate::source::car::metadata::Metadata;
-use crate::source::car::skipped_block::SkippedCount;
-use crate::source::car::sources::SourceRead;
-use crate::source::car::{CarProblem, RawCid, read_cid};
+use crate::sort::{KeyLayout, Router};
+use crate::source::StatedProblem;
+use crate::source::car::{Metadata, RawCid, SkippedCount, SourceRead, read_cid};
+use crate::text::size::{counted, grouped};
 
 /// Number of missing roots and links that the report names.
 const NAMED: usize = 10;
@@ -72,10 +70,11 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Ro
     if job.options.shard.is_some() {
         found.network = network(job, &reader)?;
     }
-    let lacks_roots = |found: &Completeness| CarProblem::MissingRoots {
-        missing: found.missing_roots,
-        of: roots.len() as u64,
-        first: listed(&found.first_missing_roots),
+    let lacks_roots = |found: &Completeness| {
+        let (missing, of) = (grouped(found.missing_roots), grouped(roots.len() as u64));
+        let reason = format!("the blocks lack {missing} of {of} roots: {}", listed(&found.first_missing_roots));
+        let hint = "a node that starts from these roots needs them: the snapshot is cut, or a part of another one";
+        StatedProblem::new(InputKind::Incomplete, reason, hint)
     };
     if found.missing_roots > 0 {
         fail_or_warn(job, links == Links::Roots, lacks_roots(&found))?;
@@ -83,16 +82,19 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Ro
     if let Some(list) = job.links {
         let report = compare(job, &reader, list)?;
         if report.missing > 0 {
-            let problem = CarProblem::MissingLinks {
-                missing: report.missing,
-                of: report.linked,
-                first: listed(&report.first_missing),
-            };
+            let (missing, of, first) = (grouped(report.missing), grouped(report.linked), listed(&report.first_missing));
+            let reason = format!("the blocks lack {missing} of the {of} that they link to: {first}");
+            let hint = "a lite snapshot omits the blocks before its tail; one that was cut after a block is incomplete: compare \
+                        its size and sha256 with the publisher's";
+            let problem = StatedProblem::new(InputKind::Incomplete, reason, hint);
             fail_or_warn(job, links == Links::Require, problem)?;
         }
         if report.malformed > 0 {
-            let problem = CarProblem::UnreadableLinks { malformed: report.malformed };
-            fail_or_warn(job, links == Links::Require, problem)?;
+            let count = counted(report.malformed, "block or link is", "blocks or links are");
+            let reason = format!("{count} not what their codec says, so that not all links could be followed");
+            let hint =
+                "the blocks match their hashes, so the program that wrote them made them so: `bedload walk` names them";
+            fail_or_warn(job, links == Links::Require, StatedProblem::new(InputKind::Damaged, reason, hint))?;
         }
         found.links = Some(report);
     }
@@ -104,7 +106,7 @@ pub(in crate::load) fn check(job: &Job<'_>, roots: &[RawCid], router: Option<&Ro
 }
 
 /// Returns an error if the caller requires what is missing, otherwise reports a warning.
-fn fail_or_warn(job: &Job<'_>, required: bool, problem: CarProblem) -> Result<()> {
+fn fail_or_warn(job: &Job<'_>, required: bool, problem: StatedProblem) -> Result<()> {
     if required {
         return Err(Error::bad_input(&job.sources.shown(), None, problem));
     }

@@ -2,9 +2,8 @@
 
 use parking_lot::Mutex;
 
-use crate::hash::content_digest::Content;
-use crate::source::car::chunks::Chunks;
-use crate::source::car::sources::SourceRead;
+use crate::hash::Content;
+use crate::source::car::{Chunks, SourceRead};
 
 /// Blocks, bytes of their values, and omitted blocks, of each source.
 pub(super) struct Counts(Mutex<Vec<(Content, u64, u64)>>);
@@ -39,8 +38,8 @@ impl Counts {
     /// Takes what the journal does not have of the sources from number `noted` on, which becomes the current source. No thread
     /// may be working on blocks.
     pub fn take_delta(&self, chunks: &mut Chunks, noted: &mut u32) -> Vec<SourceRead> {
-        let first = std::mem::replace(noted, chunks.source());
-        let last = chunks.source();
+        let first = std::mem::replace(noted, chunks.source);
+        let last = chunks.source;
         let reads = self.fill(chunks).get_mut(first as usize..=last as usize).unwrap_or_default();
         reads.iter_mut().map(SourceRead::take_delta).collect()
     }
@@ -48,12 +47,6 @@ impl Counts {
     /// All sources with their counts.
     pub fn all(&self, chunks: &mut Chunks) -> Vec<SourceRead> {
         self.fill(chunks).to_vec()
-    }
-
-    /// Takes all sources with their counts at the end, when nothing more is read or noted.
-    pub fn take(&self, chunks: &mut Chunks) -> Vec<SourceRead> {
-        self.fill(chunks);
-        chunks.take_reads()
     }
 
     fn fill<'c>(&self, chunks: &'c mut Chunks) -> &'c mut [SourceRead] {

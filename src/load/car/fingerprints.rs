@@ -19,10 +19,8 @@ use rayon::prelude::*;
 use twox_hash::XxHash3_128;
 
 use crate::error::Result;
-use crate::hash::content_digest::{Content, ContentDigest};
-use crate::sort::key::Record;
-use crate::sort::pieces::PartitionBuffers;
-use crate::sort::spill::Spill;
+use crate::hash::{Content, ContentDigest};
+use crate::sort::{PartitionBuffers, Record, Spill};
 
 /// Bytes of one entry.
 const ENTRY: usize = 32;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::load::built::FamilyDone;
 use crate::load::car::blocks::conflict;
 use crate::load::car::build::build;
@@ -19,9 +19,8 @@ use crate::load::ingest::ingest;
 use crate::load::journal::Entry;
 use crate::progress::Phase;
 use crate::report::SortPlan;
-use crate::rocks::settings::IngestSettings;
-use crate::rocks::{Level, Reader, ReaderOptions, SstOptions, Store, Visit};
-use crate::source::car::chunks::Chunks;
+use crate::rocks::{IngestSettings, Level, Reader, ReaderOptions, SstOptions, Store, Visit};
+use crate::source::car::Chunks;
 
 /// Records that are looked up at once in an existing database, and their bytes.
 const LOOKED_UP: usize = 256;

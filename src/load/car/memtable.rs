@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::load::car::blocks::{BlockReader, conflict};
 use crate::load::car::completeness::report_f3;
 use crate::load::car::counts::Counts;
@@ -24,12 +24,8 @@ use crate::os::buffer::Buffer;
 use crate::parallel::{self, Pull};
 use crate::progress::{Event, Phase};
 use crate::rocks::{Meter, Store, find_key};
-use crate::sort::borders::Borders;
-use crate::sort::key::Record;
-use crate::sort::router::ClassCounts;
-use crate::sort::spill::LARGE;
-use crate::source::car::chunks::{Chunks, Tail};
-use crate::source::car::sources::SourceRead;
+use crate::sort::{Borders, ClassCounts, LARGE, Record};
+use crate::source::car::{Chunks, SourceRead, Tail};
 
 /// Loads a CAR from its first block into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, chunks: Chunks) -> Result<Loaded> {
@@ -130,7 +126,7 @@ impl Load<'_> {
         let delta = SourceDelta { sources: self.counts.take_delta(&mut chunks, &mut 0), marks: Vec::new() };
         journal.append(&Entry::Held { checkpoint, padding: tail.padding, delta })?;
         failpoint::reach("read-done");
-        Ok((checkpoint, tail, self.counts.take(&mut chunks)))
+        Ok((checkpoint, tail, self.counts.all(&mut chunks)))
     }
 
     /// Reads on one thread: gathers verified blocks into batches.

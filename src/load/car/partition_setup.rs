@@ -8,12 +8,8 @@ use crate::load::context::Job;
 use crate::load::planner;
 use crate::load::sink::batches::block_share;
 use crate::report::SortPlan;
-use crate::sort::key::KeyLayout;
-use crate::sort::references::{ReferencedSource, ReferencedSources};
-use crate::sort::router::Router;
-use crate::sort::spill::Spill;
-use crate::source::car::chunk::Chunk;
-use crate::source::car::chunks::Chunks;
+use crate::sort::{KeyLayout, ReferencedSource, ReferencedSources, Router, Spill};
+use crate::source::car::{Chunk, Chunks};
 
 /// The most bytes of sections from which the classes of keys are learned, but for the first section. This is less than a
 /// chunk in any memory budget: the classes decide where files end.
@@ -51,7 +47,7 @@ pub(super) fn prepare_spill(job: &Job<'_>, sort: &SortPlan, router: &Router, chu
 
 /// The files that partitions refer to; `None` if a source is no file.
 fn referenced_sources(job: &Job<'_>, chunks: &Chunks) -> Result<Option<ReferencedSources>> {
-    let (names, sizes) = (job.sources.names(), job.sources.bytes());
+    let (names, sizes) = (&job.sources.names, job.sources.bytes());
     let mut sources = Vec::with_capacity(names.len());
     for (number, name) in names.iter().enumerate() {
         let file = match names.len() {

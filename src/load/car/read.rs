@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::hash::content_digest::Content;
+use crate::hash::Content;
 use crate::load::car::blocks::{Block, BlockReader};
 use crate::load::car::counts::Counts;
 use crate::load::car::partition_setup::{learn_router, prepare_spill};
@@ -26,20 +26,12 @@ use crate::os::mmap::MAX_MAPS;
 use crate::parallel::{self, MemoryLimit, MemoryShare, Pull};
 use crate::progress::Event;
 use crate::report::SortPlan;
-use crate::sort::entries::SortEntry;
-use crate::sort::marks::source_at;
-use crate::sort::pieces::PartitionBuffers;
-use crate::sort::references::Reference;
-use crate::sort::router::{ClassCounts, Router};
-use crate::sort::spill::{LARGE, Spill};
-use crate::source::car::chunk::{Chunk, ChunkBytes};
-use crate::source::car::chunks::{Chunks, Tail};
-use crate::source::car::sources::SourceRead;
-use crate::source::car::{Step, next_section};
+use crate::sort::{ClassCounts, LARGE, PartitionBuffers, Reference, Router, SortEntry, Spill, source_at};
+use crate::source::car::{Chunk, ChunkBytes, Chunks, SourceRead, Step, Tail, next_section};
 use crate::text::size::human;
 
-/// The share of the budget, as its reciprocal, that large blocks of all workers may take before the next chunk is read. One
-/// large block is always read.
+/// The next chunk is read only if the large blocks of all workers take at most the budget divided by this. One large block is
+/// always read.
 const LARGE_SHARE: u64 = 16;
 
 /// The verified and routed blocks of the sources.
@@ -90,7 +82,7 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     let Job { options, sources, plan, journal, resumed, .. } = *job;
     let before = resumed.car.read.as_ref().filter(|_| resumed.car.router.is_some());
     let spilling = sort.spill || before.is_some();
-    // Without a key nothing is read twice: a resumed import may have another plan than the run that began.
+    // Without a digest key the source must not be read twice. A resumed import may have another plan than the first run.
     let has_key = resumed.digest_key.is_some();
     if !spilling && has_key {
         chunks.map();
@@ -124,12 +116,12 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
     if spill.is_direct() && spilling {
         chunks.start_readers()?;
     }
-    let clock = CheckpointClock::new(chunks.taken() - first_bytes, by_bytes.then(|| router.partitions()));
+    let clock = CheckpointClock::new(chunks.taken - first_bytes, by_bytes.then(|| router.partitions()));
     let clock = if sources.has_remote() { clock.for_network(plan.expected_bytes) } else { clock };
     let piece_bytes = planner::piece_bytes_for(plan, sort, router.partitions());
     let pieces = || Mutex::new(PartitionBuffers::new(router.partitions(), piece_bytes as usize));
     // Blocks that cannot be mapped are copied: a chunk of its own for each of many small files takes a page or more.
-    let are_mapped = sources.names().len() <= MAX_MAPS && chunks.is_mapped() && sources.are_plain();
+    let are_mapped = sources.names.len() <= MAX_MAPS && chunks.is_mapped() && sources.are_plain();
     let piece_size = WorkerBlocks::piece_size(sort.hold_bytes, piece_bytes);
     let shared = ReadState {
         job,
@@ -213,14 +205,14 @@ pub(super) fn read(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result
         journal.append(&Entry::ReadDone { read, padding: tail.padding })?;
         failpoint::reach("read-done");
         drop(workers);
-        let (sources, largest) = (shared.counts.take(&mut chunks), spill.largest());
+        let (sources, largest) = (shared.counts.all(&mut chunks), spill.largest());
         return Ok(ReadBlocks { stored: StoredBlocks::Spilled(spill), router, checkpoint, tail, sources, largest });
     }
     if resumed.held.is_none() {
         let delta = shared.take_delta(&mut chunks, &mut noted);
         journal.append(&Entry::Held { checkpoint, padding: tail.padding, delta })?;
     }
-    let sources = shared.counts.take(&mut chunks);
+    let sources = shared.counts.all(&mut chunks);
     failpoint::reach("held");
     let workers = workers.into_iter().map(|worker| worker.blocks);
     // Partitions that an earlier run has built are not built again.
@@ -307,7 +299,7 @@ impl ReadState<'_> {
         if !self.spilling.load(Ordering::Relaxed) || self.holders.load(Ordering::Acquire) > 0 {
             return Ok(());
         }
-        if !source.clock.is_due(source.chunks.taken(), || checkpoints.is_empty()) {
+        if !source.clock.is_due(source.chunks.taken, || checkpoints.is_empty()) {
             return Ok(());
         }
         // A chunk that a failed worker took half must not count as taken.
@@ -374,7 +366,7 @@ impl<'a> Worker<'a> {
         reader.each(&chunk, ahead, |block| {
             let (record, route) = block.route(shared.router, layout);
             payload += block.value_len();
-            // Summed while the block is in the core's cache, which its hash has brought it into.
+            // The block is still in the core's cache after it was hashed.
             let digest = record.checked_digest(digest_key);
             content_here.add(digest);
             if options.shard.is_none() {
@@ -432,7 +424,7 @@ impl<'a> Worker<'a> {
             };
             let mut more = (bytes + entries + std::mem::take(&mut self.blocks.unused)) as u64;
             if bytes as u64 >= LARGE {
-                // One large block is built at a time, beside all blocks in memory.
+                // Blocks in memory and one large block, which is built at a time, must fit together.
                 let before = shared.longest.fetch_max(bytes as u64, Ordering::Relaxed);
                 more += SST_COPIES * (bytes as u64).saturating_sub(before);
             }

@@ -1,15 +1,14 @@
 //! Skipping what an earlier run has read, and comparing it with sources that may have changed since.
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
 use crate::load::context::Job;
 use crate::load::identity;
 use crate::load::journal::Checkpoint;
 use crate::load::links::Gathered;
 use crate::load::options::ImportOptions;
-use crate::source::car::Section;
-use crate::source::car::chunks::Chunks;
+use crate::source::car::{Chunks, Section};
 
 /// The error for a source that is not the one that an earlier run has read. It names the source if there are several.
 pub(super) fn another_source(chunks: &Chunks, source: Option<u32>, options: &ImportOptions) -> Error {

@@ -3,15 +3,13 @@
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::load::car::blocks::Block;
 use crate::os::buffer::{Buffer, Slab};
-use crate::sort::entries::{BlockArena, SortEntry, Unsorted};
-use crate::sort::key::KeyLayout;
-use crate::sort::marks::{SourceMark, add_mark};
-use crate::sort::router::{Route, Router};
-use crate::sort::spill::{Spill, no_partition};
-use crate::source::car::chunk::{Chunk, ChunkBytes};
+use crate::sort::{
+    BlockArena, KeyLayout, Route, Router, SortEntry, SourceMark, Spill, Unsorted, add_mark, no_partition,
+};
+use crate::source::car::{Chunk, ChunkBytes};
 
 /// The least bytes of a piece that blocks are copied to, a page; and the most full pieces that the memory is divided into. Each
 /// may be a map of its own, of which Linux gives a process 65,530 (`vm.max_map_count`).
@@ -48,7 +46,7 @@ impl StoredBlocks {
         let mut contents = vec![Content::default(); partitions as usize];
         for worker in workers {
             contents.iter_mut().zip(&worker.contents).for_each(|(all, mine)| all.merge(*mine));
-            for HeldChunk { index, source, bytes } in worker.chunks {
+            for Chunk { index, source, bytes, .. } in worker.chunks {
                 arena.insert(index, bytes, vec![SourceMark { at: 0, source }]);
             }
             let (workers, number) = (worker.workers, worker.number);
@@ -66,13 +64,6 @@ impl StoredBlocks {
     }
 }
 
-/// A chunk that stays where it is.
-struct HeldChunk {
-    index: u32,
-    source: u32,
-    bytes: ChunkBytes,
-}
-
 /// Blocks of one partition, copied out of the chunks that they came in.
 struct CopiedBlocks {
     buffer: Buffer,
@@ -83,33 +74,6 @@ struct CopiedBlocks {
 impl CopiedBlocks {
     fn free(&self) -> usize {
         self.buffer.len() - self.len
-    }
-
-    /// Copies a section into the last of a partition's pieces, or into a new one of `piece_size` bytes if it does not fit. Then
-    /// the free bytes of the last one are added to `unused`. Returns the number of the piece, and the section's place in it.
-    fn copy(
-        pieces: &mut Vec<Self>,
-        slab: &mut Slab,
-        unused: &mut usize,
-        piece_size: usize,
-        source: u32,
-        section: &[u8],
-    ) -> Result<(u32, u32)> {
-        if pieces.last().is_none_or(|piece| piece.free() < section.len()) {
-            *unused += pieces.last().map_or(0, Self::free);
-            let len = piece_size.max(section.len()).next_multiple_of(LEAST_PIECE as usize);
-            // Many partitions of a short source have little more than their first piece.
-            let buffer = if pieces.is_empty() { Buffer::new(len)? } else { slab.cut(len)? };
-            pieces.push(Self { buffer, len: 0, marks: Vec::new() });
-        }
-        let nth = pieces.len() as u32 - 1;
-        let no_room = || Error::broken_invariant("a piece of memory has no room for its section");
-        let Some(Self { buffer, len, marks }) = pieces.last_mut() else { return Err(no_room()) };
-        let at = *len;
-        buffer.get_mut(at..at + section.len()).ok_or_else(no_room)?.copy_from_slice(section);
-        *len += section.len();
-        add_mark(marks, at as u64, source);
-        Ok((nth, at as u32))
     }
 
     fn into_bytes(self) -> (ChunkBytes, Vec<SourceMark>) {
@@ -123,7 +87,7 @@ pub(super) struct WorkerBlocks {
     entries: Vec<Vec<SortEntry>>,
     /// For each partition, the verified records.
     contents: Vec<Content>,
-    chunks: Vec<HeldChunk>,
+    chunks: Vec<Chunk>,
     /// For each partition, the pieces that its blocks are copied to.
     copies: Vec<Vec<CopiedBlocks>>,
     /// Pieces are cut from this.
@@ -159,27 +123,42 @@ impl WorkerBlocks {
 
     /// Adds a block with the digest of its record, and copies it if it cannot stay in its chunk.
     pub fn add(&mut self, route: Route, chunk: &Chunk, block: &Block<'_>, digest: ContentDigest) -> Result<()> {
-        let partition = route.partition as usize;
-        let Self { entries, contents, copies, slab, unused, .. } = self;
-        let (Some(entries), Some(content), Some(copies)) =
-            (entries.get_mut(partition), contents.get_mut(partition), copies.get_mut(partition))
-        else {
-            return Err(no_partition(route.partition));
-        };
         let (index, start) = match self.piece_size {
-            Some(piece_size) => {
-                let (nth, start) = CopiedBlocks::copy(copies, slab, unused, piece_size, chunk.source, block.whole())?;
-                (nth * self.workers + self.number, start)
-            }
+            Some(piece_size) => self.copy(route.partition, piece_size, chunk.source, block.whole())?,
             None => (chunk.index, block.section.start as u32),
+        };
+        let partition = route.partition as usize;
+        let (Some(entries), Some(content)) = (self.entries.get_mut(partition), self.contents.get_mut(partition)) else {
+            return Err(no_partition(route.partition));
         };
         entries.push(SortEntry::new(route.prefix, index, start));
         content.add(digest);
         Ok(())
     }
 
+    /// Copies a section into the last of a partition's pieces, or into a new one of `piece_size` bytes if it does not fit. Then
+    /// the free bytes of the last one are added to `unused`. Returns the index of the piece, and the section's place in it.
+    fn copy(&mut self, partition: u32, piece_size: usize, source: u32, section: &[u8]) -> Result<(u32, u32)> {
+        let Some(pieces) = self.copies.get_mut(partition as usize) else { return Err(no_partition(partition)) };
+        if pieces.last().is_none_or(|piece| piece.free() < section.len()) {
+            self.unused += pieces.last().map_or(0, CopiedBlocks::free);
+            let len = piece_size.max(section.len()).next_multiple_of(LEAST_PIECE as usize);
+            // Many partitions of a short source have little more than their first piece.
+            let buffer = if pieces.is_empty() { Buffer::new(len)? } else { self.slab.cut(len)? };
+            pieces.push(CopiedBlocks { buffer, len: 0, marks: Vec::new() });
+        }
+        let nth = pieces.len() as u32 - 1;
+        let no_room = || Error::broken_invariant("a piece of memory has no room for its section");
+        let Some(CopiedBlocks { buffer, len, marks }) = pieces.last_mut() else { return Err(no_room()) };
+        let at = *len;
+        buffer.get_mut(at..at + section.len()).ok_or_else(no_room)?.copy_from_slice(section);
+        *len += section.len();
+        add_mark(marks, at as u64, source);
+        Ok((nth * self.workers + self.number, at as u32))
+    }
+
     pub fn keep(&mut self, chunk: Chunk) {
-        self.chunks.push(HeldChunk { index: chunk.index, source: chunk.source, bytes: chunk.bytes });
+        self.chunks.push(Chunk { starts: Vec::new(), ..chunk });
     }
 
     pub fn content(&self) -> Content {

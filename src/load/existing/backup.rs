@@ -31,9 +31,7 @@ use crate::load::existing::backup_files::{
 use crate::load::journal::{DatabaseState, Entry, Journal, ResumedState};
 use crate::load::target::{SUMS, Target};
 use crate::os::files::{is_same, sync_dir, write_synced};
-use crate::rocks::option_map::OptionMap;
-use crate::rocks::options_file::OptionsFile;
-use crate::rocks::{Meter, Store};
+use crate::rocks::{Meter, OptionMap, OptionsFile, Store};
 
 impl Existing<'_> {
     /// Restores the database after an earlier run, unless another program has opened it since. Returns a warning for the
@@ -171,12 +169,8 @@ impl Existing<'_> {
         let elsewhere = elsewhere.filter(|dir| !dir.as_os_str().is_empty() && dir.exists() && !is_same(dir, db));
         elsewhere.map_or(Ok(()), |dir| {
             let hint = "let the node open it once with the WAL in the database, or import into a new database";
-            Err(Error::state(
-                db,
-                StateKind::Other,
-                format!("keeps its WAL in another directory, {}", dir.display()),
-                hint,
-            ))
+            let reason = format!("keeps its WAL in another directory, {}", dir.display());
+            Err(Error::state(db, StateKind::Other, reason, hint))
         })
     }
 

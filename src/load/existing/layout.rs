@@ -3,7 +3,7 @@
 use crate::error::{Error, Result, StateKind};
 use crate::load::options::ImportOptions;
 use crate::report::ImportReport;
-use crate::sort::key::KeyLayout;
+use crate::sort::KeyLayout;
 
 /// Completes the options of an import with the key and the column family of the existing database, unless the caller chose
 /// them.

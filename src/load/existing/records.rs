@@ -27,16 +27,16 @@ impl Existing<'_> {
             }
             error => error,
         })?;
-        let family = reader.families().iter().any(|name| name == family).then(|| family.to_owned());
+        let family = reader.families.iter().any(|name| name == family).then(|| family.to_owned());
         Ok(ExistingRecords { reader, family })
     }
 }
 
 impl ExistingRecords {
     /// Looks up `keys`, which ascend if `sorted`, and passes each value to `found` with the index of its key.
-    pub fn look_up<K: AsRef<[u8]>>(
+    pub fn look_up(
         &self,
-        keys: &[K],
+        keys: &[&[u8]],
         sorted: bool,
         mut found: impl FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {

@@ -6,17 +6,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
-use crate::hash::digest_key::DigestKey;
+use crate::hash::{Content, ContentDigest, DigestKey};
 use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
 use crate::load::source_identity::Inode;
 use crate::os::files::read_regular;
-use crate::sort::marks::SourceMark;
-use crate::sort::router::{ClassCounts, Router};
-use crate::sort::spill::PartitionExtent;
-use crate::source::car::chunks::Chunks;
-use crate::source::car::sources::SourceRead;
+use crate::sort::{ClassCounts, PartitionExtent, Router, SourceMark};
+use crate::source::car::{Chunks, SourceRead};
 use crate::source::input::Restart;
 
 /// Version of the journal format, including [`Identity`].
@@ -49,7 +45,7 @@ pub(in crate::load) enum Entry {
     Held {
         checkpoint: Checkpoint,
         padding: u64,
-        #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
+        #[serde(default)]
         delta: SourceDelta,
     },
     /// The source has been read to its end into partitions.
@@ -89,10 +85,10 @@ pub(in crate::load) enum Entry {
     Restoring,
     /// The existing database has no records of this import that count.
     Undone,
-    /// The database is complete, but for its name.
+    /// The database is complete, but does not have its final name yet.
     Complete,
-    /// From now on the names of the complete database and of the one that it replaces may be exchanged. Only the new one
-    /// has a `BEDLOAD.json` with this checksum.
+    /// From now on the complete database and the replaced one may exchange their names. Only the `BEDLOAD.json` of the
+    /// complete one has this checksum.
     Exchanging {
         record: String,
     },
@@ -103,7 +99,7 @@ pub(in crate::load) enum Entry {
 pub(in crate::load) struct PartitionCheckpoint {
     pub checkpoint: Checkpoint,
     pub extents: Vec<(u32, PartitionExtent)>,
-    #[serde(default, skip_serializing_if = "SourceDelta::is_empty")]
+    #[serde(default)]
     pub delta: SourceDelta,
 }
 
@@ -122,7 +118,7 @@ pub(in crate::load) struct SourceDelta {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::load) struct Checkpoint {
     /// The number of the source that is read, counted from 0. Those before it have been read to their ends.
-    #[serde(default, skip_serializing_if = "is_first")]
+    #[serde(default)]
     pub source: u32,
     /// Offset of the next section in the decompressed source.
     pub offset: u64,
@@ -131,7 +127,6 @@ pub(in crate::load) struct Checkpoint {
     /// XXH3-64 of the decompressed source between its header and `offset`, if the source cannot be sought.
     pub checksum: Option<u64>,
     /// The place at or before `offset` from which the stream can be unpacked; `None` for its beginning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
     /// Blocks before `offset`, and the bytes of their values.
     pub blocks: u64,
@@ -150,21 +145,11 @@ impl Entry {
     }
 }
 
-impl SourceDelta {
-    fn is_empty(&self) -> bool {
-        self.sources.is_empty() && self.marks.is_empty()
-    }
-}
-
-fn is_first(source: &u32) -> bool {
-    *source == 0
-}
-
 impl Checkpoint {
-    /// The checkpoint at the position of `chunks`, before which there are so many verified records.
+    /// Returns the checkpoint at the position of `chunks`. `verified` are the records before it.
     pub fn at(chunks: &Chunks, verified: Content, payload: u64, framed: ClassCounts) -> Self {
         Self {
-            source: chunks.source(),
+            source: chunks.source,
             offset: chunks.position(),
             consumed: chunks.consumed(),
             checksum: chunks.checksum(),

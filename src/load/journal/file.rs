@@ -196,10 +196,10 @@ impl JournalBench {
         Ok(Self(Journal::open(dir)?.0))
     }
 
-    /// Appends what is durable after reading up to `offset` into so many partitions.
+    /// Appends a checkpoint at `offset` with this many partitions.
     pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
         use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
-        use crate::sort::spill::PartitionExtent;
+        use crate::sort::PartitionExtent;
         let blocks = offset / 1000;
         let checkpoint = Checkpoint { offset, consumed: offset, blocks, payload: offset, ..Checkpoint::default() };
         let extent =
@@ -217,10 +217,10 @@ fn clone_io_error(error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::content_digest::Content;
+    use crate::hash::Content;
     use crate::load::built::{FamilyDone, SstFile, Tally};
     use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
-    use crate::sort::spill::PartitionExtent;
+    use crate::sort::PartitionExtent;
 
     fn read(checkpoint: Checkpoint, extents: Vec<(u32, PartitionExtent)>) -> Entry {
         Entry::Read(PartitionCheckpoint { checkpoint, extents, delta: SourceDelta::default() })
@@ -287,7 +287,7 @@ mod tests {
             std::fs::read(Journal::path(dir.path())).expect("read")
         };
         let mut file = File::options().write(true).truncate(true).open(Journal::path(dir.path())).expect("open");
-        let lines = (300 << 20) / long.len();
+        let lines = (100 << 20) / long.len();
         (0..lines).for_each(|_| file.write_all(&long).expect("write"));
         file.write_all(&text).expect("write");
         let (_, resumed) = Journal::open(dir.path()).expect("opened");

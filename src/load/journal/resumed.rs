@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::hash::digest_key::DigestKey;
+use crate::hash::DigestKey;
 use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
 use crate::load::journal::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint, SourceDelta};
 use crate::load::source_identity::Inode;
-use crate::sort::marks::SourceMark;
-use crate::sort::router::Router;
-use crate::sort::spill::PartitionExtent;
-use crate::source::car::sources::SourceRead;
+use crate::sort::{PartitionExtent, Router, SourceMark};
+use crate::source::car::SourceRead;
 use crate::text::size::{counted, grouped, human};
 
 /// The work of earlier runs, as the journal lists it.
@@ -132,7 +130,7 @@ impl ResumedState {
             (Some(read), None) => format!("{again} {read}"),
             (None, Some(files)) if self.held.is_some() => format!("{again} with {files}, and reads the source again"),
             (None, Some(files)) => format!("{again} with {files}"),
-            (None, None) => "nothing is durable yet: the same command starts from the beginning".into(),
+            (None, None) => "no checkpoint yet: the same command starts from the beginning".into(),
         }
     }
 

@@ -3,39 +3,39 @@
 use crate::load::options::PlanChoice;
 use crate::report::{LogPlan, Method, PartitionPlan, Plan, SortPlan, sst_target};
 use crate::schema::TRANSACTIONS;
-use crate::sort::spill::IN_FLIGHT;
+use crate::sort::IN_FLIGHT;
 
-/// The least memory of each worker beside the blocks, in bytes: buffers of an SST being built.
+/// Minimum memory of each worker in addition to the blocks, in bytes: buffers of an unfinished SST.
 pub(in crate::load) const WORKER_FIXED: u64 = 2 << 20;
 
-/// The memory that RocksDB uses for an unfinished SST, as a share of its size, as its reciprocal: hashes of the keys, the
-/// filter made of them, the index. Ten bytes for a block of 1 KiB are half of that.
+/// RocksDB's memory for an unfinished SST is the file size divided by this: hashes of the keys, the filter, the index.
+/// With ten bytes for a block of 1 KiB, RocksDB uses about half of it.
 const SST_KEPT: u64 = 64;
 
-/// The largest share of the budget, as its reciprocal, that is reserved for it. A small budget would have nothing left for
-/// blocks, and makes small files.
+/// At most the budget divided by this is reserved for unfinished SSTs. Otherwise a small budget, which makes small files,
+/// would have no memory left for blocks.
 const KEPT_SHARE: u64 = 8;
 
-/// The largest chunk read at once, in bytes: it stays in a core's cache between being read, framed and hashed.
+/// The largest chunk, in bytes. It stays in a core's cache while it is read, cut into sections and hashed.
 const MAX_CHUNK: u64 = 512 << 10;
 
-/// The smallest piece worth a write, in bytes; and the least if keys of several kinds make more partitions than planned.
+/// The smallest planned piece, in bytes; and the smallest piece if keys of several kinds make more partitions than planned.
 const MIN_PIECE: u64 = 4 << 10;
 pub(super) const LEAST_PIECE: u64 = 512;
 
 /// The largest piece appended to a partition, in bytes.
 const MAX_PIECE: u64 = 512 << 10;
 
-/// The assumed size of a source of unknown size: so many budgets, and no more bytes than this. A larger guess makes more
-/// partitions and so smaller pieces; a larger source has its partitions sorted in runs and merged.
+/// The assumed size of a source of unknown size: the budget times `UNKNOWN`, at most `UNKNOWN_MOST` bytes. A larger guess
+/// makes more partitions with smaller pieces. If the source is larger, its partitions are sorted in runs and merged.
 const UNKNOWN: u64 = 32;
 const UNKNOWN_MOST: u64 = 64 << 30;
 
-/// The share of the budget that all pieces together may take, as its reciprocal.
+/// All pieces together may take the budget divided by this.
 pub(super) const PIECES_SHARE: u64 = 4;
 
-/// The most and the least bytes of a range of a log that comes through a pipe. A range is in memory until it is built; smaller
-/// ones would make too many files.
+/// Largest and smallest range of a log that is read from a pipe, in bytes. A range is in memory until it is built; smaller
+/// ranges would make too many files.
 const MAX_PIPED_RANGE: u64 = 64 << 20;
 const MIN_PIPED_RANGE: u64 = 1 << 20;
 
@@ -57,7 +57,7 @@ pub(crate) fn choose(
     let largest_sst = expected.map_or(sst_bytes, |bytes| sst_target(bytes, sst_bytes));
     let kept = (largest_sst / SST_KEPT * workers).min(memory / KEPT_SHARE);
     let building = WORKER_FIXED * workers + kept;
-    // An input of unknown size may turn out too large: then its pieces need room beside the blocks in memory.
+    // An input of unknown size may exceed the budget: then its pieces need memory in addition to the blocks.
     let pieces_room = if exact { 0 } else { memory / 4 };
     let hold_bytes = memory.saturating_sub(reading + building + pieces_room);
     // Entries are counted with the blocks, as 16 bytes in a growing vector for a block of 1 KiB.

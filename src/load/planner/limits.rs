@@ -5,8 +5,7 @@ use crate::load::options::ImportOptions;
 use crate::os::resources;
 use crate::parallel;
 use crate::report::Plan;
-use crate::rocks::option_map::{Group, OptionMap};
-use crate::rocks::options;
+use crate::rocks::{Group, OptionMap, options};
 use crate::text::size::human;
 
 /// The least memory budget, in bytes.
@@ -61,7 +60,7 @@ pub(in crate::load) fn excess_memory(options: &ImportOptions) -> Option<String> 
     let (limit, whose) = limits.into_iter().filter_map(|(limit, whose)| Some((limit?, whose))).min()?;
     (budget > limit).then(|| {
         format!(
-            "the memory budget of {} is more than the {} that {whose}: the system may end the import when it uses them",
+            "the memory budget of {} is more than the {} that {whose}: the kernel may kill the import",
             human(budget),
             human(limit)
         )

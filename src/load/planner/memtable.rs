@@ -6,10 +6,10 @@ use crate::load::planner::limits;
 use crate::load::sink::batches::most_batches;
 use crate::preset::Resolved;
 use crate::report::{MemtablePlan, Method, Plan};
-use crate::rocks::option_map::{Group, OptionMap};
+use crate::rocks::{Group, OptionMap};
 use crate::text::size::human;
 
-/// Files of level 0 beyond which the user is warned of one compaction of all of them.
+/// With more files of level 0, the import warns that one compaction reads all of them.
 const MANY_LEVEL0: u64 = 500;
 
 /// The share of the budget, as its reciprocal, that all batches together may take.

@@ -12,10 +12,9 @@ use crate::os::mmap::MAX_MAPS;
 use crate::os::resources;
 use crate::preset::{Loader, Resolved};
 use crate::report::{Method, Plan};
-use crate::rocks::option_map::{Group, OptionMap};
-use crate::rocks::options_of;
+use crate::rocks::{Group, OptionMap, options_of};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
-use crate::sort::spill::IN_FLIGHT;
+use crate::sort::IN_FLIGHT;
 use crate::source::car::NullPadding;
 use crate::text::size::human;
 
@@ -25,13 +24,13 @@ const SOURCE: u64 = 4 << 10;
 /// Memory for the identity of each of several sources in memory, in the journal and in the report, in bytes.
 const IDENTITY: u64 = 1 << 10;
 
-/// The share of the budget, as its reciprocal, of the keys and links that are compared.
+/// Keys and links that are compared take the budget divided by this.
 const LINKS_SHARE: u64 = 8;
 
-/// The share of a source, as its reciprocal, that surrounds its blocks and is not stored.
+/// At most the source's size divided by this surrounds the blocks and is not stored.
 const FRAMING: u64 = 8;
 
-/// Blocks count as cached if the page cache has so many times their size: other programs use it, too.
+/// Blocks count as cached if the page cache has this many times their size, because other programs use it as well.
 const CACHED_SHARE: u64 = 2;
 
 const MIB: u64 = 1 << 20;
@@ -43,7 +42,7 @@ pub(in crate::load) struct Planned {
     pub plan: Plan,
     /// The options of the database while it is loaded.
     pub loading: OptionMap,
-    /// The least bytes of the database, as far as its options and the source's size tell.
+    /// Minimum size of the database in bytes, if its options and the source's size determine one; else 0.
     pub least_bytes: u64,
     pub warnings: Vec<String>,
 }
@@ -51,7 +50,7 @@ pub(in crate::load) struct Planned {
 /// Plans an import of the opened source.
 pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: &OpenSource) -> Result<Planned> {
     let OpenSource { expected, ref sources, .. } = *opened;
-    let (plain, is_exact, count) = (sources.are_plain(), sources.need_no_decompression(), sources.names().len() as u64);
+    let (plain, is_exact, count) = (sources.are_plain(), sources.need_no_decompression(), sources.names.len() as u64);
     let log = opened.log();
     let budget = options.memory_budget();
     let links_bytes = if options.links.are_followed() && log.is_none() { budget / LINKS_SHARE } else { 0 };
@@ -82,7 +81,7 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     let plan_of = |bytes, is_exact| choose(choice, bytes, is_exact, own, threads, max_files, sst_size);
     let mut plan = match options.shard {
         None => plan_of(expected, is_exact),
-        // A shard has about its share of the blocks: one that seems to fit may turn out not to.
+        // A shard has about its share of the blocks, so a shard that seems to fit may exceed the budget.
         Some(shard) => {
             let share = expected.map(|bytes| bytes.div_ceil(u64::from(shard.of)));
             Some(plan_of(share, is_exact)).filter(Plan::spills).unwrap_or_else(|| plan_of(share, false))
@@ -104,7 +103,7 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
         let transactions = options.log.indexes.transactions.then(|| TRANSACTIONS.to_owned());
         for_log(&mut plan, log.is_piped(), [DEFAULT.to_owned()].into_iter().chain(ids).chain(transactions).collect());
     }
-    // Those of the existing database, if there is one.
+    // The options of the existing database, if the import adds to one.
     let own = if options.into_existing { options_of(&options.db, &options.column_family)? } else { None };
     let loading = own.unwrap_or_else(|| preset.loading());
     let mut warnings = Vec::new();
@@ -132,7 +131,7 @@ pub(in crate::load) fn fit_plan_to_journal(
     let partitions = match (&mut plan.method, &resumed.car.router, &resumed.identity) {
         (Method::CarSst { sort }, Some(router), _) => {
             sort.spill |= resumed.car.read.is_some();
-            sort.partitions.bits = router.bits();
+            sort.partitions.bits = router.bits;
             router.partitions()
         }
         (Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. }, _, Some(first)) => {
@@ -145,14 +144,10 @@ pub(in crate::load) fn fit_plan_to_journal(
     let each = (u64::from(partitions) + IN_FLIGHT as u64) * LEAST_PIECE * PIECES_SHARE;
     if each > plan.memory {
         let needed = options.memory_budget() as f64 * each as f64 / plan.memory.max(1) as f64;
-        let reason = format!(
-            "the unfinished import has {partitions} partitions, which need more memory than {}",
-            human(options.memory_budget())
-        );
-        let hint = format!(
-            "run it again with --memory {}MiB or more, or start over with --restart",
-            (needed / MIB as f64).ceil()
-        );
+        let budget = human(options.memory_budget());
+        let reason = format!("the unfinished import has {partitions} partitions, which need more memory than {budget}");
+        let mib = (needed / MIB as f64).ceil();
+        let hint = format!("run it again with --memory {mib}MiB or more, or start over with --restart");
         return Err(Error::state(&options.db, StateKind::Unfinished, reason, hint));
     }
     plan.threads = plan.threads.min(usize::try_from(plan.memory / each).unwrap_or(usize::MAX));
@@ -197,8 +192,8 @@ fn is_uncompressed(map: &OptionMap) -> bool {
         && (map.get(Group::Cf, "enable_blob_files") != Some("true") || is_none("blob_compression_type"))
 }
 
-/// The least bytes of an uncompressed database, whose largest source has `size` bytes: blocks are at least as large as their
-/// compressed form. 0 if only a part of the source may be read, or if blocks may be in the database already.
+/// Returns the minimum size of an uncompressed database whose largest source has `size` bytes: blocks are at least as large
+/// as their compressed form. 0 if only a part of the source may be read, or if blocks may be in the database already.
 fn least_bytes(options: &ImportOptions, size: Option<u64>) -> u64 {
     let is_cut = options.shard.is_some()
         || options.log.from.is_some()
@@ -213,7 +208,7 @@ mod tests {
     use super::*;
     use crate::load::journal::ResumedCar;
     use crate::load::planner::piece_bytes_for;
-    use crate::sort::router::Router;
+    use crate::sort::Router;
 
     fn plan(memory: u64, threads: usize, bytes: Option<u64>, exact: bool) -> Plan {
         choose(PlanChoice::Auto, bytes, exact, memory, threads, 1 << 20, 256 * MIB)
@@ -241,7 +236,7 @@ mod tests {
     fn source_plan_needs_twice_the_page_cache() {
         assert!(stays_cached(4 << 30, 8 << 30));
         assert!(!stays_cached(4 << 30, (8 << 30) - 1));
-        // A budget beyond what the machine has leaves nothing.
+        // A budget larger than the machine's memory leaves nothing.
         assert_eq!(page_cache(u64::MAX), 0);
     }
 

@@ -14,7 +14,7 @@ use crate::preset::Resolved;
 use crate::report::{MemtablePlan, Plan};
 use crate::rocks::{Batch, Store, Writer};
 use crate::schema::DEFAULT;
-use crate::sort::spill::LARGE;
+use crate::sort::LARGE;
 
 /// Batches gathered ahead, for each writer.
 const AHEAD: usize = 2;
@@ -47,26 +47,6 @@ pub(in crate::load) struct BatchChannel {
 
 /// The batch of one thread, for all column families.
 pub(in crate::load) type SharedBatch = Rc<RefCell<BatchBuilder>>;
-
-pub(in crate::load) struct BatchWriter<'a> {
-    writer: Writer<'a>,
-    batch: SharedBatch,
-}
-
-impl<'a> BatchWriter<'a> {
-    pub fn new(writer: Writer<'a>, batch: SharedBatch) -> Self {
-        Self { writer, batch }
-    }
-
-    /// Adds a record. Blocks while the queue of the writers is full: thus RocksDB's back-pressure reaches the reader.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.batch.borrow_mut().put(&self.writer, key, value);
-    }
-
-    pub fn send_rest(self) {
-        self.batch.borrow_mut().send_rest();
-    }
-}
 
 pub(in crate::load) struct BatchBuilder {
     batch: Batch,
@@ -120,7 +100,7 @@ pub(in crate::load) fn write_beside<T>(
 fn write(writer: &Writer<'_>, mut batch: Batch, written: &Sender<Batch>) -> Result<()> {
     writer.write(&batch)?;
     failpoint::reach("batch");
-    if batch.bytes() > LARGE {
+    if batch.bytes > LARGE {
         // A cleared batch keeps its memory.
         batch = Batch::default();
     }
@@ -137,15 +117,16 @@ impl BatchBuilder {
         Rc::new(RefCell::new(Self { batch: Batch::default(), limit, channel }))
     }
 
-    fn put(&mut self, writer: &Writer<'_>, key: &[u8], value: &[u8]) {
+    /// Adds a record. Blocks while the queue of the writers is full: thus RocksDB's back-pressure reaches the reader.
+    pub fn put(&mut self, writer: &Writer<'_>, key: &[u8], value: &[u8]) {
         writer.put(&mut self.batch, key, value);
-        if self.batch.bytes() >= self.limit.0 || self.batch.records() >= self.limit.1 {
+        if self.batch.bytes >= self.limit.0 || self.batch.records >= self.limit.1 {
             self.send();
         }
     }
 
-    fn send_rest(&mut self) {
-        if self.batch.records() > 0 {
+    pub fn send_rest(&mut self) {
+        if self.batch.records > 0 {
             self.send();
         }
     }

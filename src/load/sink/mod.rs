@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::ContentDigest;
+use crate::hash::ContentDigest;
 use crate::load::built::{FamilyDone, Tally};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::load::planner;
-use crate::load::sink::batches::{BatchChannel, BatchWriter, SharedBatch, write_beside};
+use crate::load::sink::batches::{BatchChannel, SharedBatch, write_beside};
 use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
-use crate::rocks::{SstOptions, Store};
-use crate::sort::borders::Borders;
+use crate::rocks::{SstOptions, Store, Writer};
+use crate::sort::Borders;
 
 pub(super) mod batches;
 pub(super) mod sst;
@@ -28,7 +28,7 @@ enum SinkOutput<'a> {
     /// Drops records that the column family has already.
     CountOnly,
     Files(Box<RotatingSstWriter<'a>>),
-    Batches(BatchWriter<'a>),
+    Batches(Writer<'a>, SharedBatch),
 }
 
 impl Sink<'_> {
@@ -52,9 +52,9 @@ impl Sink<'_> {
         match &mut self.output {
             SinkOutput::Discard | SinkOutput::CountOnly => Ok(()),
             SinkOutput::Files(files) => files.put(record, key_len, digest),
-            SinkOutput::Batches(batches) => {
+            SinkOutput::Batches(writer, batch) => {
                 let (key, value) = record.split_at(key_len);
-                batches.put(key, value);
+                batch.borrow_mut().put(writer, key, value);
                 Ok(())
             }
         }
@@ -74,8 +74,8 @@ impl Sink<'_> {
     pub fn finish(self) -> Result<FamilyDone> {
         let files = match self.output {
             SinkOutput::Files(files) => files.finish()?,
-            SinkOutput::Batches(batches) => {
-                batches.send_rest();
+            SinkOutput::Batches(_, batch) => {
+                batch.borrow_mut().send_rest();
                 Vec::new()
             }
             SinkOutput::Discard | SinkOutput::CountOnly => Vec::new(),
@@ -127,7 +127,7 @@ impl<'a> Sinks<'a> {
             Self::Batches { families, .. } if !families.has(family) => SinkOutput::Discard,
             Self::Batches { job, store, .. } => {
                 let batch = batch.ok_or_else(|| Error::broken_invariant("a thread gathers no batch"))?;
-                SinkOutput::Batches(BatchWriter::new(store.writer(family, &job.preset.write())?, batch.clone()))
+                SinkOutput::Batches(store.writer(family, &job.preset.write())?, batch.clone())
             }
         };
         Ok(Sink { output, tally: Tally::default() })

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result};
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::load::built::SstFile;
 use crate::rocks::{SstOptions, SstWriter};
-use crate::sort::borders::Borders;
+use crate::sort::Borders;
 
 /// Copies of a large value that RocksDB makes while it builds an SST: two that were measured without compression (RocksDB
 /// 11.12), and the compressed one.
 pub(in crate::load) const SST_COPIES: u64 = 3;
 
-/// The longest key that is not long, and the bytes of long keys beyond it at which a file is finished: RocksDB has the keys of
-/// its index in memory until then.
+/// A key is long if it exceeds `LONG_KEY` bytes. A file is finished when the surplus of its long keys reaches `MAX_LONG_KEYS`
+/// bytes, because RocksDB keeps the keys of a file's index in memory until then.
 const LONG_KEY: usize = 256;
 const MAX_LONG_KEYS: u64 = 4 << 20;
 

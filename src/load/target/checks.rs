@@ -20,14 +20,12 @@ impl Target {
         if work_dir.is_none() || self.db.parent() != work_dir {
             check_parent(&self.db)?;
         }
-        let refuse = |reason: String, hint: String, kind: StateKind| Err(Error::state(&self.db, kind, reason, hint));
+        let refuse =
+            |reason: &str, hint: &str, kind: StateKind| Err(Error::state(&self.db, kind, reason, hint.to_owned()));
         let above = self.db.parent().unwrap_or(Path::new(""));
         if has_current(above)? {
-            return refuse(
-                format!("would be in the database {}", above.display()),
-                "choose another --db".into(),
-                StateKind::Other,
-            );
+            let reason = format!("would be in the database {}", above.display());
+            return refuse(&reason, "choose another --db", StateKind::Other);
         }
         if self.has_old() {
             return self.check_replaceable();
@@ -35,30 +33,27 @@ impl Target {
         if self.exists() && !self.into_existing {
             if !has_current(&self.db)? {
                 return refuse(
-                    "already exists, and is not a RocksDB database".into(),
-                    "choose another --db".into(),
+                    "already exists, and is not a RocksDB database",
+                    "choose another --db",
                     StateKind::Exists,
                 );
             }
             let add = if self.is_seed { "update it with --update" } else { "add to it with --into-existing" };
-            let hint = format!("choose another --db, {add}, or let the new one take its place with --replace");
-            return refuse("already exists".into(), hint, StateKind::Exists);
+            let hint = format!("choose another --db, {add}, or replace it with --replace");
+            return refuse("already exists", &hint, StateKind::Exists);
         }
         if !self.into_existing || has_current(&self.db)? {
             return Ok(());
         }
         if self.backup.exists() {
-            return refuse(
-                "has lost its CURRENT since an import into it began".into(),
-                format!(
-                    "to restore the state before the import, replace the files of the database with those of {}",
-                    self.backup.display()
-                ),
-                StateKind::Unfinished,
+            let backup = self.backup.display();
+            let hint = format!(
+                "to restore the state before the import, replace the files of the database with those of {backup}"
             );
+            return refuse("has lost its CURRENT since an import into it began", &hint, StateKind::Unfinished);
         }
-        let hint = if self.exists() { "choose another --db" } else { "leave --into-existing out to make a new one" };
-        refuse("is not a RocksDB database to import into".into(), hint.into(), StateKind::NoDatabase)
+        let hint = if self.exists() { "choose another --db" } else { "omit --into-existing to create a database" };
+        refuse("is not a RocksDB database to import into", hint, StateKind::NoDatabase)
     }
 
     /// Refuses a work directory that is a file, or that is the database or in it.

@@ -46,12 +46,8 @@ impl Lock {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let hint = "wait for it, or stop it";
-                return Err(Error::state(
-                    what,
-                    StateKind::Busy,
-                    format!("another import is working on it ({})", owner_in(&file)),
-                    hint,
-                ));
+                let reason = format!("another import is working on it ({})", owner_in(&file));
+                return Err(Error::state(what, StateKind::Busy, reason, hint));
             }
             Err(error) => return Err(Error::io("lock", path)(error.into())),
         }

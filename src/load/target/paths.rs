@@ -52,7 +52,7 @@ pub(in crate::load) struct Target {
     pub(super) work_dir: Option<PathBuf>,
     pub(super) restart: bool,
     /// The lock of `spill` in a work directory: `<db>.partial` may have been copied.
-    pub(super) spill_lock: Option<Arc<Lock>>,
+    pub(in crate::load) spill_lock: Option<Arc<Lock>>,
 }
 
 impl Target {

@@ -14,7 +14,7 @@ use crate::os::files::{UNFINISHED, create_last_dir, sync_dir};
 use crate::os::private;
 use crate::rocks::is_database_file;
 use crate::schema::RECORD_FILE;
-use crate::sort::spill::is_partition;
+use crate::sort::is_partition;
 
 /// RocksDB's directory for a WAL that is kept.
 pub(super) const ARCHIVE: &str = "archive";
@@ -34,12 +34,8 @@ impl Target {
             let own = [self.partial.join(LOCK), Journal::path(&self.partial)];
             if !is_empty_dir(&self.partial) && !own.iter().any(|path| path.symlink_metadata().is_ok()) {
                 let hint = "choose another --db, or move the existing directory away";
-                return Err(Error::state(
-                    &self.partial,
-                    StateKind::Exists,
-                    "holds files that are not of an import",
-                    hint,
-                ));
+                let reason = "holds files that are not of an import";
+                return Err(Error::state(&self.partial, StateKind::Exists, reason, hint));
             }
             if let Some(lock) = Lock::take(&self.partial, &self.db, self.restart)? {
                 return self.first_mount().map_or(Ok(lock), |mount| Err(private::is_mounted(&mount)));
@@ -65,10 +61,6 @@ impl Target {
             None => private::create_dir(&self.spill)?,
         }
         sync_dir(&self.partial)
-    }
-
-    pub fn release_spill(&mut self) {
-        self.spill_lock = None;
     }
 
     /// Removes the partitions that an unfinished import has in a work directory, which only its journal names.

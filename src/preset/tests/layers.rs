@@ -73,7 +73,7 @@ fn invalid_base_is_rejected_with_place() {
         assert_eq!(error.to_string().replace(&format!("{}/", dir.path().display()), ""), message);
     }
     for (word, hint) in [
-        ("rest-0", "`bedload presets --all` lists all presets; give a file by its path"),
+        ("rest-0", "`bedload presets --all` lists all presets; pass a file as NAME.toml or ./NAME"),
         ("in", "similar ones are ingest, ingest-zstd, "),
     ] {
         let (_dir, first) = family_of(&[("a.toml", &format!("base = \"{word}\"\n"))]);

@@ -27,7 +27,7 @@ fn unknown_name_suggests_the_nearest() {
     let error = Preset::find("ingset").expect_err("no such preset").to_string();
     assert_eq!(
         error,
-        "cannot find preset `ingset`: it is neither built in nor a file; the nearest valid name is `ingest`"
+        "cannot find preset `ingset`: no built-in preset has this name; the nearest valid name is `ingest`"
     );
     assert_eq!(Preset::find("./nowhere.toml").expect_err("no such file").to_string(), "cannot open ./nowhere.toml");
 }

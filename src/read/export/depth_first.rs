@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use super::batch::SectionLoader;
-use super::open::{Export, ExportFaults};
+use super::open::Export;
+use super::options::interrupted;
 use crate::error::Result;
 use crate::hash::fingerprint::fingerprint;
 use crate::parallel;
@@ -47,7 +48,7 @@ pub(super) struct DepthFirst<'a> {
     visited: Visited,
     stack: Stack,
     ahead: Prefetched,
-    faults: ExportFaults,
+    missing: MissingBlocks,
     queue_budget: usize,
     dir: PathBuf,
 }
@@ -78,20 +79,20 @@ impl<'a> DepthFirst<'a> {
             visited: Visited::new(export.memory / 4, dir.clone()),
             stack: Stack::new(part(16), dir.clone()),
             ahead: Prefetched { blocks: HashMap::new(), bytes: 0, budget: part(8), mean: 1 << 10 },
-            faults: ExportFaults { missing: MissingBlocks::new(export.record), malformed: 0 },
+            missing: MissingBlocks::new(export.record),
             queue_budget: part(32),
             dir,
         })
     }
 
-    pub fn each(mut self, roots: &[RawCid], loader: &mut SectionLoader<'_>) -> Result<ExportFaults> {
+    pub fn each(mut self, roots: &[RawCid], loader: &mut SectionLoader<'_>) -> Result<MissingBlocks> {
         let mut level = Queue::new(self.queue_budget, &self.dir);
         for root in roots {
             level.push(LinkStep { cid: root.as_bytes(), parent: &[], tipset: 0, epoch: None })?;
         }
-        while level.len() > 0 {
+        while level.len > 0 {
             let mut parents = Queue::new(self.queue_budget, &self.dir);
-            while level.len() > 0 {
+            while level.len > 0 {
                 for (_, step) in steps(&level.take_piece(self.queue_budget)?) {
                     self.stack.push(step.to_owned())?;
                     while let Some(step) = self.stack.pop()? {
@@ -101,19 +102,19 @@ impl<'a> DepthFirst<'a> {
             }
             level = parents;
         }
-        Ok(self.faults)
+        Ok(self.missing)
     }
 
     fn visit(&mut self, step: &LinkStep, parents: &mut Queue, loader: &mut SectionLoader<'_>) -> Result<()> {
         let Some((span, key_start, print)) = self.identify(&step.cid) else {
-            self.faults.malformed += 1;
+            self.missing.malformed += 1;
             return Ok(());
         };
         if !self.visited.insert(print)? {
             return Ok(());
         }
         if !self.ahead.blocks.contains_key(&print) {
-            self.export.options.check_cancelled()?;
+            self.export.options.resources.stop.check(interrupted)?;
             self.prefetch(step)?;
             if !self.ahead.blocks.contains_key(&print) {
                 let wanted = self.wanted(&step.cid, true)?;
@@ -130,7 +131,7 @@ impl<'a> DepthFirst<'a> {
                 self.push_links(step, span.codec, inside, parents)
             }
             None => {
-                self.faults.missing.note(step.as_ref(), self.export.options.allow_missing_below);
+                self.missing.note(step.as_ref(), self.export.options.allow_missing_below);
                 Ok(())
             }
         }
@@ -157,7 +158,7 @@ impl<'a> DepthFirst<'a> {
             }
         });
         let link_to = |cid| StepRef { cid, parent: &step.cid, tipset: 0, epoch };
-        self.faults.malformed += u64::from(scanned.is_err()) + too_long;
+        self.missing.malformed += u64::from(scanned.is_err()) + too_long;
         if let Some(header) = header {
             let count = usize::try_from(header.parents).unwrap_or(usize::MAX).min(cids.len());
             // State, receipts, messages: nodes write messages first.

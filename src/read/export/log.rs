@@ -13,7 +13,7 @@ use std::io::Write;
 use data_encoding::HEXLOWER_PERMISSIVE;
 
 use super::batch::SectionLoader;
-use super::options::ExportOptions;
+use super::options::{ExportOptions, interrupted};
 use super::writer_pool::WriterPool;
 use crate::blocks::chain::{self, Family, Header};
 use crate::error::{Error, Result, StateKind};
@@ -107,7 +107,7 @@ impl<'a> LogExport<'a> {
         let end = end.as_ref().map(<[u8; 4]>::as_slice);
         let mut scan = self.reader.scan(&self.record.column_family, Some(&self.first.to_be_bytes()), end)?;
         for number in self.first..=self.last {
-            self.options.check_cancelled()?;
+            self.options.resources.stop.check(interrupted)?;
             let Some((key, value)) = scan.item() else {
                 scan.status()?;
                 return Err(self.failed(format!("no block {number}")));
@@ -146,12 +146,8 @@ impl<'a> LogExport<'a> {
     }
 
     fn failed(&self, problems: String) -> Error {
-        Error::VerificationFailed {
-            action: "export",
-            path: self.options.db.clone(),
-            problems,
-            hint: "run `bedload verify` for details, and import the log again".into(),
-        }
+        let hint = "run `bedload verify` for details, and import the log again";
+        Error::verification_failed("export", self.options.db.clone(), problems, hint)
     }
 
     /// Reason why the result differs from the imported log.

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use self::log::LogExport;
-use self::open::{Export, ExportFaults};
+use self::open::Export;
 pub use self::options::{ExportFormat, ExportOptions, Selection};
 use self::order::{CidList, each_block, open_list};
 use self::writer_pool::WriterPool;
@@ -142,8 +142,7 @@ fn write_car<W: Write + Send>(export: &mut Export<'_>, pool: &WriterPool<'_>, ou
     }
     let (prelude, header_bytes) = batch::prelude(pool.format, &this.roots);
     out.write_all(&prelude).map_err(Error::io("write", pool.path))?;
-    let (faults, sum, bytes) = pool.run(prelude.len() as u64, out, |loader| each_block(this, list, loader))?;
-    let ExportFaults { missing, malformed } = faults;
+    let (missing, sum, bytes) = pool.run(prelude.len() as u64, out, |loader| each_block(this, list, loader))?;
     let Content { records: blocks, digest } = sum.content;
     let all_records = whole.map(|record| record.blocks.written == blocks && record.digest == digest);
     let left_out = match (&options.selection, whole) {
@@ -164,7 +163,7 @@ fn write_car<W: Write + Send>(export: &mut Export<'_>, pool: &WriterPool<'_>, ou
         missing: missing.total,
         missing_allowed: missing.allowed,
         first_missing: missing.first,
-        malformed,
+        malformed: missing.malformed,
         complete: missing.total == missing.allowed || all_records == Some(true),
         ..options.report(pool.format, pool.path)
     })

@@ -3,20 +3,11 @@
 use super::options::{ExportOptions, Selection};
 use crate::error::{Error, Result, StateKind};
 use crate::read::access::BlockLocation;
-use crate::read::missing::MissingBlocks;
 use crate::report::record::roots;
 use crate::report::{ImportReport, KeyFrom};
 use crate::rocks::Reader;
 use crate::sort::key::KeyLayout;
 use crate::source::car::RawCid;
-
-/// Blocks that could not be exported.
-#[derive(Debug, Default)]
-pub(super) struct ExportFaults {
-    pub missing: MissingBlocks,
-    /// Number of blocks and links that cannot be read.
-    pub malformed: u64,
-}
 
 pub(super) struct Export<'a> {
     pub options: &'a ExportOptions,
@@ -34,24 +25,20 @@ impl<'a> Export<'a> {
         if let Some(record) = record
             && record.source.format != "car"
         {
-            return Err(Error::State {
-                path: options.db.clone(),
-                kind: StateKind::Mismatch,
-                reason: format!("contains a {}, not the blocks of a CAR", record.source.format),
-                hint: "give --db the database of a CAR".into(),
-            });
+            let reason = format!("contains a {}, not the blocks of a CAR", record.source.format);
+            let hint = "give --db the database of a CAR";
+            return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
         }
         let reader = options.reader()?;
         let BlockLocation { family, layout, known_from } = options.location.find(&options.db, record, Some(&reader))?;
         if options.selection == Selection::All && layout != KeyLayout::Cid {
             let source = if known_from == KeyFrom::Caller { "--key" } else { "its record" };
-            return Err(Error::Usage {
-                reason: format!(
-                    "the export of all blocks requires CIDs as keys, but the key layout is {} according to {source}",
-                    layout.name()
-                ),
-                hint: "omit --all to follow the links from the roots, or list the CIDs with --cids".into(),
-            });
+            let reason = format!(
+                "the export of all blocks requires CIDs as keys, but the key layout is {} according to {source}",
+                layout.name()
+            );
+            let hint = "omit --all to follow the links from the roots, or list the CIDs with --cids";
+            return Err(Error::usage(reason, hint));
         }
         let hint = match layout {
             KeyLayout::Cid => "name one with --root CID, or export every record with --all",

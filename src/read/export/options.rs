@@ -86,7 +86,7 @@ impl ExportFormat {
             name.strip_suffix(".zst").map_or((&*name, Self::Log), |bare| (bare, Self::LogZst));
         let bare = || (is_log && !bare_name.contains('.')).then_some(bare_format);
         found.or_else(bare).ok_or_else(|| Error::Usage {
-            reason: format!("the suffix of {} is not a format of this export", path.display()),
+            reason: format!("the suffix of {} is not a format that this database can be exported to", path.display()),
             hint: if is_log {
                 "use the suffix .log, .log.zst, .zst or none, or pass --format log or log.zst"
             } else {
@@ -160,10 +160,6 @@ impl ExportOptions {
             let reason = format!("{option} has no effect on the export of a {kind}");
             Err(Error::Usage { reason, hint: format!("omit it; {hint}").into() })
         })
-    }
-
-    pub(super) fn check_cancelled(&self) -> Result<()> {
-        if self.resources.stop.is_cancelled() { Err(interrupted()) } else { Ok(()) }
     }
 
     pub(super) fn memory(&self) -> Result<u64> {

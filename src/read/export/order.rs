@@ -6,11 +6,12 @@ use std::path::Path;
 
 use super::batch::SectionLoader;
 use super::depth_first::DepthFirst;
-use super::open::{Export, ExportFaults};
-use super::options::Selection;
+use super::open::Export;
+use super::options::{Selection, interrupted};
 use crate::error::{Error, Result, StateKind};
 use crate::hash::fingerprint::fingerprint;
 use crate::read::keys::{key_text, whole_cid};
+use crate::read::missing::MissingBlocks;
 use crate::read::steps::LinkStep;
 use crate::read::visited::Visited;
 use crate::source::car::{RawCid, read_cid};
@@ -31,7 +32,7 @@ pub(super) fn each_block(
     export: &Export<'_>,
     list: Option<CidList>,
     loader: &mut SectionLoader<'_>,
-) -> Result<ExportFaults> {
+) -> Result<MissingBlocks> {
     match list {
         Some(list) => listed(list, export, loader),
         None if export.options.selection == Selection::All => all(export, loader),
@@ -40,26 +41,23 @@ pub(super) fn each_block(
 }
 
 /// Loads every record in the order of keys, which are CIDs.
-fn all(export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<ExportFaults> {
+fn all(export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<MissingBlocks> {
     let mut scan = export.reader.scan(&export.family, None, None)?;
     let mut count = 0u64;
     while let Some((key, value)) = scan.item() {
         if whole_cid(key).is_none() {
-            return Err(Error::State {
-                path: export.options.db.clone(),
-                kind: StateKind::Mismatch,
-                reason: format!("has a record whose key is not a CID: {}", key_text(export.layout, key)),
-                hint: "pass the key layout with --key, or check the database with bedload verify".into(),
-            });
+            let reason = format!("has a record whose key is not a CID: {}", key_text(export.layout, key));
+            let hint = "pass the key layout with --key, or check the database with bedload verify";
+            return Err(Error::state(export.options.db.clone(), StateKind::Mismatch, reason, hint));
         }
         loader.add_section(key, 0, value)?;
         count += 1;
         if count.is_multiple_of(CANCEL_EVERY) {
-            export.options.check_cancelled()?;
+            export.options.resources.stop.check(interrupted)?;
         }
         scan.next();
     }
-    scan.status().map(|()| ExportFaults::default())
+    scan.status().map(|()| MissingBlocks::default())
 }
 
 /// Opens a list of CIDs, one per line, and reads the first one.
@@ -97,11 +95,11 @@ pub(super) fn open_list(path: &Path) -> Result<CidList> {
 }
 
 /// Loads the blocks of a list, each once.
-fn listed(mut list: CidList, export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<ExportFaults> {
+fn listed(mut list: CidList, export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<MissingBlocks> {
     let visited = Visited::new(export.memory / 2, export.options.resources.scratch_parent());
-    let mut faults = ExportFaults::default();
+    let mut missing = MissingBlocks::default();
     while list.peek().is_some() {
-        export.options.check_cancelled()?;
+        export.options.resources.stop.check(interrupted)?;
         let mut batch = Vec::with_capacity(BATCH);
         for cid in list.by_ref().take(BATCH) {
             let cid = cid?;
@@ -118,9 +116,9 @@ fn listed(mut list: CidList, export: &Export<'_>, loader: &mut SectionLoader<'_>
             let cid = cid.as_bytes();
             match value? {
                 Some(value) => loader.add_section(cid, *start, value.as_ref())?,
-                None => faults.missing.note(LinkStep { cid, parent: &[], tipset: 0, epoch: None }, None),
+                None => missing.note(LinkStep { cid, parent: &[], tipset: 0, epoch: None }, None),
             }
         }
     }
-    Ok(faults)
+    Ok(missing)
 }

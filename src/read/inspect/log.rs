@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use parking_lot::Mutex;
+use rayon::prelude::*;
 
 use super::options::InspectOptions;
-use super::tally::Sizes;
+use super::tally::Sums;
 use crate::blocks::chain::Header;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::ContentDigest;
-use crate::parallel::for_each;
+use crate::parallel::pool;
 use crate::progress::{Phase, Progress};
 use crate::report::{BlockRef, InspectReport, LogInfo, Packings, shell_word};
 use crate::schema::NUMBER;
@@ -33,7 +33,7 @@ static EXPECTATIONS: Expectations = Expectations { links: true, chain_id: None, 
 #[derive(Default)]
 struct Counted {
     digest: ContentDigest,
-    sizes: Sizes,
+    sizes: Sums,
     packings: Packings,
     first: Option<Header>,
     last: Option<Header>,
@@ -79,7 +79,7 @@ pub(super) fn inspect(
         report.blocks = Some(total.blocks);
         report.payload_bytes = Some(total.bytes);
         report.digest = Some(counted.digest);
-        report.sizes = Some(counted.sizes.classes());
+        report.sizes = Some(counted.sizes.size_classes());
         (first, last) = (counted.first.or(first), counted.last.or(last));
     }
     let rest_bytes = log.rest();
@@ -100,25 +100,22 @@ pub(super) fn inspect(
 fn count_files(files: &LogFiles, log: &Log, options: &InspectOptions, progress: &Progress<'_>) -> Result<Counted> {
     let ranges = files.ranges(RANGE, &[], &log.dictionaries)?;
     progress.begin(Phase::Read, Some(files.size()));
-    let all: Mutex<Vec<Counted>> = Mutex::default();
-    for_each(options.resources.thread_count(), ranges.len(), EntryBatch::default, |batch: &mut EntryBatch, item| {
-        let Some(range) = ranges.get(item) else { return Ok(()) };
+    let count = |batch: &mut EntryBatch, range: &Range| {
         let mut counted = Counted::default();
         let packings = read_range((files, range), log, options, progress, batch, |block| {
             counted.add(&block);
             Ok(())
         })?;
-        all.lock().push(Counted { packings, ..counted });
-        Ok(())
-    })?;
-    let mut all = all.into_inner();
-    all.sort_by_key(|counted| counted.first.map(|first| first.number));
+        Ok(Counted { packings, ..counted })
+    };
+    let counted = || ranges.par_iter().map_init(EntryBatch::default, count).collect::<Result<Vec<_>>>();
+    let all = pool(options.resources.thread_count())?.install(counted)?;
     Ok(all.into_iter().fold(Counted::default(), Counted::and))
 }
 
 impl Counted {
     fn add(&mut self, block: &LogBlock<'_>) {
-        self.sizes.add(block.size());
+        self.sizes.add_size(block.size());
         self.digest.add_section(block.record, NUMBER);
         self.first.get_or_insert(block.header);
         self.last = Some(block.header);
@@ -127,7 +124,7 @@ impl Counted {
     /// Merges both; `other` is later in the chain.
     fn and(mut self, other: Self) -> Self {
         self.digest.merge(other.digest);
-        self.sizes.merge(&other.sizes);
+        self.sizes.merge(other.sizes);
         self.packings.add(other.packings);
         self.first = self.first.or(other.first);
         self.last = other.last.or(self.last);
@@ -158,12 +155,7 @@ pub(super) fn list(log: &Log, options: &InspectOptions, progress: &Progress<'_>,
     if log.rest() == 0 {
         return Ok(());
     }
-    Err(Error::VerificationFailed {
-        action: "inspect",
-        path: options.source.clone(),
-        problems: "a torn tail".into(),
-        hint: trim_hint(&options.source, last).into(),
-    })
+    Err(Error::verification_failed("inspect", options.source.clone(), "a torn tail", trim_hint(&options.source, last)))
 }
 
 /// The hint for a log that ends inside a block.
@@ -231,9 +223,9 @@ fn read_range(
     let unpacker = Unpacker::new(&log.dictionaries);
     let mut chain = Chain::new(log.framing, &EXPECTATIONS, unpacker, range.first, range.before);
     let Some(mut reader) = RangeReader::new(files, range, WINDOW) else { return Ok(chain.packings) };
-    let part = reader.part();
+    let part = reader.part;
     loop {
-        options.resources.check_cancelled()?;
+        options.resources.stop.check(Error::interrupted_reading)?;
         let Chain { next, before, unpacker, .. } = &mut chain;
         if !reader.next(batch, *next, before.as_ref(), unpacker)? {
             return Ok(chain.packings);
@@ -260,7 +252,7 @@ fn read_stream(
     let mut chain: Option<Chain<'_>> = None;
     let mut batch = EntryBatch::default();
     while forward.next(&mut batch, WINDOW, None, &|_| ())? {
-        options.resources.check_cancelled()?;
+        options.resources.stop.check(Error::interrupted_reading)?;
         let first = forward.first.unwrap_or(1);
         let chain = chain
             .get_or_insert_with(|| Chain::new(framing, &EXPECTATIONS, Unpacker::new(&log.dictionaries), first, None));

@@ -132,7 +132,7 @@ fn count_all(
     if matches!(snapshot.compression, Compression::Zstd | Compression::ForestZstd) && is_file {
         report.zstd = frames::count(path).map_err(Error::io("read", path))?;
     }
-    report.bytes = Some(snapshot.size.unwrap_or(snapshot.consumed()));
+    report.bytes = Some(snapshot.size.unwrap_or(snapshot.chunks.consumed()));
     report.null_padding = Some(padding);
     total.fill(report);
     Ok(heads.into_inner())
@@ -149,9 +149,8 @@ pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let mut snapshot = options.snapshot(input, &progress)?;
     let failed = || Error::io("write", Path::new("-"));
     while let Some(chunk) = snapshot.next(&progress)? {
-        if options.resources.stop.is_cancelled() {
-            return Err(Error::Interrupted { hint: "the list is not complete; run it again".into() });
-        }
+        let stop = &options.resources.stop;
+        stop.check(|| Error::Interrupted { hint: "the list is not complete; run it again".into() })?;
         SnapshotReader::sections(snapshot.path, &chunk, |section, offset, body| {
             let (cid, block) = body.split_at(body.len().min(section.cid.len as usize));
             let cid = cid_text(cid);

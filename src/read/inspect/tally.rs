@@ -11,63 +11,48 @@ use crate::read::keys::each_failure;
 use crate::read::snapshot::SnapshotReader;
 use crate::read::visited::Visited;
 use crate::report::{BadBlock, CodeCount, InspectReport, SizeClass};
+use crate::sort::router::Count;
 use crate::source::car::chunk::Chunk;
 use crate::source::car::{CidSpan, Section};
 
 const LISTED: usize = 10;
 
-/// Size classes: one per power of two.
-const CLASSES: usize = 65;
+/// Blocks and their bytes by codec, by hash function, or by the number of bits of their size.
+#[derive(Default)]
+pub(super) struct Sums(BTreeMap<u64, Count>);
 
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SizeSum {
-    pub blocks: u64,
-    pub bytes: u64,
-}
-
-impl SizeSum {
-    fn add(&mut self, bytes: u64) {
-        self.merge(Self { blocks: 1, bytes });
+impl Sums {
+    fn add(&mut self, key: u64, Count { blocks, bytes }: Count) {
+        let sum = self.0.entry(key).or_default();
+        (sum.blocks, sum.bytes) = (sum.blocks + blocks, sum.bytes + bytes);
     }
 
-    fn merge(&mut self, other: Self) {
-        self.blocks += other.blocks;
-        self.bytes += other.bytes;
-    }
-}
-
-pub(super) struct Sizes([SizeSum; CLASSES]);
-
-impl Default for Sizes {
-    fn default() -> Self {
-        Self([SizeSum::default(); CLASSES])
-    }
-}
-
-impl Sizes {
-    pub fn add(&mut self, size: u64) {
-        if let Some(class) = self.0.get_mut(u64::BITS as usize - size.leading_zeros() as usize) {
-            class.add(size);
-        }
+    pub fn add_size(&mut self, bytes: u64) {
+        self.add((u64::BITS - bytes.leading_zeros()).into(), Count { blocks: 1, bytes });
     }
 
-    pub fn merge(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(own, other)| own.merge(other));
+    pub fn merge(&mut self, other: Self) {
+        other.0.into_iter().for_each(|(key, count)| self.add(key, count));
     }
 
-    pub fn total(&self) -> SizeSum {
-        let mut total = SizeSum::default();
-        self.0.iter().for_each(|class| total.merge(*class));
-        total
+    pub fn total(&self) -> Count {
+        let counts = || self.0.values();
+        Count { blocks: counts().map(|it| it.blocks).sum(), bytes: counts().map(|it| it.bytes).sum() }
     }
 
-    pub fn classes(&self) -> Vec<SizeClass> {
-        let class = |(bits, sum): (u32, &SizeSum)| SizeClass {
-            up_to: if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) },
-            blocks: sum.blocks,
-            bytes: sum.bytes,
-        };
-        (0..).zip(&self.0).filter(|(_, sum)| sum.blocks > 0).map(class).collect()
+    pub fn size_classes(&self) -> Vec<SizeClass> {
+        let up_to = |bits: u64| if bits == 0 { 0 } else { u64::MAX >> (64 - bits) };
+        let class = |(&bits, it): (&u64, &Count)| SizeClass { up_to: up_to(bits), blocks: it.blocks, bytes: it.bytes };
+        self.0.iter().map(class).collect()
+    }
+
+    /// Sorts by frequency, highest first.
+    fn codes(&self, name: impl Fn(u64) -> Option<String>) -> Vec<CodeCount> {
+        let count =
+            |(&code, it): (&u64, &Count)| CodeCount { code, name: name(code), blocks: it.blocks, bytes: it.bytes };
+        let mut counts: Vec<CodeCount> = self.0.iter().map(count).collect();
+        counts.sort_by_key(|count| std::cmp::Reverse(count.blocks));
+        counts
     }
 }
 
@@ -79,9 +64,9 @@ type TalliedSection<'c> = (u64, &'c [u8], CidSpan);
 pub(super) struct BlockTally {
     checker: Checker,
     distinct: Content,
-    sizes: Sizes,
-    codecs: BTreeMap<u64, SizeSum>,
-    hashes: BTreeMap<u64, SizeSum>,
+    sizes: Sums,
+    codecs: Sums,
+    hashes: Sums,
     bad: u64,
     first_bad: Vec<BadBlock>,
 }
@@ -99,10 +84,11 @@ impl BlockTally {
         })?;
         for (_, body, span) in &found {
             let Some((cid, block)) = body.split_at_checked(span.len as usize) else { continue };
-            let size = block.len() as u64;
-            self.sizes.add(size);
-            self.codecs.entry(span.codec).or_default().add(size);
-            self.hashes.entry(span.hash).or_default().add(size);
+            let bytes = block.len() as u64;
+            let count = Count { blocks: 1, bytes };
+            self.sizes.add_size(bytes);
+            self.codecs.add(span.codec, count);
+            self.hashes.add(span.hash, count);
             if visited.insert(fingerprint(cid))? {
                 self.distinct.add(ContentDigest::of_section(body, cid.len()));
             }
@@ -129,9 +115,9 @@ impl BlockTally {
 
     pub fn merge(&mut self, other: Self) {
         self.distinct.merge(other.distinct);
-        self.sizes.merge(&other.sizes);
-        other.codecs.into_iter().for_each(|(code, sum)| self.codecs.entry(code).or_default().merge(sum));
-        other.hashes.into_iter().for_each(|(code, sum)| self.hashes.entry(code).or_default().merge(sum));
+        self.sizes.merge(other.sizes);
+        self.codecs.merge(other.codecs);
+        self.hashes.merge(other.hashes);
         self.bad += other.bad;
         self.first_bad.extend(other.first_bad);
         self.first_bad.sort_by_key(|bad| bad.offset);
@@ -146,23 +132,13 @@ impl BlockTally {
         report.duplicates = Some(total.blocks - self.distinct.records);
         report.payload_bytes = Some(total.bytes);
         report.digest = Some(self.distinct.digest);
-        report.sizes = Some(self.sizes.classes());
-        report.codecs = Some(counts(&self.codecs, |code| codec_name(code).map(str::to_owned)));
-        report.hashes =
-            Some(counts(&self.hashes, |code| Function::from_code(code).map(|function| function.to_string())));
+        report.sizes = Some(self.sizes.size_classes());
+        report.codecs = Some(self.codecs.codes(|code| codec_name(code).map(str::to_owned)));
+        report.hashes = Some(self.hashes.codes(|code| Function::from_code(code).map(|function| function.to_string())));
         report.bad_blocks = Some(self.bad);
         report.first_bad = self.first_bad;
         report.valid = self.bad == 0;
     }
-}
-
-/// Sorts by frequency, highest first.
-fn counts(sums: &BTreeMap<u64, SizeSum>, name: impl Fn(u64) -> Option<String>) -> Vec<CodeCount> {
-    let count =
-        |(&code, sum): (&u64, &SizeSum)| CodeCount { code, name: name(code), blocks: sum.blocks, bytes: sum.bytes };
-    let mut counts: Vec<CodeCount> = sums.iter().map(count).collect();
-    counts.sort_by_key(|count| std::cmp::Reverse(count.blocks));
-    counts
 }
 
 /// Names of the codecs that occur in snapshots, from the multicodec table.

@@ -69,7 +69,8 @@ impl SourceIndex {
         let mut snapshot =
             SnapshotReader::open(path, input::open(path, &how)?, padding, CHUNK, (memory, threads), progress)
                 .map_err(with_hint_for_block_log)?;
-        snapshot.accept_concatenated();
+        // Blocks after the index of a CARv2 are not found, so they are reported as missing.
+        snapshot.chunks.accept_concatenated(true);
         let index = Self {
             parts: ranges.iter().map(|_| Mutex::default()).collect(),
             dir: Mutex::default(),

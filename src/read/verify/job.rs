@@ -1,6 +1,6 @@
 //! State that the threads of a verification share.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::read::verify::claims::KeyReader;
 use crate::read::verify::options::VerifyOptions;
@@ -27,10 +27,6 @@ impl VerifyJob<'_> {
         self.problems.add_key(ProblemKind::Missing, self.family, key, message);
     }
 
-    pub fn largest_key(&self, family: &str) -> Option<Vec<u8>> {
-        self.files_of(family).iter().map(|file| file.largest.clone()).max()
-    }
-
     pub fn files_of(&self, family: &str) -> Vec<&DataFile> {
         self.files.iter().filter(|file| file.family == family).collect()
     }
@@ -50,7 +46,7 @@ impl VerifyJob<'_> {
             self.problems.add(ProblemKind::Checksum, file, error.to_string());
         }
         for file in self.files {
-            self.options.resources.check_cancelled()?;
+            self.options.resources.stop.check(Error::interrupted_reading)?;
             if let Some(message) = check.fault(file, self.files) {
                 self.problems.add(ProblemKind::Checksum, Some(&file.path), message);
             }

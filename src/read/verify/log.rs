@@ -181,7 +181,7 @@ fn check_families(
     let index_problem = |message: String| job.problems.add(ProblemKind::Index, None, message);
     for known in record.log.iter().flat_map(|log| &log.families).filter(|known| known.name != job.family) {
         let name = known.name.as_str();
-        if !job.reader.families().contains(&known.name) {
+        if !job.reader.families.contains(&known.name) {
             job.problems.add(ProblemKind::Count, None, format!("the column family {name} is missing"));
             continue;
         }

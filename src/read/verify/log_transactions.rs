@@ -45,7 +45,7 @@ pub(super) fn agree(job: &VerifyJob<'_>, lookup: &TransactionLookup) -> Result<b
             return Ok(false);
         }
         scan.next();
-        job.options.resources.check_cancelled()?;
+        job.options.resources.stop.check(Error::interrupted_reading)?;
     }
     scan.status()?;
     Ok(scan.item().is_none())

@@ -63,10 +63,8 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     };
     let sources = record.as_ref().map_or(0, |record| record.sources.len());
     if sources > 1 && options.against.is_some() && !options.allow_extra {
-        return Err(Error::Usage {
-            reason: format!("a comparison takes one snapshot, but the database was imported from {sources}"),
-            hint: "pass --allow-extra to check only that the blocks of this snapshot exist".into(),
-        });
+        let reason = format!("a comparison takes one snapshot, but the database was imported from {sources}");
+        return Err(Error::usage(reason, "pass --allow-extra to check only that the blocks of this snapshot exist"));
     }
     let BlockLocation { family, layout, known_from } = match options.location.find(&options.db, record.as_ref(), None) {
         // A changed record may contain anything.
@@ -122,7 +120,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     };
     report.warnings = advice::on_database(&reader, &options.db)?;
     // A changed record may name any family.
-    if bad_record.is_some() && !reader.families().contains(&report.column_family) {
+    if bad_record.is_some() && !reader.families.contains(&report.column_family) {
         report.column_family = options.location.find(&options.db, None, None)?.family;
     }
     if record.is_none() {
@@ -146,10 +144,8 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     let log = record.as_ref().filter(|record| record.key == KeyLayout::Number);
     let (totals, against) = match (log, report.sample) {
         (Some(_), _) if options.sample.is_some() || options.against.is_some() => {
-            return Err(Error::Usage {
-                reason: "a database made from a block log is verified as a whole".into(),
-                hint: "omit --sample and --against".into(),
-            });
+            let reason = "a database made from a block log is verified as a whole";
+            return Err(Error::usage(reason, "omit --sample and --against"));
         }
         (Some(record), _) => {
             let (totals, found) = log::everything(&job, record)?;

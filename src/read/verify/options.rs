@@ -19,11 +19,11 @@ pub struct VerifyOptions {
     /// Check only N records, picked at random, instead of all
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "against"))]
     pub(crate) sample: Option<u64>,
-    /// Compare with a snapshot, record by record, in both directions
+    /// Compare every record with this snapshot, in both directions (CARs only)
     #[cfg_attr(feature = "cli", arg(long, value_name = "SNAPSHOT"))]
     #[setters(into)]
     pub(crate) against: Option<PathBuf>,
-    /// Accept records that a node has added; only a comparison with the snapshot then finds missing records
+    /// Accept records that a node has added; then only --against finds missing records
     #[cfg_attr(feature = "cli", arg(long))]
     pub(crate) allow_extra: bool,
     /// Meaning of null padding in the compared snapshot: error or eof; defaults to the import's

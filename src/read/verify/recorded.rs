@@ -83,7 +83,7 @@ pub(super) fn conclude(report: &mut VerifyReport) {
     let only_extra = kinds.keys().all(|kind| *kind == ProblemKind::Extra);
     let is_compared = report.against.as_ref().is_some_and(|against| against.same == against.distinct);
     let reason = match &report.recorded {
-        _ if other_snapshot => "it was compared with a snapshot other than that of its import".into(),
+        _ if other_snapshot => "it was compared with a snapshot other than the imported one".into(),
         _ if !only_extra => {
             report.verdict = VerifyVerdict::Damaged;
             return;
@@ -92,7 +92,7 @@ pub(super) fn conclude(report: &mut VerifyReport) {
             let extra = counted(report.problems.total, "record is", "records are");
             format!("{extra} not in the snapshot")
         }
-        _ if let Some(sample) = report.sample => format!("no more than {} were checked", records(sample)),
+        _ if let Some(sample) = report.sample => format!("only {} were checked", records(sample)),
         Some(recorded) if recorded.confirmed => return report.verdict = VerifyVerdict::Confirmed,
         Some(recorded) if recorded.whole => {
             let more = records(recorded.more_than_recorded);

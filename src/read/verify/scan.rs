@@ -2,7 +2,7 @@
 
 use super::against::SourceEntries;
 use super::job::VerifyJob;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::content_digest::{Content, ContentDigest};
 use crate::hash::fingerprint::fingerprint;
 use crate::hash::{BATCH, Checker, Claim, FailureKind, problem_of};
@@ -66,7 +66,7 @@ pub(super) fn read_range(
             see(Seen::Record(key, value));
             last.clear();
             last.extend_from_slice(key);
-            job.options.resources.check_cancelled()?;
+            job.options.resources.stop.check(Error::interrupted_reading)?;
             scan.next();
         }
         let Err(error) = scan.status() else { return Ok(()) };
@@ -136,7 +136,7 @@ impl<'a> ScanWorker<'a> {
         let mut scan = job.reader.pick(job.family)?;
         let mut last: Option<Vec<u8>> = None;
         for key in keys {
-            job.options.resources.check_cancelled()?;
+            job.options.resources.stop.check(Error::interrupted_reading)?;
             if last.as_ref().is_none_or(|last| last < key) {
                 scan.seek(key);
             }
@@ -239,7 +239,8 @@ fn compare(entries: &mut SourceEntries, job: &VerifyJob<'_>, totals: &mut Totals
 /// Returns a scan at the first readable record after the damage that follows `last`: by doubling steps, then by halving the last
 /// step. `None` if nothing up to `end` can be read. A scan that found damage is unreliable, so each attempt is a new one.
 fn step_over<'r>(job: &VerifyJob<'r>, family: &str, last: &[u8], to: Option<&[u8]>) -> Result<Option<Scan<'r>>> {
-    let end = to.map(<[u8]>::to_vec).or_else(|| job.largest_key(family)).unwrap_or_default();
+    let largest = || job.files_of(family).iter().map(|file| file.largest.clone()).max();
+    let end = to.map(<[u8]>::to_vec).or_else(largest).unwrap_or_default();
     let Some(window) = Window::between(last, &end) else { return Ok(None) };
     let scan_from = |number: u64| -> Result<Option<Scan<'r>>> {
         let scan = job.reader.scan(family, Some(&window.key(number)), to)?;
@@ -275,7 +276,7 @@ pub(super) fn read_all(
     total: u64,
     own: impl Fn(&mut ScanWorker<'_>, usize, &KeyRange) -> Result<()> + Sync,
 ) -> Result<Totals> {
-    let others = job.reader.families().iter().map(String::as_str).filter(|family| !known.contains(family));
+    let others = job.reader.families.iter().map(String::as_str).filter(|family| !known.contains(family));
     let others = others.flat_map(|family| job.ranges_of(family).into_iter().map(move |range| (family, range)));
     let others: Vec<_> = others.collect();
     job.progress.begin(Phase::Verify, Some(total));

@@ -134,7 +134,7 @@ mod tests {
 
     fn next(frontier: &mut Frontier) -> Option<(u32, u64)> {
         let mut wave = frontier.wave()?;
-        let count = wave.len();
+        let count = wave.len;
         let piece = wave.take_piece(usize::MAX).expect("steps");
         Some((decode(&piece)?.0.tipset, count))
     }

@@ -92,12 +92,9 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
     let BlockLocation { family, layout, .. } = options.location.find(&options.db, record.as_ref(), Some(&reader))?;
     if layout == KeyLayout::Number {
-        return Err(Error::State {
-            path: options.db.clone(),
-            kind: StateKind::Mismatch,
-            reason: "contains a block log, whose blocks link only to the previous block".into(),
-            hint: "bedload verify checks that each block follows the previous one".into(),
-        });
+        let reason = "contains a block log, whose blocks link only to the previous block";
+        let hint = "bedload verify checks that each block follows the previous one";
+        return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
     }
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root CID")?;
     let work_dir = options.resources.scratch_parent();
@@ -179,11 +176,11 @@ impl Walk<'_> {
         frontier.flush(&mut gathered)?;
         let resources = &self.options.resources;
         while let Some(mut wave) = frontier.wave() {
-            while wave.len() > 0 {
+            while wave.len > 0 {
                 let sorted = SortedSteps::new(wave.take_piece(piece)?, self.layout);
                 let batches = sorted.len().div_ceil(BATCH);
                 let workers = for_each(resources.thread_count(), batches, WalkReport::default, |found, batch| {
-                    resources.check_cancelled()?;
+                    resources.stop.check(Error::interrupted_reading)?;
                     let batch: Vec<KeyedStep<'_>> = sorted.range(batch * BATCH..(batch + 1) * BATCH).collect();
                     self.follow(&batch, found, frontier)
                 })?;
@@ -280,7 +277,7 @@ impl Walk<'_> {
         let mut listed = Vec::new();
         let mut scan = self.reader.scan(self.family, None, None)?;
         while let Some((key, _)) = scan.item() {
-            self.options.resources.check_cancelled()?;
+            self.options.resources.stop.check(Error::interrupted_reading)?;
             if !self.visited.contains(fingerprint(key))? {
                 listed.push(key_text(self.layout, key));
                 if listed.len() >= LISTED {

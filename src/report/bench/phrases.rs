@@ -268,8 +268,11 @@ pub fn recommendation_lines(found: &Recommendation) -> Vec<(&'static str, String
     for (name, pick) in picks {
         let Some((pick, metric)) = pick.and_then(|pick| Some((pick, metric(&pick.metric)?))) else { continue };
         let alike: Vec<&str> = pick.no_difference_to.iter().map(String::as_str).collect();
-        let alike =
-            if alike.is_empty() { String::new() } else { format!("; no difference shown to {}", some_of(&alike)) };
+        let alike = if alike.is_empty() {
+            String::new()
+        } else {
+            format!("; no significant difference to {}", some_of(&alike))
+        };
         lines.push((name, format!("`{}`, {} {}{alike}", pick.variant, metric.label, value(metric.unit, pick.median))));
     }
     lines.into_iter().map(|(name, words)| (name, shown_in_line(&words).into_owned())).collect()

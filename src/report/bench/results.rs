@@ -54,7 +54,6 @@ pub struct SnapshotInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     /// The command, quoted for a shell.
-    #[serde(default)]
     pub command: Option<String>,
     pub runs: u32,
     pub warmup: u32,

@@ -12,7 +12,7 @@ pub const RUN_SCHEMA: &str = "bedload-bench-run-4";
 pub const COPY: &str = "cp";
 
 /// One run: an import and the measurements of its database, or a copy of the snapshot.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BenchRun {
     /// [`RUN_SCHEMA`].
     pub schema: String,
@@ -40,7 +40,7 @@ pub struct BenchRun {
     pub notes: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheInfo {
     /// `warm` or `cold`.
     pub state: String,
@@ -159,7 +159,6 @@ pub struct ScanFigures {
     /// Links to missing blocks; `null` unless it follows links.
     pub missing: Option<u64>,
     /// The share of the database that was in the page cache at its start, from 0 to 1.
-    #[serde(default)]
     pub resident_before: Option<f64>,
 }
 
@@ -178,7 +177,6 @@ pub struct ReadFigures {
     /// The share of the database that was in the page cache before it was opened.
     pub resident_before: Option<f64>,
     /// The same after the first lookups of existing keys, which bring data into memory.
-    #[serde(default)]
     pub resident_after_hits: Option<f64>,
     /// Seconds of opening it with its own options.
     pub open_seconds: f64,
@@ -187,12 +185,10 @@ pub struct ReadFigures {
     /// Single lookups of existing keys, on one thread.
     pub hit: LookupTimes,
     /// RocksDB's counters of these lookups.
-    #[serde(default)]
     pub hit_counts: Option<ReadCounts>,
     /// Single lookups of missing keys, on one thread.
     pub miss: LookupTimes,
     /// RocksDB's counters of these lookups.
-    #[serde(default)]
     pub miss_counts: Option<ReadCounts>,
     /// Threads of the next two figures.
     pub threads: usize,

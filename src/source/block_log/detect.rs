@@ -4,9 +4,7 @@
 //! number (big-endian, first byte below 17 until 2040) or a zstd frame whose first byte is zero. A CAR begins with the
 //! length of its header, which is at least 17.
 
-use super::framing::Framing;
-use super::preamble;
-use super::problem::LogProblem;
+use super::{Framing, LogProblem, preamble};
 use crate::blocks::chain::Header;
 
 pub(crate) const PEEK: usize = 64 << 10;

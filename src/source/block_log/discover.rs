@@ -8,11 +8,13 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::problem::LogProblem;
-use crate::error::{Error, Result};
+use crate::error::{Error, InputKind, Result};
+use crate::source::StatedProblem;
 
 /// The prefix of Hive's parts.
 const PART: &str = "block_log_part.";
+/// The hint for a missing part.
+pub(super) const FETCH_PART: &str = "fetch the missing part, or import the blocks before it with --to";
 
 /// Directories below that of `blocks.log` in which Antelope's nodes keep partitions.
 const BESIDE: [&str; 2] = ["retained", "archive"];
@@ -88,7 +90,9 @@ fn of_directory(dir: &Path) -> Result<Vec<PathBuf>> {
     let single = SINGLE.map(|name| dir.join(name)).into_iter().find(|path| path.is_file());
     let files: Vec<PathBuf> = partitions.into_iter().map(|(_, path)| path).chain(single).collect();
     if files.is_empty() {
-        return Err(Error::bad_input(dir, None, LogProblem::NoLogInDirectory));
+        let reason = "it is a directory, and has no block_log, block_log_part.NNNN, blocks.log or blocks-A-B.log";
+        let hint = "name a file, or the directory of a block log";
+        return Err(Error::bad_input(dir, None, StatedProblem::new(InputKind::NotASnapshot, reason, hint)));
     }
     Ok(files)
 }
@@ -114,8 +118,8 @@ fn consecutive(path: &Path, parts: Vec<(u32, PathBuf)>) -> Result<Vec<PathBuf>> 
     for pair in parts.windows(2) {
         let [(before, _), (after, _)] = pair else { continue };
         if *after != before + 1 {
-            let name = format!("{PART}{:04}", before + 1);
-            return Err(Error::bad_input(path, None, LogProblem::MissingPart { name }));
+            let reason = format!("the part {PART}{:04} is missing", before + 1);
+            return Err(Error::bad_input(path, None, StatedProblem::new(InputKind::Incomplete, reason, FETCH_PART)));
         }
     }
     Ok(parts.into_iter().map(|(_, path)| path).collect())

@@ -6,16 +6,14 @@
 use std::path::{Path, PathBuf};
 
 use super::detect::check_age;
-use super::framing::{End, Framing, Span, WORD};
-use super::packing::Packing;
+use super::framing::{End, Span, WORD};
 use super::preamble::{self, Preamble};
-use super::problem::LogProblem;
-use super::ranges::EntryBatch;
-use super::unpack::{Dictionaries, ROOM, Unpacker};
-use super::{MAX_BLOCK, PEEK, TornTail};
+use super::unpack::ROOM;
+use super::{Dictionaries, EntryBatch, Framing, LogProblem, MAX_BLOCK, PEEK, Packing, TornTail, Unpacker};
 use crate::blocks::chain::{Header, Id};
-use crate::error::{Error, Result};
+use crate::error::{Error, InputKind, Result};
 use crate::os::buffer::make_room;
+use crate::source::StatedProblem;
 use crate::source::input::ByteStream;
 
 /// Bytes of the stream between two reports of what is consumed.
@@ -59,7 +57,9 @@ impl Forward {
         carry.truncate(got);
         let preamble = preamble::detect(&carry).map_err(|problem| Error::bad_input(name, 0, problem))?;
         if preamble.as_ref().is_some_and(|preamble| preamble.pruned) {
-            return Err(Error::bad_input(name, 0, LogProblem::PrunedStream));
+            let hint = "give the file itself instead of a pipe, or undo the pruning (block-log vacuum)";
+            let reason = "a pruned log can only be read from its end";
+            return Err(Error::bad_input(name, 0, StatedProblem::new(InputKind::Unsupported, reason, hint)));
         }
         let start = preamble.as_ref().map_or(0, Preamble::len);
         carry.drain(..start);
@@ -138,40 +138,32 @@ impl Forward {
             to.copy_from_slice(&self.carry);
         }
         batch.at = self.at;
-        let outcome = self.read_entries(batch, &mut filled, &mut taken, until, reached);
+        // Reads until the batch is full or has at least one entry.
+        let mut read = || -> Result<()> {
+            loop {
+                while !self.ended && ROOM + filled < batch.bytes.len() {
+                    let into = batch.bytes.get_mut(ROOM + filled..).unwrap_or_default();
+                    let want = into.len().min(PIECE);
+                    let got = self.stream.fill(&mut into[..want])?;
+                    filled += got;
+                    self.ended = got < want;
+                    reached(self.stream.consumed());
+                }
+                let piece = batch.bytes.get(ROOM..ROOM + filled).unwrap_or_default();
+                if self.step(piece, &mut taken, &mut batch.spans, until)? || !batch.spans.is_empty() {
+                    return Ok(());
+                }
+                // An entry is longer than the batch, which grows as bytes are read.
+                let len = batch.bytes.len();
+                batch.bytes.resize(len + len.min(2 * MAX_BLOCK), 0);
+            }
+        };
+        let outcome = read();
         self.carry.clear();
         self.carry.extend_from_slice(batch.bytes.get(ROOM + taken..ROOM + filled).unwrap_or_default());
         self.at += taken as u64;
         batch.make_room();
         outcome
-    }
-
-    /// Reads until `batch` is full or has at least one entry. `filled` and `taken` count its bytes and those of entries.
-    fn read_entries(
-        &mut self,
-        batch: &mut EntryBatch,
-        filled: &mut usize,
-        taken: &mut usize,
-        until: Option<u32>,
-        reached: &dyn Fn(u64),
-    ) -> Result<()> {
-        loop {
-            while !self.ended && ROOM + *filled < batch.bytes.len() {
-                let into = batch.bytes.get_mut(ROOM + *filled..).unwrap_or_default();
-                let want = into.len().min(PIECE);
-                let got = self.stream.fill(&mut into[..want])?;
-                *filled += got;
-                self.ended = got < want;
-                reached(self.stream.consumed());
-            }
-            let piece = batch.bytes.get(ROOM..ROOM + *filled).unwrap_or_default();
-            if self.step(piece, taken, &mut batch.spans, until)? || !batch.spans.is_empty() {
-                return Ok(());
-            }
-            // An entry is longer than the batch, which grows as bytes are read.
-            let len = batch.bytes.len();
-            batch.bytes.resize(len + len.min(2 * MAX_BLOCK), 0);
-        }
     }
 
     /// Takes complete entries from the front of `piece`. False if more bytes are needed.

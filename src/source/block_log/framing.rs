@@ -18,10 +18,7 @@
 
 use std::collections::HashSet;
 
-use super::MAX_BLOCK;
-use super::packing::Packing;
-use super::problem::LogProblem;
-use super::unpack::Unpacker;
+use super::{LogProblem, MAX_BLOCK, Packing, Unpacker};
 use crate::blocks::chain::{self, ChainProblem, Family, Header, Id};
 use crate::source::input::zstd_frame;
 

@@ -13,7 +13,8 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 
-use super::framing::{Framing, u32_at, u64_at};
+use super::Framing;
+use super::framing::{u32_at, u64_at};
 use crate::blocks::chain::Id;
 use crate::os::files::open_regular;
 
@@ -47,7 +48,6 @@ pub(crate) struct LogIndex {
     head: u64,
     entry: u64,
     first: u32,
-    entries: u64,
     wrong: Mutex<Option<String>>,
 }
 
@@ -110,7 +110,7 @@ impl LogIndex {
         if entries != blocks || (size - head) % entry != 0 {
             return Err(format!("it has {entries} entries, the log {blocks} blocks"));
         }
-        Ok(Self { file, used: used.clone(), head, entry, first, entries, wrong: Mutex::default() })
+        Ok(Self { file, used: used.clone(), head, entry, first, wrong: Mutex::default() })
     }
 
     pub fn is_right(&self) -> bool {
@@ -139,22 +139,6 @@ impl LogIndex {
             word: u64_at(entry, 0).unwrap_or_default(),
             id_tail: entry.get(8..).and_then(|tail| tail.try_into().ok()),
         }));
-    }
-
-    /// Returns the first block at or after `offset`, by its word.
-    pub fn first_behind(&self, framing: Framing, offset: u64) -> Option<(u32, u64)> {
-        let mut one = Vec::new();
-        let mut position = |number: u64| {
-            self.get(self.first + number as u32, 1, &mut one);
-            one.first().and_then(|indexed| framing.word(indexed.word)).map(|word| word.position)
-        };
-        let (mut low, mut high) = (0, self.entries);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if position(middle)? < offset { low = middle + 1 } else { high = middle }
-        }
-        (low < self.entries).then_some(())?;
-        Some((self.first + low as u32, position(low)?))
     }
 }
 

@@ -75,3 +75,11 @@ impl Packings {
         self.stored_bytes += other.stored_bytes;
     }
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Packing {
+    Raw,
+    Zstd,
+    /// zstd with the dictionary of this number.
+    Dictionary(u8),
+}

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::framing::{Framing, bad_header};
-use super::layout::Packings;
-use super::packing::Packing;
-use super::problem::LogProblem;
-use super::ranges::EntryBatch;
-use super::unpack::{ROOM, Unpacker};
+use super::framing::bad_header;
+use super::unpack::ROOM;
+use super::{EntryBatch, Framing, LogProblem, Packing, Packings, Unpacker};
 use crate::blocks::chain::{self, Header, Id};
 use crate::schema::NUMBER;
 

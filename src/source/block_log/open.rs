@@ -5,16 +5,10 @@ use std::path::Path;
 use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 
-use super::discover::{is_set, part_number};
-use super::forward::Forward;
-use super::framing::Framing;
-use super::index::IndexUse;
-use super::layout::LogLayout;
+use super::discover::part_number;
 use super::part::LogPart;
 use super::preamble::Preamble;
-use super::ranges::LogFiles;
-use super::unpack::Dictionaries;
-use super::{PEEK, TornTail, is_block_log};
+use super::{Dictionaries, Forward, Framing, IndexUse, LogFiles, LogLayout, PEEK, TornTail, is_block_log, is_set};
 use crate::blocks::chain::Family;
 use crate::error::Result;
 use crate::source::input::{Body, Compression, Input, peek};

@@ -6,15 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::detect::check_age;
-use super::framing::{End, Framing, WORD, Word, u64_at};
-use super::index::{IndexUse, Indexed, LogIndex};
-use super::packing::Packing;
+use super::framing::{End, WORD, Word, u64_at};
+use super::index::{Indexed, LogIndex};
 use super::preamble::{self, Preamble};
-use super::problem::LogProblem;
-use super::unpack::Unpacker;
-use super::{MAX_BLOCK, PEEK, TornTail};
+use super::{Framing, IndexUse, LogProblem, MAX_BLOCK, PEEK, Packing, TornTail, Unpacker};
 use crate::blocks::chain::{ChainProblem, Header, Id};
-use crate::error::{Error, Result};
+use crate::error::{Error, Problem, Result};
 use crate::os::mmap::shrank;
 
 /// Bytes before the end of a torn log that are searched for its last complete block.
@@ -26,7 +23,7 @@ const FIRST_SEARCH: u64 = 256 << 10;
 /// A file of a log and the range of its entries.
 pub(crate) struct LogFile {
     pub path: PathBuf,
-    file: File,
+    pub file: File,
     pub framing: Framing,
     pub preamble: Option<Preamble>,
     pub size: u64,
@@ -92,10 +89,6 @@ impl LogPart {
 }
 
 impl LogFile {
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
     /// Reads bytes that the file had when it was opened.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(into, at).map_err(|error| failed(&self.path, error))
@@ -106,7 +99,7 @@ impl LogFile {
         let _ = rustix::fs::fadvise(&self.file, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::WillNeed);
     }
 
-    pub fn bad(&self, offset: u64, problem: LogProblem) -> Error {
+    pub fn bad(&self, offset: u64, problem: impl Problem) -> Error {
         Error::bad_input(&self.path, offset, problem)
     }
 
@@ -247,9 +240,6 @@ impl LogFile {
 impl LogPart {
     /// Returns a border between blocks near `offset`, and the header of the block before it.
     pub fn cut_near(&self, offset: u64, unpacker: &mut Unpacker) -> Result<Option<(u64, Header)>> {
-        if let Some(found) = self.indexed_cut(offset, unpacker)? {
-            return Ok(Some(found));
-        }
         let mut len = PEEK as u64;
         loop {
             let bytes = self.piece(offset, len)?;
@@ -261,21 +251,6 @@ impl LogPart {
                 return Ok(None);
             }
             len *= 4;
-        }
-    }
-
-    fn indexed_cut(&self, offset: u64, unpacker: &mut Unpacker) -> Result<Option<(u64, Header)>> {
-        let Some(index) = self.index() else { return Ok(None) };
-        let Some((number, at)) = index.first_behind(self.framing, offset) else { return Ok(None) };
-        if at <= self.start || at >= self.end {
-            return Ok(None);
-        }
-        match self.proven_before(at, unpacker)? {
-            Some((_, header)) if header.number.checked_add(1) == Some(number) => Ok(Some((at, header))),
-            _ => {
-                index.refute(|| format!("its position {at} of block {number} is wrong"));
-                Ok(None)
-            }
         }
     }
 

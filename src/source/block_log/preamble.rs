@@ -14,8 +14,8 @@
 
 use sha2::{Digest, Sha256};
 
-use super::framing::{Framing, u32_at, u64_at};
-use super::problem::LogProblem;
+use super::framing::{u32_at, u64_at};
+use super::{Framing, LogProblem};
 use crate::blocks::chain::Id;
 
 const PRUNED: u32 = 1 << 31;

@@ -12,13 +12,10 @@ const DICTIONARIES: &str =
 
 /// A problem of a block log. `number` is a block, `last` the last complete block before the place.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 #[allow(missing_docs)]
 pub enum LogProblem {
     #[error("this is not a block log: {reason}")]
     NotALog { reason: String },
-    #[error("it is a directory, and has no block_log, block_log_part.NNNN, blocks.log or blocks-A-B.log")]
-    NoLogInDirectory,
     #[error("the head of the log cannot be right: {reason}")]
     Preamble { reason: String },
     #[error("the log is torn: block {last} ({id}) is the last complete one, and {} follow it", human(*rest))]
@@ -39,18 +36,6 @@ pub enum LogProblem {
     HeadFirst { head: u32, found: u32 },
     #[error("the log begins with block {first} and ends with block {last}")]
     Backwards { first: u32, last: u32 },
-    #[error("the log begins with block {found}, not with block 1")]
-    First { found: u32 },
-    #[error("block {wanted} is not in the log: it begins with {first}{}", ends_with(*last))]
-    OutOfRange { wanted: u32, first: u32, last: Option<u32> },
-    #[error("the part {name} is missing")]
-    MissingPart { name: String },
-    #[error("the part ends with block {last} and {next} begins with block {first}: {} are missing", blocks(*first, *last))]
-    Gap { last: u32, first: u32, next: String },
-    #[error("the part ends with block {last} and {next} begins again with block {first}")]
-    Overlap { last: u32, first: u32, next: String },
-    #[error("{next} has another format than the parts before it")]
-    OtherKind { next: String },
     #[error("{} is compressed with the dictionary {dictionary:03}M, which is not {}", the_block(*number), given(looked))]
     MissingDictionary { number: Option<u32>, dictionary: u8, looked: Option<PathBuf> },
     #[error("the dictionary {} cannot be used: {reason}", path.display())]
@@ -63,8 +48,6 @@ pub enum LogProblem {
     Checkpoint { number: u32, expected: Id, found: Id },
     #[error("the last block is {found} ({id}), not {expected}")]
     Head { expected: u32, found: u32, id: Id },
-    #[error("a pruned log can only be read from its end")]
-    PrunedStream,
 }
 
 impl LogProblem {
@@ -83,18 +66,6 @@ impl LogProblem {
     pub fn lacks_dictionary(&self) -> bool {
         matches!(self, Self::MissingDictionary { .. } | Self::Dictionary { .. })
     }
-}
-
-/// The missing blocks between two parts.
-fn blocks(first: u32, last: u32) -> String {
-    match (last.saturating_add(1), first.saturating_sub(1)) {
-        (from, to) if from == to => format!("block {from}"),
-        (from, to) => format!("blocks {from} to {to}"),
-    }
-}
-
-fn ends_with(last: Option<u32>) -> String {
-    last.map_or_else(String::new, |last| format!(" and ends with {last}"))
 }
 
 fn of_block(number: u32, problem: &ChainProblem) -> String {
@@ -120,21 +91,17 @@ fn with_dictionary(number: Option<u8>) -> String {
 impl Problem for LogProblem {
     fn kind(&self) -> InputKind {
         match self {
-            Self::NotALog { .. } | Self::NoLogInDirectory => InputKind::NotASnapshot,
+            Self::NotALog { .. } => InputKind::NotASnapshot,
             Self::Torn { .. } | Self::Empty => InputKind::Truncated,
-            Self::MissingPart { .. } | Self::Gap { .. } => InputKind::Incomplete,
             Self::Block { problem: ChainProblem::Merkle { .. }, .. }
             | Self::Link { .. }
             | Self::Genesis { .. }
             | Self::Checkpoint { .. }
             | Self::Head { .. } => InputKind::HashMismatch,
             Self::Block { problem: ChainProblem::UnknownOperation { .. }, .. }
-            | Self::First { .. }
-            | Self::OutOfRange { .. }
             | Self::MissingDictionary { .. }
             | Self::Dictionary { .. }
-            | Self::WrongDictionary { .. }
-            | Self::PrunedStream => InputKind::Unsupported,
+            | Self::WrongDictionary { .. } => InputKind::Unsupported,
             _ => InputKind::Damaged,
         }
     }
@@ -144,19 +111,9 @@ impl Problem for LogProblem {
             Self::NotALog { .. } => {
                 "give a block_log (Steem, Hive) or blocks.log (EOSIO, Antelope), the directory of one, or a CAR".into()
             }
-            Self::NoLogInDirectory => "name a file, or the directory of a block log".into(),
             Self::Torn { last, .. } => {
                 format!("`--tail trim` imports up to block {last} and leaves the rest out")
             }
-            Self::First { found } => format!("`--from {found}` imports a log that begins later"),
-            Self::OutOfRange { first, last: Some(last), .. } => {
-                format!("name blocks between {first} and {last}, or leave the option out")
-            }
-            Self::OutOfRange { first, .. } => format!("name blocks from {first} on, or leave the option out"),
-            Self::MissingPart { .. } | Self::Gap { .. } => {
-                "fetch the missing part, or import the blocks before it with --to".into()
-            }
-            Self::Overlap { .. } | Self::OtherKind { .. } => "keep the parts of one log alone in a directory".into(),
             Self::MissingDictionary { dictionary, .. } => format!(
                 "give the directory that has {dictionary:03}M.dict.zst with --dictionaries; published at {DICTIONARIES}"
             ),
@@ -165,12 +122,11 @@ impl Problem for LogProblem {
             }
             Self::Block { problem, .. } => problem.hint(),
             Self::Checkpoint { .. } | Self::Head { .. } => {
-                "the log is of another chain or another fork, or the expectation is wrong".into()
+                "the log belongs to another chain or fork, or the number or id given is wrong".into()
             }
             Self::Genesis { .. } => "the genesis state at the log's beginning is damaged: compare the log's sha256 with the \
                 publisher's; `--verify links` imports the blocks without this check"
                 .into(),
-            Self::PrunedStream => "give the file itself instead of a pipe, or undo the pruning (block-log vacuum)".into(),
             Self::Preamble { .. }
             | Self::Empty
             | Self::NoEnd { .. }

@@ -5,20 +5,22 @@
 
 use std::path::{Path, PathBuf};
 
-use super::discover::discover;
+use super::discover::{FETCH_PART, discover};
 use super::framing::{End, Span, WORD, u64_at};
 use super::index::Indexed;
 use super::part::LogPart;
-use super::problem::LogProblem;
-use super::unpack::{Dictionaries, ROOM, Unpacker};
-use super::{MAX_BLOCK, TornTail};
+use super::unpack::ROOM;
+use super::{Dictionaries, LogProblem, MAX_BLOCK, TornTail, Unpacker};
 use crate::blocks::chain::{Header, Id};
-use crate::error::{Error, Result};
+use crate::error::{Error, InputKind, Result};
 use crate::os::buffer::make_room;
 use crate::os::files::open_regular;
+use crate::source::StatedProblem;
 
 /// Distance ahead of the reading position that the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
+/// The hint for parts that do not belong together.
+const ONE_LOG: &str = "keep the parts of one log alone in a directory";
 
 pub(crate) struct LogFiles {
     pub path: PathBuf,
@@ -67,13 +69,20 @@ impl LogFiles {
             let chain_id = |part: &LogPart| part.preamble.as_ref().map(|preamble| preamble.chain_id);
             let (last, first) = (one.last.number, next.first.number);
             if chain_id(one) != chain_id(next) || one.framing.family() != next.framing.family() {
-                return Err(next.bad(0, LogProblem::OtherKind { next: name() }));
+                let reason = format!("{} has another format than the parts before it", name());
+                return Err(next.bad(0, StatedProblem::new(InputKind::Damaged, reason, ONE_LOG)));
             }
             if first <= last {
-                return Err(one.bad(one.end, LogProblem::Overlap { last, first, next: name() }));
+                let reason = format!("the part ends with block {last} and {} begins again with block {first}", name());
+                return Err(one.bad(one.end, StatedProblem::new(InputKind::Damaged, reason, ONE_LOG)));
             }
             if first != last + 1 {
-                return Err(one.bad(one.end, LogProblem::Gap { last, first, next: name() }));
+                let (next, from, to) = (name(), last + 1, first - 1);
+                let missing = if from == to { format!("block {from}") } else { format!("blocks {from} to {to}") };
+                let reason = format!(
+                    "the part ends with block {last} and {next} begins with block {first}: {missing} are missing"
+                );
+                return Err(one.bad(one.end, StatedProblem::new(InputKind::Incomplete, reason, FETCH_PART)));
             }
             if next.first.previous != one.last.id {
                 let Header { number, previous, .. } = next.first;
@@ -165,7 +174,7 @@ impl EntryBatch {
 }
 
 pub(crate) struct RangeReader<'a> {
-    part: &'a LogPart,
+    pub part: &'a LogPart,
     at: u64,
     end: u64,
     window: usize,
@@ -174,14 +183,10 @@ pub(crate) struct RangeReader<'a> {
 }
 
 impl<'a> RangeReader<'a> {
-    /// Reads `range` in windows of so many bytes.
+    /// Reads `range` in windows of `window` bytes.
     pub fn new(files: &'a LogFiles, range: &Range, window: usize) -> Option<Self> {
         let part = files.parts.get(range.part)?;
         Some(Self { part, at: range.start, end: range.end, window, advised: range.start, indexed: Vec::new() })
-    }
-
-    pub fn part(&self) -> &'a LogPart {
-        self.part
     }
 
     /// Reads the next window into `batch`; `false` at the end of the range. The next block must be `expected`, after the

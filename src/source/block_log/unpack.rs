@@ -11,9 +11,7 @@ use std::sync::{Arc, OnceLock};
 use zstd::dict::DecoderDictionary;
 use zstd::zstd_safe::{DCtx, get_error_name};
 
-use super::MAX_BLOCK;
-use super::packing::Packing;
-use super::problem::LogProblem;
+use super::{LogProblem, MAX_BLOCK, Packing};
 use crate::os::buffer::make_room;
 use crate::os::files::read_regular;
 use crate::source::input::zstd_frame::MAGIC;

@@ -16,10 +16,12 @@ use super::open_car::{Modes, NextRead, OpenCar};
 use super::section::VisitSection;
 use super::skipped_block::SkippedCount;
 use super::sources::{Following, SourceRead};
-use super::{CarProblem, Header, MAX_RECORDED_ROOTS, MAX_ROOTS, RawCid};
-use crate::error::{Error, Result};
+use super::{Header, MAX_RECORDED_ROOTS, MAX_ROOTS, RawCid};
+use crate::error::{Error, InputKind, Result};
 use crate::os::buffer::Buffer;
+use crate::source::StatedProblem;
 use crate::source::input::{Input, Restart};
+use crate::text::size::{grouped, human};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tail {
@@ -31,11 +33,11 @@ pub(crate) struct Chunks {
     car: OpenCar,
     next_index: u32,
     /// Bytes of sections handed out or skipped, of all sources.
-    taken: u64,
+    pub taken: u64,
     /// True after an error.
     is_broken: bool,
     /// The current source, all sources, and the progress in each.
-    source: u32,
+    pub source: u32,
     following: Option<Following>,
     reads: Vec<SourceRead>,
     /// Bytes on disk of the sources before this one.
@@ -143,12 +145,18 @@ impl Chunks {
         // Twice as text of at most two letters a byte, with quotes, indentation and line feed.
         let recorded = 2 * (2 * bytes_of(&header.roots) + 16 * header.roots.len() as u64);
         if self.car.modes.limits.records_roots && recorded > MAX_RECORDED_ROOTS {
-            let problem = CarProblem::HeaderOverRecord { roots: header.roots.len() as u64 };
+            let roots = grouped(header.roots.len() as u64);
+            let reason = format!("a header of {roots} roots is too long for the record of an import");
+            let hint = "import a CAR with fewer roots; `bedload inspect {file}` lists them";
+            let problem = StatedProblem::new(InputKind::Unsupported, reason, hint);
             return Err(Error::bad_input(&self.car.name, None, problem));
         }
         self.roots_bytes += bytes_of(&header.roots);
         if self.roots_bytes > MAX_ROOTS && (self.source > 0 || self.car.position > header.blocks_start) {
-            return Err(Error::bad_input(&self.car.name, self.car.position, CarProblem::TooManyRoots));
+            let reason = format!("the roots of all sources have more than {} together", human(MAX_ROOTS));
+            let hint = "import fewer sources at a time, the others with --into-existing";
+            let problem = StatedProblem::new(InputKind::Unsupported, reason, hint);
+            return Err(Error::bad_input(&self.car.name, self.car.position, problem));
         }
         Ok(())
     }
@@ -272,10 +280,6 @@ impl Chunks {
         (self.car.position, self.car.padding) == (offset, padding)
     }
 
-    pub fn taken(&self) -> u64 {
-        self.taken
-    }
-
     /// Offset in the decompressed source of the next section to be handed out.
     pub fn position(&self) -> u64 {
         self.car.position
@@ -283,10 +287,6 @@ impl Chunks {
 
     pub fn checksum(&self) -> Option<u64> {
         self.car.checksum()
-    }
-
-    pub fn source(&self) -> u32 {
-        self.source
     }
 
     pub fn name_of(&self, source: u32) -> &Path {
@@ -300,10 +300,6 @@ impl Chunks {
 
     pub fn known(&self) -> Vec<SourceRead> {
         self.reads.clone()
-    }
-
-    pub fn take_reads(&mut self) -> Vec<SourceRead> {
-        std::mem::take(&mut self.reads)
     }
 
     /// Updates and returns the progress in all sources.

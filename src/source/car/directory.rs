@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::CarProblem;
-use crate::error::{Error, Result};
+use crate::error::{Error, InputKind, Result};
+use crate::source::StatedProblem;
+use crate::text::escape::shell_word;
 
 /// Endings of the names of CARs, compressed or not.
 const ENDINGS: [&[u8]; 5] = [b".car", b".car.zst", b".car.gz", b".car.xz", b".car.lz4"];
@@ -29,7 +30,9 @@ pub(crate) fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
         }
         // A pipe, or a link to a volume that is not mounted, must not be left out silently.
         if path.metadata().is_ok_and(|there| !there.is_file()) {
-            return Err(Error::bad_input(&path, None, CarProblem::NoFileInDirectory));
+            let hint = "move it out of the directory, or name the files";
+            let reason = "it is named like a CAR, but is not a file";
+            return Err(Error::bad_input(&path, None, StatedProblem::new(InputKind::NotASnapshot, reason, hint)));
         }
         found.push(path);
     }
@@ -39,9 +42,17 @@ pub(crate) fn cars_in(dir: &Path) -> Result<Vec<PathBuf>> {
 
 /// Returns the error for a directory without a snapshot, which may be a database.
 pub(crate) fn no_snapshot_in(dir: &Path) -> Error {
-    let problem = match dir.join("CURRENT").exists() {
-        true => CarProblem::Database { dir: dir.to_owned() },
-        false => CarProblem::NothingInDirectory,
+    let problem = if dir.join("CURRENT").exists() {
+        let dir = shell_word(dir);
+        let hint = format!(
+            "bedload verify {dir} checks it, bedload stat {dir} describes it; to rebuild it, import its snapshot: \
+             bedload import SNAPSHOT --db {dir} --replace"
+        );
+        StatedProblem::new(InputKind::NotASnapshot, "it is a RocksDB database, not a snapshot", hint)
+    } else {
+        let reason = "no CAR (*.car, *.car.zst, *.car.gz, *.car.xz, *.car.lz4) and no block log is in this directory";
+        let hint = "name the files; bedload does not search subdirectories";
+        StatedProblem::new(InputKind::NotASnapshot, reason, hint)
     };
     Error::bad_input(dir, None, problem)
 }

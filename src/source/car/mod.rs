@@ -19,7 +19,6 @@ mod cid;
 mod directory;
 mod framing;
 mod header;
-pub(crate) mod metadata;
 mod open_car;
 mod problem;
 mod read_ahead;
@@ -28,11 +27,15 @@ pub(crate) mod skipped_block;
 pub(crate) mod sources;
 pub(crate) mod varint;
 
+pub(crate) use chunk::{Chunk, ChunkBytes, prefetch_ahead};
+pub(crate) use chunks::{Chunks, Limits, Tail};
 pub use cid::RawCid;
 pub(crate) use directory::{cars_in, has_car_name, no_snapshot_in};
 pub use header::{Header, HeaderStep, header_bytes, read_header};
 pub use problem::CarProblem;
 pub use section::{CidSpan, Section, Step, next_section, read_cid};
+pub(crate) use skipped_block::{MAX_METADATA, Metadata, NextSection, SkippedBlock, SkippedCount};
+pub(crate) use sources::{Following, SourceRead};
 
 /// The longest header that is read, in bytes: go-car's limit.
 pub const MAX_HEADER: u64 = 32 << 20;

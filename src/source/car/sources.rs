@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::RawCid;
 use super::skipped_block::SkippedCount;
 use crate::error::Result;
-use crate::hash::content_digest::{Content, ContentDigest};
+use crate::hash::{Content, ContentDigest};
 use crate::source::input::{Expected, Input};
 
 /// All sources of an import. Each is opened when it is reached.
@@ -30,10 +30,8 @@ pub(crate) struct SourceRead {
     pub bytes: u64,
     /// Decompressed offset of the next section, and end of the blocks according to the header.
     pub offset: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<u64>,
     /// XXH3-64 of the bytes from the header to `offset`, for a stream.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<u64>,
     pub padding: u64,
     /// Blocks, bytes of their values, and the content digest of their records.
@@ -46,9 +44,7 @@ pub(crate) struct SourceRead {
     /// The roots; in a journal only new ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "as_text")]
     pub roots: Vec<RawCid>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<Box<Expected>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f3: Option<Box<SkippedCount>>,
     /// Offset of the last joined CAR.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -32,8 +32,7 @@ pub(super) trait UnpackedQueue: Send {
     fn next(&mut self, spent: Vec<u8>) -> Option<Result<Unpacked>>;
 
     /// See [`ByteStream::restart`].
-    fn restart(&self, before: u64) -> Option<Restart> {
-        let _ = before;
+    fn restart(&self, _before: u64) -> Option<Restart> {
         None
     }
 }
@@ -179,12 +178,12 @@ pub(super) fn decompress(
 
 /// Reads `source` on a thread ahead of the decoder of the returned source.
 pub(super) fn read_ahead(mut source: InputReader) -> Result<InputReader> {
-    let (name, offset) = (source.name().to_owned(), source.offset());
+    let (name, offset) = (source.name.clone(), source.offset);
     let read = {
         let name = name.clone();
         move |into: &mut [u8]| {
             let count = source.read(into).map_err(Error::io("read", &name))?;
-            Ok((count, source.offset()))
+            Ok((count, source.offset))
         }
     };
     let ahead = spawn(&name, "bedload-read", (READ_SIZE, READ_DEPTH), read)?;
@@ -202,11 +201,11 @@ pub(super) trait Decompressor: Send + 'static {
 /// The decoder of a pipe without compression.
 impl Decompressor for InputReader {
     fn unpack(&mut self, out: &mut [u8]) -> Result<usize> {
-        let name = self.name().to_owned();
+        let name = self.name.clone();
         self.read(out).map_err(Error::io("read", name))
     }
 
     fn consumed(&self) -> u64 {
-        self.offset()
+        self.offset
     }
 }

@@ -15,7 +15,7 @@ use crate::error::Result;
 pub(super) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub(super) const LZ4: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 pub(super) const XZ: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
-/// First bytes of a gzip member with the only method there is.
+/// First bytes of a gzip member. The third is the code of deflate, the only method.
 pub(super) const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
 /// Bytes 2 to 4 of a skippable frame; the first is 0x50 to 0x5f.
 const SKIPPABLE_TAIL: [u8; 3] = [0x2a, 0x4d, 0x18];
@@ -82,7 +82,7 @@ pub(super) fn detect(source: &mut InputReader) -> Result<Compression> {
             Magic::Other if skipped && head.is_empty() => return Ok(Compression::Zstd),
             Magic::Frame(_) | Magic::Other if skipped => {
                 return Err(
-                    source.bad(source.offset(), CompressionProblem::TrailingData { compression: Compression::Zstd })
+                    source.bad(source.offset, CompressionProblem::TrailingData { compression: Compression::Zstd })
                 );
             }
             Magic::Frame(_) | Magic::Other => return Ok(Compression::None),
@@ -100,7 +100,7 @@ fn skip_frame(source: &mut InputReader, length: u32, compression: Compression) -
 /// or at `until`.
 pub(super) fn next_frame(source: &mut InputReader, compression: Compression, until: Option<u64>) -> Result<bool> {
     loop {
-        if until == Some(source.offset()) {
+        if until == Some(source.offset) {
             return Ok(false);
         }
         let head = source.peek(PROBE)?;
@@ -111,7 +111,7 @@ pub(super) fn next_frame(source: &mut InputReader, compression: Compression, unt
             Magic::Cut(cut) if cut == compression || cut == Compression::Zstd => {
                 return Err(source.truncated(compression));
             }
-            _ => return Err(source.bad(source.offset(), CompressionProblem::TrailingData { compression })),
+            _ => return Err(source.bad(source.offset, CompressionProblem::TrailingData { compression })),
         }
     }
 }

@@ -14,9 +14,7 @@ mod ahead;
 mod detect;
 mod formats;
 mod frames;
-mod gzip;
 mod hashing;
-mod lz4;
 mod open;
 mod prefixed;
 mod probe;
@@ -110,8 +108,7 @@ pub trait ByteStream: Send {
 
     /// Returns the last place at or before `before`, an offset in the delivered bytes, where a later run may begin. `None`
     /// if that is the beginning.
-    fn restart(&self, before: u64) -> Option<Restart> {
-        let _ = before;
+    fn restart(&self, _before: u64) -> Option<Restart> {
         None
     }
 }
@@ -124,6 +121,5 @@ pub struct Restart {
     /// Offset in the source.
     pub(crate) packed: u64,
     /// The state of the checksum there or a little before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hash: Option<hashing::HashState>,
 }

@@ -7,7 +7,7 @@ use crate::os::files::read_head;
 /// A stream that delivers its first bytes again. The default is an empty stream.
 #[derive(Default)]
 pub(crate) struct Prefixed {
-    head: Vec<u8>,
+    pub head: Vec<u8>,
     at: usize,
     stream: Option<Box<dyn ByteStream>>,
 }
@@ -19,10 +19,6 @@ impl Prefixed {
         let filled = stream.fill(&mut head)?;
         head.truncate(filled);
         Ok(Self { head, at: 0, stream: Some(stream) })
-    }
-
-    pub fn head(&self) -> &[u8] {
-        &self.head
     }
 }
 
@@ -55,7 +51,7 @@ pub(crate) fn peek(input: &mut Input, len: usize) -> Result<(Vec<u8>, bool)> {
         Body::File(file) => read_head(file, len).map_err(Error::io("read", &input.name))?,
         Body::Stream(stream) => {
             let prefixed = Prefixed::new(std::mem::replace(stream, Box::new(Prefixed::default())), len)?;
-            let head = prefixed.head().to_vec();
+            let head = prefixed.head.clone();
             *stream = Box::new(prefixed);
             head
         }

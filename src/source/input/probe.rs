@@ -55,10 +55,8 @@ pub(crate) fn probe_remote(path: &Path, options: &InputOptions) -> Result<(Optio
             let failed = |error| Error::io("read", path)(error);
             let mut head = vec![0; usize::try_from(size).unwrap_or(usize::MAX).min(HEAD)];
             file.read_at(&mut head, 0).map_err(failed)?;
-            let find = |size| match file.is_ranged() {
-                true => forest::find_with(size, |into, at| file.read_at(into, at)),
-                false => Ok(None),
-            };
+            let read = |into: &mut [u8], at| file.read_at(into, at);
+            let find = |size| if file.is_ranged() { forest::find_with(size, read) } else { Ok(None) };
             Some(seen(head, size, find).map_err(failed)?)
         }
         None => None,

@@ -6,7 +6,6 @@ use crate::error::{InputKind, Problem};
 /// A problem of an input or its compression. The offset of `Truncated` is the end of the input, of `TrailingData` the
 /// surplus, of others the start of the frame.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 #[allow(missing_docs)]
 pub enum CompressionProblem {
     #[error("the file is empty")]

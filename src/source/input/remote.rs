@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::hashing::{self, Expected, HashState, States, hashed, state_before};
+use super::hashing::{self, Expected, States, hashed, state_before};
 use super::source::InputReader;
 use super::stream::{Extent, decompressed, stream};
 use super::{ByteStream, Compression, CompressionProblem, Input, InputOptions, Restart, SumFunction, forest};
@@ -33,7 +33,7 @@ pub(crate) struct Remote {
     compression: Compression,
     tail: Option<forest::ForestTail>,
     expected: Option<Arc<Expected>>,
-    unusable: Option<String>,
+    pub unusable: Option<String>,
 }
 
 pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
@@ -52,7 +52,8 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     };
     let (memory, rest) = share(options.memory);
     let (reader, gate) = file.read_from(0, memory);
-    let (source, states) = source(reader, &name, 0, expected.as_ref(), None);
+    let (reader, states) = hashed(reader, &name, expected.as_ref(), None);
+    let source = InputReader::new(&name, reader);
     let rest = InputOptions { memory: rest, ..options.clone() };
     // The first bytes, which detection waits for, are requested at once.
     let waits = |wanted| gate.iter().for_each(|gate| gate.want(wanted));
@@ -61,9 +62,9 @@ pub(super) fn open(path: &Path, options: &InputOptions) -> Result<Input> {
     waits(false);
     let compression = input.compression;
     let remote = Arc::new(Remote { file, options: rest, compression, tail, expected, unusable });
-    let super::Body::Stream(stream) = input.body else { return Ok(input) };
-    let stream = remote.wrap(stream, gate, states, 0);
-    Ok(Input { body: super::Body::Stream(stream), remote: Some(remote), ..input })
+    let super::Body::Stream(inner) = input.body else { return Ok(input) };
+    let stream = RemoteStream { inner, gate, states, asked: 0, remote: Arc::clone(&remote) };
+    Ok(Input { body: super::Body::Stream(Box::new(stream)), remote: Some(remote), ..input })
 }
 
 /// A file on the network that is read without decompression.
@@ -103,18 +104,6 @@ impl Packed {
 fn share(memory: u64) -> (u64, u64) {
     let network = (memory / SHARE).clamp(LEAST, MOST);
     (network, memory.saturating_sub(network))
-}
-
-/// Turns a reader that begins at `at` into a source, with the expected checksum.
-fn source(
-    reader: Box<dyn Read + Send>,
-    name: &Path,
-    at: u64,
-    expected: Option<&Arc<Expected>>,
-    from: Option<HashState>,
-) -> (InputReader, Option<States>) {
-    let (reader, states) = hashed(reader, name, expected, from);
-    (InputReader::new(name, reader).starting_at(at), states)
 }
 
 /// Returns the checksum of the caller, given as digits, file or URL.
@@ -204,10 +193,6 @@ impl Remote {
         self.file.pin()
     }
 
-    pub fn unusable(&self) -> Option<&str> {
-        self.unusable.as_deref()
-    }
-
     /// Returns the address after redirects for a later run, if it has no secrets.
     pub fn address(&self) -> Option<String> {
         self.file.address()
@@ -237,24 +222,15 @@ impl Remote {
             gate.open();
         }
         let hash = restart.hash.filter(|_| self.expected.is_some());
-        let (mut source, states) = source(reader, self.file.name(), from, self.expected.as_ref(), hash);
+        let (reader, states) = hashed(reader, self.file.name(), self.expected.as_ref(), hash);
+        let mut source = InputReader::new(self.file.name(), reader).starting_at(from);
         if !source.skip(restart.packed - from)? {
             return Ok(None);
         }
         let drains = self.expected.is_some();
         let tail = self.tail.and_then(|tail| Some((tail.frames_end, self.file.size()?)));
-        let stream = decompressed(source, self.compression, tail, (drains, true), restart.unpacked, &self.options)?;
-        Ok(Some(self.wrap(stream, gate, states, LOOK)))
-    }
-
-    fn wrap(
-        self: &Arc<Self>,
-        inner: Box<dyn ByteStream>,
-        gate: Option<RemoteGate>,
-        states: Option<States>,
-        asked: u64,
-    ) -> Box<dyn ByteStream> {
-        Box::new(RemoteStream { inner, gate, states, asked, remote: Arc::clone(self) })
+        let inner = decompressed(source, self.compression, tail, (drains, true), restart.unpacked, &self.options)?;
+        Ok(Some(Box::new(RemoteStream { inner, gate, states, asked: LOOK, remote: Arc::clone(self) })))
     }
 }
 

@@ -9,16 +9,16 @@ use crate::error::{Error, Result};
 pub(super) const READ_SIZE: usize = 256 << 10;
 
 pub(super) struct InputReader {
-    name: PathBuf,
+    pub(super) name: PathBuf,
     reader: Box<dyn Read + Send>,
     buf: Vec<u8>,
     start: usize,
     end: usize,
     /// Offset in the input of `buf[start]`.
-    offset: u64,
+    pub(super) offset: u64,
     ended: bool,
     /// True if a decoder read past the end.
-    starved: bool,
+    pub(super) starved: bool,
     /// True if the reader failed. Then a decoder reports this failure, not damage.
     is_broken: bool,
 }
@@ -33,18 +33,6 @@ impl InputReader {
     pub(super) fn starting_at(mut self, offset: u64) -> Self {
         self.offset = offset;
         self
-    }
-
-    pub(super) fn name(&self) -> &Path {
-        &self.name
-    }
-
-    pub(super) fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    pub(super) fn starved(&self) -> bool {
-        self.starved
     }
 
     fn buffered(&self) -> &[u8] {

@@ -1,14 +1,12 @@
 //! An input as a stream: detects and removes its compression, and refuses a second one.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use flate2::bufread::GzDecoder;
 
 use super::ahead::{decompress, read_ahead};
 use super::detect::{self, Magic, PROBE};
-use super::frames::Frames;
-use super::lz4::Lz4;
+use super::frames::{Frames, Lz4};
 use super::source::{InputReader, READ_SIZE};
 use super::xz::Xz;
 use super::zstd_stream;
@@ -87,15 +85,27 @@ pub(super) fn stream(
     is_remote: bool,
     options: &InputOptions,
 ) -> Result<Input> {
-    let name = source.name().to_owned();
+    let name = source.name.clone();
     let detected = detect::detect(&mut source)?;
-    let tail = tail.filter(|tail| detected == Compression::Zstd && tail.frames_end >= source.offset());
+    let tail = tail.filter(|tail| detected == Compression::Zstd && tail.frames_end >= source.offset);
     let compression = if tail.is_some() { Compression::ForestZstd } else { detected };
     let blocks = tail.and_then(|tail| tail.blocks);
     let tail = tail.and_then(|tail| Some((tail.frames_end, size?)));
     let stream = decompressed(source, detected, tail, (expected.is_some(), is_remote), 0, options)?;
-    let stream =
-        if detected == Compression::None { stream } else { refuse_double_compression(&name, detected, stream)? };
+    let stream: Box<dyn ByteStream> = if detected == Compression::None {
+        stream
+    } else {
+        let stream = Prefixed::new(stream, PROBE)?;
+        let inner = match detect::magic(&stream.head) {
+            Magic::Frame(inner) => Some(inner),
+            Magic::Skippable(_) => Some(Compression::Zstd),
+            Magic::Cut(_) | Magic::Other => None,
+        };
+        if let Some(inner) = inner {
+            return Err(Error::bad_input(&name, None, CompressionProblem::Nested { outer: detected, inner }));
+        }
+        Box::new(stream)
+    };
     let body = Body::Stream(stream);
     Ok(Input { size, compression, blocks, expected, ..Input::plain(name, 0, body) })
 }
@@ -111,9 +121,9 @@ pub(super) fn decompressed(
     options: &InputOptions,
 ) -> Result<Box<dyn ByteStream>> {
     let InputOptions { threads, memory, extent, .. } = *options;
-    // More threads would read frames that nobody wants.
+    // More threads would decompress frames that the caller does not read.
     let threads = if extent == Extent::Head { 1 } else { threads };
-    let name = source.name().to_owned();
+    let name = source.name.clone();
     // An eighth for chunks ahead, the rest for the decoder.
     let chunk = (memory / 8 / DEPTH as u64).clamp(MIN_CHUNK, MAX_CHUNK) as usize;
     let buffers = (DEPTH + 2) * chunk + 8 * READ_SIZE;
@@ -133,19 +143,4 @@ pub(super) fn decompressed(
         }
         Compression::Lz4 => Box::new(decompress(&name, ahead, Frames::<Lz4>::new(read_ahead(source)?))?),
     })
-}
-
-/// Refuses decompressed data that is compressed again.
-fn refuse_double_compression(
-    name: &Path,
-    outer: Compression,
-    stream: Box<dyn ByteStream>,
-) -> Result<Box<dyn ByteStream>> {
-    let stream = Prefixed::new(stream, PROBE)?;
-    let inner = match detect::magic(stream.head()) {
-        Magic::Frame(inner) => inner,
-        Magic::Skippable(_) => Compression::Zstd,
-        Magic::Cut(_) | Magic::Other => return Ok(Box::new(stream)),
-    };
-    Err(Error::bad_input(name, None, CompressionProblem::Nested { outer, inner }))
 }

@@ -26,10 +26,10 @@ impl Xz {
 
     /// Skips the padding. True if another stream follows, false at the end of the input.
     fn next_stream(&mut self) -> Result<bool> {
-        let padding = self.source.offset();
+        let padding = self.source.offset;
         self.source.skip_zeros()?;
         let trailing = CompressionProblem::TrailingData { compression: Compression::Xz };
-        let whole = (self.source.offset() - padding).is_multiple_of(4);
+        let whole = (self.source.offset - padding).is_multiple_of(4);
         let head = self.source.peek(detect::XZ.len())?;
         if !whole {
             return Err(self.source.bad(padding, trailing));
@@ -38,7 +38,7 @@ impl Xz {
             [] => Ok(false),
             head if head == detect::XZ => Ok(true),
             head if detect::XZ.starts_with(head) => Err(self.source.truncated(Compression::Xz)),
-            _ => Err(self.source.bad(self.source.offset(), trailing)),
+            _ => Err(self.source.bad(self.source.offset, trailing)),
         }
     }
 
@@ -52,7 +52,7 @@ impl Xz {
                 limit: self.limit,
             },
             XzError::Mem => {
-                return Error::io("decompress", self.source.name())(std::io::ErrorKind::OutOfMemory.into());
+                return Error::io("decompress", &self.source.name)(std::io::ErrorKind::OutOfMemory.into());
             }
             XzError::UnsupportedCheck => corrupt("its integrity check is of an unknown kind"),
             XzError::Options => corrupt("it asks for unknown options"),
@@ -75,9 +75,9 @@ impl Decompressor for Xz {
             let mut stream = match self.stream.take() {
                 Some(stream) => stream,
                 None if self.next_stream()? => {
-                    self.start = self.source.offset();
+                    self.start = self.source.offset;
                     Stream::new_stream_decoder(self.limit, TELL_UNSUPPORTED_CHECK)
-                        .map_err(|error| Error::io("decompress", self.source.name())(std::io::Error::other(error)))?
+                        .map_err(|error| Error::io("decompress", &self.source.name)(std::io::Error::other(error)))?
                 }
                 None => return Ok(0),
             };
@@ -102,6 +102,6 @@ impl Decompressor for Xz {
     }
 
     fn consumed(&self) -> u64 {
-        self.source.offset()
+        self.source.offset
     }
 }

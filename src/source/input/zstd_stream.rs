@@ -53,7 +53,7 @@ struct Shares {
 }
 
 impl Shares {
-    /// Up to half of `memory` is for pieces and chunks, as far as `threads` need it.
+    /// Divides `memory`: at most half is for pieces and chunks, the rest for windows.
     fn new(threads: usize, memory: u64) -> Self {
         // Each worker has a job in work and one that waits.
         let affordable = usize::try_from(memory / 2 / (2 * JOB_BYTES)).unwrap_or(usize::MAX);
@@ -104,9 +104,7 @@ struct Scanner {
 impl Scanner {
     fn run(mut self, end: Option<u64>) {
         let last = match self.scan() {
-            Ok(()) => {
-                Ok(Scanned::End { consumed: end.filter(|_| self.until.is_some()).unwrap_or(self.source.offset()) })
-            }
+            Ok(()) => Ok(Scanned::End { consumed: end.filter(|_| self.until.is_some()).unwrap_or(self.source.offset) }),
             Err(Some(error)) => {
                 // The bytes before the error are decompressed and delivered. Without an end mark the worker does not
                 // report the missing rest.
@@ -137,7 +135,7 @@ impl Scanner {
     }
 
     fn frame(&mut self) -> Result<(), Stop> {
-        let start = self.source.offset();
+        let start = self.source.offset;
         let header = frame_header(self.source.peek(MAX_FRAME_HEADER)?);
         let header = header.map_err(|problem| self.refused(start, problem))?;
         self.validate_header(start, &header)?;
@@ -208,7 +206,7 @@ impl Scanner {
             thread::Builder::new()
                 .name(format!("bedload-zstd-{}", self.started))
                 .spawn(move || work(&shared))
-                .map_err(Error::io("start a decompression thread for", self.source.name()))?;
+                .map_err(Error::io("start a decompression thread for", &self.source.name))?;
             self.started += 1;
         }
         self.scanned.send(Ok(Scanned::Job(unpacked, start))).map_err(|_| None)?;
@@ -256,7 +254,7 @@ pub(super) fn spawn(
     drains: bool,
     unpacked: u64,
 ) -> Result<UnpackedStream<ZstdJobs>> {
-    let name: Arc<Path> = Arc::from(source.name());
+    let name: Arc<Path> = Arc::from(source.name.as_path());
     let shares = Shares::new(threads, memory);
     let (jobs, jobs_out) = bounded(shares.workers);
     let (scanned, scanned_out) = bounded(shares.workers);

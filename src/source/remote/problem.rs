@@ -4,7 +4,6 @@ use crate::error::{InputKind, Problem};
 
 /// A reason why a snapshot on the network cannot be read; `answer` is the server's.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 #[allow(missing_docs)]
 pub enum RemoteProblem {
     #[error("the URL is not valid: {reason}")]

@@ -11,9 +11,9 @@ use crate::progress::CancellationToken;
 
 /// Generate a snapshot of any size
 ///
-/// The blocks have a real network's sizes, right hashes and links that lead from the roots to every block. The same
-/// profile, size, seed and options give the same bytes on any machine (for compressed formats: with the same version
-/// of bedload).
+/// The blocks have the sizes of a real network, valid hashes, and links from the roots to every block. The same
+/// profile, size, seed and options generate the same bytes on any machine (compressed formats: with the same version of
+/// bedload).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload generate test.forest.car.zst --size 4GiB --duplicates 3")]
 pub struct Args {
@@ -31,20 +31,20 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = Profile::Mainnet.name(), value_parser = values::named(profiles()))]
     pub profile: ProfileArg,
 
-    /// Size of the CAR or log before any compression, as 500MiB or 4GiB; K, M, G and T are powers of 1024 too
+    /// Size of the CAR or log before compression, e.g. 500MiB or 4GiB; K, M, G and T are also powers of 1024
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub size: u64,
 
-    /// Seed: another number gives other blocks
+    /// Seed: each number generates different blocks
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
-    /// Percent of the sections that repeat an earlier one, up to 90
+    /// Percentage of sections that repeat an earlier section, up to 90
     #[arg(long, value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=i64::from(DUPLICATES_MAX)))]
     pub duplicates: u8,
 
-    /// Format of the CAR; default: from the suffix, and a plain CAR without one
+    /// Format of the CAR; by default the suffix of FILE decides, without one it is car
     #[arg(long, value_name = "FORMAT", value_parser = values::named(Format::ALL.map(|format| (format.name(), format))))]
     pub format: Option<Format>,
 

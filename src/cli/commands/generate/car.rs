@@ -114,7 +114,7 @@ mod tests {
 
         let error =
             generate(line(" --seed 2")).expect_err("it exists").downcast::<Error>().expect("an error of the library");
-        assert_eq!(error.to_string(), format!("{}: it exists", path.display()));
+        assert_eq!(error.to_string(), format!("{}: the output already exists", path.display()));
         assert_eq!(error.hint(), "choose another name, or replace it with --force");
         assert!(std::fs::read(&path).expect("the file") == first);
 

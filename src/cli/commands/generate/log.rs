@@ -25,11 +25,9 @@ pub fn generate(args: &Args, family: Family, progress: &Progress<'_>) -> anyhow:
         written.map_err(Error::io("write", &args.file))
     };
     match (stream(args)?, args.log.index) {
-        (Some(_), true) => Err(Error::Usage {
-            reason: "an index needs a log that is a file".into(),
-            hint: "name a file, or leave out --index".into(),
+        (Some(_), true) => {
+            Err(Error::usage("an index needs a log that is a file", "name a file, or leave out --index").into())
         }
-        .into()),
         (Some(mut out), false) => Ok(write(&mut out, None)?),
         (None, false) => Ok(write_file(&args.file, args, |file| write(file, None))?),
         (None, true) => {
@@ -52,10 +50,11 @@ type Index<'a, 'f> = IndexWriter<BufWriter<&'a mut Stoppable<&'f mut File>>>;
 fn spec(args: &Args, family: Family) -> crate::Result<LogSpec> {
     if args.duplicates > 0 || args.format.is_some() {
         let option = if args.duplicates > 0 { "--duplicates" } else { "--format" };
-        return Err(Error::Usage {
-            reason: format!("{option} is for CARs"),
-            hint: format!("leave out {option}, or choose --profile mainnet, calibnet or small").into(),
-        });
+        let reason = format!("{option} is for CARs");
+        return Err(Error::usage(
+            reason,
+            format!("leave out {option}, or choose --profile mainnet, calibnet or small"),
+        ));
     }
     check_name(&args.file)?;
     let mut spec = LogSpec::new(family, args.size).seed(args.seed);
@@ -143,7 +142,7 @@ mod tests {
 
             std::fs::remove_file(&path).expect("remove the log");
             let (error, hint) = refused(&line);
-            assert!(error.ends_with(": it exists"), "{error}");
+            assert!(error.ends_with(": the output already exists"), "{error}");
             assert_eq!(hint, "choose another name, or replace it with --force");
             made(&format!("{line} --force")).expect("generate once more");
         }

@@ -22,7 +22,7 @@ use crate::progress::Progress;
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let started = Instant::now();
-    signals::cancel_on_signals(&args.stop, NOTHING_LEFT)?;
+    signals::cancel_on_signals(&args.stop, || NOTHING_LEFT.into())?;
     let made = progress::show(globals, |observer| {
         let progress = Progress::new(observer);
         let made = progress.sampled(|| match args.profile {

@@ -36,7 +36,7 @@ fn check_log(spec: &LogSpec) -> LogSummary {
 #[test]
 fn blocks_are_linked_with_valid_transactions() {
     for family in FAMILIES {
-        for size in [1, 5000, 4 << 20] {
+        for size in [1, 5000, 1 << 20] {
             let summary = check_log(&LogSpec::new(family, size).seed(size));
             assert!(summary.blocks == 1 || summary.raw_bytes <= size, "{summary:?}");
             assert!(size < 1 << 20 || size - summary.raw_bytes < 200 << 10, "{summary:?}");
@@ -48,7 +48,7 @@ fn blocks_are_linked_with_valid_transactions() {
 fn antelope_log_versions_are_valid() {
     for version in 1..=4 {
         for first in [1, 2, 4_000_000_000] {
-            let spec = LogSpec::new(Family::Antelope, 2 << 20).version(version).expect("a version");
+            let spec = LogSpec::new(Family::Antelope, 1 << 19).version(version).expect("a version");
             match spec.first_block(first) {
                 Ok(spec) => drop(check_log(&spec)),
                 Err(error) => {
@@ -121,7 +121,7 @@ fn log_depends_on_seed_not_threads() {
             pool.install(|| generate(&spec))
         };
         let one = with(1);
-        assert!(with(2) == one && with(5) == one, "{family}");
+        assert!(with(2) == one, "{family}");
         assert_ne!(generate(&spec.clone().seed(4)).2.head, one.2.head);
     }
 }
@@ -129,7 +129,7 @@ fn log_depends_on_seed_not_threads() {
 #[test]
 fn blocks_have_size_and_compress_to_half() {
     for family in [Family::Steem, Family::Antelope] {
-        let (log, _, summary) = generate(&LogSpec::new(family, 32 << 20));
+        let (log, _, summary) = generate(&LogSpec::new(family, 8 << 20));
         let mean = summary.raw_bytes / summary.blocks;
         assert!((5200..5900).contains(&mean), "{family}: {mean}");
         // As a block of a table: 64 KiB, zstd's usual level.

@@ -1,7 +1,8 @@
 //! The end of a CAR: null padding, a CARv2 index, one more CAR, or the end of the source.
 
 use super::{NextRead, OpenCar};
-use crate::error::{Error, Result};
+use crate::error::{Error, InputKind, Result};
+use crate::source::StatedProblem;
 use crate::source::car::bytes::Bytes;
 use crate::source::car::header::{Begins, begins_header};
 use crate::source::car::{CarProblem, NullPadding};
@@ -12,7 +13,9 @@ impl OpenCar {
     /// Reads null padding, if the caller accepts it, to the end of the blocks.
     pub(super) fn take_padding(&mut self, rest: &[u8], at: u64) -> Result<()> {
         if self.modes.limits.null_padding == NullPadding::Error {
-            return Err(Error::bad_input(&self.name, at, CarProblem::NullPadding));
+            let hint = "`--null-padding eof` takes it as the end of the snapshot";
+            let reason = "null padding: a section of length zero";
+            return Err(Error::bad_input(&self.name, at, StatedProblem::new(InputKind::Unsupported, reason, hint)));
         }
         let mut offset = at;
         let mut check = |bytes: &[u8]| match bytes.iter().position(|&byte| byte != 0) {
@@ -45,7 +48,9 @@ impl OpenCar {
     /// Sets the next step for the header of one more CAR at `at`.
     pub(super) fn expect_part(&mut self, at: u64) -> Result<()> {
         if !self.modes.concatenated {
-            return Err(Error::bad_input(&self.name, at, CarProblem::Concatenated));
+            let hint = "import it with: bedload import {file} --db DIR --concatenated";
+            let reason = "two CARs in one file: here the header of another one begins";
+            return Err(Error::bad_input(&self.name, at, StatedProblem::new(InputKind::Unsupported, reason, hint)));
         }
         self.next = NextRead::Header;
         Ok(())
@@ -70,7 +75,10 @@ impl OpenCar {
                 return Ok(());
             }
             if self.modes.concatenated && !self.modes.index_is_last && !following.is_empty() {
-                return Err(Error::bad_input(&self.name, end, CarProblem::IndexInConcatenation));
+                let reason = "the bytes after the data of this CARv2 are not a CAR, and their end is unknown";
+                let hint = "a CARv2 with an index cannot be joined with others: give each file by its own name";
+                let problem = StatedProblem::new(InputKind::Unsupported, reason, hint);
+                return Err(Error::bad_input(&self.name, end, problem));
             }
             // The header may be damaged, so bytes that are neither padding nor index are reported.
             let index_at = self.data.index_at.map_or(usize::MAX, |at| at.saturating_sub(end) as usize);

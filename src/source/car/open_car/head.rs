@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::OpenCar;
-use crate::error::{Error, Result};
+use crate::error::{Error, InputKind, Result};
+use crate::source::StatedProblem;
 use crate::source::block_log::is_block_log;
 use crate::source::car::{CarProblem, Header, HeaderStep, MAX_HEADER, read_header};
 use crate::source::foreign;
+use crate::text::size::human;
 
 const FIRST_READ: usize = 64 << 10;
 
@@ -97,9 +99,11 @@ impl OpenCar {
     }
 
     fn over_budget(&self, name: &Path, at: u64, len: u64, roots: usize) -> Error {
-        let (budget, needs) =
-            (self.modes.limits.budget, self.modes.limits.needs_of_header(len, roots).unwrap_or_default());
-        Error::bad_input(name, at, CarProblem::HeaderOverBudget { len, budget, needs })
+        let budget = self.modes.limits.budget;
+        let needs = human(self.modes.limits.needs_of_header(len, roots).unwrap_or_default()).replace(' ', "");
+        let reason = format!("a header of {} does not fit a memory budget of {}", human(len), human(budget));
+        let hint = format!("run it again with --memory {needs}");
+        Error::bad_input(name, at, StatedProblem::new(InputKind::Unsupported, reason, hint))
     }
 
     /// Moves the bytes after the data of a CARv2 out of `carry`.

@@ -7,9 +7,8 @@ use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
 use crate::os::mmap::Mapped;
 use crate::source::car::bytes::Bytes;
-use crate::source::car::chunk::{Chunk, ChunkBytes};
 use crate::source::car::framing::{FramedSections, Stop, frame};
-use crate::source::car::{CarProblem, Step, next_section};
+use crate::source::car::{CarProblem, Chunk, ChunkBytes, Step, next_section};
 
 impl OpenCar {
     pub fn map(&mut self) {

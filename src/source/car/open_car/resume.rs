@@ -9,8 +9,7 @@ use crate::source::car::bytes::Bytes;
 use crate::source::car::framing::Limits;
 use crate::source::car::header::{Begins, begins_header};
 use crate::source::car::section::VisitSection;
-use crate::source::car::skipped_block::NextSection;
-use crate::source::car::{CarProblem, HeaderStep, Step, next_section, read_header};
+use crate::source::car::{CarProblem, HeaderStep, NextSection, Step, next_section, read_header};
 use crate::source::input::Restart;
 
 const PIECE: usize = 64 << 10;

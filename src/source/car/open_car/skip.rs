@@ -2,9 +2,7 @@
 
 use super::OpenCar;
 use crate::error::{Error, Result};
-use crate::source::car::metadata::{MAX_METADATA, Metadata};
-use crate::source::car::skipped_block::{NextSection, SkippedBlock};
-use crate::source::car::{CarProblem, RawCid, Step, next_section};
+use crate::source::car::{CarProblem, MAX_METADATA, Metadata, NextSection, RawCid, SkippedBlock, Step, next_section};
 
 const PIECE: usize = 1 << 20;
 

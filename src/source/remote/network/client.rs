@@ -176,7 +176,7 @@ impl Client {
     pub async fn get(&self, range: Option<Range<u64>>, known: &RemotePin) -> Result<Answer, Fault> {
         let asking = async {
             match self {
-                Self::Http { client, url } => http_get(client, url, range.clone(), known).await,
+                Self::Http { client, url } => client.get(url, range.clone(), known).await,
                 Self::Store { store, path, .. } => store_get(&**store, path, range.clone(), known).await,
             }
         };
@@ -250,50 +250,6 @@ fn http_client() -> Result<reqwest::Client, RemoteProblem> {
     // `redirect` follows redirects: reqwest would send headers that it does not know to any host.
     let builder = builder.redirect(reqwest::redirect::Policy::none()).user_agent(agent).referer(false);
     builder.build().map_err(|error| failed(&error))
-}
-
-async fn http_get(
-    client: &HttpSender,
-    url: &Url,
-    range: Option<Range<u64>>,
-    known: &RemotePin,
-) -> Result<Answer, Fault> {
-    // A compressed transfer cannot be requested in ranges.
-    let mut request = client.client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
-    if let Some(range) = &range {
-        request = request.header(header::RANGE, format!("bytes={}-{}", range.start, range.end.saturating_sub(1)));
-    }
-    if let Some(etag) = known.strong() {
-        request = request.header(header::IF_MATCH, etag.as_str());
-    }
-    let (url, response) = client.send(request).await?;
-    let (status, headers) = (response.status(), response.headers());
-    let modified = fact(headers, header::LAST_MODIFIED.as_str());
-    let mut facts = RemotePin { etag: tag(headers), modified, ..RemotePin::default() };
-    let is_range = status == StatusCode::PARTIAL_CONTENT && range.is_some();
-    match status {
-        StatusCode::OK => facts.bytes = content_length(headers),
-        StatusCode::PARTIAL_CONTENT if is_range => {
-            let (found, bytes) = content_range(headers)
-                .ok_or_else(|| Fault::Protocol("the server sends a range and does not say which".into()))?;
-            facts.bytes = bytes;
-            let asked = range.unwrap_or_default();
-            let whole = bytes.or(known.bytes);
-            let end = whole.map_or(asked.end, |bytes| bytes.min(asked.end));
-            // If the length is unknown the file may end before the range.
-            let is_asked = found.start == asked.start && (found.end == end || (whole.is_none() && found.end < end));
-            if known.agrees(&facts) && !is_asked {
-                return Err(Fault::Protocol(format!(
-                    "the server sends bytes {} to {} where {} to {end} were asked for",
-                    found.start, found.end, asked.start
-                )));
-            }
-        }
-        _ => return Err(refusal(status, headers, known)),
-    }
-    let body = response.into_body().bytes_stream();
-    let body = body.map(|piece| piece.map_err(|error| Fault::transient(root_cause(&error))));
-    Ok(Answer { is_range, facts, url: Some(url), body: AnswerBody::new(body.boxed()) })
 }
 
 async fn store_get(
@@ -387,6 +343,45 @@ impl HttpService for HttpSender {
 }
 
 impl HttpSender {
+    async fn get(&self, url: &Url, range: Option<Range<u64>>, known: &RemotePin) -> Result<Answer, Fault> {
+        // A compressed transfer cannot be requested in ranges.
+        let mut request = self.client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
+        if let Some(range) = &range {
+            request = request.header(header::RANGE, format!("bytes={}-{}", range.start, range.end.saturating_sub(1)));
+        }
+        if let Some(etag) = known.strong() {
+            request = request.header(header::IF_MATCH, etag.as_str());
+        }
+        let (url, response) = self.send(request).await?;
+        let (status, headers) = (response.status(), response.headers());
+        let modified = fact(headers, header::LAST_MODIFIED.as_str());
+        let mut facts = RemotePin { etag: tag(headers), modified, ..RemotePin::default() };
+        let is_range = status == StatusCode::PARTIAL_CONTENT && range.is_some();
+        match status {
+            StatusCode::OK => facts.bytes = content_length(headers),
+            StatusCode::PARTIAL_CONTENT if is_range => {
+                let (found, bytes) = content_range(headers)
+                    .ok_or_else(|| Fault::Protocol("the server sends a range and does not say which".into()))?;
+                facts.bytes = bytes;
+                let asked = range.unwrap_or_default();
+                let whole = bytes.or(known.bytes);
+                let end = whole.map_or(asked.end, |bytes| bytes.min(asked.end));
+                // If the length is unknown the file may end before the range.
+                let is_asked = found.start == asked.start && (found.end == end || (whole.is_none() && found.end < end));
+                if known.agrees(&facts) && !is_asked {
+                    return Err(Fault::Protocol(format!(
+                        "the server sends bytes {} to {} where {} to {end} were asked for",
+                        found.start, found.end, asked.start
+                    )));
+                }
+            }
+            _ => return Err(refusal(status, headers, known)),
+        }
+        let body = response.into_body().bytes_stream();
+        let body = body.map(|piece| piece.map_err(|error| Fault::transient(root_cause(&error))));
+        Ok(Answer { is_range, facts, url: Some(url), body: AnswerBody::new(body.boxed()) })
+    }
+
     /// Sends a request without a body. Returns the address of the answer, and the answer.
     async fn send(&self, request: RequestBuilder) -> Result<(Url, HttpResponse), Fault> {
         let request = request.build().map_err(|error| classify(&error.without_url()))?;

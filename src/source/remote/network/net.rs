@@ -16,7 +16,7 @@ const STACK: usize = 1 << 20;
 
 pub(super) struct Net {
     runtime: Option<Runtime>,
-    handle: Handle,
+    pub handle: Handle,
     pub received: AtomicU64,
     pub requests: AtomicU64,
     /// Nanoseconds that the import waited for the network.
@@ -32,10 +32,6 @@ impl Net {
         let handle = runtime.handle().clone();
         let (received, requests, waited, connections) = Default::default();
         Ok(Self { runtime: Some(runtime), handle, received, requests, waited, connections })
-    }
-
-    pub fn handle(&self) -> &Handle {
-        &self.handle
     }
 
     /// Waits for `work`. On a thread of the caller's own runtime, where tokio forbids waiting, another thread waits.

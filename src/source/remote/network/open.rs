@@ -51,10 +51,8 @@ impl RemoteFile {
     pub fn open(source: &Path, network: &NetworkOptions, pinned: Option<&str>) -> Result<Arc<Self>> {
         let (name, url, original) = Client::open(source, network)?;
         if matches!(&original, Client::Store { path, .. } if path.as_ref().is_empty()) {
-            return Err(Error::Usage {
-                reason: format!("{} names no file: it ends with the bucket", name.display()),
-                hint: "write the file's name after it: s3://bucket/dir/snapshot.car".into(),
-            });
+            let hint = "write the file's name after it: s3://bucket/dir/snapshot.car";
+            return Err(Error::usage(format!("{} names no file: it ends with the bucket", name.display()), hint));
         }
         let net = Net::new().map_err(Error::io("start threads to read", &name))?;
         let pinned = pinned.and_then(|pinned| Url::parse(pinned).ok());
@@ -254,15 +252,12 @@ async fn probe_once(client: &Client, known: &RemotePin) -> Result<Probed, Fault>
 /// Converts a fault to an error of the network, or of a file that changed.
 fn error_of(name: &Path, fault: Fault, known: &RemotePin) -> Error {
     match fault {
-        Fault::Changed(found) => Error::State {
-            path: name.to_owned(),
-            kind: StateKind::Changed,
-            reason: format!(
-                "it changed on the server while it was being read: it was {}, is {found}",
-                known.describe()
-            ),
-            hint: "run the same command with --restart to import the current content".into(),
-        },
+        Fault::Changed(found) => {
+            let was = known.describe();
+            let reason = format!("it changed on the server while it was being read: it was {was}, is {found}");
+            let hint = "run the same command with --restart to import the current content";
+            Error::state(name, StateKind::Changed, reason, hint)
+        }
         Fault::Local(error) => error,
         fault => Error::io("read", name)(io::Error::new(io::ErrorKind::NetworkUnreachable, fault.to_string())),
     }

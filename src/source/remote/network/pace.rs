@@ -1,30 +1,30 @@
 //! The number of connections and the size of parts.
 //!
-//! The number grows while that brings more throughput. If requests fail, it follows the share of failed requests: one
-//! more connection, and less by half of that share, each time as many requests as there are connections have ended. So
-//! the number settles, and falls to one only if all requests fail.
+//! The number grows while more connections bring more throughput. Each time as many requests have ended as there are
+//! connections, the share of failed requests is computed. If it is too large, the number shrinks by half of that share and
+//! grows by one. So the number settles, and falls to one only if all requests fail.
 
 /// Connections to begin with, and at most.
 const FIRST: usize = 4;
 const MOST: usize = 32;
-/// Bytes of a part at least and at most, and the share of a file that is a part, as its reciprocal: a small file must
-/// keep all connections busy, and a kill loses the parts that are not complete.
+/// Smallest and largest part, in bytes. A part is the file divided by `PART_SHARE`: a small file must keep all connections
+/// busy, and a kill loses the incomplete parts.
 const LEAST_PART: u64 = 256 << 10;
 const MOST_PART: u64 = 8 << 20;
 const PART_SHARE: u64 = 64;
-/// Parts of each connection that fit the memory: one is received, the other waits for those before it.
+/// Parts of each connection that fit the memory: one is received, the other waits for earlier parts.
 const PARTS: u64 = 2;
-/// The share of a file, as its reciprocal, that is ahead of an import that is slower than the network, and the least
-/// bytes: unless the parts of all connections need more.
+/// If the import is slower than the network, the file divided by `AHEAD_SHARE` is read ahead, at least `LEAST_AHEAD` bytes, or
+/// more if the parts of all connections need it.
 const AHEAD_SHARE: u64 = 100;
 const LEAST_AHEAD: u64 = 32 << 20;
-/// More connections must give so much more to be kept.
+/// Additional connections are kept if throughput grows by this factor.
 const GAIN: f64 = 1.08;
-/// Measurements after a step that gave nothing, or after failures, until the next step.
+/// Measurements between a step without gain, or failures, and the next step.
 const HOLD: u32 = 24;
-/// The share of failed requests that changes nothing.
+/// Up to this share of failed requests is ignored.
 const TOLERATED: f64 = 0.05;
-/// The fewest requests that a share is computed of.
+/// Minimum number of requests from which a share is computed.
 const LEAST_REQUESTS: u64 = 4;
 
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Pace {
         (self.bytes / PART_SHARE).max(LEAST_PART).min(most)
     }
 
-    /// Bytes ahead of the consumer at most.
+    /// Returns the maximum number of bytes ahead of the consumer.
     pub fn ahead(&self) -> u64 {
         let parts = PARTS * self.connections as u64 * self.part();
         (self.bytes / AHEAD_SHARE).max(LEAST_AHEAD).max(parts).min(self.memory).max(1)

@@ -35,10 +35,8 @@ impl RemoteStore {
     pub fn open(root: &Path, network: &NetworkOptions) -> Result<Self> {
         let (name, _, client) = Client::open(root, network)?;
         let Client::Store { store, path, .. } = client else {
-            return Err(Error::Usage {
-                reason: format!("{} is at a web server, which takes no files", name.display()),
-                hint: "write to a directory that it serves, or to s3://, gs:// or az://".into(),
-            });
+            let hint = "write to a directory that it serves, or to s3://, gs:// or az://";
+            return Err(Error::usage(format!("{} is at a web server, which takes no files", name.display()), hint));
         };
         let net = Net::new().map_err(Error::io("start threads to write to", &name))?;
         Ok(Self { name, store, root: path, net })
@@ -101,7 +99,7 @@ impl RemoteStore {
         let outcome: Result<(), Fault> = async {
             while left > 0 {
                 let piece = next(&mut left)?;
-                sending.spawn_on(store_answer(upload.put_part(PutPayload::from(piece))), self.net.handle());
+                sending.spawn_on(store_answer(upload.put_part(PutPayload::from(piece))), &self.net.handle);
                 if sending.len() > IN_FLIGHT {
                     sent(&mut sending).await?;
                 }
@@ -124,7 +122,7 @@ impl RemoteStore {
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        let done = self.net.handle().block_on(self.net.retry(Backoff::new(), attempt));
+        let done = self.net.handle.block_on(self.net.retry(Backoff::new(), attempt));
         done.map_err(|fault| self.failed(file, fault))
     }
 

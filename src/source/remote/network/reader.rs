@@ -151,7 +151,7 @@ impl Ordered {
         let state = Mutex::new(State { parts, next, taken: start, pace, flows, waits, wanted, closed, failed });
         let (came, wake, received, rate, requests, failed) = Default::default();
         let shared = Arc::new(Download { file, end, state, came, wake, received, rate, requests, failed });
-        let runtime = shared.file.net.handle();
+        let runtime = &shared.file.net.handle;
         for index in 0..tasks {
             runtime.spawn(Arc::clone(&shared).work(index));
         }
@@ -243,10 +243,8 @@ impl Download {
             }
         }
         let idle = state.parts.is_empty();
-        let (len, may) = match state.flows {
-            true => (state.pace.part(), true),
-            false => (FIRST_PART.min(state.pace.ahead()), idle && state.waits && state.wanted),
-        };
+        let may = state.flows || (idle && state.waits && state.wanted);
+        let len = if state.flows { state.pace.part() } else { FIRST_PART.min(state.pace.ahead()) };
         let len = len.min(self.end - state.next);
         if len == 0 || !may || (!idle && state.next + len - state.taken > state.pace.ahead()) {
             return Next::Wait;

@@ -57,12 +57,8 @@ pub(super) fn all<K: FromStr + AsRef<str>>(
     let key_of = |name: &str| name.to_ascii_lowercase().parse::<K>().ok();
     let given = given(prefix, network);
     for (name, value) in &given {
-        let unknown = || {
-            Error::usage(
-                format!("the object store has no setting {name}"),
-                "use the name of an environment variable of the store, as AWS_REGION",
-            )
-        };
+        let hint = "use the name of an environment variable of the store, as AWS_REGION";
+        let unknown = || Error::usage(format!("the object store has no setting {name}"), hint);
         add(name, key_of(name).ok_or_else(unknown)?, value, "setting")?;
     }
     for (name, value) in std::env::vars_os().filter(|_| given.is_empty()) {
@@ -87,20 +83,15 @@ pub(super) fn checked(key: &str, value: &str, from: impl Display) -> Result<Stri
             let shown = name::shown(value);
             // A text without a scheme may still have a password.
             let shown = shown.rsplit('@').next().unwrap_or_default().to_owned();
-            Error::Usage {
-                reason: format!("{from} is not the address of a server: `{shown}`"),
-                hint: "write it with http:// or https://, as http://localhost:9000".into(),
-            }
+            let hint = "write it with http:// or https://, as http://localhost:9000";
+            Error::usage(format!("{from} is not the address of a server: `{shown}`"), hint)
         })?;
         // The path after it begins with a slash.
         return Ok(url.as_str().trim_end_matches('/').to_owned());
     }
     let is_region = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     if REGIONS.contains(&key) && !is_region(value) {
-        return Err(Error::Usage {
-            reason: format!("{from} is not a region: `{value}`"),
-            hint: "write it as us-east-1".into(),
-        });
+        return Err(Error::usage(format!("{from} is not a region: `{value}`"), "write it as us-east-1"));
     }
     Ok(value.to_owned())
 }
