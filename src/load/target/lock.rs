@@ -68,7 +68,10 @@ impl Drop for Lock {
     /// Removes the directory if it is empty. The lock was removed while it was open; until it is closed, FUSE and NFS keep
     /// it under another name.
     fn drop(&mut self) {
-        drop(self.file.take());
+        if let Some(file) = self.file.take() {
+            // A process that another thread has just forked has the file, too, until it executes its program.
+            let _ = flock(&file, FlockOperation::Unlock);
+        }
         let is_closing =
             |name: OsString| [".fuse_hidden", ".nfs"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
         let deadline = Instant::now() + CLOSING;
@@ -98,6 +101,25 @@ pub(in crate::load) fn owner_of(dir: &Path) -> Result<Option<String>> {
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(Errno::WOULDBLOCK) => Ok(Some(owner_in(&file))),
         Err(error) => Err(Error::io("lock", &path)(error.into())),
-        Ok(()) => Ok(None),
+        Ok(()) => {
+            let _ = flock(&file, FlockOperation::Unlock);
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn released_lock_is_free_despite_a_forked_copy() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let take = || Lock::take(dir.path(), dir.path(), false).expect("free").expect("there");
+        let lock = take();
+        // The same open file, as in a process that was forked.
+        let _copy = lock.file.as_ref().expect("open").try_clone().expect("a descriptor");
+        lock.release();
+        take().release();
     }
 }
