@@ -6,6 +6,7 @@
 
 mod block_log;
 pub(crate) mod built;
+mod callbacks;
 mod car;
 mod checkpoint;
 mod column_families;

@@ -12,8 +12,9 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
+use crate::load::callbacks::SourceReader;
 use crate::load::identity::Identity;
-use crate::load::options::{Format, ImportOptions, SourceReader};
+use crate::load::options::{Format, ImportOptions};
 use crate::load::source_identity::{
     Inode, KnownSource, RemoteOrigin, SourceFacts, SourceFile, changed, changed_on_server,
 };

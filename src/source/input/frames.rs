@@ -1,4 +1,4 @@
-//! Formats of consecutive frames, each decoded by a decoder of its own.
+//! Formats of consecutive frames, each with a separate decoder.
 
 use std::io::{self, Read};
 
@@ -146,7 +146,7 @@ impl Read for LastBytes {
     }
 }
 
-/// A frame. `lz4_flex` does not expect the block size to change, so each has a decoder of its own.
+/// A frame. `lz4_flex` does not expect the block size to change, so each frame gets a new decoder.
 pub(super) struct Lz4 {
     decoder: FrameDecoder<LastBytes>,
     /// True if a checksum follows the end mark.
