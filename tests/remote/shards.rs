@@ -41,10 +41,11 @@ pub fn published_shards(
 fn joined(place: &Place, snapshot: &Snapshot, key: Key, of: u32, args: &[&str]) -> PathBuf {
     let args = &[&["--key", key.name()], args].concat();
     let to = place.path("bundles");
-    // Four are published at once.
+    // They have the files of one import, and four are published at once.
+    let is_power = of >= 4 && of.is_power_of_two();
     let numbers: Vec<u32> = (0..of).collect();
     std::thread::scope(|scope| {
-        for numbers in numbers.chunks(if of == 4 { 1 } else { of as usize }) {
+        for numbers in numbers.chunks(if is_power { of as usize / 4 } else { of as usize }) {
             scope.spawn(|| published_shards(place, &snapshot.file, of, numbers.iter().copied(), args));
         }
     });
@@ -62,8 +63,8 @@ fn joined(place: &Place, snapshot: &Snapshot, key: Key, of: u32, args: &[&str]) 
     bundle(&whole.db, alone.path("bundles")).succeeds();
     let whole = described(&alone.path("bundles"))["record"].clone();
     assert_eq!(found, whole, "{what}");
-    if of == 4 {
-        // The files of few shards have other borders.
+    if is_power {
+        assert!(files(&to).len() >= of as usize, "{what}: a shard has no file");
         let same = content(&to)["files"] == content(&alone.path("bundles"))["files"];
         assert!(same, "{what}: other files than those of one import");
     }
@@ -72,8 +73,11 @@ fn joined(place: &Place, snapshot: &Snapshot, key: Key, of: u32, args: &[&str]) 
 
 #[test]
 fn shards_of_any_source_equal_one_import() {
+    // Each of sixteen shards has more than one file.
+    let larger = Snapshot::plain("larger.car", (0..8000).map(|seed| block(&noise(seed, 1000))));
     for (snapshot, key, of, args) in [
-        (plain(), Key::Cid, 4, &[][..]),
+        (&larger, Key::Cid, 16, &[][..]),
+        (plain(), Key::Cid, 4, &[]),
         (mixed(), Key::Cid, 3, &[]),
         (forest(), Key::Cid, 3, &[]),
         (several(), Key::Cid, 3, &[]),
