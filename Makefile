@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-long test-compat test-urls test-fleet attack fixtures lint bench benchmarks fuzz install \
+.PHONY: help setup build demo test test-slow test-long test-fleet attack fixtures lint bench benchmarks fuzz install \
   install-files clean-demo portable package-files deb rpm release-files checksums \
   release-notes image test-packages deny print-minimum-rust minimum-rust publish-check
 
@@ -57,9 +57,18 @@ $(DEMO)/%.car:
 clean-demo: ## Remove what the demo wrote
 	rm -rf $(DEMO)
 
-test: setup ## Run all tests, with overflow checks and debug assertions in bedload's own code
-	$(TEST) --lib --test '*' --example '*'
+# Imports as large as several memory budgets, other programs that `make test-slow` installs, and random kills.
+SLOW = memory:: import::old_rocksdb:: remote::real_nginx:: remote::real_s3:: remote::repeated_kills:: bench::tune::stopped
+
+test: setup ## Run the tests, with overflow checks and debug assertions in bedload's own code
+	$(TEST) --lib --test '*' --example '*' -- $(SLOW:%=--skip %)
 	$(TEST) --doc
+
+# Debian's librocksdb7.8 and rocksdict open what imports make; Debian's nginx-light and moto serve snapshots.
+test-slow: setup ## Run the tests of memory budgets, older RocksDBs, nginx, S3 and the search of tune
+	@scripts/old-rocksdb
+	@scripts/servers
+	$(TEST) --test all -- $(SLOW)
 
 # Kills at every named point of every kind of import and at random moments, cuts power 300 times, lets disks fail
 # and fill up, holds imports of four times their budget (64 MiB to 1 GiB, 1 to 8 threads) to it, and kills one from nginx
@@ -70,14 +79,6 @@ test-long: setup ## Run the long crash and memory tests (45 minutes, 14 GiB of d
 	  memory::hostile import::hard_keys import::existing_databases bench::doctor remote::repeated_kills remote::bad_bundles \
 	  remote::contradictory_bundles
 	BEDLOAD_LONG_TESTS=1 $(TEST) --test attack
-
-test-compat: setup ## Let older RocksDBs (Debian's librocksdb7.8, rocksdict) open what imports make
-	@scripts/old-rocksdb
-	$(TEST) --test all import::old_rocksdb::
-
-test-urls: setup ## Import from nginx (Debian's nginx-light) and an S3 server (moto)
-	@scripts/servers
-	$(TEST) --test all remote::
 
 test-fleet: setup ## Run examples/fleet on Slurm and GNU parallel (Debian's), and check it against schemas
 	@scripts/fleet

@@ -69,8 +69,8 @@ pub fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d);
     let mut bytes = Vec::with_capacity(len + 16);
     while bytes.len() < len {
-        bytes.extend(chance.word().to_le_bytes());
-        bytes.extend(*b"the same");
+        bytes.extend_from_slice(&chance.word().to_le_bytes());
+        bytes.extend_from_slice(b"the same");
     }
     bytes.truncate(len);
     bytes
@@ -93,7 +93,7 @@ pub fn header_cbor(roots: &[Vec<u8>], version: u64) -> Vec<u8> {
     cbor.extend(b"roots");
     cbor.extend(cbor_head(4, roots.len() as u64));
     for root in roots {
-        cbor.extend([0xd8, 42]);
+        cbor.extend_from_slice(&[0xd8, 42]);
         cbor.extend(cbor_head(2, root.len() as u64 + 1));
         cbor.push(0);
         cbor.extend(root);

@@ -3,7 +3,7 @@
 //!
 //! RocksDB before its change 13155 drops every ingested key when it compacts while a snapshot lives that was taken before
 //! the first write. The nodes here are Debian's librocksdb 7.8 and the Python package rocksdict 0.3.24 with RocksDB 9.0:
-//! `make test-compat` installs both. Each runs in a separate process (`compat/old_node.py`).
+//! `make test-slow` installs both. Each runs in a separate process (`compat/old_node.py`).
 //!
 //! Older nodes that take their options from the OPTIONS file load it, too: Debian's `ldb`, and rocksdict.
 
@@ -34,7 +34,7 @@ fn nodes() -> Vec<&'static str> {
     let is_here = |&&(_, check, name): &&(&str, &str, &str)| {
         let here = python().args(["-c", check]).output().is_ok_and(|output| output.status.success());
         if !here {
-            crate::common::skipped(format_args!("no {name} here; make test-compat installs it"));
+            crate::common::skipped(format_args!("no {name} here; make test-slow installs it"));
         }
         here
     };

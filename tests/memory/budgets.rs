@@ -32,7 +32,7 @@ fn keeps(place: &Place, source: &Path, from: From, mib: u64, threads: usize, arg
 
 #[test]
 fn long_f3_data_stay_within_the_budget() {
-    let f3 = blake(RAW, &(0..160).flat_map(|number| noise(number, 1 << 20)).collect::<Vec<u8>>());
+    let f3 = blake(RAW, &(0..160).map(|number| noise(number, 1 << 20)).collect::<Vec<_>>().concat());
     let rest: Vec<_> = (0..2000).map(|number| block(&noise(number, 1000))).collect();
     let blocks = [&[f3_metadata(&f3.0, &[&rest[0].0]), f3], &rest[..]].concat();
     let (place, source) = Place::with_file("v2.car", &rooted(&blocks));
