@@ -22,7 +22,7 @@ pub struct VerifyReport {
     pub valid: bool,
     /// The conclusion.
     pub(crate) verdict: VerifyVerdict,
-    /// The reason why the import is not confirmed; `null` unless `verdict` is `intact`.
+    /// The reason why the import is not confirmed; `null` unless `verdict` is `intact` or `differs`.
     pub(crate) not_confirmed: Option<String>,
     /// The column family that holds the blocks.
     pub column_family: String,
@@ -67,6 +67,8 @@ pub(crate) enum VerifyVerdict {
     Confirmed,
     /// Nothing that was read is damaged. Records of the import may be missing.
     Intact,
+    /// Nothing that was read is damaged, but the database does not match the snapshot.
+    Differs,
     /// Something is damaged, or records of the import are missing.
     #[default]
     Damaged,

@@ -41,7 +41,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         screen::print(&render::verify::text(&report), 10)?;
         let color = match report.verdict {
             _ if !globals.has_color(&std::io::stdout()) => "",
-            VerifyVerdict::Damaged => "\x1b[1;31m",
+            VerifyVerdict::Damaged | VerifyVerdict::Differs => "\x1b[1;31m",
             VerifyVerdict::Confirmed => "\x1b[1;32m",
             _ => "\x1b[1;33m",
         };

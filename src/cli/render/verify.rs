@@ -55,6 +55,7 @@ pub fn verdict(report: &VerifyReport) -> String {
     let text = match (report.verdict, &report.not_confirmed) {
         (VerifyVerdict::Confirmed, _) => "confirmed".into(),
         (VerifyVerdict::Damaged, _) => format!("damaged: {}", counted(report.problems.total, "problem", "problems")),
+        (VerifyVerdict::Differs, reason) => format!("differs: {}", reason.as_deref().unwrap_or_default()),
         (_, reason) => format!("intact but not confirmed: {}", reason.as_deref().unwrap_or_default()),
     };
     row("verdict", NAMES, &text)

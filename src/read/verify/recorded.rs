@@ -104,7 +104,8 @@ pub(super) fn conclude(report: &mut VerifyReport) {
         Some(_) => "it had records before the import, so neither count nor digest shows if some are missing".into(),
         None => "without BEDLOAD.json the expected records are unknown".into(),
     };
-    (report.verdict, report.not_confirmed) = (VerifyVerdict::Intact, Some(reason));
+    report.verdict = if report.valid { VerifyVerdict::Intact } else { VerifyVerdict::Differs };
+    report.not_confirmed = Some(reason);
 }
 
 fn records(count: u64) -> String {
