@@ -105,7 +105,9 @@ impl BundlePlace {
 
     /// Finds the bundle with this id, or the newest one.
     pub fn find(&self, id: Option<&str>, trusted: &[TrustedKey]) -> Result<(String, Bundle)> {
-        let none = || Error::bad_input(&self.root, None, BundleProblem::NoBundle);
+        let has_place = self.is_remote() || self.root.exists();
+        let problem = if has_place { BundleProblem::NoBundle } else { BundleProblem::NoDirectory };
+        let none = || Error::bad_input(&self.root, None, problem);
         let id = match id {
             Some(id) => id.to_owned(),
             None => self.latest()?.ok_or_else(none)?,

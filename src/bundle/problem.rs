@@ -5,6 +5,8 @@ use crate::error::{InputKind, Problem};
 /// The reason why a bundle is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BundleProblem {
+    #[error("there is no such directory")]
+    NoDirectory,
     #[error("the place has no bundle: the file latest is missing")]
     NoBundle,
     #[error("the file latest does not name a bundle: it must contain 64 hex digits and at most one line feed")]
@@ -39,7 +41,7 @@ pub(crate) enum BundleProblem {
 impl Problem for BundleProblem {
     fn kind(&self) -> InputKind {
         match self {
-            Self::NoBundle => InputKind::Missing,
+            Self::NoBundle | Self::NoDirectory => InputKind::Missing,
             Self::Missing => InputKind::Incomplete,
             Self::Bytes { .. } => InputKind::HashMismatch,
             Self::Schema { .. } => InputKind::Unsupported,
@@ -50,7 +52,7 @@ impl Problem for BundleProblem {
 
     fn hint(&self) -> String {
         match self {
-            Self::NoBundle => "pass the directory or the URL of `bedload bundle --to`".into(),
+            Self::NoBundle | Self::NoDirectory => "pass the directory or the URL of `bedload bundle --to`".into(),
             Self::Latest | Self::Form(_) | Self::TooLong { .. } | Self::Content(_) => {
                 "ask the publisher or use another copy; `bedload bundle` writes it again".into()
             }

@@ -83,8 +83,8 @@ fn clean_accepts_every_name_of_the_work() {
         assert_eq!(report["found"][0]["path"], "one.partial", "{name}");
         assert!(!partial.exists(), "{name}");
     }
-    let words = "nothing is neither a directory nor the name of an unfinished import";
-    clean(&place, "nothing --yes", 2, words);
+    let words = "nothing: is neither a directory nor the name of an unfinished import";
+    clean(&place, "nothing --yes", 4, words);
     std::fs::create_dir(place.path("work")).expect("made");
     for (db, work, cleaned) in [("work/one", "work", "work/../work"), ("work/../work/one", "work", "work")] {
         killed(&place, db, &format!("--work-dir {work}"));

@@ -103,8 +103,12 @@ fn file_changed_during_fetch_is_refused() {
 fn seed_reports_a_missing_bundle() {
     let (place, store) = (Place::in_memory(), Store::new());
     let y = place.path("y");
-    for from in [place.path("none").display().to_string(), place.path("").display().to_string(), store.url("")] {
-        seed(&from, &y).refused_at_once(3, "the place has no bundle");
+    for (from, words) in [
+        (place.path("none").display().to_string(), "there is no such directory"),
+        (place.path("").display().to_string(), "the place has no bundle"),
+        (store.url(""), "the place has no bundle"),
+    ] {
+        seed(&from, &y).refused_at_once(3, words);
     }
     place.file("latest", b"../../etc/passwd\n");
     seed(place.path(""), &y).refused(3, "does not name a bundle");

@@ -37,10 +37,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     signals::cancel_on_signals(&stop, || "run the same command again; it resumes".into())?;
     let mut report = leftovers::find(&args.dir)?;
     if report.found.is_empty() && !args.dir.is_dir() {
-        let dir = args.dir.display();
-        let reason = format!("{dir} is neither a directory nor the name of an unfinished import");
+        let reason = "is neither a directory nor the name of an unfinished import";
         let hint = "pass the directory that contains the databases, or the --db of an import";
-        return Err(Error::usage(reason, hint).into());
+        return Err(Error::state(&args.dir, StateKind::NoDatabase, reason, hint).into());
     }
     if args.dry_run || report.found.is_empty() {
         report.dry_run = args.dry_run;
