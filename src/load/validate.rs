@@ -25,7 +25,7 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     refuse("cannot add a block log to an existing database", options.into_existing, "import it into a new one")?;
     refuse(
         "a key layout or column family has no effect on a block log: blocks are stored in `default`, by number",
-        options.key != KeyLayout::Cid || options.column_family != "default",
+        options.given_key.is_some() || options.key != KeyLayout::Cid || options.column_family != "default",
         "leave them out",
     )?;
     refuse(

@@ -223,8 +223,9 @@ fn other_files_are_no_logs() {
 fn options_without_effect_are_refused() {
     let log = raw(&steem(1, 100, 11));
     let car = crate::common::car::rooted(&[crate::common::car::block(b"a block")]);
-    let all: [(&[u8], &[&str]); 9] = [
+    let all: [(&[u8], &[&str]); 10] = [
         (&log, &["--key", "digest"]),
+        (&log, &["--key", "cid"]),
         (&log, &["--column-family", "blocks"]),
         (&log, &["--plan", "spill"]),
         (&log, &["--plan", "spill", "--preset", "memtable"]),
