@@ -105,13 +105,23 @@ pub fn lines(rendered: &str, args: &[String], command: &clap::Command) -> (Strin
     let (used, path) = args.iter().fold((command, "bedload".to_owned()), |(at, path), arg| {
         at.find_subcommand(arg).map_or_else(|| (at, path.clone()), |next| (next, format!("{path} {}", next.get_name())))
     });
-    if message.starts_with("the following required arguments were not provided") {
+    if let Some(missing) = message.strip_prefix("the following required arguments were not provided: ") {
         let help = used.get_after_help().map(ToString::to_string).unwrap_or_default();
         if let Some((_, example)) = help.rsplit_once("Example: ") {
-            return (message, format!("for example: {example}"));
+            let option = missing.split(' ').next().filter(|it| it.starts_with("--") && !example.contains(it));
+            let hint = match option {
+                Some(_) => format!("add {missing}; {path} --help explains the options"),
+                None => format!("for example: {example}"),
+            };
+            return (message, hint);
         }
     }
-    (message, format!("{path} --help lists the options"))
+    let hint = match message.starts_with("unrecognized subcommand ") {
+        true if name == "presets" => "`bedload presets` lists the presets, bedload presets --help the commands".into(),
+        true => format!("{path} --help lists the commands"),
+        false => format!("{path} --help lists the options"),
+    };
+    (message, hint)
 }
 
 fn remedy(wrong: &str, name: &str, found: Option<&clap::Command>, args: &[String]) -> Option<String> {
