@@ -233,7 +233,7 @@ const END: usize = 1000;
 
 /// Shortens a text, and removes secrets of URLs in arguments.
 fn redact_and_truncate(text: &str) -> String {
-    let mut text = text.to_owned();
+    let mut text = without_error_numbers(text);
     for argument in std::env::args_os().skip(1) {
         let argument = argument.to_string_lossy();
         // clap joins words with single blanks.
@@ -255,6 +255,16 @@ fn redact_and_truncate(text: &str) -> String {
     }
     let (beginning, end) = (text.chars().take(BEGINNING), text.chars().skip(BEGINNING + more));
     beginning.chain([' ', '…', ' ']).chain(end).collect()
+}
+
+/// Removes ` (os error 2)`, which the standard library appends to the system's message.
+fn without_error_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        shown.push_str(part.trim_start_matches(|it: char| it.is_ascii_digit()).strip_prefix(')').unwrap_or(part));
+    }
+    shown
 }
 
 /// Prints one `error:` and one `hint:` line, or one object that has both.

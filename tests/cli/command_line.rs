@@ -125,7 +125,7 @@ fn unwritable_output_directory_is_named() {
     assert_eq!(
         said,
         format!(
-            "error: cannot create {folder}/a.car: Permission denied (os error 13)\n\
+            "error: cannot create {folder}/a.car: Permission denied\n\
              hint: this user may not write to {folder} (ls -ld {folder}): choose another place, or run the command as its owner\n"
         )
     );
