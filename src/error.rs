@@ -293,6 +293,10 @@ impl Error {
         match self {
             Self::BadInput { .. } | Self::VerificationFailed { .. } => Exit::BadInput,
             Self::Io { source, .. } if input_problem(source).is_some() => Exit::BadInput,
+            Self::Io { action: "open" | "read", source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                Exit::BadInput
+            }
+            Self::Rocks { message, .. } if message.starts_with("Corruption") => Exit::BadInput,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,

@@ -31,7 +31,7 @@ use globals::Globals;
 
 /// Imports a blockchain snapshot into RocksDB in one fast, verified, crash-safe pass
 ///
-/// Exit codes: 0 done; 1 failed (I/O, no space); 2 wrong usage; 3 bad or missing snapshot, or damaged database; 4 no
+/// Exit codes: 0 done; 1 failed (I/O, no space); 2 wrong usage; 3 bad or missing input, or damaged database; 4 no
 /// such database, or its state does not allow the command; 130 interrupted. Any other code is a failure, too.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true, disable_help_flag = true)]

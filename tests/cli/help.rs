@@ -154,7 +154,7 @@ fn completions_offer_presets_and_options() {
         }
     }
     // Completions are only suggestions: a file is accepted as well.
-    ends(&place, "presets show /nowhere/mine.toml", 1, "");
+    ends(&place, "presets show /nowhere/mine.toml", 3, "");
 }
 
 #[test]

@@ -67,8 +67,10 @@ fn possible_loss_of_records_fails() {
 
 #[test]
 fn damaged_database_gets_the_damaged_verdict() {
-    let (_dir, _car, db) = made("1MiB", &[]);
+    let (dir, _car, db) = made("1MiB", &[]);
     flip(&ssts(&db)[0], 5000, 0x10);
+    let exported = bedload().arg("export").arg(&db).arg(dir.path().join("back.car")).output().expect("run");
+    assert_eq!(exported.status.code(), Some(3), "{exported:?}");
     let (line, report, _) = verdict(&db, &[], 3);
     assert!(line.starts_with("verdict   damaged: ") && line.contains("problem"), "{line}");
     assert_eq!(report["verdict"], "damaged");
