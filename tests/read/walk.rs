@@ -2,7 +2,7 @@
 
 use super::{made, put, text};
 use crate::common::car;
-use crate::common::database::{import, json, open, some_keys, walk};
+use crate::common::database::{bedload, import, json, open, some_keys, walk};
 use cid::Cid;
 use serde_json::Value;
 
@@ -26,6 +26,19 @@ fn walk_lists_missing_and_unreachable_blocks() {
     assert!(listed.iter().any(|key| *key == text(&unlinked)), "{report:#}");
     let count = |report: &Value, name: &str| report[name].as_u64().expect("a count");
     assert_eq!(count(&report, "unreachable") + count(&report, "reachable"), count(&whole, "reachable"));
+}
+
+/// The bug: without a record the blocks were counted again for `unreachable`, and the progress added both counts.
+#[test]
+fn walk_progress_counts_each_block_once() {
+    let (_dir, _car, db) = made("1MiB", &[]);
+    let root = walk(&db, &[], 0)["roots"][0].as_str().expect("a root").to_owned();
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
+    let output = bedload().arg("walk").arg(&db).args(["--root", &root, "--progress", "lines"]).output().expect("run");
+    let [text, progress] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
+    let reachable = text.lines().find_map(|line| line.strip_prefix("reachable   ")).expect("a row");
+    let (count, _) = reachable.split_once(", up to ").expect("a count and a size");
+    assert!(progress.contains(&format!("  {count}, ")), "{count}: {progress}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::error::{Error, Result, StateKind};
 use crate::hash::fingerprint::fingerprint;
 use crate::os::watched_dir::WatchedDir;
 use crate::parallel::for_each;
-use crate::progress::{Observer, Phase, Progress};
+use crate::progress::{Observer, Phase, Progress, Silent};
 use crate::report::record::roots;
 use crate::report::{ImportReport, WALK_SCHEMA, WalkReport};
 use crate::rocks::{Reader, ReaderOptions};
@@ -119,7 +119,11 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     if options.tipsets.is_none() {
         let records = match recorded {
             Some(record) => record.blocks.written,
-            None => options.resources.scan(&reader, &reader.files()?, walk.family, progress).content()?.0.records,
+            // The walk has reported these blocks already.
+            None => {
+                let silent = Progress::new(&Silent);
+                options.resources.scan(&reader, &reader.files()?, walk.family, &silent).content()?.0.records
+            }
         };
         unreachable = Some(records.saturating_sub(found.reachable));
         if records > found.reachable {
