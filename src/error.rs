@@ -426,7 +426,7 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
         Kind::InvalidData => format!("check the file: ls -lL {}", shell_word(path)),
         Kind::IsADirectory => "name a file, not a directory".into(),
         Kind::NetworkUnreachable => {
-            "check the network and the server, then run the same command again: an import resumes where it stopped".into()
+            "check the network and the server, then run the same command again: an import or a seed resumes where it stopped".into()
         }
         _ if [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
             .iter()

@@ -59,7 +59,7 @@ fn persistent_failure_keeps_unfinished_work() {
         let (place, server) = (Place::in_memory(), failing(&act, |nth| nth > 3));
         let done = impatient(import(&place, server.url("a.car"))).run();
         done.refused(1, None, words);
-        assert!(done.hint().contains("an import resumes where it stopped"), "{act:?}: {}", done.hint());
+        assert!(done.hint().contains("an import or a seed resumes where it stopped"), "{act:?}: {}", done.hint());
         server.now(|_, _| Act::Serve);
         import(&place, server.url("a.car")).holds(&plain().blocks);
     }
