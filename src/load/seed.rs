@@ -138,6 +138,7 @@ fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     let families: Vec<String> = logs.flat_map(|log| &log.families).map(|family| family.name.clone()).collect();
     let part = seed.record.part.is_some().then(|| families.join(" "));
     let plan = Plan {
+        budget_bytes: options.memory_budget(),
         memory: options.memory_budget(),
         threads: planner::threads(options, &preset),
         sst_bytes: preset.sst_size(),

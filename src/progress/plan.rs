@@ -21,7 +21,10 @@ pub struct Plan {
     /// Empty in an import report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) preset_from: String,
-    /// The memory budget in bytes.
+    /// The memory budget in bytes; 0 in older reports.
+    #[serde(default)]
+    pub(crate) budget_bytes: u64,
+    /// The part of the budget for blocks and their index, in bytes. Decompression, copies and links take the rest.
     pub memory: u64,
     /// Number of threads.
     pub threads: usize,
@@ -209,7 +212,7 @@ impl Plan {
             "" => String::new(),
             _ => format!("{}: ", shown_in_line(&format!("{source}, preset {preset} ({preset_from})"))),
         };
-        let (threads, memory) = (counted(self.threads as u64, "thread", "threads"), human(self.memory));
+        let (threads, memory) = (counted(self.threads as u64, "thread", "threads"), human(self.budget_bytes));
         let how = match &self.method {
             Method::CarSst { sort } => {
                 let way = match (sort.spill, sort.may_spill) {
@@ -222,7 +225,9 @@ impl Plan {
                 };
                 let (partitions, sst) =
                     (counted(1 << sort.partitions.bits, "partition", "partitions"), human(self.sst_bytes));
-                format!("{way}: {threads}, {memory} of memory, {partitions}, SSTs of up to {sst}")
+                let excess = sort.excess(self.expected_bytes).filter(|_| sort.spill);
+                let why = excess.map_or_else(String::new, |excess| format!(", because {excess}"));
+                format!("{way}{why}: {threads}, {memory} of memory, {partitions}, SSTs of up to {sst}")
             }
             Method::BlockLogSst { log } => format!(
                 "build in the order of the chain: {threads}, {memory} of memory, ranges of {}{}",
@@ -270,6 +275,20 @@ pub(crate) fn sst_target(total: u64, sst_bytes: u64) -> u64 {
 
 fn is_zero(bytes: &u64) -> bool {
     *bytes == 0
+}
+
+impl SortPlan {
+    /// The reason for spilling, if `bytes` of blocks with their index do not fit into memory.
+    pub(crate) fn excess(&self, bytes: Option<u64>) -> Option<String> {
+        let bytes = bytes.filter(|bytes| !fits(*bytes, self.hold_bytes))?;
+        let (bytes, most) = (human(bytes), human(self.hold_bytes));
+        Some(format!("the blocks (about {bytes}) and their index exceed the memory for them ({most})"))
+    }
+}
+
+/// True if `bytes` of blocks fit into `memory` with their entries: 16 bytes in a growing vector for a block of 1 KiB.
+pub(crate) fn fits(bytes: u64, memory: u64) -> bool {
+    bytes + bytes / 32 <= memory
 }
 
 impl LogPlan {

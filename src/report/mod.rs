@@ -19,7 +19,7 @@ mod verify;
 mod walk;
 
 pub use crate::preset::OptionRow;
-pub(crate) use crate::progress::plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, sst_target};
+pub(crate) use crate::progress::plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, fits, sst_target};
 pub use crate::progress::plan::{Plan, Space};
 pub use crate::rocks::Level;
 pub use crate::source::input::SumFunction;

@@ -142,6 +142,9 @@ fn plan_and_record_report_spilling() {
     let (plan, _) = run("import packed.car.zst --db dry --dry-run");
     let spills = "sort in memory if all fits, else spill to partitions and sort each in memory: ";
     assert!(plan.starts_with(&format!("packed.car.zst, preset ingest (default): {spills}")), "{plan}");
+    let (plan, _) = run("import packed.car.zst --db dry --dry-run --plan spill --memory 1GiB --threads 2");
+    let how = "spill to partitions, then sort each in memory: 2 threads, 1.0 GiB of memory, ";
+    assert!(plan.contains(how), "{plan}");
     let (plan, said) = run("import snapshot.car --db dry --dry-run --threads 1");
     assert!(plan.starts_with("snapshot.car, preset ingest (default): sort in memory: 1 thread, "), "{plan}");
     assert_eq!(format!("{plan}{said}").matches("sort in memory: ").count(), 1, "{plan}{said}");
@@ -163,7 +166,11 @@ fn plan_and_record_report_spilling() {
     let (text, said) = run(&format!("{auto} quiet -q"));
     assert!(said.is_empty() && text.contains("\nspilled   "), "{said}{text}");
     let (text, said) = run(&format!("{auto} planned --plan spill"));
-    assert!(!said.contains("\nspill ") && !text.contains("\nspilled "), "{said}{text}");
+    let how = "spill to partitions, then sort each in memory, because ";
+    let (_, reason) = said.split_once(how).unwrap_or_else(|| panic!("{said}"));
+    let (reason, _) = reason.split_once(": ").expect("the end of a reason");
+    assert!(reason.ends_with(" MiB) and their index exceed the memory for them (1.0 MiB)"), "{said}");
+    assert!(!said.contains("\nspill ") && text.contains(&format!("\nspilled   {reason}\n")), "{said}{text}");
 
     let (text, _) = run("stat --db large");
     let row =

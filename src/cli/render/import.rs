@@ -75,8 +75,9 @@ pub fn text(report: &ImportReport) -> String {
         rows.add("missing", format!("{} of {} roots", grouped(report.missing_roots), grouped(roots)));
     }
     rows.add_some("links", report.links.as_ref().map(links));
-    if report.plan.sort().is_some_and(|sort| sort.spill && sort.may_spill) {
-        rows.add("spilled", "the blocks did not fit into memory and were written to files");
+    if let Some(sort) = report.plan.sort().filter(|sort| sort.spill) {
+        let unforeseen = sort.may_spill.then(|| "the blocks did not fit into memory and were written to files".into());
+        rows.add_some("spilled", unforeseen.or_else(|| sort.excess(report.plan.expected_bytes)));
     }
     rows.add("time", time(report, report.payload_bytes));
     rows.add_some("head", report.head.as_ref().filter(|_| report.log.is_none()).map(head));

@@ -1,7 +1,7 @@
 //! The plan for a number of bytes in a memory budget.
 
 use crate::load::options::PlanChoice;
-use crate::report::{LogPlan, Method, PartitionPlan, Plan, SortPlan, sst_target};
+use crate::report::{LogPlan, Method, PartitionPlan, Plan, SortPlan, fits, sst_target};
 use crate::schema::TRANSACTIONS;
 use crate::sort::IN_FLIGHT;
 
@@ -60,8 +60,7 @@ pub(crate) fn choose(
     // An input of unknown size may exceed the budget: then its pieces need memory in addition to the blocks.
     let pieces_room = if exact { 0 } else { memory / 4 };
     let hold_bytes = memory.saturating_sub(reading + building + pieces_room);
-    // Entries are counted with the blocks, as 16 bytes in a growing vector for a block of 1 KiB.
-    let fits = expected.is_none_or(|bytes| bytes + bytes / 32 <= hold_bytes);
+    let fits = expected.is_none_or(|bytes| fits(bytes, hold_bytes));
     let spill = match choice {
         PlanChoice::Auto => !fits && exact,
         PlanChoice::Memory => false,

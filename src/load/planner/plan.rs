@@ -111,7 +111,7 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
         Loader::Ingest => plan.open_files = limits::ingest_files(&plan, &loading)?,
         Loader::Memtable => warnings = for_memtable(&mut plan, options, preset, &loading)?,
     }
-    plan.links_bytes = links_bytes;
+    (plan.budget_bytes, plan.links_bytes) = (budget, links_bytes);
     if links_bytes > 0 {
         plan.open_files += MAX_RUNS as u64;
     }
