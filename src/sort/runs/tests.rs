@@ -188,7 +188,7 @@ fn a_partition_without_blocks_has_no_records() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn records_come_in_key_order_whatever_the_memory(
         keys in prop::collection::vec(prop_oneof![

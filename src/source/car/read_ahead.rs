@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
+        #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn read_ahead_returns_the_bytes_of_the_file(
             len in prop_oneof![0..3 * PIECE, Just(0), Just(PIECE), Just(2 * PIECE), Just((IN_FLIGHT + 2) * PIECE + 1)],

@@ -48,7 +48,7 @@ fn blocks_are_linked_with_valid_transactions() {
 fn antelope_log_versions_are_valid() {
     for version in 1..=4 {
         for first in [1, 2, 4_000_000_000] {
-            let spec = LogSpec::new(Family::Antelope, 1 << 19).version(version).expect("a version");
+            let spec = LogSpec::new(Family::Antelope, 1 << 17).version(version).expect("a version");
             match spec.first_block(first) {
                 Ok(spec) => drop(check_log(&spec)),
                 Err(error) => {
