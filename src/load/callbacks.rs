@@ -1,13 +1,13 @@
 //! The caller's code that an import calls: a reader of the source, and a filter of its blocks.
 
 use std::fmt;
-use std::io::{self, Read};
-use std::panic::{self, AssertUnwindSafe};
+use std::io::Read;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
+use crate::os::caller_code::{Checked, call};
 use crate::source::car::{RawCid, Section};
 
 /// The reader of a source. It is read once.
@@ -23,19 +23,6 @@ impl SourceReader {
         let hint = "plan or import once with a reader, then make new options";
         let used = || Error::usage("the reader of the source has been read already", hint);
         Ok(Box::new(Checked(self.0.lock().take().ok_or_else(used)?)))
-    }
-}
-
-/// The caller's reader. Its faults are errors: the import reads it on threads whose panics have no message for the caller.
-struct Checked(Box<dyn Read + Send>);
-
-impl Read for Checked {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let read = panic::catch_unwind(AssertUnwindSafe(|| self.0.read(buf)));
-        match read.unwrap_or_else(|_| Err(io::Error::other("the reader panicked")))? {
-            count if count > buf.len() => Err(io::Error::other("the reader returned more bytes than it was asked for")),
-            count => Ok(count),
-        }
     }
 }
 
@@ -58,9 +45,9 @@ impl Filter {
     }
 
     /// True if the block of a section in `bytes` is stored.
-    pub fn keeps(&self, section: &Section, bytes: &[u8]) -> bool {
+    pub fn keeps(&self, section: &Section, bytes: &[u8]) -> Result<bool> {
         let (cid, data) = section.body(bytes).split_at(section.cid.len as usize);
-        (self.0)(&RawCid::of_section(cid), data)
+        call("the filter", || (self.0)(&RawCid::of_section(cid), data)).map_err(Error::io("call", "the filter"))
     }
 }
 

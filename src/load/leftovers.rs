@@ -27,6 +27,7 @@ const PARTIAL: &[u8] = b".partial";
 /// # Errors
 /// [`Error::Io`]: the directory cannot be listed.
 pub fn clean(dir: impl AsRef<Path>) -> Result<CleanReport> {
+    files::check_path("the directory", dir.as_ref())?;
     let mut report = find(dir.as_ref())?;
     remove(&mut report, &CancellationToken::default())?;
     Ok(report)

@@ -15,7 +15,7 @@ use crate::preset::Overrides;
 use crate::progress::CancellationToken;
 use crate::sort::{KeyLayout, Shard};
 use crate::source::block_log::TornTail;
-use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, RawCid};
+use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, RawCid, Section};
 use crate::source::input::STDIN;
 use crate::source::remote::{NetworkOptions, take_secrets};
 
@@ -303,7 +303,7 @@ impl ImportOptions {
     /// Creates options for a source that `reader` delivers. Its name in reports is `-`. The options can be used in one
     /// call of [`crate::import`] or [`crate::plan`]. To resume an interrupted import, pass a reader that delivers the
     /// source from its beginning: the import skips what it has stored. If the reader panics, the import returns
-    /// [`Error::Io`].
+    /// [`Error::Io`], whose source has the message of the panic.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -326,10 +326,15 @@ impl ImportOptions {
     /// Stores only the blocks of a CAR for which `keeps` returns true. `keeps` receives the CID and the data of each
     /// verified block, on any thread, and some blocks more than once. Counts, digest and links are those of the stored
     /// blocks; the report counts the omitted ones. To resume, pass the same filter: bedload cannot compare filters. If `keeps`
-    /// panics, the import panics, and the next call resumes.
+    /// panics, the import returns [`Error::Io`], whose source has the message of the panic, and the next call resumes.
     pub fn filter(mut self, keeps: impl Fn(&RawCid, &[u8]) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Filter::new(keeps));
         self
+    }
+
+    /// True if the block of a section in `bytes` is stored.
+    pub(crate) fn keeps(&self, section: &Section, bytes: &[u8]) -> Result<bool> {
+        self.filter.as_ref().map_or(Ok(true), |filter| filter.keeps(section, bytes))
     }
 
     /// Sets several sources.

@@ -18,6 +18,7 @@ use crate::load::options::{Format, ImportOptions};
 use crate::load::source_identity::{
     Inode, KnownSource, RemoteOrigin, SourceFacts, SourceFile, changed, changed_on_server,
 };
+use crate::os::files::check_path;
 use crate::parallel;
 use crate::progress::Network;
 use crate::report::RemoteInfo;
@@ -217,6 +218,9 @@ fn no_source(number: usize) -> Error {
 fn expand(options: &ImportOptions) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for path in &options.sources {
+        if !is_remote(path) {
+            check_path("a source", path)?;
+        }
         let is_dir = path.as_os_str() != STDIN && !is_remote(path) && path.is_dir();
         let is_dir = is_dir && options.format != Format::BlockLog;
         names.extend(if is_dir { snapshots_in(path, options.format)? } else { vec![path.clone()] });

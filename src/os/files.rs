@@ -1,5 +1,6 @@
 //! Atomic creation of files, and reading of regular files only.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsRawFd;
@@ -83,6 +84,22 @@ pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
 /// True if an error of [`exchange`] says that the system or the file system does not support it.
 pub(crate) fn exchanges_no_names(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
+}
+
+/// Refuses an empty path, and one that is longer than the system allows. `what` is the object with the path.
+pub(crate) fn check_path(what: &str, path: &Path) -> Result<()> {
+    const MAX_NAME: usize = 255;
+    let refuse = |reason: String| Err(Error::usage(format!("the path of {what} {reason}"), "pass another path"));
+    match path.as_os_str().len() {
+        0 => refuse("is empty".into()),
+        len if len >= libc::PATH_MAX as usize => refuse(format!("has {len} bytes, and a path has at most 4095")),
+        _ => match path.iter().map(OsStr::len).max() {
+            Some(len) if len > MAX_NAME => {
+                refuse(format!("contains a name of {len} bytes, and a name has at most 255"))
+            }
+            _ => Ok(()),
+        },
+    }
 }
 
 /// Checks that the parent directory exists. A missing parent is mostly a misspelt path or a volume that is not mounted.

@@ -1,6 +1,7 @@
 //! Resources of the operating system: memory maps, buffers, files, file systems, limits.
 
 pub(crate) mod buffer;
+pub(crate) mod caller_code;
 pub(crate) mod direct;
 pub(crate) mod file_system;
 pub mod files;

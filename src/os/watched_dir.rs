@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
 
 use crate::error::{Error, Result};
+use crate::os::files::check_path;
 
 /// A directory and its identity at the start of reading.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ impl WatchedDir {
 
     /// Runs `work`. If it fails after the directory was replaced, the error becomes [`Error::Replaced`].
     pub fn guard<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        check_path("the database", &self.path)?;
         work().map_err(|error| match error {
             Error::Usage { .. } | Error::Preset(_) | Error::Interrupted { .. } | Error::NoSpace { .. } => error,
             error => self.check().err().unwrap_or(error),

@@ -105,6 +105,27 @@ fn links_to_omitted_blocks_are_missing() {
     assert!(filtered > whole, "{filtered}, {whole}");
 }
 
+/// Before, the import panicked without the message of the filter.
+#[test]
+fn panic_of_a_filter_is_an_error() {
+    let place = Place::new();
+    let blocks = some(1, 3000);
+    let (car, db) = (place.file("x.car", &rooted(&blocks)), place.path("db"));
+    for (plan, preset) in
+        [(PlanChoice::Memory, "ingest"), (PlanChoice::Spill, "ingest"), (PlanChoice::Auto, "memtable")]
+    {
+        let options = ImportOptions::new(&car, &db).plan(plan).preset(preset);
+        let panics = |_: &bedload::RawCid, data: &[u8]| data[0] != 7 || panic!("block {}", data[0]);
+        match bedload::import(&options.clone().filter(panics), &Silent).expect_err("it panicked") {
+            Error::Io { source, .. } => assert_eq!(source.to_string(), "the filter panicked: block 7"),
+            other => panic!("{other}"),
+        }
+        bedload::import(&options.filter(keeps), &Silent).expect("the next call imports");
+        assert!(records(&db) == Model::new(&kept(&blocks), Key::Cid).records);
+        std::fs::remove_dir_all(&db).expect("removed");
+    }
+}
+
 #[test]
 fn filter_of_a_block_log_is_refused() {
     let (place, log) = Place::with_file("block_log", &crate::common::log::raw(&crate::common::log::steem(1, 30, 1)));

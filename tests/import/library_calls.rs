@@ -167,8 +167,10 @@ impl Read for Faulty {
 #[test]
 fn faults_of_readers_are_errors() {
     let place = Place::new();
-    let faults: [(Fault, _); 2] =
-        [(|_| panic!("by the test"), "the reader panicked"), (|buf| buf.len() + 1, "more bytes than it was asked for")];
+    let faults: [(Fault, _); 2] = [
+        (|_| panic!("by the test"), "the reader panicked: by the test"),
+        (|buf| buf.len() + 1, "more bytes than it was asked for"),
+    ];
     for (fault, message) in faults {
         let car = std::io::Cursor::new(rooted(&some(1, 2000)));
         let options = ImportOptions::from_reader(Faulty(car.take(100_000), fault), place.path("db"));
@@ -178,6 +180,77 @@ fn faults_of_readers_are_errors() {
         }
         assert!(!place.path("db").exists());
     }
+}
+
+/// A writer with a fault after its first bytes.
+struct FaultyOutput(usize, fn(usize) -> usize);
+
+impl std::io::Write for FaultyOutput {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        self.0 += 1;
+        Ok(if self.0 > 1 { (self.1)(buf.len()) } else { buf.len() })
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn faults_of_writers_are_errors() {
+    let (place, car) = Place::with_file("x.car", &rooted(&some(1, 200)));
+    bedload::import(&ImportOptions::new(&car, place.path("db")), &Silent).expect("imported");
+    let faults: [(fn(usize) -> usize, _); 2] = [
+        (|_| panic!("by the {}", "test"), "the writer panicked: by the test"),
+        (|len| len + 1, "the writer returned more bytes than it was given"),
+    ];
+    for (fault, message) in faults {
+        let options = bedload::ExportOptions::new(place.path("db")).selection(bedload::Selection::All);
+        match bedload::export_to(&options, &mut FaultyOutput(0, fault), &Silent).expect_err("the writer failed") {
+            Error::Io { source, .. } => assert_eq!(source.to_string(), message),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn impossible_memory_is_refused() {
+    let (place, car) = Place::with_file("x.car", &rooted(&some(1, 10)));
+    for memory in [1 << 50, u64::MAX] {
+        let options = ImportOptions::new(&car, place.path("db")).plan(PlanChoice::Memory).memory(memory);
+        let refused = [bedload::plan(&options).map(drop), bedload::import(&options, &Silent).map(drop)];
+        for error in refused.map(|refused| refused.expect_err("refused")) {
+            assert!(matches!(error, Error::Usage { .. }) && error.to_string().ends_with("is too large"), "{error}");
+        }
+    }
+    assert_eq!(place.path("").read_dir().expect("listed").count(), 1);
+}
+
+#[test]
+fn empty_and_long_paths_are_refused() {
+    let (place, car) = Place::with_file("x.car", &rooted(&some(1, 10)));
+    let (db, name, path) = (place.path("db"), "a".repeat(250), "a/".repeat(2500));
+    let to = |db: &str| ImportOptions::new(&car, place.path("").join(db));
+    let cases = [
+        (ImportOptions::new(&car, ""), "the path of the database is empty"),
+        (ImportOptions::new("", &db), "the path of a source is empty"),
+        (ImportOptions::new(&car, &db).work_dir(""), "the path of the work directory is empty"),
+        (ImportOptions::new(&path, &db), "the path of a source has 5000 bytes, and a path has at most 4095"),
+        (
+            to(&name),
+            "the path of the database with `.partial` contains a name of 258 bytes, and a name has at most 255",
+        ),
+        (to(&name.repeat(2)), "the path of the database contains a name of 500 bytes, and a name has at most 255"),
+    ];
+    for (options, message) in cases {
+        for refused in [bedload::plan(&options).map(drop), bedload::import(&options, &Silent).map(drop)] {
+            let error = refused.expect_err("refused");
+            assert!(matches!(error, Error::Usage { .. }) && error.to_string() == message, "{error}");
+        }
+    }
+    assert_eq!(bedload::clean("").expect_err("refused").to_string(), "the path of the directory is empty");
+    let error = bedload::verify(&bedload::VerifyOptions::new(""), &Silent).expect_err("refused");
+    assert_eq!(error.to_string(), "the path of the database is empty");
 }
 
 #[test]

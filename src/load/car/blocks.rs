@@ -107,7 +107,14 @@ impl<'a> BlockReader<'a> {
                 fault?;
                 if let Some(filter) = &self.job.options.filter {
                     let all = blocks.len();
-                    blocks.retain(|block| filter.keeps(&block.section, block.bytes));
+                    let mut called = Ok(true);
+                    blocks.retain(|block| {
+                        if called.is_ok() {
+                            called = filter.keeps(&block.section, block.bytes);
+                        }
+                        matches!(called, Ok(true))
+                    });
+                    called?;
                     self.omitted += (all - blocks.len()) as u64;
                 }
                 if let Some(links) = self.job.links {

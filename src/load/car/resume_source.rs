@@ -52,11 +52,11 @@ pub(super) fn skip(chunks: &mut Chunks, checkpoint: &Checkpoint, job: &Job<'_>) 
     // Only a stream passes sections by here.
     let mut gathered = Gathered::default();
     let mut each = |bytes: &[u8], section: Section| {
-        let links = links.filter(|_| options.filter.as_ref().is_none_or(|filter| filter.keeps(&section, bytes)));
-        links.map_or(Ok(()), |links| {
+        let Some(links) = links else { return Ok(()) };
+        if options.keeps(&section, bytes)? {
             links.gather(&section.cid, section.body(bytes), &mut gathered);
-            links.add(&mut gathered)
-        })
+        }
+        links.add(&mut gathered)
     };
     let restart = checkpoint.restart.as_ref().filter(|_| checkpoint.checksum.is_none() || is_known);
     let skipped = chunks.skip_to(checkpoint.offset, known(last).end, restart, links.is_some().then_some(&mut each));
@@ -103,7 +103,7 @@ fn read_again(chunks: &mut Chunks, offset: Option<u64>, job: &Job<'_>) -> Result
                 }
                 continue;
             };
-            if options.filter.as_ref().is_some_and(|filter| !filter.keeps(&block.section, &chunk.bytes)) {
+            if !options.keeps(&block.section, &chunk.bytes)? {
                 continue;
             }
             if let Some(links) = links {

@@ -11,6 +11,9 @@ use crate::text::size::human;
 /// The least memory budget, in bytes.
 pub const MIN_MEMORY: u64 = 16 << 20;
 
+/// Half of the address space of a process, in bytes. Buffers of such a budget cannot be reserved.
+const MAX_MEMORY: u64 = 1 << 46;
+
 /// The least address space that an import takes beside its budget: the program, RocksDB, stacks.
 const BESIDE: u64 = 96 << 20;
 
@@ -32,6 +35,10 @@ fn reserved(workers: u64) -> u64 {
 /// Checks that a budget is large enough to work with, and that this process may have as much.
 pub(in crate::load) fn check_memory(options: &ImportOptions) -> Result<()> {
     let memory = options.memory_budget();
+    if memory > MAX_MEMORY {
+        let reason = format!("the memory budget of {} is too large", human(memory));
+        return Err(Error::usage(reason, format!("pass --memory {} or less", human(MAX_MEMORY))));
+    }
     let needed = memory.max(MIN_MEMORY) + BESIDE;
     if let Some(limit) = resources::address_space()
         && limit < needed

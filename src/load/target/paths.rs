@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::load::journal::Journal;
 use crate::load::options::{ImportOptions, Unfinished};
 use crate::load::target::lock::Lock;
-use crate::os::private;
+use crate::os::{files::check_path, private};
 
 /// The list of a backup's files, each with its checksum, or with its length if it is a link.
 pub(in crate::load) const SUMS: &str = "sums";
@@ -59,6 +59,8 @@ impl Target {
     /// Works out the paths; creates nothing.
     pub fn new(options: &ImportOptions) -> Result<Self> {
         let refuse = |reason: String, hint: &str| Err(Error::usage(reason, hint));
+        check_path("the database", &options.db)?;
+        options.work_dir.iter().try_for_each(|dir| check_path("the work directory", dir))?;
         let shown = options.db.display();
         let Some(name) = options.db.file_name() else {
             let hint = "give --db the path of a directory that does not exist yet";
@@ -80,6 +82,7 @@ impl Target {
         // With a trailing slash, the name of a link would mean its target.
         let db = options.db.with_file_name(name);
         let partial = db.with_file_name(with_suffix(name, ".partial"));
+        check_path("the database with `.partial`", &partial)?;
         let mut target = Self {
             spill: PathBuf::new(),
             sst: partial.join("sst"),

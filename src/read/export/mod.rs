@@ -26,6 +26,7 @@ use self::order::{CidList, each_block, open_list};
 use self::writer_pool::WriterPool;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
+use crate::os::caller_code::Checked;
 use crate::os::files::Output;
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
@@ -56,7 +57,7 @@ pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> 
 /// Exports into a stream, as a plain CAR or log unless the options name a format.
 ///
 /// # Errors
-/// Those of [`export`], and [`Error::Io`] if `out` cannot be written.
+/// Those of [`export`], and [`Error::Io`] if `out` cannot be written or panics.
 pub fn export_to<W: Write + Send>(
     options: &ExportOptions,
     out: &mut W,
@@ -64,7 +65,7 @@ pub fn export_to<W: Write + Send>(
 ) -> Result<ExportReport> {
     with_work(options, |work| {
         let format = options.format.unwrap_or_else(|| ExportFormat::of_stream(work.is_log()));
-        let report = work.run(format, Path::new("-"), out, observer)?;
+        let report = work.run(format, Path::new("-"), &mut Checked(out), observer)?;
         Ok(ExportReport { committed: true, ..report })
     })
 }
