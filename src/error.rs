@@ -37,7 +37,7 @@ pub enum Error {
     Io {
         /// A verb, e.g. `open`.
         action: &'static str,
-        /// The object; `-` for standard output or standard input.
+        /// The object; `-` for a stream.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -354,12 +354,12 @@ pub(crate) fn errno_of(message: &str) -> Option<rustix::io::Errno> {
     known.into_iter().find(|(text, _)| message.contains(text)).map(|(_, errno)| errno)
 }
 
-/// True for errors of standard output.
+/// True for errors of the output stream.
 fn is_output(action: &str, path: &Path) -> bool {
     action == "write" && path == Path::new(STREAM)
 }
 
-/// The name of standard input and standard output on a command line.
+/// The name of an input or output stream: of standard input and output, or of the caller's reader and writer.
 const STREAM: &str = "-";
 
 /// The path, or its nearest existing ancestor.
@@ -446,8 +446,8 @@ fn io_hint(source: &std::io::Error, path: &Path, output: bool) -> String {
 /// The object of an action.
 fn named(action: &str, path: &Path) -> String {
     match path {
-        path if is_output(action, path) => "standard output".into(),
-        path if path == Path::new(STREAM) => "standard input".into(),
+        path if is_output(action, path) => "the output stream".into(),
+        path if path == Path::new(STREAM) => "the input stream".into(),
         path => path.display().to_string(),
     }
 }

@@ -184,8 +184,8 @@ pub fn exit_code(outcome: anyhow::Result<()>, name: &str, globals: &Globals) -> 
 }
 
 fn report_error(error: anyhow::Error, globals: &Globals) -> Exit {
-    // The library names the path of a failure; an error without one is of standard output.
-    let error = if error.is::<io::Error>() { error.context("cannot write standard output") } else { error };
+    // The library names the path of a failure; an error without one is of the output stream.
+    let error = if error.is::<io::Error>() { error.context("cannot write the output stream") } else { error };
     let (exit, hint) = exit_and_hint(&error);
     print_error(&format!("{error:#}"), &hint, exit, globals.has_color(&io::stderr()));
     // A report of what was found has been printed already.

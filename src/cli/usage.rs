@@ -21,7 +21,7 @@ pub fn end(error: &clap::Error, command: &clap::Command) -> ! {
             && failed.kind() != io::ErrorKind::BrokenPipe
         {
             let (message, hint) =
-                (format!("cannot write standard output: {failed}"), "check the file or device of the output");
+                (format!("cannot write the output stream: {failed}"), "check the file or device of the output");
             output::print_error(&message, hint, Exit::Failed, supports_color(&io::stderr()));
             std::process::exit(Exit::Failed as i32);
         }

@@ -89,17 +89,20 @@ pub(crate) fn exchanges_no_names(error: &io::Error) -> bool {
 /// Refuses an empty path, and one that is longer than the system allows. `what` is the object with the path.
 pub(crate) fn check_path(what: &str, path: &Path) -> Result<()> {
     const MAX_NAME: usize = 255;
-    let refuse = |reason: String| Err(Error::usage(format!("the path of {what} {reason}"), "pass another path"));
-    match path.as_os_str().len() {
-        0 => refuse("is empty".into()),
-        len if len >= libc::PATH_MAX as usize => refuse(format!("has {len} bytes, and a path has at most 4095")),
-        _ => match path.iter().map(OsStr::len).max() {
-            Some(len) if len > MAX_NAME => {
-                refuse(format!("contains a name of {len} bytes, and a name has at most 255"))
-            }
-            _ => Ok(()),
-        },
+    let refuse = |reason: String| Err(Error::usage(reason, "pass another path"));
+    let (len, name) = (path.as_os_str().len(), path.iter().map(OsStr::len).max().unwrap_or_default());
+    if len == 0 {
+        return refuse(format!("the path of {what} is empty"));
     }
+    if len >= libc::PATH_MAX as usize {
+        return refuse(format!("the path of {what} has {len} bytes, and a path has at most 4095"));
+    }
+    if name > MAX_NAME {
+        return refuse(format!(
+            "the path of {what} contains a name of {name} bytes, and a name has at most {MAX_NAME}"
+        ));
+    }
+    Ok(())
 }
 
 /// Checks that the parent directory exists. A missing parent is mostly a misspelt path or a volume that is not mounted.

@@ -113,8 +113,8 @@ pub enum Origin {
     UserConfig(PathBuf, usize),
     /// The name of a variable.
     Environment(String),
-    /// The argument of `--set`.
-    CommandLine(String),
+    /// The argument of [`crate::Overrides::set`], and of `--set`.
+    Override(String),
 }
 
 impl Origin {
@@ -122,7 +122,7 @@ impl Origin {
     pub(crate) fn line(&self) -> usize {
         match self {
             Self::Preset(_, line) | Self::OptionsFile(_, line) | Self::UserConfig(_, line) => *line,
-            Self::Environment(_) | Self::CommandLine(_) => 0,
+            Self::Environment(_) | Self::Override(_) => 0,
         }
     }
 
@@ -133,7 +133,7 @@ impl Origin {
             Self::UserConfig(..) => 1,
             Self::Environment(_) => 2,
             Self::OptionsFile(..) => 3,
-            Self::CommandLine(_) => 4,
+            Self::Override(_) => 4,
         }
     }
 }
@@ -145,7 +145,7 @@ impl fmt::Display for Origin {
                 write!(f, "{}:{line}", file.display())
             }
             Self::Environment(variable) => write!(f, "environment {variable}"),
-            Self::CommandLine(argument) => write!(f, "--set {argument}"),
+            Self::Override(argument) => write!(f, "option {argument}"),
         }
     }
 }

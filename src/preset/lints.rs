@@ -26,7 +26,7 @@ fn lint(resolved: &Resolved, Setting { key, value, written, .. }: &Setting) -> O
         (_, Scope::Table, "filter_policy", _) => filter_without_bits(written).map(|kind| {
             format!(
                 "`{written}` does not say the bits of a key, so {USUAL_BITS} are taken; \
-                 for another number, add `--set {key}={kind}:BITS`"
+                 for another number, set `{key}={kind}:BITS`"
             )
         }),
         (_, Scope::Cf, option, bytes) if option.ends_with(".max_dict_bytes") && bytes != "0" => {
@@ -67,7 +67,7 @@ fn static_levels(resolved: &Resolved) -> String {
     format!(
         "the import leaves its files at the last level, {last}, all the same; what the node writes, overwrites and deletes \
          reaches them only when level {} holds {}: until then no space of deleted blocks is freed, and a key may be \
-         looked for in all levels; `--set node.cf.level_compaction_dynamic_level_bytes=true` fills levels from the last",
+         looked for in all levels; `node.cf.level_compaction_dynamic_level_bytes=true` fills levels from the last",
         last - 1.0,
         human(full)
     )

@@ -100,7 +100,7 @@ impl Overrides {
     }
 
     pub(super) fn of_command_line(&self) -> Result<Vec<Assignment>> {
-        let read = |argument: &String| parse::assignment(argument, Origin::CommandLine(argument.clone()));
+        let read = |argument: &String| parse::assignment(argument, Origin::Override(argument.clone()));
         self.set.iter().map(read).collect()
     }
 }

@@ -281,11 +281,11 @@ mod tests {
 
     #[test]
     fn an_assignment_names_stage_scope_and_option() {
-        let origin = || Origin::CommandLine("it".into());
+        let origin = || Origin::Override("it".into());
         let found = assignment("load.cf.compression_opts.level=3", origin()).expect("good");
         assert_eq!((found.key.to_string().as_str(), found.value.as_str()), ("load.cf.compression_opts.level", "3"));
         let error = assignment("laod.cf.x=1", origin()).expect_err("no such stage").to_string();
-        assert_eq!(error, "--set it: unknown stage `laod`; the nearest valid name is `load`");
+        assert_eq!(error, "option it: unknown stage `laod`; the nearest valid name is `load`");
         for (argument, meant) in [
             ("load.write_buffer_size=1", "load.cf.write_buffer_size"),
             ("block_size=16K", "node.table.block_size"),
@@ -298,15 +298,15 @@ mod tests {
         ] {
             let error = assignment(argument, origin()).expect_err(argument);
             let name = argument.split('=').next().unwrap_or_default();
-            let expected = format!("--set it: unknown option `{name}`; the nearest valid name is `{meant}`");
+            let expected = format!("option it: unknown option `{name}`; the nearest valid name is `{meant}`");
             assert_eq!(error.to_string(), expected);
             assert_eq!(error.hint(), format!("write `{meant}`"));
         }
         for argument in ["nothing_like_it=1", "node.nothing_like_it=1"] {
             let error = assignment(argument, origin()).expect_err(argument).to_string();
-            assert_eq!(error, "--set it: the option needs its stage and scope, e.g. node.cf.write_buffer_size");
+            assert_eq!(error, "option it: the option needs its stage and scope, e.g. node.cf.write_buffer_size");
         }
         let error = assignment("node.tabel.block_size=1", origin()).expect_err("no such scope").to_string();
-        assert_eq!(error, "--set it: unknown scope `node.tabel`; the nearest valid name is `node.table`");
+        assert_eq!(error, "option it: unknown scope `node.tabel`; the nearest valid name is `node.table`");
     }
 }

@@ -233,7 +233,7 @@ pub struct ChecksumInfo {
     pub function: SumFunction,
     /// The checksum, in hex.
     pub sum: String,
-    /// The origin of `sum`: `the command line`, a file, a URL, or the metadata of an object store.
+    /// The origin of `sum`: `the checksum option`, a file, a URL, or the metadata of an object store.
     pub from: String,
     /// True if all bytes were compared; false if an earlier run read some of them without this checksum.
     pub compared: bool,

@@ -7,40 +7,40 @@ use crate::hash::content_digest::ContentDigest;
 
 pub const INSPECT_SCHEMA: &str = "bedload-inspect-3";
 
-/// The contents of a snapshot. Fields that a quick inspection does not find are `null`.
+/// The contents of a snapshot. A quick inspection leaves fields `null`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct InspectReport {
     /// Name and version of this document.
     pub schema: String,
-    /// The path as given by the user; `-` for a pipe.
+    /// The path of the snapshot; `-` for a pipe.
     pub source: String,
     /// `car` or `block-log`.
     pub format: String,
     /// Version of the format.
     pub version: u64,
-    /// Its compression: `none`, `zstd`, ...
+    /// Compression of the snapshot: `none`, `zstd`, `gzip`, and others.
     pub compression: String,
     /// Size on disk, or bytes read from a pipe.
     pub bytes: Option<u64>,
-    /// True if everything was read and hashed, or head and tail only.
+    /// True if the inspection read and hashed every block; false if it read only the head and the tail.
     pub full: bool,
-    /// True if nothing is wrong with it, as far as was inspected.
+    /// True if the inspected part has no error.
     pub valid: bool,
-    /// The roots.
+    /// Roots in the header.
     pub roots: Vec<RootInfo>,
     /// The header of a CARv2.
     pub v2: Option<V2Info>,
-    /// Blocks, duplicates included; in a quick inspection according to the index.
+    /// Number of blocks, duplicates included. A quick inspection takes the number from the index.
     pub blocks: Option<u64>,
-    /// Distinct blocks.
+    /// Number of distinct blocks.
     pub distinct: Option<u64>,
-    /// Blocks that occurred before.
+    /// Number of duplicates.
     pub duplicates: Option<u64>,
-    /// Bytes of all blocks, duplicates included.
+    /// Size of all blocks in bytes, duplicates included.
     pub payload_bytes: Option<u64>,
     /// Bytes of null padding after the blocks.
     pub null_padding: Option<u64>,
-    /// The content digest, as of a database keyed by CID.
+    /// Content digest. A database with CIDs as keys has the same digest.
     pub digest: Option<ContentDigest>,
     /// Blocks by size.
     pub sizes: Option<Vec<SizeClass>>,
@@ -48,18 +48,18 @@ pub struct InspectReport {
     pub codecs: Option<Vec<CodeCount>>,
     /// Blocks by hash function.
     pub hashes: Option<Vec<CodeCount>>,
-    /// The zstd frames around it.
+    /// zstd frames of a compressed snapshot.
     pub zstd: Option<ZstdInfo>,
-    /// The metadata of an FRC-0108 snapshot.
+    /// Metadata of an FRC-0108 snapshot.
     pub metadata: Option<MetadataInfo>,
-    /// The chain's head, when the roots are Filecoin headers.
+    /// Head of the chain, if the roots are Filecoin headers.
     pub head: Option<HeadInfo>,
-    /// Facts of a block log.
+    /// Parts, blocks and indexes of a block log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogInfo>,
-    /// Blocks that do not match their CIDs.
+    /// Number of blocks that do not match their CIDs.
     pub bad_blocks: Option<u64>,
-    /// The first ten of them, in the order of the file.
+    /// The first ten blocks that do not match their CIDs, in the order of the file.
     pub first_bad: Vec<BadBlock>,
     /// Duration in seconds.
     pub seconds: f64,
@@ -68,29 +68,29 @@ pub struct InspectReport {
 /// A root.
 #[derive(Debug, Clone, Serialize)]
 pub struct RootInfo {
-    /// Its CID in the usual text form.
+    /// CID of the root in the usual text form.
     pub cid: String,
-    /// True if its block is in the snapshot; `null` when a quick inspection did not find it.
+    /// True if the block of the root is in the snapshot; `null` if a quick inspection did not find the block.
     pub present: Option<bool>,
 }
 
 /// The header of a CARv2.
 #[derive(Debug, Clone, Serialize)]
 pub struct V2Info {
-    /// Start of the inner CARv1.
+    /// Offset of the inner CARv1 in bytes.
     pub data_offset: u64,
     /// Length of the inner CARv1 in bytes.
     pub data_bytes: u64,
-    /// Start of the index; 0 if there is none.
+    /// Offset of the index in bytes; 0 if there is no index.
     pub index_offset: u64,
-    /// True if the index claims to hold all blocks.
+    /// True if the header declares an index of all blocks.
     pub fully_indexed: bool,
 }
 
 /// Blocks of similar size.
 #[derive(Debug, Clone, Serialize)]
 pub struct SizeClass {
-    /// The largest size in it, in bytes: 0, 1, 3, 7, ..
+    /// Largest size of the class in bytes: 0, 1, 3, 7, and so on.
     pub up_to: u64,
     /// Number of blocks.
     pub blocks: u64,
@@ -103,7 +103,7 @@ pub struct SizeClass {
 pub struct CodeCount {
     /// The multicodec.
     pub code: u64,
-    /// Its name, where it is known here.
+    /// Name of the multicodec; `null` if bedload does not know it.
     pub name: Option<String>,
     /// Number of blocks.
     pub blocks: u64,
@@ -114,46 +114,46 @@ pub struct CodeCount {
 /// The zstd frames around a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ZstdInfo {
-    /// Frames that readers unpack, also those that hold nothing.
+    /// Number of frames with data, empty frames included.
     pub frames: u64,
-    /// Number of these frames that end with a checksum.
+    /// Number of frames with data that end with a checksum.
     pub checksums: u64,
-    /// Frames that readers skip, such as an index.
+    /// Number of skippable frames, e.g. an index.
     pub skippable: u64,
-    /// Their size in bytes.
+    /// Size of the skippable frames in bytes.
     pub skippable_bytes: u64,
-    /// The largest window, in bytes: what unpacking must keep.
+    /// Largest window in bytes. Decompression needs this much memory.
     pub window: u64,
 }
 
 /// The metadata of an FRC-0108 snapshot.
 #[derive(Debug, Clone, Serialize)]
 pub struct MetadataInfo {
-    /// Version of the snapshot's form.
+    /// Version of the snapshot format.
     pub version: u64,
     /// CIDs of the head tipset's headers.
     pub head_tipset: Vec<String>,
-    /// CID of the F3 data, if there is any.
+    /// CID of the F3 data; `null` if the snapshot has none.
     pub f3: Option<String>,
-    /// Its size in bytes; `null` when it was not found.
+    /// Size of the F3 data in bytes; `null` if the inspection did not find them.
     pub f3_bytes: Option<u64>,
 }
 
 /// The head of a Filecoin chain.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HeadInfo {
-    /// The epoch.
+    /// Epoch of the head tipset.
     pub epoch: u64,
-    /// Seconds since 1970.
+    /// Time of the head tipset, in seconds since 1970.
     pub timestamp: u64,
-    /// Headers of the head tipset that were found.
+    /// Number of headers of the head tipset in the snapshot.
     pub headers: u64,
 }
 
 /// A block that does not match its CID.
 #[derive(Debug, Clone, Serialize)]
 pub struct BadBlock {
-    /// Offset of its section in the decompressed snapshot.
+    /// Offset of the section in the decompressed snapshot, in bytes.
     pub offset: u64,
     /// The problem.
     pub message: String,
@@ -164,18 +164,18 @@ pub struct BadBlock {
 pub struct LogInfo {
     /// `steem`, `hive` or `antelope`. A log of Hive without packed blocks looks like one of Steem.
     pub family: String,
-    /// The chain's id, where the log says it (Antelope).
+    /// Id of the chain; `null` if the log does not contain it. Logs of Antelope do.
     pub chain_id: Option<String>,
-    /// Files it consists of.
+    /// Number of files.
     pub parts: u64,
     /// The first block.
     pub first: Option<BlockRef>,
     /// The last complete block.
     pub last: Option<BlockRef>,
-    /// How the blocks are packed; `null` when not all of them were read.
+    /// Number of blocks by packing; `null` if not all blocks were read.
     pub packings: Option<Packings>,
-    /// Index files beside it, and whether they agree with it as far as was inspected.
+    /// Index files beside the log, and the result of comparing them with the inspected part.
     pub indexes: Vec<IndexUse>,
-    /// Bytes after the last complete block.
+    /// Number of bytes after the last complete block.
     pub rest_bytes: u64,
 }

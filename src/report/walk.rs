@@ -11,31 +11,31 @@ pub const WALK_SCHEMA: &str = "bedload-walk-1";
 pub struct WalkReport {
     /// Name and version of this document.
     pub schema: String,
-    /// The database's path as the user gave it.
+    /// The path of the database.
     pub db: String,
-    /// The roots of the walk: CIDs in their usual text form.
+    /// CIDs of the roots of the walk in the usual text form.
     pub roots: Vec<String>,
-    /// True if no link leads to a block that is missing and must not be.
+    /// True if every linked block exists, except those that may be missing.
     pub complete: bool,
-    /// Tipsets the walk was limited to; `null` for all.
+    /// Number of tipsets that the walk was limited to; `null` if it was not limited.
     pub tipsets: Option<u32>,
-    /// Distinct blocks of the database that the roots lead to.
+    /// Number of distinct blocks that the roots link to, directly or through other blocks.
     pub reachable: u64,
-    /// Their size in bytes.
+    /// Size of the reachable blocks in bytes.
     pub reachable_bytes: u64,
-    /// Distinct blocks that are linked to and not there.
+    /// Number of distinct linked blocks that are not in the database.
     pub missing: u64,
-    /// Number of these that may be missing: headers below the given epoch name them.
+    /// Number of missing blocks that may be missing, because only headers below the given epoch link to them.
     pub missing_allowed: u64,
-    /// Records of the database that nothing leads to; `null` when the walk was limited.
+    /// Number of records that the walk did not reach; `null` if the walk was limited.
     pub unreachable: Option<u64>,
-    /// Distinct links to sector commitments, which name no block.
+    /// Number of distinct links to sector commitments, which have no block.
     pub commitments: u64,
-    /// Distinct identity CIDs that occur only in links: they carry their block inside.
+    /// Number of distinct identity CIDs that occur only in links. An identity CID contains its block.
     pub identity: u64,
-    /// Blocks that do not match their codec, and links that are not CIDs or longer than 65,535 bytes.
+    /// Number of blocks that do not match their codec, and of links that are no CIDs or exceed 65,535 bytes.
     pub malformed: u64,
-    /// Depth of the walk in links: along the chain of headers, and from there to the deepest block below them.
+    /// Depth of the walk in links: along the chain of headers, then to the deepest block below a header.
     pub depth: u64,
     /// The first ten missing blocks, in the order of discovery.
     pub first_missing: Vec<MissingBlock>,

@@ -114,7 +114,7 @@ fn show_and_explain_print_the_preset() {
     assert_eq!(document["schema"], "bedload-preset-explanation-2");
     let row = row(&document, "node.table.block_size");
     assert_eq!((&row["value"], &row["default"]), (&"65536".into(), &"4096".into()));
-    assert_eq!((&row["written"], &row["from"]), (&"64K".into(), &"--set node.table.block_size=64K".into()));
+    assert_eq!((&row["written"], &row["from"]), (&"64K".into(), &"option node.table.block_size=64K".into()));
     let said = stdout("presets explain ingest --set node.cf.compression=zstd");
     assert!(said.contains("compression = kZSTD (written zstd)"), "{said}");
 }
@@ -135,7 +135,7 @@ fn invalid_presets_and_options_get_hints() {
         ),
         (
             "presets explain ingest --set block_size=16K",
-            "error: --set block_size=16K: unknown option `block_size`; the nearest valid name is `node.table.block_size`\n\
+            "error: option block_size=16K: unknown option `block_size`; the nearest valid name is `node.table.block_size`\n\
              hint: write `node.table.block_size`\n",
         ),
         (

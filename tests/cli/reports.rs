@@ -129,7 +129,8 @@ fn full_standard_output_fails_every_command() {
         "--version",
     ] {
         let said = onto_a_full_disk(&place, line);
-        for words in ["error: cannot write standard output: No space left on device", "hint: check the file or device"]
+        for words in
+            ["error: cannot write the output stream: No space left on device", "hint: check the file or device"]
         {
             assert!(said.contains(words), "{line}: {said}");
         }

@@ -214,6 +214,21 @@ fn faults_of_writers_are_errors() {
 }
 
 #[test]
+fn verify_and_export_can_be_cancelled() {
+    let (place, car) = Place::with_file("x.car", &rooted(&some(1, 200)));
+    let (db, stop) = (place.path("db"), CancellationToken::default());
+    bedload::import(&ImportOptions::new(&car, &db), &Silent).expect("imported");
+    stop.cancel();
+    let verified = bedload::verify(&bedload::VerifyOptions::new(&db).stop(stop.clone()), &Silent).map(drop);
+    let all = bedload::ExportOptions::new(&db).selection(bedload::Selection::All).stop(stop);
+    let exported = bedload::export(&all, &place.path("y.car"), &Silent).map(drop);
+    for ended in [verified, exported] {
+        assert!(matches!(ended, Err(Error::Interrupted { .. })), "{ended:?}");
+    }
+    assert!(!place.path("y.car").exists());
+}
+
+#[test]
 fn impossible_memory_is_refused() {
     let (place, car) = Place::with_file("x.car", &rooted(&some(1, 10)));
     for memory in [1 << 50, u64::MAX] {
@@ -293,4 +308,24 @@ fn interrupted_reader_resumes_with_another() {
     assert!(!partial(&db).exists());
     bedload::import(&options(&car), &Silent).expect("imported");
     assert!(records(&db) == Model::new(&blocks, Key::Cid).records);
+}
+
+/// Before, errors of the library quoted `--set`, the command line and standard input.
+#[test]
+fn messages_name_no_command_line() {
+    let (place, car) = Place::with_file("x.car", &rooted(&some(1, 10)));
+    let to = |options: ImportOptions| bedload::import(&options, &Silent).expect_err("refused");
+    let set = bedload::Overrides::default().set(vec!["node.table.block_size=x".to_owned()]);
+    let broken = Faulty(std::io::Cursor::new(Vec::new()).take(0), |_| panic!("by the test"));
+    let sum = format!("sha256:{}", "0".repeat(64));
+    let errors = [
+        (to(ImportOptions::new(&car, place.path("db")).overrides(set)), "option node.table.block_size=x: "),
+        (to(ImportOptions::from_reader(broken, place.path("db"))), "cannot read the input stream"),
+        (to(ImportOptions::new(&car, place.path("db")).checksum(sum)), "but the checksum option declares 0000"),
+    ];
+    for (error, words) in &errors {
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        let text = format!("{error}: {}", cause.unwrap_or_default());
+        assert!(text.contains(words) && !text.contains("command line") && !text.contains("--"), "{text}");
+    }
 }

@@ -190,6 +190,20 @@ fn contradictory_description_is_refused() {
     seed(&to, &y).seeds(plain());
 }
 
+/// Before, RocksDB's binding panicked on a thread whose panic ends the process.
+#[test]
+fn column_family_of_a_bundle_has_no_nul() {
+    let place = Place::in_memory();
+    let (to, y) = (place.path("bundles"), place.path("y"));
+    bundle(&import(&place, &small().file).run().db, &to).succeeds();
+    alter(&to, |described| {
+        described["record"]["column_family"] = json!("a\0b");
+        let files = described["files"].as_array_mut().expect("a list");
+        files.iter_mut().for_each(|file| file["column_family"] = json!("a\0b"));
+    });
+    seed(&to, &y).refused(1, "the name of a column family contains a NUL byte");
+}
+
 #[test]
 fn contradictory_log_record_is_refused() {
     let place = Place::in_memory();

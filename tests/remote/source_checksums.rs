@@ -31,7 +31,7 @@ fn given_checksum_is_compared() {
             done.refused(3, None, &format!("its SHA-256 is {}", &right[7..]));
             done.says(&[&wrong[7..]]);
             let done = import(&place, &source).args(&["--checksum", &right]).holds(&snapshot.blocks);
-            compared(&done, &snapshot.bytes, "the command line");
+            compared(&done, &snapshot.bytes, "the checksum option");
         }
     }
 }

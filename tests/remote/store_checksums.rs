@@ -94,7 +94,7 @@ fn strongest_checksum_is_compared() {
     server.says(&wrong);
     let asked = server.heads().len();
     let given = format!("sha256:{}", HEXLOWER.encode(&sha.2));
-    assert_eq!(checksum(&server, &["--checksum", &given])["from"], "the command line");
+    assert_eq!(checksum(&server, &["--checksum", &given])["from"], "the checksum option");
     assert_eq!(server.heads().len(), asked, "an unused checksum was requested");
     let line = format!("{}  a.car\n", HEXLOWER.encode(&sha.2));
     let server = server.with("bucket/dir/a.car.sha256sum", line);

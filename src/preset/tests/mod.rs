@@ -33,10 +33,10 @@ fn error_of(name: &str, set: &[&str]) -> Error {
     resolve(&builtin(name), &with(set)).map(|resolved| resolved.preset).expect_err(&set.join(" "))
 }
 
-/// The message for `--set` with the preset `ingest`, without its beginning, which is checked.
+/// The message for an override with the preset `ingest`, without its beginning, which is checked.
 fn refused(set: &str) -> String {
     let text = error_of("ingest", &[set]).to_string();
-    text.strip_prefix(&format!("--set {set}: ")).unwrap_or_else(|| panic!("{text}")).to_owned()
+    text.strip_prefix(&format!("option {set}: ")).unwrap_or_else(|| panic!("{text}")).to_owned()
 }
 
 fn preset(text: &str) -> Preset {
@@ -236,7 +236,7 @@ fn known_traps_are_reported() {
     ] {
         let notes = resolved(preset, &[set]).notes;
         let last = notes.last().expect(set);
-        assert!(last.starts_with(&format!("--set {set}: `")) && last.contains(message), "{set}: {notes:?}");
+        assert!(last.starts_with(&format!("option {set}: `")) && last.contains(message), "{set}: {notes:?}");
     }
     let bounded = ["node.cf.compression_opts.max_dict_bytes=16K", "node.cf.compression_opts.max_dict_buffer_bytes=1M"];
     assert_eq!(resolved("ingest", &bounded).notes, Vec::<String>::new());

@@ -40,7 +40,7 @@ fn filter_without_bits_gets_ten() {
         let [note] = resolved.notes.as_slice() else { panic!("{written}: {:?}", resolved.notes) };
         let message = format!(
             ":7: `node.table.filter_policy`: `{written}` does not say the bits of a key, so 10 are taken; \
-             for another number, add `--set node.table.filter_policy={kind}:BITS`"
+             for another number, set `node.table.filter_policy={kind}:BITS`"
         );
         assert!(note.ends_with(&message), "{note}");
     }

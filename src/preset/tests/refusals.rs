@@ -145,7 +145,7 @@ fn options_that_crash_rocksdb_are_refused() {
         for name in ["ingest", "memtable"] {
             let error = error_of(name, set);
             let text = error.to_string();
-            assert!(text.starts_with("--set ") && text.contains(" cannot be "), "{name}: {text}");
+            assert!(text.starts_with("option ") && text.contains(" cannot be "), "{name}: {text}");
             assert!(text.contains(words), "{name}: {text}");
             assert!(error.hint().starts_with("change it or leave it out"), "{name}: {}", error.hint());
         }
@@ -194,7 +194,7 @@ fn a_rehearsal_names_the_refused_option() {
     ] {
         let text = error_of(name, &[set]).to_string();
         let (key, value) = set.split_once('=').expect("an assignment");
-        let begins = format!("--set {set}: RocksDB refuses `{key}` = `{value}`: ");
+        let begins = format!("option {set}: RocksDB refuses `{key}` = `{value}`: ");
         assert!(text.starts_with(&begins) && text.contains(message), "{text}");
     }
 }

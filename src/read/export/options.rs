@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use derive_setters::Setters;
 
 use crate::error::{Error, Result};
+use crate::progress::CancellationToken;
 use crate::read::access::{Location, Resources};
 use crate::report::{EXPORT_SCHEMA, ExportReport};
 use crate::rocks::{Reader, ReaderOptions};
@@ -132,6 +133,12 @@ impl ExportOptions {
     /// Creates an export of everything that the roots of `db` link to, or of all blocks of a log.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self { db: db.into(), ..Self::default() }
+    }
+
+    /// Sets the token that cancels the export.
+    pub fn stop(mut self, stop: CancellationToken) -> Self {
+        self.resources.stop = stop;
+        self
     }
 
     /// Refuses options that have no effect on an export of this kind.

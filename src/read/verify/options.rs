@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use derive_setters::Setters;
 
+use crate::progress::CancellationToken;
 use crate::read::access::{Location, Resources};
 use crate::source::car::NullPadding;
 use crate::source::remote::NetworkOptions;
@@ -44,5 +45,11 @@ impl VerifyOptions {
     /// Creates a verification of everything in `db`.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self { db: db.into(), ..Self::default() }
+    }
+
+    /// Sets the token that cancels the verification.
+    pub fn stop(mut self, stop: CancellationToken) -> Self {
+        self.resources.stop = stop;
+        self
     }
 }

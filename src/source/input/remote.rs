@@ -113,7 +113,7 @@ pub(super) fn expected(wanted: &str, source: &Path, options: &InputOptions) -> R
         return Err(usage(format!("cannot use the checksum {}: only sha256 is supported", remote::shown(wanted))));
     };
     if let Some(digest) = hashing::digest(place) {
-        return Ok(Expected::new(SumFunction::Sha256, &digest, "the command line"));
+        return Ok(Expected::new(SumFunction::Sha256, &digest, "the checksum option"));
     }
     let path = Path::new(place);
     let (bytes, from) = if remote::is_remote(path) {

@@ -43,7 +43,7 @@ fn means_the_same_on_the_command_line(given: &Assignment) {
         return;
     }
     let argument = format!("{key}={value}");
-    let origin = Origin::CommandLine(argument.clone());
+    let origin = Origin::Override(argument.clone());
     let read = assignment(&argument, origin.clone()).expect("an option that a file could name");
     let expected = Assignment { key: key.clone(), value: value.trim().to_owned(), reason: None, origin };
     assert_eq!(read, expected);
@@ -127,7 +127,7 @@ pub fn words(text: &str) {
     same_again(text.parse::<Id>());
     same_again(text.parse::<RawCid>());
     same_again(text.parse::<ContentDigest>());
-    let argument = Origin::CommandLine(text.to_owned());
+    let argument = Origin::Override(text.to_owned());
     match assignment(text, argument) {
         Ok(Assignment { key, value, .. }) => {
             let name_at = text.find(&key.name).expect("its name");
