@@ -31,7 +31,8 @@ use crate::source::remote::is_remote;
 /// Time to wait for Ctrl-C to reach this process after it has ended the writer of the pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
 
-/// Opens the source and plans its import. Writes nothing. [`Plan::check_space`] fails if the import lacks space.
+/// Opens the source and plans its import. Writes only the small databases in `/dev/shm` that [`import`] describes.
+/// [`Plan::check_space`] fails if the import lacks space.
 ///
 /// # Errors
 /// Those of [`import`].
@@ -54,8 +55,10 @@ pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) ->
 /// An import writes to these places:
 /// - `<db>.partial` beside the database, which becomes the database at the end;
 /// - the work directory, if the options name one: partitions of blocks;
-/// - `/dev/shm/bedload-options-*`, small RocksDB databases, each for some milliseconds, which show the options that RocksDB
-///   keeps. If `/dev/shm` cannot be used, the directory is in [`std::env::temp_dir`], or else in `/var/tmp`.
+/// - `/dev/shm/bedload-options-*`, for some milliseconds: an empty RocksDB database, once in a process, which shows RocksDB's
+///   default options, and again if options override a built-in preset. RocksDB writes options only to files. If `/dev/shm`
+///   cannot be used, the directory is in [`std::env::temp_dir`], or else in `/var/tmp`. If the process is killed, the next
+///   import of the same user deletes the directory.
 ///
 /// The threads of RocksDB's default `Env` remain after the call. Nothing else in the process changes: limits and
 /// signal handlers belong to the program, see [`crate::raise_open_files`] and [`crate::handle_sigbus`].

@@ -9,11 +9,11 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 use rust_rocksdb::{
-    BottommostLevelCompaction, CompactOptions, DB, ErrorKind, IngestExternalFileOptions, Options, WriteOptions,
+    BottommostLevelCompaction, CompactOptions, DB, Env, ErrorKind, IngestExternalFileOptions, Options, WriteOptions,
 };
 
 use super::scratch::{self, Tried};
-use super::{BottommostLevel, CompactionSettings, Group, IngestSettings, OptionMap, OptionsFile, WriteSettings};
+use super::{BottommostLevel, CompactionSettings, Group, IngestSettings, OptionMap, OptionsFile, WriteSettings, wrap};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::parallel;
@@ -81,16 +81,36 @@ pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError> {
+/// Checks that RocksDB opens a database with the options of `map`. Opens an empty database in memory.
+pub fn check_opens(map: &OptionMap) -> Result<(), ProbeError> {
+    // Files in memory cannot be mapped.
+    if map.get(Group::Db, "allow_mmap_reads") == Some("true") {
+        return effective(map).map(drop);
+    }
+    let dir = Path::new("/probe");
+    let env = Env::mem_env().map_err(wrap("open", dir)).map_err(ProbeError::Failed)?;
+    let mut options = build(map).map_err(ProbeError::Refused)?;
+    options.set_env(&env);
+    prepare_probe(&mut options, map)?;
+    let opened = parallel::without_handler(|| DB::open(&options, dir).map(drop)).map_err(ProbeError::Failed)?;
+    opened.map_err(|error| ProbeError::Refused(error.into()))
+}
+
+/// Sets the options of an empty database that is opened once, and checks its threads.
+fn prepare_probe(options: &mut Options, map: &OptionMap) -> Result<(), ProbeError> {
     // RocksDB would start more threads for an empty database.
     options.set_max_file_opening_threads(1);
-    let mut alone = map.clone();
-    alone.set(Group::Db, "max_file_opening_threads", "1");
-    check_threads(&alone).map_err(ProbeError::Failed)?;
     options.create_if_missing(true);
     options.set_error_if_exists(false);
     // A file system in memory would allocate 4 MiB for each MANIFEST.
     options.set_allow_fallocate(false);
+    let mut alone = map.clone();
+    alone.set(Group::Db, "max_file_opening_threads", "1");
+    check_threads(&alone).map_err(ProbeError::Failed)
+}
+
+pub(super) fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError> {
+    prepare_probe(&mut options, map)?;
     let open = |dir: &Path| parallel::without_handler(|| DB::open(&options, dir).map(drop));
     let file = scratch::try_in_places(&scratch::places(), |dir| match open(dir) {
         Err(error) => Tried::Answered(Err(ProbeError::Failed(error))),

@@ -1,5 +1,6 @@
 //! Scratch directories for empty databases that live for some milliseconds, to learn the options that RocksDB keeps. It writes
-//! them only into a file (OPTIONS), and has no call that reads a file of an in-memory environment.
+//! them only into a file (OPTIONS), and has no call that reads a file of an in-memory environment. Where only the acceptance of
+//! options matters, `options::check_opens` opens a database in memory instead.
 //!
 //! The directory is in memory if the system has such a file system: a full or read-only disk does not matter, and a
 //! sync takes no time. If a place cannot be used, the next is tried.

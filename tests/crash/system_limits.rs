@@ -143,6 +143,13 @@ fn next_run_deletes_leftover_options() {
     assert_eq!(left.iter().filter(|dir| dir.exists()).count(), 0, "{left:?}");
 }
 
+/// Before, each import opened three databases in a scratch directory.
+#[test]
+fn builtin_preset_tries_options_on_disk_once() {
+    let ended = Case::plain(Way::Memory).dying_at("probed:2").run();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
 #[test]
 fn no_room_to_try_options_is_reported() {
     for number in [1, 3] {

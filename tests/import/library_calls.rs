@@ -183,7 +183,10 @@ fn faults_of_readers_are_errors() {
 }
 
 /// A writer with a fault after its first bytes.
-struct FaultyOutput(usize, fn(usize) -> usize);
+struct FaultyOutput(usize, OutputFault);
+
+/// Returns the count for a number of bytes.
+type OutputFault = fn(usize) -> usize;
 
 impl std::io::Write for FaultyOutput {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
@@ -200,7 +203,7 @@ impl std::io::Write for FaultyOutput {
 fn faults_of_writers_are_errors() {
     let (place, car) = Place::with_file("x.car", &rooted(&some(1, 200)));
     bedload::import(&ImportOptions::new(&car, place.path("db")), &Silent).expect("imported");
-    let faults: [(fn(usize) -> usize, _); 2] = [
+    let faults: [(OutputFault, _); 2] = [
         (|_| panic!("by the {}", "test"), "the writer panicked: by the test"),
         (|len| len + 1, "the writer returned more bytes than it was given"),
     ];
@@ -220,8 +223,8 @@ fn verify_and_export_can_be_cancelled() {
     bedload::import(&ImportOptions::new(&car, &db), &Silent).expect("imported");
     stop.cancel();
     let verified = bedload::verify(&bedload::VerifyOptions::new(&db).stop(stop.clone()), &Silent).map(drop);
-    let all = bedload::ExportOptions::new(&db).selection(bedload::Selection::All).stop(stop);
-    let exported = bedload::export(&all, &place.path("y.car"), &Silent).map(drop);
+    let linked = bedload::ExportOptions::new(&db).stop(stop);
+    let exported = bedload::export(&linked, &place.path("y.car"), &Silent).map(drop);
     for ended in [verified, exported] {
         assert!(matches!(ended, Err(Error::Interrupted { .. })), "{ended:?}");
     }

@@ -11,8 +11,8 @@ use crate::text::size::human;
 /// The least memory budget, in bytes.
 pub const MIN_MEMORY: u64 = 16 << 20;
 
-/// Half of the address space of a process, in bytes. Buffers of such a budget cannot be reserved.
-const MAX_MEMORY: u64 = 1 << 46;
+/// The address space of a process, in bytes. Buffers of a larger budget cannot be reserved.
+const MAX_MEMORY: u64 = 1 << 47;
 
 /// The least address space that an import takes beside its budget: the program, RocksDB, stacks.
 const BESIDE: u64 = 96 << 20;
