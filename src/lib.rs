@@ -61,6 +61,7 @@ mod doctor;
 mod error;
 mod external_sort;
 mod failpoint;
+#[cfg(any(feature = "cli", feature = "testing"))]
 mod generate;
 mod hash;
 mod load;

@@ -12,7 +12,9 @@
 
 mod builtin;
 mod catalogue;
+#[cfg(feature = "cli")]
 mod diff;
+#[cfg(feature = "cli")]
 mod explain;
 mod key;
 mod lints;
@@ -32,7 +34,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "cli")]
 pub use diff::{Difference, diff};
+#[cfg(feature = "cli")]
 pub use explain::explain;
 pub use key::{Loader, Origin, Stage};
 #[cfg(test)]

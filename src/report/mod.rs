@@ -13,6 +13,7 @@ mod inspect;
 mod log;
 pub(crate) mod record;
 mod stat;
+#[cfg(feature = "cli")]
 pub(crate) mod statistics;
 mod verify;
 #[cfg(feature = "cli")]
