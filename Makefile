@@ -12,8 +12,8 @@ PREFIX ?= $(HOME)/.local
 CONTAINERS ?= podman
 MINIMUM_RUST = $(shell sed -nE 's/^rust-version = "(.*)"/\1/p' Cargo.toml)
 ROOT = $(DESTDIR)$(PREFIX)
-# Tests wait for disks and for the programs that they kill: twice as many of them as cores keep the cores busy.
-TEST = RUST_TEST_THREADS=$$(($$(nproc) * 2)) $(CARGO) test --release --locked --config scripts/tests.toml
+# Tests wait for disks and for the programs that they kill: three times as many of them as cores keep the cores busy.
+TEST = RUST_TEST_THREADS=$$(($$(nproc) * 3)) $(CARGO) test --release --locked --config scripts/tests.toml
 # Of portable, deb, rpm: x86_64 or aarch64.
 ARCH ?= $(shell uname -m)
 PORTABLE = $(or $(CARGO_TARGET_DIR),target)/$(ARCH)-unknown-linux-gnu/release/bedload
@@ -57,15 +57,17 @@ $(DEMO)/%.car:
 clean-demo: ## Remove what the demo wrote
 	rm -rf $(DEMO)
 
-# Imports as large as several memory budgets, other programs that `make test-slow` installs, and random kills.
-SLOW = memory:: import::old_rocksdb:: remote::real_nginx:: remote::real_s3:: remote::repeated_kills:: bench::tune::stopped
+# Kills at named points, imports of several times their memory budget, benchmarks, and other programs.
+SLOW = crash:: memory:: bench:: import::hard_keys:: import::old_rocksdb:: remote::real_ remote::repeated_kills::
 
 test: setup ## Run the tests, with overflow checks and debug assertions in bedload's own code
-	$(TEST) --lib --test '*' --example '*' -- $(SLOW:%=--skip %)
+	$(TEST) --lib --test '*' --example '*' --no-run
+	$(TEST) --lib --test attack --test fixtures --example '*'
+	$(TEST) --test all -- $(SLOW:%=--skip %)
 	$(TEST) --doc
 
 # Debian's librocksdb7.8 and rocksdict open what imports make; Debian's nginx-light and moto serve snapshots.
-test-slow: setup ## Run the tests of memory budgets, older RocksDBs, nginx, S3 and the search of tune
+test-slow: setup ## Run the tests of crashes, memory budgets, benchmarks, older RocksDBs, nginx and S3
 	@scripts/old-rocksdb
 	@scripts/servers
 	$(TEST) --test all -- $(SLOW)

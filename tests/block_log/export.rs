@@ -152,7 +152,7 @@ fn damaged_database_is_not_exported() {
         (100..bytes.len().min(5000)).for_each(|at| bytes[at] ^= 0x55);
         std::fs::write(&sst, bytes).expect("written");
     }
-    refused(&place, &done.db, &[], 1, "");
+    refused(&place, &done.db, &[], 3, "");
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn list_file_names_sources() {
     import_all(&place, &["-", "@-"]).stdin(text.as_bytes()).run().refused_by(2, "standard input");
     place.file("list", b"# nothing\n");
     import_all(&place, &[&at]).run().refused_by(2, "names nothing");
-    import_all(&place, &["@/none/of/it"]).run().refused_by(1, "open /none/of/it");
+    import_all(&place, &["@/none/of/it"]).run().refused_by(3, "open /none/of/it");
 }
 
 #[test]
