@@ -37,7 +37,7 @@ pub(in crate::load) fn check_memory(options: &ImportOptions) -> Result<()> {
     let memory = options.memory_budget();
     if memory > MAX_MEMORY {
         let reason = format!("the memory budget of {} is too large", human(memory));
-        return Err(Error::usage(reason, format!("pass --memory {} or less", human(MAX_MEMORY))));
+        return Err(Error::usage(reason, format!("pass --memory {} or less", human(MAX_MEMORY).replace(".0 ", ""))));
     }
     let needed = memory.max(MIN_MEMORY) + BESIDE;
     if let Some(limit) = resources::address_space()
