@@ -111,6 +111,11 @@ impl Variant {
         preset::resolve(&Preset::find(&self.preset)?, &overrides)
     }
 
+    /// True if the variant resolves, with other options than `start`.
+    pub(super) fn changes(&self, start: &Resolved) -> bool {
+        self.resolve().is_ok_and(|changed| !preset::diff(start, &changed).is_empty())
+    }
+
     /// Returns the arguments of `bedload import`.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec!["--preset".to_owned(), self.preset.clone()];

@@ -4,6 +4,7 @@
 //! [`bench()`] makes the runs and stores them; `figures` computes medians and ratios; `report::bench` formats them. A ratio
 //! compares only runs of the same round, and no decision rests on a single run.
 
+mod ablation;
 mod cache;
 mod child;
 mod comparison;
@@ -23,6 +24,7 @@ mod store;
 pub(crate) mod tests;
 mod tune;
 
+pub use ablation::ablate;
 pub use comparison::{BenchObserver, RunStart, analyse_again, bench};
 pub use matrix::{ARGUMENTS, Vary};
 pub use options::BenchOptions;

@@ -13,7 +13,7 @@ use super::options::BenchOptions;
 use super::snapshot::absolute;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::preset::{Loader, diff};
+use crate::preset::Loader;
 use crate::report::bench::{BenchReport, Variant, total_key};
 use crate::report::statistics::{Ratio, is_below};
 use crate::text::size::{counted, human};
@@ -92,7 +92,7 @@ fn candidates(preset: &Variant) -> Result<Vec<Variant>> {
     for (option, values) in DATABASE.iter().chain(of_loader).copied().chain(of_threads) {
         for value in values {
             let variant = preset.with(option, value)?;
-            if variant.resolve().is_ok_and(|changed| !diff(&start, &changed).is_empty()) {
+            if variant.changes(&start) {
                 found.push(variant);
             }
         }
@@ -186,7 +186,7 @@ mod tests {
     use super::super::matrix::variants;
     use super::super::{comparison::names, figures::figures, tests::run};
     use super::*;
-    use crate::preset::{Overrides, Preset, resolve};
+    use crate::preset::{Overrides, Preset, diff, resolve};
 
     fn preset(name: &str) -> Variant {
         variants(&[name.to_owned()], &[], &[]).expect("built in").remove(0)

@@ -168,6 +168,31 @@ fn varied_values_multiply_the_presets() {
 }
 
 #[test]
+fn ablation_sets_each_option_to_its_default() {
+    let (dir, snapshot, out) = place("1MiB");
+    let preset = dir.path().join("mine.toml");
+    let text = "loader = \"ingest\"\n[load.ingest]\nmove_files = true\n[load.table]\nblock_size = \"4K\"\n\
+                [node.table]\nblock_size = \"16K\"\n";
+    std::fs::write(&preset, text).expect("room");
+    let preset = preset.to_str().expect("text");
+    let line = format!("--ablate {preset} --runs 1 --lookups 0 --no-scan --set node.cf.compression=kNoCompression");
+    bench(&snapshot, &out, &line).success().stderr(contains("or change nothing: load.table.block_size"));
+    let results = results(&out);
+    let names = results["variants"].as_array().expect("variants").iter().map(|it| it["name"].clone());
+    let expected = ["", ", load.ingest.move_files=false", ", node.table.block_size=4096"];
+    assert_eq!(names.collect::<Vec<_>>(), expected.map(|option| format!("{preset}{option}")));
+    assert_eq!(results["figures"]["reference"], preset);
+    let ratios = |option: &str| &of(&results, &format!("{preset}{option}"))["to_reference"]["ratios"];
+    assert!(expected[1..].iter().all(|option| ratios(option)["wall_seconds"]["ratio"].as_f64() > Some(0.0)));
+    let made = lines(&out);
+    bench(&snapshot, &out, &line).success();
+    assert_eq!(lines(&out), made, "the same command has nothing left to run");
+
+    std::fs::write(preset, "loader = \"ingest\"\n").expect("room");
+    bench(&snapshot, &out, &line).code(2).stderr(contains("has no option that --ablate can set to its default"));
+}
+
+#[test]
 fn bench_resumes_only_the_same_command() {
     let (_dir, snapshot, out) = place("2MiB");
     let few = "--presets ingest --lookups 0 --runs";

@@ -101,6 +101,9 @@ fn impossible_searches_are_refused() {
         ("--presets ingest --tune --vary memory=1G,2G", 2, "--vary"),
         ("--presets ingest --write other.toml", 2, "--tune"),
         ("--tune", 2, "--presets"),
+        ("--ablate ingest --presets ingest", 2, "--presets"),
+        ("--ablate ingest --vary memory=1G,2G", 2, "--vary"),
+        ("--ablate ingest --presets ingest --tune", 2, "--ablate"),
     ] {
         let mut command = bedload();
         command.args(["bench", "snapshot.car", "--out", "out"]).args(line.split(' ')).current_dir(dir.path());

@@ -40,6 +40,9 @@ pub struct Args {
     /// Search for faster options for one preset: try single changes, then combine the faster ones
     #[arg(long, requires = "presets", conflicts_with_all = ["vary", "reference"], help_heading = "Variants")]
     pub tune: bool,
+    /// Compare this preset with variants of it: each sets one of the preset's options to the default
+    #[arg(long, value_name = "PRESET", hide_possible_values = true, value_parser = values::preset(), conflicts_with_all = ["presets", "vary", "tune", "reference"], help_heading = "Variants")]
+    pub ablate: Option<String>,
     /// Write the combination that --tune found as a preset, if the runs confirm that it is faster
     #[arg(long, value_name = "FILE", requires = "tune", help_heading = "Variants")]
     pub write: Option<PathBuf>,
@@ -54,10 +57,10 @@ pub struct Args {
     #[arg(long, help_heading = "Directories and results", hide_short_help = true)]
     pub wide: bool,
     /// Run nothing: analyse saved results (results.json or its directory) again
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary"], help_heading = "Directories and results")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary", "ablate"], help_heading = "Directories and results")]
     pub recommend: Option<PathBuf>,
     /// Run nothing: show two saved results side by side, and what differs between their machines, data and settings
-    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["source", "presets", "vary", "recommend"], help_heading = "Directories and results", hide_short_help = true)]
+    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["source", "presets", "vary", "ablate", "recommend"], help_heading = "Directories and results", hide_short_help = true)]
     pub compare: Option<Vec<PathBuf>>,
 }
 
@@ -87,8 +90,11 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let options = options(args, source)?;
     signals::cancel_on_signals(&options.stop, || "run the same command again to resume".into())?;
     let runs = RunDisplay::new("bench", globals);
-    let (report, preset) =
-        if args.tune { bench::tune(&options, &runs)? } else { (bench::bench(&options, &runs)?, None) };
+    let (report, preset) = match args {
+        Args { tune: true, .. } => bench::tune(&options, &runs)?,
+        Args { ablate: Some(_), .. } => (bench::ablate(&options, &runs)?, None),
+        _ => (bench::bench(&options, &runs)?, None),
+    };
     drop(runs);
     let written = args.write.as_deref().zip(preset);
     if let Some((file, preset)) = &written {
@@ -131,7 +137,7 @@ fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
         network: args.network.options([source])?,
         command: Some(command_line(std::env::args_os().skip(1))),
         program: std::env::current_exe().map_err(Error::io("find", "bedload"))?,
-        presets: presets(&args.presets),
+        presets: args.ablate.clone().map_or_else(|| presets(&args.presets), |preset| vec![preset]),
         set: args.set.clone(),
         vary: args.vary.iter().map(|text| Vary::parse(text)).collect::<Result<_, Error>>()?,
         reference: args.reference.clone(),
