@@ -13,22 +13,15 @@ use crate::report::bench::{BenchReport, Variant};
 pub fn ablate(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<BenchReport> {
     let (options, mut variants, mut snapshot) = prepare(options)?;
     variants.truncate(1);
-    for preset in variants.clone() {
-        let (ablations, left_out) = ablations(&preset)?;
-        if ablations.is_empty() {
-            let reason = format!("`{}` has no option that --ablate can set to its default", preset.name);
-            return Err(Error::usage(
-                reason,
-                "name another preset; `bedload presets explain` shows the options of one",
-            ));
-        }
-        if !left_out.is_empty() {
-            let why = "their defaults are rejected with the other options, or change nothing";
-            observer.note(&format!("left out, because {why}: {}", left_out.join(", ")));
-        }
-        variants.extend(ablations);
+    let (ablations, left_out) = ablations(variants.first().expect("prepare() rejects an empty list"))?;
+    if ablations.is_empty() {
+        let reason = format!("`{}` has no option that --ablate can set to its default", options.presets.join(","));
+        return Err(Error::usage(reason, "name another preset; `bedload presets explain` shows the options of one"));
     }
-    compare(&options, variants, &mut snapshot, observer)
+    variants.extend(ablations);
+    let why = "their defaults are rejected with the other options, or change nothing";
+    let note = (!left_out.is_empty()).then(|| format!("left out, because {why}: {}", left_out.join(", ")));
+    compare(&options, variants, note.into_iter().collect(), &mut snapshot, observer)
 }
 
 /// Returns a variant for each option that the preset changes, and the options whose default cannot be compared. The

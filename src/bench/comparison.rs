@@ -64,7 +64,7 @@ pub struct RunStart {
 /// [`Error::Interrupted`]: the caller cancelled it. A failed import is a result.
 pub fn bench(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<BenchReport> {
     let (options, variants, mut snapshot) = prepare(options)?;
-    compare(&options, variants, &mut snapshot, observer)
+    compare(&options, variants, Vec::new(), &mut snapshot, observer)
 }
 
 /// Checks the options before anything is written; returns them without secrets, with the variants and the snapshot.
@@ -80,10 +80,11 @@ pub(super) fn prepare(options: &BenchOptions) -> Result<(BenchOptions, Vec<Varia
     Ok((options, variants, snapshot))
 }
 
-/// Makes the runs that are not stored yet.
+/// Makes the runs that are not stored yet. The report begins with `notes`.
 pub(super) fn compare(
     options: &BenchOptions,
     variants: Vec<Variant>,
+    notes: Vec<String>,
     snapshot: &mut BenchSnapshot,
     observer: &dyn BenchObserver,
 ) -> Result<BenchReport> {
@@ -116,7 +117,7 @@ pub(super) fn compare(
             budget_seconds: options.budget.map(|budget| budget.as_secs_f64()),
             lookups: options.lookups,
             complete: false,
-            notes: Vec::new(),
+            notes,
         },
         figures: figures(&names(&variants), reference, options.margin(), &runs),
         variants,

@@ -55,7 +55,7 @@ pub fn tune(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<(Ben
     let start = std::time::Instant::now();
     let budget = options.budget.map(|budget| budget.mul_f64(SEARCH_SHARE));
     let all = std::iter::once(preset.clone()).chain(candidates(preset)?).collect();
-    let mut search = compare(&BenchOptions { budget, ..options.clone() }, all, &mut snapshot, observer)?;
+    let mut search = compare(&BenchOptions { budget, ..options.clone() }, all, Vec::new(), &mut snapshot, observer)?;
     let Some(combined) = combine(preset, &search) else {
         search.setup.notes.push(format!("no value is shown to be faster than `{}`", preset.name));
         return Ok((search, None));
@@ -68,7 +68,7 @@ pub fn tune(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<(Ben
         ..options
     };
     let both = vec![preset.clone(), combined.clone()];
-    let mut report = compare(&second, both, &mut snapshot, observer)?;
+    let mut report = compare(&second, both, Vec::new(), &mut snapshot, observer)?;
     let text = faster(&report, &combined.name).map(|ratio| preset_text(preset, &combined, &ratio, &report));
     if text.is_none() {
         let note = format!("`{}` is not shown to be faster than `{}`", combined.name, preset.name);
