@@ -12,6 +12,14 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Most threads of a command.
+pub(crate) const MAX_THREADS: usize = 1024;
+
+/// The number of threads of a command: the caller's within limits, or one per core.
+pub(crate) fn count(given: Option<usize>) -> usize {
+    given.unwrap_or_else(cores).clamp(1, MAX_THREADS)
+}
+
 pub(crate) fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,

@@ -9,7 +9,7 @@ use super::document::{Bundle, MAX_BYTES, is_sum};
 use super::problem::BundleProblem;
 use super::signature::{self, SUFFIX, TrustedKey};
 use crate::error::{Error, Result};
-use crate::os::files::open_regular;
+use crate::os::files::{check_path, open_regular};
 use crate::os::private;
 use crate::source::remote::{NetworkOptions, RemoteFile, RemoteProblem, below, is_remote, take_secrets};
 
@@ -105,6 +105,9 @@ impl BundlePlace {
 
     /// Finds the bundle with this id, or the newest one.
     pub fn find(&self, id: Option<&str>, trusted: &[TrustedKey]) -> Result<(String, Bundle)> {
+        if !self.is_remote() {
+            check_path("the bundle", &self.root)?;
+        }
         let has_place = self.is_remote() || self.root.exists();
         let problem = if has_place { BundleProblem::NoBundle } else { BundleProblem::NoDirectory };
         let none = || Error::bad_input(&self.root, None, problem);

@@ -145,7 +145,7 @@ fn verify(options: &BundleOptions, record: &ImportReport, progress: &Progress<'_
     let hint = "bundle a database before a node uses it: import the snapshot again, or seed another one";
     check_untouched(db, record, &files, hint)?;
     progress.begin(Phase::Verify, Some(files.iter().map(|file| file.size).sum()));
-    let threads = options.threads.unwrap_or_else(parallel::cores).max(1);
+    let threads = parallel::count(options.threads);
     let mut verified = Vec::new();
     for (family, recorded) in families(record) {
         let own: Vec<&DataFile> = files.iter().filter(|file| file.family == family).collect();

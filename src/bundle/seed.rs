@@ -204,7 +204,7 @@ pub fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportRepo
         Ok(SstFile { name: seed_file_name(number), bytes, first, last, records, digest, family, blake3 })
     });
     let seed = Seed { id: &id, record, files: files.collect::<Result<_>>()? };
-    let threads = import.threads.unwrap_or_else(parallel::cores).max(1);
+    let threads = parallel::count(import.threads);
     let is_remote = places.iter().any(BundlePlace::is_remote);
     let at_once = if is_remote { AT_ONCE } else { threads };
     let ahead = (import.memory_budget() / 2 / at_once as u64).clamp(LEAST_AHEAD, MOST_AHEAD);

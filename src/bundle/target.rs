@@ -9,7 +9,7 @@ use super::hashing;
 use super::place::{BundlePlace, file};
 use super::problem::BundleProblem;
 use crate::error::{Error, Result, StateKind};
-use crate::os::files::{Output, check_parent, open_regular, read_regular, resolved, sync_dir};
+use crate::os::files::{Output, check_parent, check_path, open_regular, read_regular, resolved, sync_dir};
 use crate::os::{private, resources};
 use crate::progress::CancellationToken;
 use crate::source::remote::{NetworkOptions, RemoteStore};
@@ -38,6 +38,7 @@ impl BundleTarget {
             return Ok(Self { place, store });
         }
         let root = place.root.as_path();
+        check_path("the bundle", root)?;
         let refused =
             |reason: String| Err(Error::Usage { reason, hint: "give the bundle a directory of its own".into() });
         if root.join("CURRENT").symlink_metadata().is_ok() {

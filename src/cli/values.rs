@@ -12,7 +12,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, RangedI64ValueParser, S
 pub use crate::text::size::parse as bytes;
 
 pub fn threads() -> RangedI64ValueParser<usize> {
-    RangedI64ValueParser::new().range(1..=1024)
+    RangedI64ValueParser::new().range(1..=crate::parallel::MAX_THREADS as i64)
 }
 
 /// One of some values, by name.

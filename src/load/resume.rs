@@ -42,7 +42,11 @@ pub(super) fn resume(
     let new_key = || random_bytes().map(DigestKey::new).map_err(Error::io("make a random key for", &target.partial));
     let digest_key = (*is_plain && plan.reads_twice()).then(new_key).transpose()?;
     journal.append(&Entry::start(identity.clone(), digest_key.clone()))?;
-    target.create(identity)?;
+    if let Err(error) = target.create(identity) {
+        // Otherwise an import with another work directory would be refused.
+        target.clear()?;
+        return Err(error);
+    }
     (resumed.identity, resumed.digest_key) = (Some(identity.clone()), digest_key);
     failpoint::reach("start");
     Ok((journal, resumed))

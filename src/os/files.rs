@@ -86,13 +86,16 @@ pub(crate) fn exchanges_no_names(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }
 
-/// Refuses an empty path, and one that is longer than the system allows. `what` is the object with the path.
+/// Refuses an empty path, one with a NUL byte, and one that is longer than the system allows. `what` is the object with the path.
 pub(crate) fn check_path(what: &str, path: &Path) -> Result<()> {
     const MAX_NAME: usize = 255;
     let refuse = |reason: String| Err(Error::usage(reason, "pass another path"));
     let (len, name) = (path.as_os_str().len(), path.iter().map(OsStr::len).max().unwrap_or_default());
     if len == 0 {
         return refuse(format!("the path of {what} is empty"));
+    }
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return refuse(format!("the path of {what} contains a NUL byte"));
     }
     if len >= libc::PATH_MAX as usize {
         return refuse(format!("the path of {what} has {len} bytes, and a path has at most 4095"));

@@ -28,7 +28,7 @@ const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
 #[non_exhaustive]
 pub struct Resources {
     /// Threads to use; the default is the number of cores
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = clap::builder::RangedI64ValueParser::<usize>::new().range(1..=1024)))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = clap::builder::RangedI64ValueParser::<usize>::new().range(1..=crate::parallel::MAX_THREADS as i64)))]
     pub(crate) threads: Option<usize>,
     /// Memory to use; the default is a quarter of what the machine has
     #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE", value_parser = crate::text::size::parse))]
@@ -44,7 +44,7 @@ pub struct Resources {
 
 impl Resources {
     pub(super) fn thread_count(&self) -> usize {
-        self.threads.unwrap_or_else(crate::parallel::cores).max(1)
+        crate::parallel::count(self.threads)
     }
 
     pub(super) fn memory_budget(&self) -> Result<u64> {

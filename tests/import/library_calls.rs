@@ -253,6 +253,7 @@ fn empty_and_long_paths_are_refused() {
         (ImportOptions::new(&car, ""), "the path of the database is empty"),
         (ImportOptions::new("", &db), "the path of a source is empty"),
         (ImportOptions::new(&car, &db).work_dir(""), "the path of the work directory is empty"),
+        (ImportOptions::new(&car, "a\0b"), "the path of the database contains a NUL byte"),
         (ImportOptions::new(&path, &db), "the path of a source has 5000 bytes, and a path has at most 4095"),
         (
             to(&name),
@@ -269,6 +270,36 @@ fn empty_and_long_paths_are_refused() {
     assert_eq!(bedload::clean("").expect_err("refused").to_string(), "the path of the directory is empty");
     let error = bedload::verify(&bedload::VerifyOptions::new(""), &Silent).expect_err("refused");
     assert_eq!(error.to_string(), "the path of the database is empty");
+    bedload::import(&ImportOptions::new(&car, &db), &Silent).expect("imported");
+    let bundled = bedload::bundle(&bedload::BundleOptions::new(&db, ""), &Silent).map(drop);
+    let seeded = bedload::seed(&bedload::SeedOptions::new("", place.path("other")), &Silent).map(drop);
+    for error in [bundled, seeded].map(|refused| refused.expect_err("refused")) {
+        assert_eq!(error.to_string(), "the path of the bundle is empty");
+    }
+    let exported = bedload::export(&bedload::ExportOptions::new(&db), std::path::Path::new(""), &Silent);
+    assert_eq!(exported.expect_err("refused").to_string(), "the path of the file is empty");
+}
+
+/// Before, the work that was left refused another work directory.
+#[test]
+fn unusable_work_directory_leaves_no_work() {
+    let (place, car) = Place::with_file("x.car", &rooted(&some(1, 10)));
+    let options = ImportOptions::new(&car, place.path("db"));
+    let error = bedload::import(&options.clone().work_dir("/proc/x"), &Silent).expect_err("refused");
+    assert!(matches!(error, Error::Io { .. }) && error.to_string().contains("/proc/x"), "{error}");
+    bedload::import(&options, &Silent).expect("imported");
+}
+
+/// Before, an export panicked, and a bundle started as many threads as it was told to.
+#[test]
+fn too_many_threads_are_limited() {
+    let (place, car) = Place::with_file("x.car", &rooted(&some(1, 200)));
+    let (db, to) = (place.path("db"), place.path("bundle"));
+    bedload::import(&ImportOptions::new(&car, &db).threads(usize::MAX), &Silent).expect("imported");
+    let many = bedload::Resources::default().threads(usize::MAX);
+    let exported = bedload::ExportOptions::new(&db).resources(many);
+    bedload::export(&exported, &place.path("y.car"), &Silent).expect("exported");
+    bedload::bundle(&bedload::BundleOptions::new(&db, &to).threads(usize::MAX), &Silent).expect("bundled");
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn stays_cached(bytes: u64, free: u64) -> bool {
 
 /// The number of worker threads: the caller's, or else the preset's.
 pub(in crate::load) fn threads(options: &ImportOptions, preset: &Resolved) -> usize {
-    options.threads.unwrap_or_else(|| preset.sst_threads()).max(1)
+    crate::parallel::count(options.threads.or_else(|| Some(preset.sst_threads())))
 }
 
 /// True if these options compress nothing.

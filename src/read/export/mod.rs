@@ -27,7 +27,7 @@ use self::writer_pool::WriterPool;
 use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::os::caller_code::Checked;
-use crate::os::files::Output;
+use crate::os::files::{Output, check_path};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Phase, Progress};
 use crate::report::{ExportReport, ImportReport};
@@ -40,6 +40,7 @@ use crate::report::{ExportReport, ImportReport};
 /// [`Error::Rocks`]: a block cannot be read; [`Error::VerificationFailed`]: the blocks are not those that the import of
 /// a log wrote; [`Error::Io`]: the disk is full or fails; [`Error::Replaced`]; [`Error::Interrupted`].
 pub fn export(options: &ExportOptions, file: &Path, observer: &dyn Observer) -> Result<ExportReport> {
+    check_path("the file", file)?;
     with_work(options, |work| {
         let format = options.format.map_or_else(|| ExportFormat::of_name(file, work.is_log()), Ok)?;
         let mut output = Output::create(file, options.replace)?;
