@@ -9,7 +9,7 @@ use crate::report::bench::{BenchReport, Variant};
 /// Compares the first preset of `options` with its ablations.
 ///
 /// # Errors
-/// As [`super::bench()`]; also [`Error::Usage`]: the preset has only defaults.
+/// Those of [`super::bench()`]; [`Error::Usage`]: the preset has only defaults.
 pub fn ablate(options: &BenchOptions, observer: &dyn BenchObserver) -> Result<BenchReport> {
     let (options, mut variants, mut snapshot) = prepare(options)?;
     variants.truncate(1);

@@ -290,7 +290,7 @@ fn unusable_work_directory_leaves_no_work() {
     bedload::import(&options, &Silent).expect("imported");
 }
 
-/// Before, an export panicked, and a bundle started as many threads as it was told to.
+/// Before, an export panicked, and a bundle started every thread that the caller asked for.
 #[test]
 fn too_many_threads_are_limited() {
     let (place, car) = Place::with_file("x.car", &rooted(&some(1, 200)));
