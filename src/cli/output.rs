@@ -163,7 +163,7 @@ pub fn print(report: &impl serde::Serialize, text: &str, indent: usize, globals:
 }
 
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    Ok(writeln!(io::stdout(), "{}", shown_json(&serde_json::to_string_pretty(value)?))?)
+    Ok(screen::write_out(&format!("{}\n", shown_json(&serde_json::to_string_pretty(value)?)))?)
 }
 
 /// Prints the error of the command `name`, if it failed, and returns its exit code. The monitor ends last.

@@ -52,7 +52,7 @@ pub(super) struct Car {
 impl OpenSource {
     /// Opens the source, to be decompressed on up to `threads` threads, and detects its format.
     pub fn open(options: &ImportOptions, sources: &Arc<Sources>, threads: usize) -> Result<Self> {
-        let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref());
+        let dictionaries = Dictionaries::new(options.log.dictionaries.as_deref())?;
         let set = match options.format {
             Format::Car => None,
             // A log of several files.

@@ -157,7 +157,7 @@ fn varint_len(value: u64) -> usize {
 /// Walks `data` as a block log, forward in batches of about `batch` bytes and backward from its end. Panics unless both
 /// find the same entries.
 pub fn block_log(data: &[u8], batch: usize, trim: bool) {
-    let dictionaries = Dictionaries::new(None);
+    let dictionaries = Dictionaries::new(None).expect("no directory");
     let tail = if trim { TornTail::Trim } else { TornTail::Error };
     let stream = Box::new(Cursor::new(Arc::from(data)));
     let mut forward = match Forward::open(Path::new("fuzz"), stream, tail, &dictionaries) {

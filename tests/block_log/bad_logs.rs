@@ -219,6 +219,14 @@ fn other_files_are_no_logs() {
     }
 }
 
+/// The bug: the option was ignored if no block needed a dictionary.
+#[test]
+fn missing_directory_of_dictionaries_is_refused() {
+    let (place, log) = Place::with_file("block_log", &raw(&steem(1, 100, 11)));
+    let done = import(&place, &log).args(&["--dictionaries", "/none/of/it"]).run();
+    done.refused_by(3, "cannot read /none/of/it: No such file or directory");
+}
+
 #[test]
 fn options_without_effect_are_refused() {
     let log = raw(&steem(1, 100, 11));

@@ -67,6 +67,23 @@ fn closed_pipe_ends_a_command_quietly() {
     }
 }
 
+/// The bug: the exit code was 0, and no error was printed.
+#[test]
+fn closed_pipe_hides_no_damage() {
+    let place = with_database("1MiB");
+    for sst in ssts(&place.path("db")) {
+        let mut bytes = std::fs::read(&sst).expect("read");
+        bytes[1000] ^= 1;
+        std::fs::write(&sst, bytes).expect("written");
+    }
+    for command in ["verify", "verify --json", "walk", "walk --json"] {
+        // `true` ends before the report is printed.
+        let ended = shell(&place.path(""), &format!("{{ sleep 0.2; bedload {command} -q --db db; }} | true"));
+        assert_eq!(ended.code, Some(3), "{command}: {}", ended.stderr);
+        assert!(ended.stderr.contains("error: "), "{command}: {}", ended.stderr);
+    }
+}
+
 /// The bug: the exit code was 0, although the snapshot is incomplete.
 #[test]
 fn export_to_a_closed_pipe_fails() {

@@ -31,21 +31,29 @@ fn columns(terminal: &Term) -> Option<usize> {
     terminal.size_checked().map(|(_, columns)| columns.into())
 }
 
+/// Writes a whole text to standard output. A reader that is gone needs no more of it, but the command still fails if it has to.
+pub fn write_out(text: &str) -> io::Result<()> {
+    io::stdout().write_all(text.as_bytes()).or_else(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(error),
+    })
+}
+
 /// Prints a text of lines such as `digest    1f2e..`, whose values begin at the column `indent`.
 pub fn print(text: &str, indent: usize) -> io::Result<()> {
-    write!(io::stdout(), "{}", fit(&shown(text), indent, stdout_columns()))
+    write_out(&fit(&shown(text), indent, stdout_columns()))
 }
 
 /// Prints such a line in a colour, given as the escape sequence that begins it.
 pub fn print_colored(line: &str, indent: usize, color: &str) -> io::Result<()> {
     let fitted = fit(&shown(line), indent, stdout_columns());
     let off = if color.is_empty() { "" } else { "\x1b[0m" };
-    writeln!(io::stdout(), "{color}{}{off}", fitted.trim_end_matches('\n'))
+    write_out(&format!("{color}{}{off}\n", fitted.trim_end_matches('\n')))
 }
 
 /// Fits a table to a usual terminal, even in a file.
 pub fn print_table(text: &str, indent: usize) -> io::Result<()> {
-    write!(io::stdout(), "{}", fit(&shown(text), indent, Some(table_columns())))
+    write_out(&fit(&shown(text), indent, Some(table_columns())))
 }
 
 /// Prints a line on standard error. A reader that is gone must not stop anything.

@@ -42,7 +42,7 @@ impl InspectOptions {
     /// Opens the source, of which `extent` is needed.
     pub(super) fn open(&self, extent: Extent) -> Result<Opened> {
         // A torn log is reported with its last complete block.
-        let (tail, dictionaries) = (TornTail::Trim, Dictionaries::new(self.dictionaries.as_deref()));
+        let (tail, dictionaries) = (TornTail::Trim, Dictionaries::new(self.dictionaries.as_deref())?);
         if let Some(log) = Log::of_set(&self.source, tail, &dictionaries)? {
             return Ok(Opened::Log(Box::new(log)));
         }

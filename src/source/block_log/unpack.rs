@@ -12,6 +12,7 @@ use zstd::dict::DecoderDictionary;
 use zstd::zstd_safe::{DCtx, get_error_name};
 
 use super::{LogProblem, MAX_BLOCK, Packing};
+use crate::error::Error;
 use crate::os::buffer::make_room;
 use crate::os::files::read_regular;
 use crate::source::input::zstd_frame::MAGIC;
@@ -34,8 +35,11 @@ pub(crate) struct Dictionaries {
 }
 
 impl Dictionaries {
-    pub fn new(dir: Option<&Path>) -> Self {
-        Self { dir: dir.map(Path::to_owned), read: Arc::new(array::from_fn(|_| OnceLock::new())) }
+    pub fn new(dir: Option<&Path>) -> Result<Self, Error> {
+        if let Some(dir) = dir {
+            dir.read_dir().map_err(Error::io("read", dir))?;
+        }
+        Ok(Self { dir: dir.map(Path::to_owned), read: Arc::new(array::from_fn(|_| OnceLock::new())) })
     }
 
     fn get(&self, number: u8) -> Result<&DecoderDictionary<'static>, LogProblem> {
@@ -132,7 +136,7 @@ mod tests {
 
     #[test]
     fn frames_without_magic_decompress() {
-        let dictionaries = Dictionaries::new(None);
+        let dictionaries = Dictionaries::new(None).expect("no directory");
         let mut unpacker = Unpacker::new(&dictionaries);
         for len in [0, 1, 5000, 3 << 20] {
             let data = vec![7; len];
@@ -143,7 +147,7 @@ mod tests {
 
     #[test]
     fn oversized_block_is_refused() {
-        let dictionaries = Dictionaries::new(None);
+        let dictionaries = Dictionaries::new(None).expect("no directory");
         let mut unpacker = Unpacker::new(&dictionaries);
         let bomb = pack(&vec![0; MAX_BLOCK + 1]);
         let refused = unpacker.unpack(&bomb, Packing::Zstd);
@@ -154,7 +158,7 @@ mod tests {
     fn invalid_dictionary_names_its_path() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("007M.dict"), b"no dictionary").expect("written");
-        let dictionaries = Dictionaries::new(Some(dir.path()));
+        let dictionaries = Dictionaries::new(Some(dir.path())).expect("a directory");
         let mut unpacker = Unpacker::new(&dictionaries);
         let path = dir.path().join("007M.dict");
         let reason = "it does not begin as a zstd dictionary does".into();
