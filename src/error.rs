@@ -246,7 +246,8 @@ impl Error {
 
     pub(crate) fn memory_too_small(memory: u64, least: u64) -> Self {
         let hint = format!("pass --memory {} or more", human(least).replace(".0 ", ""));
-        Error::usage(format!("the memory budget of {} is too small", human(memory)), hint)
+        let shown = if human(memory) == human(least) { format!("{memory} bytes") } else { human(memory) };
+        Error::usage(format!("the memory budget of {shown} is too small"), hint)
     }
 
     /// A bad input, at a place in it.

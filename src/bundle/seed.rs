@@ -175,14 +175,17 @@ pub fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportRepo
         Error::BadInput { problem, .. } => matches!(problem.downcast_ref(), Some(BundleProblem::Missing)),
         _ => false,
     };
-    let found = match find(options.bundle.as_ref().or(begun.as_ref())) {
+    let found = match (find(options.bundle.as_ref().or(begun.as_ref())), &begun) {
         // The bundle of the unfinished seed has been removed from all places.
-        Err(error)
-            if import.unfinished == Unfinished::ResumeOrRestart && options.bundle.is_none() && is_missing(&error) =>
-        {
-            find(None)
-        }
-        found => found,
+        (Err(error), Some(begun)) if options.bundle.is_none() && is_missing(&error) => match import.unfinished {
+            Unfinished::ResumeOrRestart => find(None),
+            _ => {
+                let reason = format!("has the unfinished seed of bundle {begun}, which does not exist any more");
+                let hint = "name a place that has the bundle, or throw the unfinished seed away with --restart";
+                Err(Error::state(&import.db, StateKind::Unfinished, reason, hint))
+            }
+        },
+        (found, _) => found,
     };
     let (id, bundle) = found?;
     let bundle = select_families(&options.families, &id, bundle)?;

@@ -173,7 +173,7 @@ impl Identity {
     }
 }
 
-/// The options of a block log that are not defaults, as on the command line.
+/// The options of a block log that are not defaults.
 fn chosen(options: &LogOptions) -> String {
     let LogOptions {
         dictionaries,
@@ -190,21 +190,21 @@ fn chosen(options: &LogOptions) -> String {
     let block = |name: &str, (number, id): &(u32, crate::blocks::chain::Id)| format!("{name} {number}:{id}");
     let flag = |text: &str, given: bool| given.then(|| text.to_owned());
     let mut words: Vec<String> = Vec::new();
-    words.extend(dictionaries.as_ref().map(|dir| format!("--dictionaries {}", dir.display())));
-    words.extend(flag("--tail trim", *tail == TornTail::Trim));
-    words.extend(number("--from", from));
-    words.extend(number("--to", to));
-    words.extend(expect_head.as_ref().map(|head| block("--expect-head", head)));
+    words.extend(dictionaries.as_ref().map(|dir| format!("dictionaries {}", dir.display())));
+    words.extend(flag("the tail is trimmed", *tail == TornTail::Trim));
+    words.extend(number("from", from));
+    words.extend(number("to", to));
+    words.extend(expect_head.as_ref().map(|head| block("expect head", head)));
     // There may be as many checkpoints as blocks.
     if !checkpoints.is_empty() {
         let all: String = checkpoints.iter().map(|checkpoint| block("\n", checkpoint)).collect();
         let hash = twox_hash::XxHash3_64::oneshot(all.as_bytes());
-        words.push(format!("--checkpoint ({} blocks, {hash:016x})", checkpoints.len()));
+        words.push(format!("checkpoint ({} blocks, {hash:016x})", checkpoints.len()));
     }
-    words.extend((*indexes != Indexes::default()).then(|| format!("--indexes {indexes}")));
-    words.extend(flag("--verify links", *links_only));
-    words.extend(flag("--unknown-operations skip", *skip_unknown_operations));
-    words.join(" ")
+    words.extend((*indexes != Indexes::default()).then(|| format!("indexes {indexes}")));
+    words.extend(flag("only links are verified", *links_only));
+    words.extend(flag("unknown operations are skipped", *skip_unknown_operations));
+    words.join(", ")
 }
 
 /// A path as JSON can represent it, absolute: the next run may start elsewhere.

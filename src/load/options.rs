@@ -113,8 +113,8 @@ pub struct ImportOptions {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Unfinished {
-    /// Resumes the work. Fails if the work is damaged, or belongs to another source, other options or another version
-    /// of bedload.
+    /// Resumes the work. Fails if the work is damaged, or belongs to another source, other options (the work
+    /// directory counts) or another version of bedload.
     Resume,
     /// Resumes the work if possible. Otherwise warns, deletes the work and starts over; if a part of a pipe has been
     /// read by then, the import fails, and the next import starts over.

@@ -34,6 +34,9 @@ pub(crate) fn call<T>(who: &str, code: impl FnOnce() -> T) -> io::Result<T> {
     panic::catch_unwind(AssertUnwindSafe(code)).map_err(|payload| {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-        io::Error::other(format!("{who} panicked: {text}"))
+        let error = io::Error::other(format!("{who} panicked: {text}"));
+        // The drop of a payload may panic again.
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+        error
     })
 }

@@ -99,6 +99,20 @@ fn seed_of_another_bundle_starts_over() {
 }
 
 #[test]
+fn removed_bundle_is_refused_or_starts_over() {
+    let place = Place::new();
+    let (seed, newest) = unfinished(&place);
+    let description = |entry: &std::fs::DirEntry| entry.path().join("bundle.json");
+    let dirs = place.path("to").read_dir().expect("listed").map(|entry| entry.expect("an entry"));
+    let old = dirs.filter(|dir| *dir.file_name() != *newest).map(|dir| description(&dir)).find(|path| path.exists());
+    std::fs::remove_file(old.expect("the first bundle")).expect("removed");
+    let refused = bedload::seed(&seed, &Silent);
+    assert!(matches!(refused, Err(Error::State { kind: StateKind::Unfinished, .. })), "{refused:?}");
+    bedload::seed(&seed.unfinished(Unfinished::ResumeOrRestart), &Silent).expect("seeded");
+    is_valid(&place.path("y"), plain());
+}
+
+#[test]
 fn cancelled_library_seed_resumes_and_updates() {
     let place = Place::in_memory();
     let (seed, _) = unfinished(&place);

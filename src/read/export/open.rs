@@ -32,7 +32,7 @@ impl<'a> Export<'a> {
         let reader = options.reader()?;
         let BlockLocation { family, layout, known_from } = options.location.find(&options.db, record, Some(&reader))?;
         if options.selection == Selection::All && layout != KeyLayout::Cid {
-            let source = if known_from == KeyFrom::Caller { "--key" } else { "its record" };
+            let source = if known_from == KeyFrom::Caller { "the options" } else { "its record" };
             let reason = format!(
                 "the export of all blocks requires CIDs as keys, but the key layout is {} according to {source}",
                 layout.name()
