@@ -34,7 +34,7 @@ pub(super) fn write_description(
     signer: Option<&Signer>,
 ) -> Result<BundleReport> {
     let map = options_of(db, &record.column_family)?.unwrap_or_default();
-    let oldest_rocksdb = Release::reading(&map, options::defaults()?).to_string();
+    let oldest_rocksdb = Release::reading(&map, options::defaults()).to_string();
     let shard = record.shard.clone();
     let schema = if shard.is_some() { PART_SCHEMA } else { SCHEMA };
     let bundle = Bundle { schema: schema.into(), oldest_rocksdb, record, files };

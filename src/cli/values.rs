@@ -65,11 +65,9 @@ pub fn of_variant() -> impl TypedValueParser<Value = String> {
 
 /// Every option that a preset may set, as `node.table.block_size=`.
 fn option_names() -> Vec<String> {
-    let of_rocksdb = options::defaults().ok().into_iter().flat_map(|all| {
-        all.iter().flat_map(|(group, name, _)| {
-            ["load", "node"].map(|stage| format!("{stage}.{}.{name}=", Scope::from(group)))
-        })
-    });
+    let of_rocksdb = options::defaults()
+        .iter()
+        .flat_map(|(group, name, _)| ["load", "node"].map(|stage| format!("{stage}.{}.{name}=", Scope::from(group))));
     let own = ROWS.iter().flat_map(|row| {
         let stages = if row.in_node { &["load", "node"][..] } else { &["load"] };
         stages.iter().map(|stage| format!("{stage}.{}.{}=", row.scope, row.name))

@@ -1,6 +1,7 @@
 //! The last step: writes the record, syncs everything, and gives the database its name.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -10,6 +11,7 @@ use crate::load::context::{Completeness, Job, Loaded};
 use crate::load::existing::Existing;
 use crate::load::journal::Entry;
 use crate::load::sources::Sources;
+use crate::load::target::parent;
 use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
@@ -32,7 +34,7 @@ pub(super) fn commit_database(job: &Job<'_>, report: impl FnOnce() -> Result<Imp
         // Replaces the OPTIONS file atomically. This RocksDB reads both.
         let (dir, path) = (target.working(), OptionsFile::latest_path(target.working())?);
         let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
-        let text = loadable_by_old(&String::from_utf8_lossy(&bytes), options::defaults()?);
+        let text = loadable_by_old(&String::from_utf8_lossy(&bytes), options::defaults());
         write_synced(dir, &path.file_name().unwrap_or_default().to_string_lossy(), text.as_bytes())?;
         failpoint::reach("options-rewritten");
     }
@@ -251,7 +253,13 @@ fn rename(job: &Job<'_>, record: &[u8]) -> Result<()> {
         return exchange(job, old, record);
     }
     // An empty directory under the final name may be replaced; anything else makes the rename fail.
-    std::fs::rename(&target.staging, &target.db).map_err(Error::io("rename to", &target.db))?;
+    std::fs::rename(&target.staging, &target.db).map_err(|error| match error.kind() {
+        ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            let hint = "move it away and run the same command again, which resumes, or choose another --db";
+            Error::state(&target.db, StateKind::Exists, "appeared during the import", hint)
+        }
+        _ => Error::io("rename to", &target.db)(error),
+    })?;
     failpoint::reach("renamed");
     sync_dir(parent(&target.db))?;
     target.remove_leftovers()
@@ -282,10 +290,6 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     target.remove_dir(&target.swap)?;
     failpoint::reach("old-removed");
     target.remove_leftovers()
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Removes RocksDB's own log files, which name the working directory, and the OPTIONS file of loading.

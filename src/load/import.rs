@@ -17,10 +17,10 @@ use crate::load::options::{F3Data, ImportOptions, Unfinished};
 use crate::load::planner::{self, Planned};
 use crate::load::resume::{finish_earlier, resume};
 use crate::load::sources::Sources;
-use crate::load::target::Target;
+use crate::load::target::{Target, existing_parent};
 use crate::load::uploads::{self, Publish};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
-use crate::preset::{self, Resolved};
+use crate::preset::{self, Overrides, Resolved};
 use crate::progress::{Event, Observer, Phase, Progress, Silent};
 use crate::report::{ChecksumInfo, ImportReport, Plan, SourceInfo};
 use crate::rocks::options::{self, ProbeError, Refusal};
@@ -31,11 +31,11 @@ use crate::source::remote::is_remote;
 /// Time to wait for Ctrl-C to reach this process after it has ended the writer of the pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
 
-/// Opens the source and plans its import. Writes only the small databases in `/dev/shm` that [`import`] describes.
+/// Opens the source and plans its import. Creates at most the empty database that [`import`] describes.
 /// [`Plan::check_space`] fails if the import lacks space.
 ///
 /// # Errors
-/// Those of [`import`].
+/// Those of [`import`], except that unfinished work of another source is not noticed.
 pub fn plan(options: &ImportOptions) -> Result<Plan> {
     plan_and_warn(options, &Silent)
 }
@@ -55,10 +55,9 @@ pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) ->
 /// An import writes to these places:
 /// - `<db>.partial` beside the database, which becomes the database at the end;
 /// - the work directory, if the options name one: partitions of blocks;
-/// - `/dev/shm/bedload-options-*`, for some milliseconds: an empty RocksDB database, once in a process, which shows RocksDB's
-///   default options, and again if options override a built-in preset. RocksDB writes options only to files. If `/dev/shm`
-///   cannot be used, the directory is in [`std::env::temp_dir`], or else in `/var/tmp`. If the process is killed, the next
-///   import of the same user deletes the directory.
+/// - `bedload-options-*` beside the database, for some milliseconds: an empty RocksDB database that shows how RocksDB adjusts
+///   the options. Only for [`Overrides`], for presets of your own, and to publish a bundle. If the process is killed then,
+///   [`clean`](crate::clean) and the next such import in the same directory delete it.
 ///
 /// The threads of RocksDB's default `Env` remain after the call. Nothing else in the process changes: limits and
 /// signal handlers belong to the program, see [`crate::raise_open_files`] and [`crate::handle_sigbus`].
@@ -293,7 +292,8 @@ impl Import<'_> {
     pub(super) fn preset(&self, default: &str) -> Result<Resolved> {
         let Self { options, .. } = self;
         let (preset, choice) = options.overrides.choose(options.preset.as_deref(), default)?;
-        let mut resolved = preset::resolve(&preset, &options.overrides)?;
+        let overrides = Overrides { scratch: Some(existing_parent(&options.db)), ..options.overrides.clone() };
+        let mut resolved = preset::resolve(&preset, &overrides)?;
         validate::check_final_compaction(options, &resolved)?;
         resolved.choice = choice;
         Ok(resolved)
@@ -454,7 +454,7 @@ impl Import<'_> {
 /// Does `work`, and publishes each file when it is built, if there is a place for files.
 fn uploading<T>(job: &Job<'_>, publish: Option<&dyn Publish>, work: impl FnOnce(&Job<'_>) -> Result<T>) -> Result<T> {
     let Some(publish) = publish else { return work(job) };
-    let node = options::effective(&job.preset.node()).map_err(|error| match error {
+    let node = options::effective(&job.preset.node(), &job.preset.places).map_err(|error| match error {
         ProbeError::Failed(error) => error,
         ProbeError::Refused(Refusal(message)) => Error::Rocks { action: "open", path: job.options.db.clone(), message },
     })?;

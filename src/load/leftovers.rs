@@ -13,10 +13,11 @@ use crate::failpoint;
 use crate::load::identity::is_spill;
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::options::ImportOptions;
-use crate::load::target::{Target, is_empty_dir, owner_of};
+use crate::load::target::{Target, is_empty_dir, owner_of, parent};
 use crate::os::{files, private};
 use crate::progress::CancellationToken;
 use crate::report::{CLEAN_SCHEMA, CleanReport, Leftover};
+use crate::rocks::sweep_scratch;
 
 /// The end of the names of directories with unfinished work.
 const PARTIAL: &[u8] = b".partial";
@@ -73,6 +74,8 @@ pub(crate) fn find(dir: &Path) -> Result<CleanReport> {
 /// Removes the found work that need not be kept, and notes the outcome in `report`.
 pub(crate) fn remove(report: &mut CleanReport, stop: &CancellationToken) -> Result<()> {
     report.dry_run = false;
+    let dir = PathBuf::from(&report.dir);
+    [dir.as_path(), parent(&dir)].into_iter().for_each(sweep_scratch);
     for found in report.found.iter_mut().filter(|found| found.kept.is_none()) {
         if stop.is_cancelled() {
             return Err(Error::Interrupted { hint: "run the same command again; it resumes".into() });

@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn catalogue_names_existing_options() {
-        let defaults = options::defaults().expect("a temporary directory");
+        let defaults = options::defaults();
         let known: Vec<String> =
             names::known(Stage::Load, defaults).into_iter().map(|(scope, name)| format!("{scope}.{name}")).collect();
         fn names<T>(all: &ByOption<T>) -> impl Iterator<Item = String> {

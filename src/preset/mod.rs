@@ -157,7 +157,7 @@ impl Preset {
     pub(crate) fn oldest_rocksdb(&self) -> Result<Release> {
         let entries = self.all_assignments().into_iter();
         let map = entries.filter_map(|one| Some((one.key.scope.group()?, one.key.name, one.value))).collect();
-        Ok(Release::reading(&map, options::defaults()?))
+        Ok(Release::reading(&map, options::defaults()))
     }
 
     /// Parses a preset. `files` are the files that led to it.

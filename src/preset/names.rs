@@ -25,7 +25,7 @@ pub(super) fn known(stage: Stage, defaults: &OptionMap) -> Vec<(Scope, String)> 
 /// The full names that a name without its stage or scope may mean. With `may_be_misspelt`, the most similar known name
 /// counts.
 pub(super) fn meant(stage: Option<Stage>, scope: Option<Scope>, name: &str, may_be_misspelt: bool) -> Vec<String> {
-    let Ok(defaults) = options::defaults() else { return Vec::new() };
+    let defaults = options::defaults();
     let mut all = BTreeMap::new();
     // An option of both stages is suggested for `node`.
     for stage in stage.map_or_else(|| vec![Stage::Node, Stage::Load], |stage| vec![stage]) {

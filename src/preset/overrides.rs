@@ -38,6 +38,9 @@ pub struct Overrides {
     /// The values of `cores` and `open_files`. Defaults to this machine's.
     #[setters(skip)]
     pub(crate) machine: Option<Machine>,
+    /// The directory in which options are tried. Defaults to one in memory, or to a temporary one.
+    #[setters(skip)]
+    pub(crate) scratch: Option<PathBuf>,
 }
 
 impl Overrides {

@@ -27,7 +27,7 @@ const MAX_SUSPECTS: usize = 200;
 
 /// Applies `overrides` to a preset, and checks every name, every value, and all of them together with RocksDB.
 pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
-    let defaults = options::defaults()?;
+    let defaults = options::defaults();
     let resolved = Resolved {
         preset: preset.name.clone(),
         choice: "default".into(),
@@ -37,6 +37,7 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
         notes: Vec::new(),
         settings: BTreeMap::new(),
         defaults,
+        places: overrides.scratch.clone().map_or_else(options::places, |dir| vec![dir]),
     };
     let mut layers = Layers { resolved, left_out: 0 };
     preset.layers().into_iter().try_for_each(|preset| layers.apply(&preset.assignments))?;
@@ -54,7 +55,9 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     let has_changes = layers.resolved.settings().any(|setting| !matches!(setting.origin, Origin::Preset(..)));
     if preset.is_built_in() && !has_changes {
         // Tests try the built-in presets. The threads that RocksDB starts depend on the machine.
-        let opens = |map, section| options::check_opens(&map).map_err(|error| layers.refused(section, error));
+        let opens = |map, section| {
+            options::check_opens(&map, &layers.resolved.places).map_err(|error| layers.refused(section, error))
+        };
         opens(layers.resolved.loading(), "load")?;
         opens(layers.resolved.node(), "node")?;
     } else {
@@ -183,7 +186,8 @@ impl Layers {
     /// Opens a database with the options. A value that RocksDB does not keep is refused if RocksDB fell back to the default,
     /// as it does for objects that it cannot make, and noted if RocksDB adjusted it.
     fn try_together(&mut self, section: &'static str, map: OptionMap) -> Result<()> {
-        let effective = options::effective(&map).map_err(|error| self.refused(section, error))?;
+        let effective =
+            options::effective(&map, &self.resolved.places).map_err(|error| self.refused(section, error))?;
         let mut notes = Vec::new();
         for (group, name, value) in map.iter() {
             // Clipped to the soft limit of descriptors, which is raised before a load.
@@ -234,7 +238,7 @@ impl Layers {
         let mut without = self.resolved.clone();
         without.settings.remove(key);
         // A rehearsal of options that RocksDB refuses to open a database with may crash.
-        let opens = |map: OptionMap| options::check_opens(&map).is_ok();
+        let opens = |map: OptionMap| options::check_opens(&map, &self.resolved.places).is_ok();
         rules::check(&without).is_ok()
             && opens(without.loading())
             && opens(without.node())
@@ -254,7 +258,7 @@ fn leaves_files(Setting { key, value, .. }: &Setting) -> bool {
 
 /// Imports some records, because RocksDB checks some options only when it uses them.
 fn rehearse(resolved: &Resolved) -> Result<(), ProbeError> {
-    rehearsal::rehearse(&resolved.loading(), &resolved.node(), &way(resolved))
+    rehearsal::rehearse(&resolved.loading(), &resolved.node(), &way(resolved), &resolved.places)
 }
 
 pub(super) fn way(resolved: &Resolved) -> Way {

@@ -1,6 +1,7 @@
 //! A resolved preset as the loaders use it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,8 @@ pub struct Resolved {
     pub notes: Vec<String>,
     pub(super) settings: BTreeMap<Key, Setting>,
     pub(super) defaults: &'static OptionMap,
+    /// The directories in which options are tried, best first.
+    pub(crate) places: Vec<PathBuf>,
 }
 
 /// An option with its plain value.

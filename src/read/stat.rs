@@ -93,7 +93,7 @@ fn run(options: &StatOptions, progress: &Progress<'_>) -> Result<StatReport> {
 /// Returns the options of a column family and of the database that differ from RocksDB's defaults.
 fn differing(written: &OptionsFile, family: &str) -> Result<Vec<OptionStat>> {
     let Some(family) = written.family(family) else { return Ok(Vec::new()) };
-    let defaults = options::defaults()?;
+    let defaults = options::defaults();
     let own = written.options(family);
     let differs = own.iter().filter_map(|(group, name, value)| {
         let default = defaults.get(group, name);

@@ -27,6 +27,7 @@ pub use option_map::{Group, OptionMap, field_of, fields_of};
 pub(crate) use options_file::MAX_FILE;
 pub use options_file::OptionsFile;
 pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, no_database};
+pub(crate) use scratch::sweep as sweep_scratch;
 pub use settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 pub(crate) use sst::{SstOptions, SstWriter};
 pub use store::Level;

@@ -4,19 +4,23 @@
 //! writes when it opens a database. So every option works without code here, and reports show the options that RocksDB
 //! uses. Options of single operations, which the parser does not read, are copied field by field.
 
-use std::path::Path;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 use rust_rocksdb::{
     BottommostLevelCompaction, CompactOptions, DB, Env, ErrorKind, IngestExternalFileOptions, Options, WriteOptions,
 };
 
+pub use super::scratch::places;
 use super::scratch::{self, Tried};
 use super::{BottommostLevel, CompactionSettings, Group, IngestSettings, OptionMap, OptionsFile, WriteSettings, wrap};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::parallel;
+
+/// The OPTIONS file of an empty database that RocksDB opens without options.
+pub(super) const OPTIONS: &str = include_str!("OPTIONS-11.12");
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(pub String);
@@ -52,10 +56,10 @@ pub fn check(map: &OptionMap) -> Result<(), Refusal> {
     build(map).map(drop)
 }
 
-/// All options of a database that is opened with `map`, as adjusted by RocksDB. Opens an empty database in a scratch
-/// directory.
-pub fn effective(map: &OptionMap) -> Result<OptionMap, ProbeError> {
-    probe(build(map).map_err(ProbeError::Refused)?, map)
+/// All options of a database that is opened with `map`, as adjusted by RocksDB. Opens an empty database in one of the
+/// `places`.
+pub fn effective(map: &OptionMap, places: &[PathBuf]) -> Result<OptionMap, ProbeError> {
+    probe(build(map).map_err(ProbeError::Refused)?, map, places)
 }
 
 /// Checks that RocksDB can start its threads for a database with the options of `map`. If the system refuses a thread,
@@ -81,11 +85,12 @@ pub(super) fn check_threads(map: &OptionMap) -> Result<()> {
     Ok(())
 }
 
-/// Checks that RocksDB opens a database with the options of `map`. Opens an empty database in memory.
-pub fn check_opens(map: &OptionMap) -> Result<(), ProbeError> {
+/// Checks that RocksDB opens a database with the options of `map`. Opens an empty database in memory, or in one of the
+/// `places` if it maps its files.
+pub fn check_opens(map: &OptionMap, places: &[PathBuf]) -> Result<(), ProbeError> {
     // Files in memory cannot be mapped.
     if map.get(Group::Db, "allow_mmap_reads") == Some("true") {
-        return effective(map).map(drop);
+        return effective(map, places).map(drop);
     }
     let dir = Path::new("/probe");
     let env = Env::mem_env().map_err(wrap("open", dir)).map_err(ProbeError::Failed)?;
@@ -109,10 +114,10 @@ fn prepare_probe(options: &mut Options, map: &OptionMap) -> Result<(), ProbeErro
     check_threads(&alone).map_err(ProbeError::Failed)
 }
 
-pub(super) fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, ProbeError> {
+pub(super) fn probe(mut options: Options, map: &OptionMap, places: &[PathBuf]) -> Result<OptionMap, ProbeError> {
     prepare_probe(&mut options, map)?;
     let open = |dir: &Path| parallel::without_handler(|| DB::open(&options, dir).map(drop));
-    let file = scratch::try_in_places(&scratch::places(), |dir| match open(dir) {
+    let file = scratch::try_in_places(places, |dir| match open(dir) {
         Err(error) => Tried::Answered(Err(ProbeError::Failed(error))),
         Ok(Ok(())) => {
             failpoint::reach("probed");
@@ -139,18 +144,9 @@ pub(super) fn probe(mut options: Options, map: &OptionMap) -> Result<OptionMap, 
 }
 
 /// RocksDB's defaults, under its own names: the effective options of an empty map.
-pub fn defaults() -> Result<&'static OptionMap> {
-    static DEFAULTS: OnceLock<OptionMap> = OnceLock::new();
-    if let Some(defaults) = DEFAULTS.get() {
-        return Ok(defaults);
-    }
-    match effective(&OptionMap::default()) {
-        Ok(defaults) => Ok(DEFAULTS.get_or_init(|| defaults)),
-        Err(ProbeError::Failed(error)) => Err(error),
-        Err(ProbeError::Refused(Refusal(message))) => {
-            Err(Error::Rocks { action: "open an empty database in", path: std::env::temp_dir(), message })
-        }
-    }
+pub fn defaults() -> &'static OptionMap {
+    static DEFAULTS: LazyLock<OptionMap> = LazyLock::new(|| OptionsFile::of_one_family(OPTIONS));
+    &DEFAULTS
 }
 
 pub(crate) fn write_options(settings: &WriteSettings) -> WriteOptions {

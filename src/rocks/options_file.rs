@@ -155,6 +155,12 @@ impl OptionsFile {
         }
     }
 
+    /// The options of a text that is known to be good.
+    pub(super) fn of_one_family(text: &str) -> OptionMap {
+        let file = Self::parse(text).unwrap_or_default();
+        file.family("default").map(|family| file.options(family)).unwrap_or_default()
+    }
+
     pub fn family(&self, name: &str) -> Option<&FamilyOptions> {
         self.families.iter().find(|family| family.name == name)
     }

@@ -1,7 +1,7 @@
 //! A rehearsal of an import in memory. RocksDB refuses some options only when it builds, ingests, writes,
 //! compacts or reads, which would be after the whole source was read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rust_rocksdb::Env;
 
@@ -28,11 +28,12 @@ pub enum Way {
     },
 }
 
-/// Imports some records with the options of `loading`, and reads them back with those of `node`.
-pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), ProbeError> {
+/// Imports some records with the options of `loading`, and reads them back with those of `node`: in memory, or in one of
+/// the `places` if RocksDB maps files.
+pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way, places: &[PathBuf]) -> Result<(), ProbeError> {
     // Files in memory cannot be mapped.
     if [loading, node].iter().any(|map| map.get(Group::Db, "allow_mmap_reads") == Some("true")) {
-        return rehearse_in_files(loading, node, way);
+        return rehearse_in_files(loading, node, way, places);
     }
     let dir = Path::new("/rehearsal");
     let env = Env::mem_env().map_err(wrap("open", dir)).map_err(ProbeError::Failed)?;
@@ -42,8 +43,8 @@ pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), 
     })
 }
 
-fn rehearse_in_files(loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<(), ProbeError> {
-    let answer = scratch::try_in_places(&scratch::places(), |dir| match import_in(None, dir, loading, node, way) {
+fn rehearse_in_files(loading: &OptionMap, node: &OptionMap, way: &Way, places: &[PathBuf]) -> Result<(), ProbeError> {
+    let answer = scratch::try_in_places(places, |dir| match import_in(None, dir, loading, node, way) {
         Ok(()) => Tried::Answered(Ok(())),
         Err(Error::Rocks { message, .. }) if message.starts_with("IO error") || errno_of(&message).is_some() => {
             scratch::failed_in(dir, message)

@@ -69,10 +69,7 @@ impl serde::Serialize for Release {
 }
 
 fn of_old() -> &'static OptionMap {
-    static OLD: LazyLock<OptionMap> = LazyLock::new(|| {
-        let file = OptionsFile::parse(OPTIONS_7_8).unwrap_or_default();
-        file.family("default").map(|family| file.options(family)).unwrap_or_default()
-    });
+    static OLD: LazyLock<OptionMap> = LazyLock::new(|| OptionsFile::of_one_family(OPTIONS_7_8));
     &OLD
 }
 
@@ -124,7 +121,7 @@ mod tests {
 
     #[test]
     fn oldest_reader_follows_format_and_options() {
-        let defaults = options::defaults().expect("a temporary directory");
+        let defaults = options::defaults();
         let of = |entries: &[(Group, &str, &str)]| {
             let mut map = OptionMap::default();
             for (group, name, value) in entries {
@@ -144,7 +141,7 @@ mod tests {
 
     #[test]
     fn an_old_rocksdbs_file_loses_only_defaults() {
-        let defaults = options::defaults().expect("a temporary directory");
+        let defaults = options::defaults();
         let text = "# head\n[Version]\n  rocksdb_version=11.12.0\n[DBOptions]\n  async_wal_precreate=false\n  \
             open_files_async=true\n  max_open_files=5\n  \n[CFOptions \"ids\"]\n  \
             compression_opts={checksum=false;auto_skip=true;level=32767;}\n  memtable_factory={id=VectorRepFactory;count=0;}\n";

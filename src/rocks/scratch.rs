@@ -2,14 +2,15 @@
 //! them only into a file (OPTIONS), and has no call that reads a file of an in-memory environment. Where only the acceptance of
 //! options matters, `options::check_opens` opens a database in memory instead.
 //!
-//! The directory is in memory if the system has such a file system: a full or read-only disk does not matter, and a
-//! sync takes no time. If a place cannot be used, the next is tried.
+//! The directory of an import is in its work directory or beside its database. Commands that only look at options use a
+//! directory in memory, if the system has such a file system, because a sync takes no time there. If a place cannot be used,
+//! the next is tried.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::os::scratch_dir::ScratchDir;
+use crate::os::scratch_dir::{self, ScratchDir};
 
 const PREFIX: &str = "bedload-options-";
 
@@ -27,9 +28,14 @@ pub(super) fn failed_in<T>(dir: &Path, message: String) -> Tried<T> {
     Tried::Failed(Error::of_rocks("try the options in", dir.parent().unwrap_or(dir), message))
 }
 
-/// The places, best first.
-pub(super) fn places() -> [PathBuf; 3] {
-    ["/dev/shm".into(), std::env::temp_dir(), "/var/tmp".into()]
+/// The places for options that do not belong to an import, best first.
+pub fn places() -> Vec<PathBuf> {
+    vec!["/dev/shm".into(), std::env::temp_dir(), "/var/tmp".into()]
+}
+
+/// Removes the directories that killed processes of this user have left in `place`.
+pub(crate) fn sweep(place: &Path) {
+    scratch_dir::sweep(place, PREFIX);
 }
 
 /// Makes an attempt in a new directory, place after place.

@@ -10,7 +10,7 @@ use super::settings::{BottommostLevel, CompactionSettings, IngestSettings, Write
 pub(crate) fn effective_after(function: impl FnOnce(&mut Options)) -> OptionMap {
     let mut options = Options::default();
     function(&mut options);
-    probe(options, &OptionMap::default()).expect("opened")
+    probe(options, &OptionMap::default(), &places()).expect("opened")
 }
 
 pub(crate) fn default_write_settings() -> WriteSettings {
@@ -66,12 +66,27 @@ fn map(entries: &[(Group, &str, &str)]) -> OptionMap {
     map
 }
 
+/// `BEDLOAD_WRITE_DOCS=1` writes the file anew, for another RocksDB.
 #[test]
-fn defaults_come_from_rocksdb_itself() {
-    let defaults = defaults().expect("a temporary directory");
-    assert_eq!(defaults.get(Group::Cf, "num_levels"), Some("7"));
-    assert_eq!(defaults.get(Group::Db, "create_if_missing"), Some("false"));
-    assert_eq!(defaults.get(Group::Table, "block_size"), Some("4096"));
+fn defaults_match_rocksdb() {
+    let map = effective(&OptionMap::default(), &places()).expect("opened");
+    let of = |wanted| map.iter().filter(move |(group, ..)| *group == wanted);
+    let lines = |group| of(group).map(|(_, name, value)| format!("  {name}={value}\n")).collect::<String>();
+    let text = format!(
+        "[Version]\n  rocksdb_version={}\n[DBOptions]\n{}[CFOptions \"default\"]\n{}[TableOptions/BlockBasedTable \"default\"]\n{}",
+        super::VERSION,
+        lines(Group::Db),
+        lines(Group::Cf),
+        lines(Group::Table),
+    );
+    if std::env::var_os("BEDLOAD_WRITE_DOCS").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rocks/OPTIONS-11.12");
+        std::fs::write(file, &text).expect("written");
+        return;
+    }
+    assert_eq!(OPTIONS, text);
+    assert_eq!(defaults(), &map);
+    assert_eq!(map.get(Group::Cf, "num_levels"), Some("7"));
 }
 
 #[test]
@@ -85,7 +100,7 @@ fn what_goes_in_comes_back() {
         (Group::Table, "filter_policy", "ribbonfilter:10"),
         (Group::Table, "block_cache", "8388608"),
     ]);
-    let got = effective(&asked).expect("opened");
+    let got = effective(&asked, &places()).expect("opened");
     for (group, name, value) in [
         (Group::Db, "max_background_jobs", "5"),
         (Group::Db, "create_if_missing", "true"),
@@ -106,6 +121,8 @@ fn rocksdb_refuses_in_its_own_words() {
     assert_eq!(said(Group::Table, "index_type", "kNope"), "No mapping for enum : index_type");
     let together = map(&[(Group::Db, "unordered_write", "true"), (Group::Db, "enable_pipelined_write", "true")]);
     assert!(check(&together).is_ok(), "each alone is fine");
-    let Err(ProbeError::Refused(Refusal(said))) = effective(&together) else { panic!("they exclude each other") };
+    let Err(ProbeError::Refused(Refusal(said))) = effective(&together, &places()) else {
+        panic!("they exclude each other")
+    };
     assert_eq!(said, "unordered_write is incompatible with enable_pipelined_write");
 }

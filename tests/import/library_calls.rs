@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bedload::progress::{CancellationToken, Event, Observer, Phase, Silent};
-use bedload::{Error, ImportOptions, KeyLayout, PlanChoice, Unfinished};
+use bedload::{Error, ImportOptions, KeyLayout, PlanChoice, StateKind, Unfinished};
 
 use crate::common::car::{Block, block, noise, rooted, zstd};
 use crate::common::model::{Key, Model, records};
@@ -44,6 +44,22 @@ fn plan_writes_nothing_and_has_the_event() {
     let seen = seen.into_inner().expect("an event");
     assert_eq!((&seen.source, seen.memory), (&car.display().to_string(), planned.memory));
     assert_eq!(report.plan.source, "", "the report names its sources");
+}
+
+#[test]
+fn database_that_appears_during_import_exists() {
+    let (place, car) = Place::with_file("x.car", &rooted(&some(1, 100)));
+    let db = place.path("db");
+    let appears = |event: &Event| {
+        if matches!(event, Event::Phase { phase: Phase::Commit, .. }) {
+            std::fs::create_dir(&db).and_then(|()| std::fs::write(db.join("file"), "of another")).expect("made");
+        }
+    };
+    let options = ImportOptions::new(&car, &db);
+    let error = bedload::import(&options, &appears).expect_err("the name is taken");
+    assert!(matches!(&error, Error::State { kind: StateKind::Exists, path, .. } if *path == db), "{error:?}");
+    std::fs::remove_dir_all(&db).expect("removed");
+    assert!(bedload::import(&options, &Silent).expect("imported").resumed);
 }
 
 #[test]
@@ -164,11 +180,20 @@ impl Read for Faulty {
     }
 }
 
+struct PanicsOnDrop;
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        panic!("by the drop");
+    }
+}
+
 #[test]
 fn faults_of_readers_are_errors() {
     let place = Place::new();
-    let faults: [(Fault, _); 2] = [
+    let faults: [(Fault, _); 3] = [
         (|_| panic!("by the test"), "the reader panicked: by the test"),
+        (|_| std::panic::panic_any(PanicsOnDrop), "the reader panicked: no message"),
         (|buf| buf.len() + 1, "more bytes than it was asked for"),
     ];
     for (fault, message) in faults {

@@ -41,8 +41,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         let hint = "pass the directory that contains the databases, or the --db of an import";
         return Err(Error::state(&args.dir, StateKind::NoDatabase, reason, hint).into());
     }
-    if args.dry_run || report.found.is_empty() {
-        report.dry_run = args.dry_run;
+    if args.dry_run {
         return print(&report, globals);
     }
     let has_any = report.found.iter().any(|found| found.kept.is_none());

@@ -78,36 +78,33 @@ pub(in crate::load) fn excess_memory(options: &ImportOptions) -> Option<String> 
 const FILES_BESIDE: u64 = 40;
 
 /// A number of an option map, or RocksDB's default.
-pub(super) fn number(map: &OptionMap, group: Group, name: &str) -> Result<i64> {
-    let value = match map.get(group, name) {
-        Some(value) => Some(value),
-        None => options::defaults()?.get(group, name),
-    };
-    Ok(value.and_then(|value| value.parse().ok()).unwrap_or_default())
+pub(super) fn number(map: &OptionMap, group: Group, name: &str) -> i64 {
+    let value = map.get(group, name).or_else(|| options::defaults().get(group, name));
+    value.and_then(|value| value.parse().ok()).unwrap_or_default()
 }
 
-pub(super) fn ingest_files(plan: &Plan, loading: &OptionMap) -> Result<u64> {
+pub(super) fn ingest_files(plan: &Plan, loading: &OptionMap) -> u64 {
     let building = plan.threads as u64;
     let partitions = plan.sort().filter(|sort| sort.spill).map_or(0, |sort| 1 << sort.partitions.bits);
     let bytes = plan.expected_bytes.unwrap_or_default();
     let ssts = bytes.div_ceil(plan.sst_target(bytes).max(1));
-    let open = match number(loading, Group::Db, "max_open_files")? {
+    let open = match number(loading, Group::Db, "max_open_files") {
         limit @ 0.. => ssts.min(limit as u64),
         _ => ssts,
     };
-    Ok(FILES_BESIDE + (building + partitions).max(open))
+    FILES_BESIDE + (building + partitions).max(open)
 }
 
 /// The files that the memtable loader has open at once, with `level0` files at level 0 before the final compaction.
-pub(super) fn memtable_files(plan: &Plan, loading: &OptionMap, level0: u64) -> Result<u64> {
-    let target = number(loading, Group::Cf, "target_file_size_base")?.max(1) as u64;
+pub(super) fn memtable_files(plan: &Plan, loading: &OptionMap, level0: u64) -> u64 {
+    let target = number(loading, Group::Cf, "target_file_size_base").max(1) as u64;
     let all = level0 + plan.expected_bytes.unwrap_or_default().div_ceil(target);
     // A compaction of level 0 keeps all of its files open, whatever the limit of open files is.
-    let open = match number(loading, Group::Db, "max_open_files")? {
+    let open = match number(loading, Group::Db, "max_open_files") {
         limit @ 0.. => all.min(limit as u64).max(level0),
         _ => all,
     };
-    Ok(FILES_BESIDE + plan.threads as u64 + open)
+    FILES_BESIDE + plan.threads as u64 + open
 }
 
 /// Checks that this process may open as many files.

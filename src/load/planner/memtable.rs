@@ -33,23 +33,23 @@ pub(in crate::load) fn for_memtable(
     loading: &OptionMap,
 ) -> Result<Vec<String>> {
     let number = |group, name| limits::number(loading, group, name);
-    let buffer = number(Group::Cf, "write_buffer_size")?.max(1) as u64;
-    let buffers = number(Group::Cf, "max_write_buffer_number")?.max(1) as u64;
-    let cap = match number(Group::Db, "db_write_buffer_size")? {
+    let buffer = number(Group::Cf, "write_buffer_size").max(1) as u64;
+    let buffers = number(Group::Cf, "max_write_buffer_number").max(1) as u64;
+    let cap = match number(Group::Db, "db_write_buffer_size") {
         bytes @ 1.. => bytes as u64,
         _ => u64::MAX,
     };
     let families = plan.log().map_or(1, |log| log.families.len().max(1) as u64);
     let write_buffer_bytes = buffer.saturating_mul(buffers).saturating_mul(families).min(cap);
-    let merged = number(Group::Cf, "min_write_buffer_number_to_merge")?.max(1) as u64;
+    let merged = number(Group::Cf, "min_write_buffer_number_to_merge").max(1) as u64;
     let never = loading.get(Group::Cf, "disable_auto_compactions") == Some("true")
         || loading.get(Group::Cf, "compaction_style") == Some("kCompactionStyleNone");
-    let most = if never { u64::MAX } else { number(Group::Cf, "level0_stop_writes_trigger")?.max(1) as u64 };
+    let most = if never { u64::MAX } else { number(Group::Cf, "level0_stop_writes_trigger").max(1) as u64 };
     let level0_files = plan.expected_bytes.map(|bytes| {
         let each = bytes.div_ceil(buffer.saturating_mul(merged).min(cap)) + 1;
         families * each.min(most)
     });
-    plan.open_files = limits::memtable_files(plan, loading, level0_files.unwrap_or_default())?;
+    plan.open_files = limits::memtable_files(plan, loading, level0_files.unwrap_or_default());
     let batches = most_batches(preset.writer_threads(), plan.threads);
     let batch_bytes = preset.batch_bytes().min(plan.memory / BATCHES_SHARE / batches as u64).max(LEAST_BATCH);
     let memtable = MemtablePlan {

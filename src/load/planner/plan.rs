@@ -108,7 +108,7 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     let loading = own.unwrap_or_else(|| preset.loading());
     let mut warnings = Vec::new();
     match preset.loader {
-        Loader::Ingest => plan.open_files = limits::ingest_files(&plan, &loading)?,
+        Loader::Ingest => plan.open_files = limits::ingest_files(&plan, &loading),
         Loader::Memtable => warnings = for_memtable(&mut plan, options, preset, &loading)?,
     }
     (plan.budget_bytes, plan.links_bytes) = (budget, links_bytes);
@@ -159,7 +159,7 @@ pub(in crate::load) fn fit_plan_to_journal(
     }
     if plan.memtable().is_none() {
         let runs = if plan.links_bytes > 0 { MAX_RUNS as u64 } else { 0 };
-        plan.open_files = limits::ingest_files(&plan, &planned.loading)? + runs;
+        plan.open_files = limits::ingest_files(&plan, &planned.loading) + runs;
         limits::check_files(plan.open_files, resources::open_files().0.unwrap_or(UNLIMITED_FILES), options)?;
     }
     Ok(plan)

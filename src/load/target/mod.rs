@@ -7,5 +7,5 @@ mod paths;
 mod work_files;
 
 pub(in crate::load) use lock::owner_of;
-pub(in crate::load) use paths::{SUMS, Target};
+pub(in crate::load) use paths::{SUMS, Target, existing_parent, parent};
 pub(in crate::load) use work_files::is_empty_dir;

@@ -55,6 +55,16 @@ pub(in crate::load) struct Target {
     pub(in crate::load) spill_lock: Option<Arc<Lock>>,
 }
 
+/// The directory that a path is in.
+pub(in crate::load) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The nearest directory above a path that exists: an import may create the work directory that its database is in.
+pub(in crate::load) fn existing_parent(path: &Path) -> PathBuf {
+    parent(path).ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new(".")).to_owned()
+}
+
 impl Target {
     /// Works out the paths; creates nothing.
     pub fn new(options: &ImportOptions) -> Result<Self> {

@@ -26,7 +26,7 @@ fn presets_fill_last_level_and_options() {
         assert!(!files.is_empty() && files.iter().all(|file| file.level == 6), "{name}: {files:?}");
         let file = OptionsFile::latest(&db).expect("OPTIONS");
         let options = file.options(file.family("default").expect("the family"));
-        assert_eq!(options, options::effective(&resolved.node()).expect(name), "{name}");
+        assert_eq!(options, options::effective(&resolved.node(), &options::places()).expect(name), "{name}");
     }
 }
 

@@ -113,7 +113,7 @@ fn each_layer_wins_over_the_one_below() {
     }
     let [note] = resolved.notes.as_slice() else { panic!("{:?}", resolved.notes) };
     assert!(note.starts_with("left out: ") && note.contains("`load.write.batch_count` has no effect"), "{note}");
-    let rows = resolved.effective_node(&options::effective(&node).expect("opened"));
+    let rows = resolved.effective_node(&options::effective(&node, &options::places()).expect("opened"));
     for (option, origin) in [
         ("table.block_size", "option node.table.block_size=128K"),
         ("table.block_restart_interval", "environment BEDLOAD_SET_NODE_TABLE_BLOCK_RESTART_INTERVAL"),

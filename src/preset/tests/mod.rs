@@ -89,7 +89,7 @@ fn shipped_presets_are_sound() {
         }
         assert_eq!(resolved.notes, Vec::<String>::new(), "{name}");
         for (stage, map) in [(Stage::Load, resolved.loading()), (Stage::Node, resolved.node())] {
-            let effective = options::effective(&map).expect(name);
+            let effective = options::effective(&map, &options::places()).expect(name);
             for (group, option, value) in map.iter() {
                 // RocksDB does not write the cache to OPTIONS, and clips the number of files to this process's limit.
                 if option == "block_cache" || option == "max_open_files" {
@@ -100,7 +100,7 @@ fn shipped_presets_are_sound() {
             }
         }
         let node = resolved.node();
-        let effective = options::effective(&node).expect(name);
+        let effective = options::effective(&node, &options::places()).expect(name);
         assert_eq!(effective.get(Group::Cf, "disable_auto_compactions"), Some("false"), "{name}");
         assert_eq!(effective.get(Group::Cf, "num_levels"), Some("7"), "{name}");
         let files: i64 = node.get(Group::Db, "max_open_files").expect(name).parse().expect("a number");
@@ -156,7 +156,7 @@ fn final_compaction_uses_node_style_and_levels() {
     for name in ["forest-no-compaction", "forest-bulk-load"] {
         let resolved = resolved(name, &[]);
         assert_ne!(resolved.compacting(), resolved.loading(), "{name}");
-        let effective = options::effective(&resolved.compacting()).expect(name);
+        let effective = options::effective(&resolved.compacting(), &options::places()).expect(name);
         assert_eq!(effective.get(Group::Cf, "compaction_style"), Some("kCompactionStyleLevel"), "{name}");
         assert_eq!(effective.get(Group::Cf, "num_levels"), Some("7"), "{name}");
         assert_eq!(effective.get(Group::Cf, "disable_auto_compactions"), Some("true"), "{name}");
@@ -192,14 +192,14 @@ fn registry_and_shorthands_match_rocksdb() {
         for (scope, name, value) in shorthand::expand(name, value) {
             map.set(scope.group().expect("a scope of the parser"), name, value);
         }
-        assert_eq!(options::effective(&map).expect("opened"), expected, "{name}");
+        assert_eq!(options::effective(&map, &options::places()).expect("opened"), expected, "{name}");
     }
 }
 
 #[test]
 fn structures_are_set_field_by_field() {
     let set = ["node.cf.compression_opts={level=3;max_dict_bytes=16K}", "node.cf.compression_opts.level=7"];
-    let effective = options::effective(&resolved("ingest", &set).node()).expect("opened");
+    let effective = options::effective(&resolved("ingest", &set).node(), &options::places()).expect("opened");
     let fields = fields_of(effective.get(Group::Cf, "compression_opts").expect("there")).expect("a structure");
     assert!(fields.contains(&("level", "7")) && fields.contains(&("max_dict_bytes", "16384")), "{fields:?}");
     assert!(refused("node.cf.compression_opts=4:5").contains("it is a structure: name its fields"));
@@ -217,7 +217,7 @@ fn compressions_have_plain_names() {
     ] {
         let node = resolved("ingest", &[&format!("node.{set}")]).node();
         assert_eq!(node.get(group, option), Some(kept), "{set}");
-        assert_eq!(options::effective(&node).expect(set).get(group, option), Some(kept), "{set}");
+        assert_eq!(options::effective(&node, &options::places()).expect(set).get(group, option), Some(kept), "{set}");
     }
 }
 

@@ -31,7 +31,7 @@ fn filter_without_bits_gets_ten() {
         ("{id=ribbonfilter:9:0;bloom_before_level=0;}", None, "{id=ribbonfilter:9:0;bloom_before_level=0;}"),
     ] {
         let resolved = of_node("", &format!("filter_policy={written}"), &[]).expect("good");
-        let effective = options::effective(&resolved.node()).expect(written);
+        let effective = options::effective(&resolved.node(), &options::places()).expect(written);
         assert_eq!(effective.get(Group::Table, "filter_policy"), Some(kept), "{written}");
         let Some(kind) = kind else {
             assert!(resolved.notes.iter().all(|note| !note.contains("does not say")), "{:?}", resolved.notes);
@@ -71,7 +71,7 @@ fn options_file_becomes_the_node_section() {
     wanted.set(Group::Cf, "compression_opts.level", "5");
     wanted.set(Group::Table, "block_size", "8192");
     wanted.set(Group::Table, "filter_policy", "ribbonfilter:9");
-    let effective = options::effective(&wanted).expect("opened");
+    let effective = options::effective(&wanted, &options::places()).expect("opened");
     let section = |of: Group| {
         let lines = effective.iter().filter(move |(group, ..)| *group == of);
         lines.map(|(_, name, value)| format!("  {name}={value}\n")).collect::<String>()
@@ -87,7 +87,7 @@ fn options_file_becomes_the_node_section() {
     let resolved = resolve(&builtin("ingest"), &overrides).expect("good");
     assert_eq!(resolved.notes.len(), 2, "{:?}", resolved.notes);
     assert!(resolved.notes[0].contains("wal_dir") && resolved.notes[1].contains("gone_option"));
-    let got = options::effective(&resolved.node()).expect("opened");
+    let got = options::effective(&resolved.node(), &options::places()).expect("opened");
     assert_eq!(got, effective, "the preset's own node section is gone, the file's is whole");
     assert_eq!(resolved.sst_size(), 256 << 20, "the load section stays");
     let family = Overrides { column_family: Some("ids".into()), ..overrides };
