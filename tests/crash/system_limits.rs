@@ -141,7 +141,8 @@ fn next_run_deletes_leftover_options() {
     case.again();
     case.dies_at("probed");
     assert_eq!(left_over(&case).len(), 1);
-    let cleaned = bedload().args(["clean", "--yes"]).arg(case.db.parent().expect("a directory")).output().expect("it runs");
+    let cleaned =
+        bedload().args(["clean", "--yes"]).arg(case.db.parent().expect("a directory")).output().expect("it runs");
     assert!(cleaned.status.success(), "{cleaned:?}");
     assert_eq!(left_over(&case), [] as [PathBuf; 0]);
 }
