@@ -109,13 +109,16 @@ impl BundlePlace {
             check_path("the bundle", &self.root)?;
         }
         let has_place = self.is_remote() || self.root.exists();
-        let problem = if has_place { BundleProblem::NoBundle } else { BundleProblem::NoDirectory };
-        let none = || Error::bad_input(&self.root, None, problem);
+        let problem = || if has_place { BundleProblem::NoBundle } else { BundleProblem::NoDirectory };
+        let none = || Error::bad_input(&self.root, None, problem());
         let id = match id {
             Some(id) => id.to_owned(),
             None => self.latest()?.ok_or_else(none)?,
         };
-        let bundle = self.describe(&id, trusted)?;
+        let bundle = match self.describe(&id, trusted) {
+            Err(_) if !has_place => return Err(none()),
+            bundle => bundle?,
+        };
         Ok((id, bundle))
     }
 }

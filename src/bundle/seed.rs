@@ -149,7 +149,7 @@ impl SeedOptions {
 /// Those of [`import`](fn@crate::import). [`Error::BadInput`]: the bundle is damaged, incomplete or not signed by a
 /// trusted key.
 pub fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportReport> {
-    let mut import = options.import.clone();
+    let import = &options.import;
     let places: Vec<BundlePlace> = options.places.iter().map(|root| BundlePlace::new(root, &import.network)).collect();
     let Some(first) = places.first() else {
         return Err(Error::Usage { reason: "no bundle is named".into(), hint: "name a directory or a URL".into() });
@@ -161,7 +161,7 @@ pub fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportRepo
     // The newest bundle may have changed since.
     let begun = match import.unfinished {
         Unfinished::Restart => None,
-        _ => load::bundle_of_unfinished(&import)?,
+        _ => load::bundle_of_unfinished(import)?,
     };
     let find = |id: Option<&String>| {
         let find = |place: &BundlePlace| place.find(id.map(String::as_str), &options.trusted);
@@ -187,32 +187,56 @@ pub fn seed(options: &SeedOptions, observer: &dyn Observer) -> Result<ImportRepo
         },
         (found, _) => found,
     };
-    let (id, bundle) = found?;
-    let bundle = select_families(&options.families, &id, bundle)?;
+    let found = found?;
+    let result = seed_bundle(options, &places, &found, observer);
+    match result {
+        // The files of that bundle have been removed from all places, and there is a newer one.
+        Err(error)
+            if import.unfinished == Unfinished::ResumeOrRestart
+                && options.bundle.is_none()
+                && begun.as_ref() == Some(&found.0)
+                && is_missing(&error) =>
+        {
+            let newest = find(None)?;
+            if newest.0 == found.0 { Err(error) } else { seed_bundle(options, &places, &newest, observer) }
+        }
+        result => result,
+    }
+}
+
+/// Builds a database from the bundle with an id.
+fn seed_bundle(
+    options: &SeedOptions,
+    places: &[BundlePlace],
+    (id, bundle): &(String, Bundle),
+    observer: &dyn Observer,
+) -> Result<ImportReport> {
+    let (mut import, first) = (options.import.clone(), &options.places[0]);
+    let bundle = select_families(&options.families, id, bundle.clone())?;
     let record = &bundle.record;
-    import.sources = vec![first.root.clone()];
+    import.sources = vec![first.clone()];
     import.is_seed = true;
     (import.column_family, import.key) = (record.column_family.clone(), record.key);
-    import.overrides.column_family = Some(record.column_family.clone());
+    import.overrides.column_family.get_or_insert_with(|| record.column_family.clone());
     if let Some(log) = &record.log {
         let has = |name: &str| log.families.iter().any(|family| family.name == name);
         import.log.indexes = Indexes { ids: has(BLOCK_IDS), transactions: has(TRANSACTIONS) };
     }
     // The new database replaces the old one in one step, so that no node opens a mixture.
     import.replace |= options.update;
-    let bad = |reason: String| Error::bad_input(&first.root, None, BundleProblem::Form(reason));
+    let bad = |reason: String| Error::bad_input(first, None, BundleProblem::Form(reason));
     let files = bundle.files.iter().enumerate().map(|(number, file)| {
         file.keys().map_err(bad)?;
         let BundleFile { bytes, first, last, records, digest, column_family: family, blake3, .. } = file.clone();
         Ok(SstFile { name: seed_file_name(number), bytes, first, last, records, digest, family, blake3 })
     });
-    let seed = Seed { id: &id, record, files: files.collect::<Result<_>>()? };
+    let seed = Seed { id, record, files: files.collect::<Result<_>>()? };
     let threads = parallel::count(import.threads);
     let is_remote = places.iter().any(BundlePlace::is_remote);
     let at_once = if is_remote { AT_ONCE } else { threads };
     let ahead = (import.memory_budget() / 2 / at_once as u64).clamp(LEAST_AHEAD, MOST_AHEAD);
     let fetcher = Fetcher {
-        places: &places,
+        places,
         files: &bundle.files,
         stop: &import.stop,
         at_once,

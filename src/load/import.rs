@@ -55,7 +55,7 @@ pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) ->
 /// An import writes to these places:
 /// - `<db>.partial` beside the database, which becomes the database at the end;
 /// - the work directory, if the options name one: partitions of blocks;
-/// - `bedload-options-*` beside the database, for some milliseconds: an empty RocksDB database that shows how RocksDB adjusts
+/// - `.bedload-options-*` beside the database, for some milliseconds: an empty RocksDB database that shows how RocksDB adjusts
 ///   the options. Only for [`Overrides`], for presets of your own, and to publish a bundle. If the process is killed then,
 ///   [`clean`](crate::clean) and the next such import in the same directory delete it.
 ///

@@ -134,7 +134,8 @@ fn describe(partial: &Path) -> Result<Option<Leftover>> {
         leftover.kept = Some("another user may have filled it".into());
         return Ok(Some(leftover));
     }
-    let target = target(partial)?;
+    // No import has a database of such a name.
+    let Ok(target) = target(partial) else { return Ok(None) };
     let work = target.spill_elsewhere();
     leftover.bytes += work.as_deref().map_or(0, size);
     leftover.work = work.iter().map(|dir| dir.display().to_string()).collect();
@@ -153,7 +154,7 @@ fn reason_to_keep(target: &Target, known: &ResumedState) -> Option<String> {
     }
     if known.opened.is_some() || known.is_restoring || has(&target.backup) {
         return Some(format!(
-            "it has what {} was before an import into it, which is not finished: run that again, or with --restart",
+            "it has what {} was before an import into it, which is not finished: run that import again, or start it over",
             target.db.display()
         ));
     }

@@ -65,7 +65,7 @@ fn is_still(path: &Path, opened: &File) -> bool {
     (there.dev(), there.ino()) == (here.dev(), here.ino())
 }
 
-/// Removes the unlocked directories of this user with such a name.
+/// Removes the unlocked directories of this user with such a name, which are closed to others as [`ScratchDir`] makes them.
 pub(crate) fn sweep(place: &Path, prefix: &str) {
     for entry in place.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -76,7 +76,7 @@ pub(crate) fn sweep(place: &Path, prefix: &str) {
         let path = entry.path();
         let Ok(opened) = open(&path) else { continue };
         let uid = rustix::process::geteuid().as_raw();
-        let is_ours = opened.metadata().is_ok_and(|dir| dir.uid() == uid);
+        let is_ours = opened.metadata().is_ok_and(|dir| dir.uid() == uid && dir.mode() & 0o777 == 0o700);
         if is_ours && flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok() && is_still(&path, &opened) {
             // A later process tries again.
             let _ = private::remove_dir(&path, |_| true);

@@ -5,7 +5,6 @@ mod event;
 pub(crate) mod plan;
 mod rates;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ pub(crate) use eta::PhaseWeights;
 pub use event::{Backlog, Event, Network, Observer, Phase, Sample, Silent, Writes};
 
 use crate::error::{Error, Result};
-use crate::os::resources;
+use crate::os::{caller_code, resources};
 use crate::parallel;
 
 /// Stops a call at its next safe point. All clones share one state, which is cheap to read.
@@ -138,7 +137,7 @@ impl<'a> Progress<'a> {
     /// Calls the observer. A panic in it ends the reporting, but not the work.
     fn call_observer(&self, call: impl FnOnce(&dyn Observer)) {
         if !self.has_observer_panicked.load(Ordering::Relaxed)
-            && catch_unwind(AssertUnwindSafe(|| call(self.observer))).is_err()
+            && caller_code::call("the observer", || call(self.observer)).is_err()
         {
             self.has_observer_panicked.store(true, Ordering::Relaxed);
         }

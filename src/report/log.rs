@@ -70,8 +70,8 @@ pub(crate) fn not_covered(
 ) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     match verified {
-        LogVerified::None => return vec!["anything: --verify none".into()],
-        LogVerified::Links => all.push("the transactions of all blocks: --verify links".into()),
+        LogVerified::None => return vec!["anything".into()],
+        LogVerified::Links => all.push("the transactions of all blocks: only links were verified".into()),
         LogVerified::Hash if unknown > 0 => {
             all.push(format!(
                 "the transactions of {} with operations of unknown kinds",
@@ -81,7 +81,7 @@ pub(crate) fn not_covered(
         LogVerified::Hash => {}
     }
     if !expects {
-        all.push("the header of the last block: import with --expect-head to verify it".into());
+        all.push("the header of the last block: to verify it, import with the expected head".into());
     }
     if family == Family::Antelope {
         all.push("the producers' signatures and the extensions of blocks, which are part of no id and no root".into());

@@ -48,6 +48,10 @@ use rust_rocksdb::{ColumnFamily, DB, ReadOptions};
 use crate::error::{Error, Result};
 use crate::parallel;
 
+/// The path of a database in memory, and that of a file beside it. `DB::open` creates the directory on the disk too, whatever the
+/// environment, so it is one that always exists.
+const IN_MEMORY: (&str, &str) = ("/.", "/1.sst");
+
 fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -> Error {
     let path = path.to_owned();
     move |error| Error::Rocks { action, path, message: error.into_string() }

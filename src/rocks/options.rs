@@ -14,7 +14,9 @@ use rust_rocksdb::{
 
 pub use super::scratch::places;
 use super::scratch::{self, Tried};
-use super::{BottommostLevel, CompactionSettings, Group, IngestSettings, OptionMap, OptionsFile, WriteSettings, wrap};
+use super::{
+    BottommostLevel, CompactionSettings, Group, IN_MEMORY, IngestSettings, OptionMap, OptionsFile, WriteSettings, wrap,
+};
 use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::parallel;
@@ -92,7 +94,7 @@ pub fn check_opens(map: &OptionMap, places: &[PathBuf]) -> Result<(), ProbeError
     if map.get(Group::Db, "allow_mmap_reads") == Some("true") {
         return effective(map, places).map(drop);
     }
-    let dir = Path::new("/probe");
+    let dir = Path::new(IN_MEMORY.0);
     let env = Env::mem_env().map_err(wrap("open", dir)).map_err(ProbeError::Failed)?;
     let mut options = build(map).map_err(ProbeError::Refused)?;
     options.set_env(&env);

@@ -8,7 +8,8 @@ use rust_rocksdb::Env;
 use super::options::{ProbeError, Refusal};
 use super::scratch::{self, Tried};
 use super::{
-    Batch, CompactionSettings, Group, IngestSettings, OptionMap, SstOptions, SstWriter, Store, WriteSettings, wrap,
+    Batch, CompactionSettings, Group, IN_MEMORY, IngestSettings, OptionMap, SstOptions, SstWriter, Store,
+    WriteSettings, wrap,
 };
 use crate::error::{Error, Result, errno_of};
 
@@ -35,16 +36,16 @@ pub fn rehearse(loading: &OptionMap, node: &OptionMap, way: &Way, places: &[Path
     if [loading, node].iter().any(|map| map.get(Group::Db, "allow_mmap_reads") == Some("true")) {
         return rehearse_in_files(loading, node, way, places);
     }
-    let dir = Path::new("/rehearsal");
-    let env = Env::mem_env().map_err(wrap("open", dir)).map_err(ProbeError::Failed)?;
-    import_in(Some(&env), dir, loading, node, way).map_err(|error| match error {
+    let [db, sst] = [IN_MEMORY.0, IN_MEMORY.1].map(Path::new);
+    let env = Env::mem_env().map_err(wrap("open", db)).map_err(ProbeError::Failed)?;
+    import_in(Some(&env), (db, sst), loading, node, way).map_err(|error| match error {
         Error::Rocks { message, .. } => ProbeError::Refused(Refusal::of(&message)),
         error => ProbeError::Failed(error),
     })
 }
 
 fn rehearse_in_files(loading: &OptionMap, node: &OptionMap, way: &Way, places: &[PathBuf]) -> Result<(), ProbeError> {
-    let answer = scratch::try_in_places(places, |dir| match import_in(None, dir, loading, node, way) {
+    let answer = scratch::try_in_places(places, |dir| match import(dir, loading, node, way) {
         Ok(()) => Tried::Answered(Ok(())),
         Err(Error::Rocks { message, .. }) if message.starts_with("IO error") || errno_of(&message).is_some() => {
             scratch::failed_in(dir, message)
@@ -56,42 +57,46 @@ fn rehearse_in_files(loading: &OptionMap, node: &OptionMap, way: &Way, places: &
 }
 
 /// Imports the records into `dir/db` and reads them back.
-#[cfg(test)]
 pub(crate) fn import(dir: &Path, loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<()> {
-    import_in(None, dir, loading, node, way)
+    import_in(None, (&dir.join("db"), &dir.join("1.sst")), loading, node, way)
 }
 
-/// Imports the records into `dir/db` of an environment, or of the file system, and reads them back.
-fn import_in(env: Option<&Env>, dir: &Path, loading: &OptionMap, node: &OptionMap, way: &Way) -> Result<()> {
+/// Imports the records into the database `db` of an environment, or of the file system, and reads them back.
+fn import_in(
+    env: Option<&Env>,
+    (db, sst): (&Path, &Path),
+    loading: &OptionMap,
+    node: &OptionMap,
+    way: &Way,
+) -> Result<()> {
     let [loading, node] = [loading, node].map(in_scratch);
-    let db = dir.join("db");
     match way {
         Way::Ingest(settings) => {
-            let options = SstOptions::in_env(env, &loading, &db)?;
-            let mut file = SstWriter::create(&options, dir.join("1.sst"))?;
+            let options = SstOptions::in_env(env, &loading, db)?;
+            let mut file = SstWriter::create(&options, sst.to_owned())?;
             for number in 0..RECORDS {
                 file.put(&key(number), &value(number))?;
             }
             let file = file.finish()?;
-            let store = Store::connect(env, &db, &[(FAMILY, &loading)], [true; 2], None)?;
+            let store = Store::connect(env, db, &[(FAMILY, &loading)], [true; 2], None)?;
             store.leave_sequence_zero()?;
             store.ingest(FAMILY, vec![file], settings)?;
         }
         Way::Memtable { write, compaction } => {
-            let store = Store::connect(env, &db, &[(FAMILY, &loading)], [true; 2], None)?;
+            let store = Store::connect(env, db, &[(FAMILY, &loading)], [true; 2], None)?;
             write_batches(&store, write)?;
             drop(store);
             if let Some((compacting, settings)) = compaction {
-                let store = Store::connect(env, &db, &[(FAMILY, &in_scratch(compacting))], [false; 2], None)?;
+                let store = Store::connect(env, db, &[(FAMILY, &in_scratch(compacting))], [false; 2], None)?;
                 store.compact(FAMILY, settings)?;
             }
         }
     }
-    let store = Store::connect(env, &db, &[(FAMILY, &node)], [false; 2], None)?;
+    let store = Store::connect(env, db, &[(FAMILY, &node)], [false; 2], None)?;
     for number in 0..RECORDS {
         if store.get(FAMILY, &key(number))?.is_none_or(|found| found != value(number)) {
             let message = "a record is missing or differs".into();
-            return Err(Error::Rocks { action: "read from", path: db, message });
+            return Err(Error::Rocks { action: "read from", path: db.to_owned(), message });
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::os::scratch_dir::{self, ScratchDir};
 
-const PREFIX: &str = "bedload-options-";
+const PREFIX: &str = ".bedload-options-";
 
 pub(super) enum Tried<T> {
     /// The result, which does not depend on the place.
@@ -65,7 +65,7 @@ pub(super) fn try_in_places<T>(places: &[PathBuf], mut attempt: impl FnMut(&Path
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use rustix::fs::{FlockOperation, flock};
     use rustix::io::Errno;
@@ -114,6 +114,7 @@ mod tests {
     fn left(place: &Path, name: &str) -> PathBuf {
         let path = place.join(name);
         std::fs::create_dir(&path).expect("made");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).expect("private");
         std::fs::write(path.join("CURRENT"), "x").expect("written");
         path
     }
@@ -121,17 +122,19 @@ mod tests {
     #[test]
     fn only_unused_directories_are_swept() {
         let place = tempfile::tempdir().expect("a directory");
-        let dead = left(place.path(), "bedload-options-a1B2c3");
-        let used = left(place.path(), "bedload-options-a1B2c4");
+        let dead = left(place.path(), ".bedload-options-a1B2c3");
+        let used = left(place.path(), ".bedload-options-a1B2c4");
         let lock = open(&used).expect("opened");
         flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("locked");
-        let others = ["bedload-options-", "bedload-options-a.B2c3", "bedload-options-a1B2c3x", "x"];
+        let others = [".bedload-options-", ".bedload-options-a.B2c3", ".bedload-options-a1B2c3x", "x"];
         let others = others.map(|name| left(place.path(), name));
-        let (elsewhere, link) = (left(place.path(), "elsewhere"), place.path().join("bedload-options-a1B2c5"));
+        let open_to_all = left(place.path(), ".bedload-options-a1B2c6");
+        std::fs::set_permissions(&open_to_all, std::fs::Permissions::from_mode(0o755)).expect("opened");
+        let (elsewhere, link) = (left(place.path(), "elsewhere"), place.path().join(".bedload-options-a1B2c5"));
         std::os::unix::fs::symlink(&elsewhere, &link).expect("linked");
         try_in_places(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
         assert!(!dead.exists() && used.join("CURRENT").exists() && link.is_symlink());
-        assert!(others.iter().chain([&elsewhere]).all(|dir| dir.join("CURRENT").exists()));
+        assert!(others.iter().chain([&elsewhere, &open_to_all]).all(|dir| dir.join("CURRENT").exists()));
         drop(lock);
         try_in_places(&[place.path().to_owned()], |_| Tried::Answered(())).expect("a place");
         assert!(!used.exists(), "it is not used any more");
@@ -140,7 +143,7 @@ mod tests {
     #[test]
     fn other_users_directories_are_not_swept() {
         let place = tempfile::tempdir().expect("a directory");
-        let dir = left(place.path(), "bedload-options-a1B2c3");
+        let dir = left(place.path(), ".bedload-options-a1B2c3");
         if std::os::unix::fs::chown(&dir, Some(65534), None).is_err() {
             crate::skipped::skipped("only root can make a directory of another user");
             return;

@@ -4,6 +4,7 @@
 //! `BEDLOAD_LONG_TESTS=1` tries every limit in small steps.
 
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::common::crash::*;
@@ -128,7 +129,7 @@ fn with_override() -> Case {
 /// The directories beside the database in which options are tried.
 fn left_over(case: &Case) -> Vec<PathBuf> {
     let beside = list(case.db.parent().expect("a directory")).into_iter();
-    beside.filter(|path| path.to_string_lossy().contains("/bedload-options-")).collect()
+    beside.filter(|path| path.to_string_lossy().contains("/.bedload-options-")).collect()
 }
 
 #[test]
@@ -158,11 +159,32 @@ fn builtin_preset_tries_options_in_memory() {
 fn no_room_to_try_options_is_reported() {
     for number in [1, 3] {
         let case = with_override();
-        let Some(failing) = failing(&case, "write", number, Errno::NOSPC, "/bedload-options-") else { return };
+        let Some(failing) = failing(&case, "write", number, Errno::NOSPC, "/.bedload-options-") else { return };
         let words = ["error: cannot try the options in ", ": No space left on device", "hint: free some space (df -h "];
         let ended = failing.fails(1, &format!("write {number}"), &words);
         assert!(!ended.stderr.contains("bedload-options-"), "the directory is gone: {ended:?}");
         case.finishes();
+    }
+}
+
+/// Before, RocksDB's binding created the directories `/probe` and `/rehearsal` for databases in memory, which only root can.
+#[test]
+fn import_of_another_user_succeeds() {
+    let place = Place::in_memory();
+    let (program, db) = (place.path("bedload"), place.path("own/db"));
+    let car = crate::common::database::generate(&place.path(""), "1MiB");
+    std::fs::copy(BEDLOAD, &program).expect("copied");
+    let own = place.dir("own");
+    let all = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(place.path(""), all).expect("opened");
+    if std::os::unix::fs::chown(&own, Some(65534), Some(65534)).is_err() {
+        return crate::common::skipped("only root can become another user");
+    }
+    for options in [&[][..], &["--replace", "--set", "node.table.block_size=8192"]] {
+        let mut command = hermetic("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        let output = command.arg("import").arg(&car).arg("--db").arg(&db).args(options).output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

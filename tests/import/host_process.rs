@@ -6,6 +6,7 @@ use rust_rocksdb::DB;
 
 use crate::common::car::{block, rooted};
 use crate::common::run::{Place, program};
+use crate::import::library_calls::PanicsOnDrop;
 
 /// The options of an import into the database of a host, with one of the ways to use a database that exists.
 type Way = fn(ImportOptions) -> ImportOptions;
@@ -74,7 +75,7 @@ impl Observer for Panics {
         if let (Event::PhaseDone { phase, .. }, Some(wanted)) = (event, self.in_event)
             && *phase == wanted
         {
-            panic!("the observer fails at the end of {}", phase.name());
+            std::panic::panic_any(PanicsOnDrop);
         }
     }
 

@@ -180,7 +180,8 @@ impl Read for Faulty {
     }
 }
 
-struct PanicsOnDrop;
+/// A payload whose drop is another panic.
+pub struct PanicsOnDrop;
 
 impl Drop for PanicsOnDrop {
     fn drop(&mut self) {

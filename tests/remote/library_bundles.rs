@@ -1,11 +1,11 @@
 //! Bundles through the library: published with and without a database, signed, seeded from mirrors, and updated.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bedload::progress::{CancellationToken, Event, Phase, Silent};
 use bedload::{
-    BundleOptions, Error, ImportOptions, Overrides, Publication, SeedOptions, Signer, StateKind, TrustedKey,
+    BundleOptions, Error, ImportOptions, InputKind, Overrides, Publication, SeedOptions, Signer, StateKind, TrustedKey,
     Unfinished, VerifyOptions,
 };
 use minisign::KeyPair;
@@ -98,14 +98,46 @@ fn seed_of_another_bundle_starts_over() {
     is_valid(&place.path("y"), plain());
 }
 
+/// The description of the first bundle of [`unfinished`].
+fn first_description(place: &Place, newest: &str) -> PathBuf {
+    let dirs = place.path("to").read_dir().expect("listed").map(|entry| entry.expect("an entry"));
+    let others = dirs.filter(|dir| *dir.file_name() != *newest).map(|dir| dir.path().join("bundle.json"));
+    others.into_iter().find(|path| path.exists()).expect("the first bundle")
+}
+
+#[test]
+fn bundle_without_its_files_starts_over() {
+    let place = Place::new();
+    let (seed, newest) = unfinished(&place);
+    let text = std::fs::read_to_string(first_description(&place, &newest)).expect("read");
+    let mut removed = 0;
+    for entry in place.path("to/files").read_dir().expect("listed").map(|entry| entry.expect("an entry")) {
+        if text.contains(&*entry.file_name().to_string_lossy()) {
+            std::fs::remove_file(entry.path()).expect("removed");
+            removed += 1;
+        }
+    }
+    assert!(removed > 0);
+    let refused = bedload::seed(&seed, &Silent);
+    assert!(matches!(refused, Err(Error::BadInput { kind: InputKind::Incomplete, .. })), "{refused:?}");
+    bedload::seed(&seed.unfinished(Unfinished::ResumeOrRestart), &Silent).expect("seeded");
+    is_valid(&place.path("y"), plain());
+}
+
+#[test]
+fn missing_place_is_a_missing_input() {
+    let place = Place::new();
+    let (seed, _) = unfinished(&place);
+    std::fs::rename(place.path("to"), place.path("elsewhere")).expect("renamed");
+    let refused = bedload::seed(&seed, &Silent);
+    assert!(matches!(refused, Err(Error::BadInput { kind: InputKind::Missing, .. })), "{refused:?}");
+}
+
 #[test]
 fn removed_bundle_is_refused_or_starts_over() {
     let place = Place::new();
     let (seed, newest) = unfinished(&place);
-    let description = |entry: &std::fs::DirEntry| entry.path().join("bundle.json");
-    let dirs = place.path("to").read_dir().expect("listed").map(|entry| entry.expect("an entry"));
-    let old = dirs.filter(|dir| *dir.file_name() != *newest).map(|dir| description(&dir)).find(|path| path.exists());
-    std::fs::remove_file(old.expect("the first bundle")).expect("removed");
+    std::fs::remove_file(first_description(&place, &newest)).expect("removed");
     let refused = bedload::seed(&seed, &Silent);
     assert!(matches!(refused, Err(Error::State { kind: StateKind::Unfinished, .. })), "{refused:?}");
     bedload::seed(&seed.unfinished(Unfinished::ResumeOrRestart), &Silent).expect("seeded");
