@@ -25,6 +25,8 @@ pub(super) const PRESETS: &[(&str, &str)] = presets![
     "forest-bulk-load",
     "forest-bulk-load-lookup",
     "forest-filters-for-hits",
+    "forest-final",
+    "forest-final-64m",
     "forest-max-open-files",
     "forest-no-auto-compaction",
     "forest-no-compaction",

@@ -154,10 +154,10 @@ impl Preset {
     }
 
     /// The oldest RocksDB that is known to read its databases, without overrides.
-    pub(crate) fn oldest_rocksdb(&self) -> Result<Release> {
+    pub(crate) fn oldest_rocksdb(&self) -> Release {
         let entries = self.all_assignments().into_iter();
         let map = entries.filter_map(|one| Some((one.key.scope.group()?, one.key.name, one.value))).collect();
-        Ok(Release::reading(&map, options::defaults()))
+        Release::reading(&map, options::defaults())
     }
 
     /// Parses a preset. `files` are the files that led to it.

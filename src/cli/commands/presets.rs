@@ -110,7 +110,7 @@ fn list(args: &ListArgs, globals: &Globals) -> anyhow::Result<()> {
     let more = Preset::builtin_names().count() - names.len();
     for name in names {
         let preset = Preset::builtin(name)?;
-        let oldest_rocksdb = preset.oldest_rocksdb()?;
+        let oldest_rocksdb = preset.oldest_rocksdb();
         let Preset { name, loader, summary, .. } = preset;
         let default = name == preset::DEFAULT;
         listed.push(Listed { name, loader, oldest_rocksdb, summary, default });
