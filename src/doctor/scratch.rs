@@ -23,7 +23,7 @@ pub(super) fn directory(dir: &Path) -> Result<ScratchDir> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::FileExt;
+    use std::os::unix::fs::{DirBuilderExt, FileExt};
 
     use super::*;
 
@@ -31,7 +31,7 @@ mod tests {
     fn nameless_file_sweeps_leftovers() {
         let dir = tempfile::tempdir().expect("a directory");
         let left = dir.path().join(".bedload-doctor-a1B2c3");
-        std::fs::create_dir(&left).expect("created");
+        std::fs::DirBuilder::new().mode(0o700).create(&left).expect("created");
         std::fs::write(left.join("journal"), "x").expect("written");
         std::fs::write(dir.path().join("other"), "x").expect("written");
         let file = nameless(dir.path()).expect("made");

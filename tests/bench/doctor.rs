@@ -1,5 +1,6 @@
 //! `bedload doctor`: measures, forecasts, advises, and removes its files, however it ends.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -67,7 +68,8 @@ fn doctor_forecasts_a_block_log() {
 fn doctor_measures_and_imports_generated_blocks() {
     let place = Place::new();
     let data = place.dir("data");
-    place.dir("data/.bedload-doctor-a1B2c3");
+    let left = place.dir("data/.bedload-doctor-a1B2c3");
+    std::fs::set_permissions(left, std::fs::Permissions::from_mode(0o700)).expect("closed to others");
     place.file("data/.bedload-doctor-a1B2c3/journal", b"by a run that was killed");
     let source = plain().file.to_str().expect("text");
     let report = succeeds(&place, &data, &["--memory", "96MiB", "--threads", "2", source]);
