@@ -2,9 +2,8 @@
 //! them only into a file (OPTIONS), and has no call that reads a file of an in-memory environment. Where only the acceptance of
 //! options matters, `options::check_opens` opens a database in memory instead.
 //!
-//! The directory of an import is in its work directory or beside its database. Commands that only look at options use a
-//! directory in memory, if the system has such a file system, because a sync takes no time there. If a place cannot be used,
-//! the next is tried.
+//! The directory of an import is beside its database. Commands that only show or compare options use a directory in memory, if the
+//! system has such a file system, because a sync takes no time there. If a place cannot be used, the next is tried.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
