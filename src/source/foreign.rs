@@ -68,10 +68,13 @@ pub(crate) fn has_header_fields(head: &[u8]) -> bool {
     has(b"\x65roots") || has(b"\x67version")
 }
 
-/// True for the index of a log of Steem or Hive: ascending positions of 8 bytes, the first of which is 0.
+/// The largest position of the first block in a log, which may begin with a header and a genesis state.
+const FIRST_POSITION: u64 = 1 << 16;
+
+/// True for the index of a block log: ascending positions of 8 bytes.
 fn is_log_index(head: &[u8]) -> bool {
     let places: Vec<u64> = head.as_chunks().0.iter().take(8).map(|bytes| u64::from_le_bytes(*bytes)).collect();
-    places.len() >= 2 && places[0] == 0 && places.is_sorted_by(|a, b| a < b && b - a < 1 << 27)
+    places.len() >= 2 && places[0] < FIRST_POSITION && places.is_sorted_by(|a, b| a < b && b - a < 1 << 27)
 }
 
 #[cfg(test)]
@@ -82,13 +85,16 @@ mod tests {
     fn foreign_files_are_recognised() {
         let mut tar = vec![b'a'; 512];
         tar[257..262].copy_from_slice(b"ustar");
-        let index: Vec<u8> = [0u64, 200, 450, 800].iter().flat_map(|place| place.to_le_bytes()).collect();
+        let index = |first: u64| -> Vec<u8> {
+            [first, 200, 450, 800].iter().flat_map(|position| position.to_le_bytes()).collect()
+        };
         let name = |head: &[u8]| kind(head, || [0; 8]).map(|(what, _)| what);
         assert_eq!(name(&tar), Some("a tar archive"));
         assert_eq!(name(b"PK\x03\x04 rest"), Some("a zip archive"));
         assert_eq!(name(b"BZh91AY"), Some("bzip2 data"));
         assert_eq!(name(b"\n <!DOCTYPE HTML><title>"), Some("a web page or the answer of a server"));
-        assert_eq!(name(&index), Some("the index of a block log"));
+        assert_eq!(name(&index(0)), Some("the index of a block log"));
+        assert_eq!(name(&index(0x7e)), Some("the index of a block log"), "of Antelope");
         assert_eq!(kind(b"\0\x0b", || SST).map(|(what, _)| what), Some("a table of RocksDB"));
         for other in [&b"\x3a\xa2\x65roots"[..], b"{\xa2\x65roots\x81\xd8\x2a", b"", b"a text", &[0; 64]] {
             assert_eq!(name(other), None, "{other:?}");

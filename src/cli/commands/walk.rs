@@ -30,7 +30,9 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     }
     let lost = report.missing - report.missing_allowed;
     let hint = match options.allow_missing_below {
-        None => "a snapshot may leave out old state on purpose: --allow-missing-below EPOCH separates that from damage",
+        None => {
+            "a snapshot may omit blocks on purpose; for Filecoin's old state, --allow-missing-below EPOCH separates that from damage"
+        }
         Some(_) => "the snapshot is cut or was exported with fewer state roots: compare its size with the publisher's",
     };
     Err(Error::verification_failed("walk", options.db, counted(lost, "missing block", "missing blocks"), hint).into())

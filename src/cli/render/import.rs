@@ -100,8 +100,12 @@ fn source(source: &SourceInfo) -> String {
     let SourceInfo { path, blocks, roots, bytes, remote, checksum, .. } = source;
     let (read, duplicate) = blocks.as_ref().map_or((0, 0), |blocks| (blocks.read, blocks.duplicate));
     let roots = counted(roots.len() as u64, "root", "roots");
-    let mut row =
-        format!("{path}: {} blocks, {} duplicate, {roots}, {}", grouped(read), grouped(duplicate), human(*bytes));
+    let mut row = format!(
+        "{path}: {}, {} duplicate, {roots}, {}",
+        counted(read, "block", "blocks"),
+        grouped(duplicate),
+        human(*bytes)
+    );
     if let Some(remote) = remote {
         row.push_str(&format!(", {} from the network", human(remote.received_bytes)));
     }

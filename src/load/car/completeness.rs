@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::blocks::dag::header::chain_header;
 use crate::error::{Error, InputKind, Problem, Result};
-use crate::hash::IDENTITY;
 use crate::load::context::{Completeness, Job};
 use crate::load::links::{Gathered, LinkList, MissingLinks};
 use crate::load::options::Links;
@@ -129,7 +128,7 @@ fn look_for_roots(job: &Job<'_>, reader: &Reader, roots: &[RawCid], found: &mut 
                     named.extend(Metadata::read(block.as_ref()).map(|metadata| metadata.head_tipset));
                 }
                 // The root itself has its block.
-                None if read_cid(root.as_bytes()).is_ok_and(|span| span.is_some_and(|span| span.hash == IDENTITY)) => {}
+                None if root.is_identity() => {}
                 None => {
                     found.missing_roots += 1;
                     if found.first_missing_roots.len() < NAMED {

@@ -79,11 +79,16 @@ pub(super) fn compare_content(of: &str, found: Content, recorded: Content, probl
 pub(super) fn conclude(report: &mut VerifyReport) {
     let kinds = &report.problems.kinds;
     let differs = [ProblemKind::Source, ProblemKind::Missing, ProblemKind::Extra, ProblemKind::Differs];
-    let other_snapshot = kinds.contains_key(&ProblemKind::Source) && kinds.keys().all(|kind| differs.contains(kind));
+    let only_differs = kinds.keys().all(|kind| differs.contains(kind));
     let only_extra = kinds.keys().all(|kind| *kind == ProblemKind::Extra);
     let is_compared = report.against.as_ref().is_some_and(|against| against.same == against.distinct);
     let reason = match &report.recorded {
-        _ if other_snapshot => "it was compared with a snapshot other than the imported one".into(),
+        _ if only_differs && kinds.contains_key(&ProblemKind::Source) => {
+            "it was compared with a snapshot other than the imported one".into()
+        }
+        None if only_differs && !only_extra => {
+            "records are missing or have other values; without BEDLOAD.json, the imported snapshot is unknown".into()
+        }
         _ if !only_extra => {
             report.verdict = VerifyVerdict::Damaged;
             return;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::read_cid;
 use crate::error::ParseError;
+use crate::hash::IDENTITY;
 
 /// The bytes of one whole CID of version 0 or 1.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +32,11 @@ impl RawCid {
     /// Creates a CID from the bytes of a section's CID.
     pub(crate) fn of_section(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
+    }
+
+    /// True if the CID contains its block.
+    pub(crate) fn is_identity(&self) -> bool {
+        read_cid(&self.0).is_ok_and(|span| span.is_some_and(|span| span.hash == IDENTITY))
     }
 
     /// Returns the bytes.
@@ -124,6 +130,7 @@ mod tests {
         let ours = RawCid::from_bytes(bytes.clone()).expect("a CID");
         assert_eq!(ours.to_string().parse(), Ok(ours.clone()));
         assert!(cid::Cid::try_from(bytes.as_slice()).is_err(), "the reason for this module");
+        assert!(ours.is_identity());
         let cut = RawCid::from_bytes(&bytes[..200]).expect_err("it is cut");
         assert_eq!(cut.to_string(), "the length of the CID does not match its header");
     }
