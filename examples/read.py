@@ -3,8 +3,7 @@
 
     python3 -m pip install rocksdict
     python3 examples/read.py chain bafy2bzace…        # a block of a snapshot, by its CID
-    python3 examples/read.py steem 4711               # a block of a block log, by its number; imported with --preset ingest,
-                                                      # since rocksdict 0.3.29 does not read the files of block-log
+    python3 examples/read.py steem 4711               # a block of a block log, by its number
 
 The layout (docs/databases.md): BEDLOAD.json in the directory says which column family has the blocks and what their key is;
 the value is the block's bytes as the source has them. The database is opened for reading only, so a node may have it open.

@@ -78,7 +78,12 @@ mod tests {
 
     #[test]
     fn rejected_default_is_left_out() {
-        let preset = variants(&["ingest-small".to_owned()], &[], &[]).expect("built in").remove(0);
-        assert_eq!(ablations(&preset).expect("built in").1, ["node.table.index_type"]);
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("partitioned.toml");
+        let text = "base = \"ingest\"\nname = \"partitioned\"\n[node.table]\nindex_type = [\"kTwoLevelIndexSearch\", \"a test\"]\n\
+                    partition_filters = [true, \"a test\"]\n";
+        std::fs::write(&path, text).expect("written");
+        let preset = variants(&[path.display().to_string()], &[], &[]).expect("good").remove(0);
+        assert_eq!(ablations(&preset).expect("good").1, ["node.table.index_type"]);
     }
 }

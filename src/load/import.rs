@@ -272,14 +272,13 @@ impl Import<'_> {
         Err(lacking)
     }
 
-    /// Opens the source. Also returns the preset, which depends on the kind of source.
+    /// Opens the source. Also returns the preset.
     fn open(&self, sources: &Arc<Sources>) -> Result<(OpenSource, Resolved)> {
         let options = self.options;
-        let mut preset = self.preset(preset::DEFAULT)?;
+        let preset = self.preset(preset::DEFAULT)?;
         let opened = OpenSource::open(options, sources, planner::threads(options, &preset))?;
         failpoint::reach("source-opened");
         if opened.log().is_some() {
-            preset = self.preset(preset::DEFAULT_OF_LOGS)?;
             validate::check_block_log(options)?;
         } else {
             validate::check_car(options, preset.loader)?;

@@ -116,8 +116,8 @@ fn run(import: &Import<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<Import
 fn prepare(import: &Import<'_>, seed: &Seed<'_>) -> Result<Prepared> {
     let options = import.options;
     // The preset of the import, if this program has it. It can be of another version, or of the importer's own.
-    let default = if seed.record.log.is_some() { preset::DEFAULT_OF_LOGS } else { preset::DEFAULT };
-    let preset = import.preset(Preset::builtin_names().find(|name| *name == seed.record.preset).unwrap_or(default))?;
+    let known = Preset::builtin_names().find(|name| *name == seed.record.preset);
+    let preset = import.preset(known.unwrap_or(preset::DEFAULT))?;
     if preset.loader != Loader::Ingest {
         let reason = format!("the preset `{}` writes through memtables, and a seed ingests files", preset.preset);
         let hint =

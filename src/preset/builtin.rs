@@ -7,19 +7,14 @@ macro_rules! presets {
 }
 
 /// The number of presets that a list shows. The others are single experiments.
-pub(super) const LISTED: usize = 10;
+pub(super) const LISTED: usize = 5;
 
 /// Name and text: the default, presets for use, presets for comparison.
 pub(super) const PRESETS: &[(&str, &str)] = presets![
     "ingest",
     "ingest-zstd",
-    "ingest-small",
     "ingest-compat",
-    "block-log",
-    "block-log-raw",
     "memtable",
-    "blobdb",
-    "heavy-write",
     "rocksdb-defaults",
     "forest-last",
     "forest-bulk-load",

@@ -60,8 +60,6 @@ const MAX_BASES: usize = 8;
 
 pub const DEFAULT: &str = "ingest";
 
-pub const DEFAULT_OF_LOGS: &str = "block-log";
-
 /// A preset as it was written. Names and values are not checked yet.
 #[derive(Debug, Clone)]
 pub struct Preset {

@@ -214,7 +214,7 @@ fn bench_resumes_only_the_same_command() {
 #[test]
 fn stopped_comparison_resumes() {
     let (_dir, snapshot, out) = place("2MiB");
-    let words = ["--presets", "ingest,ingest-small", "--runs", "4", "--lookups", "50", "--progress", "off"];
+    let words = ["--presets", "ingest,ingest-zstd", "--runs", "4", "--lookups", "50", "--progress", "off"];
     let start = || -> Child {
         let mut command = crate::common::run::bedload();
         command.arg("bench").arg(&snapshot).arg("--out").arg(&out).args(words);
@@ -402,7 +402,7 @@ fn block_log_in_a_folder_is_scanned_by_number() {
     let (folder, out) = (dir.path().join("log"), dir.path().join("out"));
     std::fs::create_dir(&folder).expect("room");
     let log = generate_as(folder.join("block_log"), &["--profile", "steem", "--size", "1MiB"]);
-    let presets = ["block-log", "block-log-raw", "memtable", "rocksdb-defaults"];
+    let presets = ["ingest", "ingest-zstd", "memtable", "rocksdb-defaults"];
     let line = format!("--presets {} --runs 1", presets.join(","));
     bench(&folder, &out, &line).success().stdout(contains("all blocks by number"));
     let results = results(&out);
@@ -414,9 +414,9 @@ fn block_log_in_a_folder_is_scanned_by_number() {
         let run = run_of(&out, preset);
         assert_eq!(run["scan"]["kind"], "number", "{preset}");
         assert_eq!(run["scan"]["records"], run["import"]["blocks"], "{preset}");
-        assert_eq!(run["import"]["digest"], run_of(&out, "block-log")["import"]["digest"], "{preset}");
+        assert_eq!(run["import"]["digest"], run_of(&out, "ingest")["import"]["digest"], "{preset}");
         assert!(run["reads"]["warm"]["hit"]["p50_ns"].as_u64() > Some(0), "{preset}");
-        let has_levels = !preset.starts_with("block-log");
+        let has_levels = !preset.starts_with("ingest");
         assert_eq!(run["import"]["level0_files_before_compaction"].is_u64(), has_levels, "{preset}");
     }
     for file in ["report.md", "report.html"] {

@@ -14,16 +14,16 @@ fn first_place_of_a_repeated_transaction_wins() {
     // The first block of each id, whatever was written last.
     let place_of = |number: u32| (noise(u64::from(number % every), 32), [number.to_be_bytes(), [0; 4]].concat());
     let expected: std::collections::BTreeMap<_, _> = (1..=every).map(place_of).collect();
-    for preset in ["block-log", "memtable", "rocksdb-defaults"] {
+    for preset in ["ingest", "memtable", "rocksdb-defaults"] {
         let points =
-            if preset == "block-log" { ["range", "built-synced", "built"] } else { ["batch", "ranges", "read-done"] };
+            if preset == "ingest" { ["range", "built-synced", "built"] } else { ["batch", "ranges", "read-done"] };
         let place = Place::in_memory();
         let file = place.file("blocks.log", &bytes);
         let run = || {
             let run = import(&place, &file).args(&["--indexes", "ids,transactions", "--preset", preset]);
             let run = run.args(&["--threads", "4"]);
             let small = ["--set", "load.write.batch_bytes=8K", "--set", "load.cf.write_buffer_size=64K"];
-            if preset == "block-log" { run } else { run.args(&small) }
+            if preset == "ingest" { run } else { run.args(&small) }
         };
         for kills in [&[][..], &points] {
             kills.iter().for_each(|point| run().dies_at(point));

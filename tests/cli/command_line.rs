@@ -201,7 +201,7 @@ fn plan_and_record_report_spilling() {
 fn tables_fit_80_columns() {
     let place = Place::in_memory();
     ends(&place, "generate log --profile steem --size 1MiB -q", 0, "");
-    ends(&place, "import log --db chain --indexes ids,transactions -q", 0, "");
+    ends(&place, "import log --db chain --indexes ids,transactions --preset ingest-zstd -q", 0, "");
     for line in ["presets list", "presets diff ingest memtable", "stat chain"] {
         let text = ends(&place, line, 0, "").stdout;
         let widest = text.lines().max_by_key(|line| line.chars().count()).expect("a table");

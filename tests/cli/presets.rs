@@ -32,7 +32,7 @@ fn list_names_ten_presets_without_all() {
     let first = &document["presets"][0];
     assert_eq!((&first["name"], &first["default"]), (&"ingest".into(), &true.into()));
     let (main, all) = (names(&document), names(&json("presets --all")));
-    assert_eq!((main.len(), all.len()), (10, 27));
+    assert_eq!((main.len(), all.len()), (5, 22));
     assert!(all.starts_with(&main) && all[10..].iter().all(|name| name.starts_with("forest-")), "{all:?}");
     let of =
         |name: &str| presets(&document).iter().find(|it| it["name"] == name).expect(name)["oldest_rocksdb"].clone();

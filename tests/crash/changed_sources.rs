@@ -274,7 +274,7 @@ fn resume_names_both_choices_that_differ() {
     case.dies_at("read:2");
     let elsewhere = case.path("elsewhere");
     for (args, words) in [
-        (["--preset", "ingest-small"], "preset was ingest, is now ingest-small"),
+        (["--preset", "ingest-zstd"], "preset was ingest, is now ingest-zstd"),
         (["--set", "node.table.block_size=32K"], "node.table.block_size was 16384, is now 32768"),
         (["--key", "digest"], "key was cid, is now digest"),
         (["--column-family", "other"], "column family was default, is now other"),

@@ -101,10 +101,10 @@ fn write_buffers_over_the_budget_are_refused() {
 fn threads_option_overrides_the_preset() {
     let (place, source) = Place::with_file("x.car", &rooted(&some(3)));
     let threads = |args: &[&str]| {
-        let done = import(&place, &source).args(&["--preset", "ingest-small", "--dry-run"]).args(args).run();
+        let done = import(&place, &source).args(&["--set", "load.ingest.threads=1", "--dry-run"]).args(args).run();
         done.number("/threads")
     };
-    assert_eq!(threads(&[]), 1, "as the preset says");
+    assert_eq!(threads(&[]), 1, "as the options say");
     assert_eq!(threads(&["--set", "load.ingest.threads=3"]), 3);
     assert_eq!(threads(&["--threads", "2"]), 2);
     assert_eq!(threads(&["--threads", "2", "--set", "load.ingest.threads=3"]), 2);

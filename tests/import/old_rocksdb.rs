@@ -178,12 +178,10 @@ fn old_node_loads_the_options_file() {
     // fail.
     for (source, preset, readable_by_7_8) in [
         (&car, "ingest-compat", Some(&["default"][..])),
-        (&log, "block-log --set node.table.format_version=5", Some(&["default", "block_ids"])),
+        (&log, "ingest-compat", Some(&["default", "block_ids"])),
         (&car, "ingest", Some(&[])),
         (&car, "ingest-zstd", None),
-        (&car, "ingest-small", None),
-        (&log, "block-log", None),
-        (&log, "block-log-raw", None),
+        (&log, "ingest", None),
     ] {
         let own = Place::in_memory();
         let args: Vec<&str> = ["--preset"].into_iter().chain(preset.split(' ')).collect();

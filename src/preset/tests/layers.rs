@@ -125,10 +125,10 @@ fn each_layer_wins_over_the_one_below() {
 
 #[test]
 fn preset_choice_follows_precedence() {
-    let (_dir, config) = with_config("preset = \"ingest-small\"\n");
+    let (_dir, config) = with_config("preset = \"ingest-compat\"\n");
     let name = |overrides: &Overrides, named| overrides.preset(named).expect("there").name;
     assert_eq!(name(&Overrides::default(), None), DEFAULT);
-    assert_eq!(name(&config, None), "ingest-small");
+    assert_eq!(name(&config, None), "ingest-compat");
     let overrides = Overrides { environment: vec![("BEDLOAD_PRESET".into(), "ingest-zstd".into())], ..config };
     assert_eq!(name(&overrides, None), "ingest-zstd");
     assert_eq!(name(&overrides, Some("memtable")), "memtable");

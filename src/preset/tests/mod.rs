@@ -117,7 +117,7 @@ fn oldest_rocksdb_needs_no_resolving() {
         let preset = builtin(&resolved.preset);
         assert_eq!(preset.oldest_rocksdb(), resolved.oldest_rocksdb(), "{}", preset.name);
     }
-    for (name, release) in [("ingest", "8.6"), ("ingest-compat", "7.8"), ("ingest-zstd", "8.6"), ("block-log", "8.6")] {
+    for (name, release) in [("ingest", "8.6"), ("ingest-compat", "7.8"), ("ingest-zstd", "8.6")] {
         assert_eq!(builtin(name).oldest_rocksdb().to_string(), release, "{name}");
     }
     assert!(explain(&shipped()[0]).to_string().contains("\nread by: RocksDB 8.6 or newer\n"));
