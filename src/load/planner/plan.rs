@@ -30,8 +30,13 @@ const LINKS_SHARE: u64 = 8;
 /// At most the source's size divided by this surrounds the blocks and is not stored.
 const FRAMING: u64 = 8;
 
-/// Blocks count as cached if the page cache has this many times their size, because other programs use it as well.
+/// Partitions stay in the page cache if it has this many times the size of the blocks, because the source is read and SST files are
+/// written meanwhile.
 const CACHED_SHARE: u64 = 2;
+
+/// The blocks of a source stay in its file if the source takes at most this share of the page cache. With a share of 0.72, an import
+/// took 0.68 of the time that it took with spilled blocks; with 1.1, three times as long (BENCHMARKS.md, "Growth").
+const SOURCE_SHARE: (u64, u64) = (3, 4);
 
 const MIB: u64 = 1 << 20;
 
@@ -88,9 +93,13 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
         }
     };
     if let Method::CarSst { sort } = &mut plan.method {
-        sort.cached = expected.is_some_and(|bytes| stays_cached(bytes, page_cache(budget)));
-        let prefers_references =
-            options.plan == PlanChoice::Source || (options.plan == PlanChoice::Auto && sort.cached);
+        let free = page_cache(budget);
+        sort.cached = expected.is_some_and(|bytes| stays_cached(bytes, free));
+        let prefers_references = match options.plan {
+            PlanChoice::Source => true,
+            PlanChoice::Auto => expected.is_some_and(|bytes| source_stays_cached(bytes, free)),
+            PlanChoice::Memory | PlanChoice::Spill => false,
+        };
         sort.by_reference = sort.spill && plain && prefers_references;
         if options.plan == PlanChoice::Source && !plain {
             let reason =
@@ -171,9 +180,15 @@ fn page_cache(budget: u64) -> u64 {
     available.unwrap_or_default().saturating_sub(budget)
 }
 
-/// True if `bytes` of blocks stay in a page cache of `free` bytes.
+/// True if partitions of `bytes` of blocks stay in a page cache of `free` bytes.
 fn stays_cached(bytes: u64, free: u64) -> bool {
     free / CACHED_SHARE >= bytes
+}
+
+/// True if a source of `bytes` stays in a page cache of `free` bytes while its blocks are stored.
+fn source_stays_cached(bytes: u64, free: u64) -> bool {
+    let (share, of) = SOURCE_SHARE;
+    bytes <= free / of * share
 }
 
 /// The number of worker threads: the caller's, or else the preset's.
@@ -233,9 +248,11 @@ mod tests {
     }
 
     #[test]
-    fn source_plan_needs_twice_the_page_cache() {
+    fn cached_blocks_need_a_larger_page_cache() {
         assert!(stays_cached(4 << 30, 8 << 30));
         assert!(!stays_cached(4 << 30, (8 << 30) - 1));
+        assert!(source_stays_cached(6 << 30, 8 << 30));
+        assert!(!source_stays_cached(6 << 30, (8 << 30) - 4));
         // A budget larger than the machine's memory leaves nothing.
         assert_eq!(page_cache(u64::MAX), 0);
     }
