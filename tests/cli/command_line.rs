@@ -209,7 +209,7 @@ fn tables_fit_80_columns() {
     }
     // Of a structure the fields that differ, under the names that can be set.
     let text = run(&place, "stat chain").stdout;
-    assert!(text.contains("cf.compression_opts.level = 3 (default 32767)\n") && !text.contains('{'), "{text}");
+    assert!(text.contains("cf.compression_opts.level = 1 (default 32767)\n") && !text.contains('{'), "{text}");
 }
 
 #[test]
