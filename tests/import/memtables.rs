@@ -100,11 +100,13 @@ fn write_buffers_over_the_budget_are_refused() {
 #[test]
 fn threads_option_overrides_the_preset() {
     let (place, source) = Place::with_file("x.car", &rooted(&some(3)));
+    let text = "base = \"ingest\"\nname = \"alone\"\n[load.ingest]\nthreads = [1, \"a test\"]\n";
+    let preset = place.file("alone.toml", text.as_bytes()).display().to_string();
     let threads = |args: &[&str]| {
-        let done = import(&place, &source).args(&["--set", "load.ingest.threads=1", "--dry-run"]).args(args).run();
+        let done = import(&place, &source).args(&["--preset", &preset, "--dry-run"]).args(args).run();
         done.number("/threads")
     };
-    assert_eq!(threads(&[]), 1, "as the options say");
+    assert_eq!(threads(&[]), 1, "as the preset says");
     assert_eq!(threads(&["--set", "load.ingest.threads=3"]), 3);
     assert_eq!(threads(&["--threads", "2"]), 2);
     assert_eq!(threads(&["--threads", "2", "--set", "load.ingest.threads=3"]), 2);
