@@ -9,7 +9,7 @@ use crate::report::statistics::spread;
 pub fn figures(variants: &[String], reference: &str, margin: f64, runs: &[BenchRun]) -> BenchFigures {
     let all: Vec<VariantFigures> = variants.iter().map(|variant| of_variant(variant, reference, runs)).collect();
     let copy = metric("wall_seconds").and_then(|wall| spread(&wall.values(runs, COPY)));
-    let recommendation = recommend(&all, runs, margin);
+    let recommendation = recommend(&all, reference, runs, margin);
     BenchFigures { reference: reference.to_owned(), margin, copy, variants: all, recommendation }
 }
 

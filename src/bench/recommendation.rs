@@ -2,8 +2,8 @@
 //!
 //! A variant passes if it is shown to be slower than each other one by at most a margin: in enough rounds, and with the whole
 //! interval of each ratio of total times (import, compaction and scan). All these tests must hold, so their number does
-//! not weaken them (Berger 1982). The fastest variant that passes is recommended, or one that is shown to look keys up
-//! faster. If none passes, the spread so far gives the number of further rounds that would probably decide. A variant with
+//! not weaken them (Berger 1982). The fastest variant that passes is recommended, or the reference if it passes and no other is
+//! shown to be faster, or one that is shown to look keys up faster. If none passes, the spread so far gives the number of further rounds that would probably decide. A variant with
 //! a failed run is never recommended if another one has none.
 
 use crate::report::bench::{BenchRun, Better, Decision, Metric, Pick, Recommendation, VariantFigures, metric, some_of};
@@ -15,7 +15,12 @@ const TOTAL: [&str; 2] = ["total_seconds", "wall_seconds"];
 
 const MEMORY: &str = "peak_rss_bytes";
 
-pub(super) fn recommend(all: &[VariantFigures], runs: &[BenchRun], margin: f64) -> Option<Recommendation> {
+pub(super) fn recommend(
+    all: &[VariantFigures],
+    reference: &str,
+    runs: &[BenchRun],
+    margin: f64,
+) -> Option<Recommendation> {
     let sound: Vec<&VariantFigures> = all.iter().filter(|it| it.failed == 0).collect();
     let candidates =
         if sound.iter().any(|it| it.runs > 0) { sound } else { all.iter().filter(|it| it.runs > 0).collect() };
@@ -27,7 +32,7 @@ pub(super) fn recommend(all: &[VariantFigures], runs: &[BenchRun], margin: f64) 
     let best = |key| metric(key).filter(|_| is_compared).and_then(|metric| pick(&ran, runs, metric));
     let (by_memory, by_reads) = (best(MEMORY), best("lookups_per_second"));
 
-    let judge = Judge { candidates: &candidates, runs, total, limit: 1.0 + margin };
+    let judge = Judge { candidates: &candidates, reference, runs, total, limit: 1.0 + margin };
     let (decision, more_rounds, default, reason) = match candidates[..] {
         [only] => {
             let others = if all.len() == 1 { "nothing else was compared" } else { "no other ran without a failure" };
@@ -54,6 +59,8 @@ pub(super) fn recommend(all: &[VariantFigures], runs: &[BenchRun], margin: f64) 
 struct Judge<'a> {
     /// All variants that are compared, also those without a run.
     candidates: &'a [&'a VariantFigures],
+    /// It is recommended rather than one that is not shown to be faster.
+    reference: &'a str,
     runs: &'a [BenchRun],
     total: &'static Metric,
     /// A ratio passes if its interval is below.
@@ -77,6 +84,11 @@ impl Judge<'_> {
             self.candidates.iter().copied().filter(|it| self.passes(&it.variant)).collect();
         let time = |it: &VariantFigures| it.median(self.total.key).unwrap_or(f64::MAX);
         passing.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        let to_reference = |it: &VariantFigures| self.total.ratio(self.runs, &it.variant, self.reference);
+        let is_faster = |it: &&VariantFigures| to_reference(it).is_some_and(|ratio| ratio.verdict == Verdict::Lower);
+        if !passing.iter().any(is_faster) {
+            passing.sort_by_key(|it| it.variant != self.reference);
+        }
         let first = *passing.first()?;
         let margin = percent(self.limit - 1.0);
         if let Some(better) = self.find_faster_lookups(&passing) {
@@ -300,6 +312,22 @@ mod tests {
         assert_eq!(judge(&uneven, &["b", "a"], 0.5).default.as_deref(), Some("a"));
         let alike = runs(&[("a", 300.0, &[1.25, 1.27, 1.24]), ("b", 900.0, &[1.26, 1.27, 1.25])]);
         assert_eq!(judge(&alike, &["a", "b"], 0.001).decision, Decision::NotDecided);
+    }
+
+    #[test]
+    fn reference_is_kept_without_a_faster_variant() {
+        let alike = runs(&[("a", 300.0, &[1.25, 1.27, 1.24, 1.25]), ("b", 300.0, &[1.26, 1.27, 1.25, 1.26])]);
+        for reference in ["a", "b"] {
+            let other = if reference == "a" { "b" } else { "a" };
+            let found = judge(&alike, &[reference, other], 0.05);
+            assert_eq!((found.default.as_deref(), &*found.by_total.variant), (Some(reference), "a"));
+        }
+        let slower = runs(&[("a", 300.0, &[1.0, 1.01, 1.0, 1.01]), ("b", 300.0, &[1.03, 1.04, 1.03, 1.04])]);
+        assert_eq!(
+            judge(&slower, &["b", "a"], 0.05).default.as_deref(),
+            Some("a"),
+            "within the margin, but shown to be slower"
+        );
     }
 
     #[test]
