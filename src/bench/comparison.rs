@@ -113,7 +113,7 @@ pub(super) fn compare(
             warmup: options.warmup,
             order: options.order.name().into(),
             seed: options.seed,
-            cache: if options.cold { "cold" } else { "warm" }.into(),
+            cache: if options.is_cold() { "cold" } else { "warm" }.into(),
             budget_seconds: options.budget.map(|budget| budget.as_secs_f64()),
             lookups: options.lookups,
             complete: false,
@@ -189,7 +189,9 @@ fn complete(report: &mut BenchReport, planned: usize) {
 }
 
 fn plan(options: &BenchOptions, variants: &[Variant]) -> Vec<(String, Turn)> {
-    let all: Vec<String> = std::iter::once(COPY.to_owned()).chain(names(variants)).collect();
+    // The copy of a whole database says nothing about a sample of it.
+    let copy = options.sample.is_none().then(|| COPY.to_owned());
+    let all: Vec<String> = copy.into_iter().chain(names(variants)).collect();
     let rounds = (0..options.warmup).map(|round| (round, true)).chain((0..options.runs).map(|round| (round, false)));
     rounds
         .zip(0..)
@@ -219,6 +221,8 @@ fn identity(options: &BenchOptions, variants: &[Variant], snapshot: &BenchSnapsh
         "seed": options.seed,
         "cold": options.cold,
         "lookups": options.lookups,
+        "sample": options.sample,
+        "keys": options.keys.as_deref().map(absolute),
         "scan": !options.no_scan,
         "dir": absolute(options.work_dir()),
         "bedload": env!("CARGO_PKG_VERSION"),

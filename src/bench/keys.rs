@@ -29,7 +29,7 @@ const SHORT: usize = 16;
 /// [`Error::State`]: there is no database or no such column family; [`Error::Rocks`] or [`Error::Io`]: it is unreadable,
 /// or the file is not writable.
 pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Result<u64> {
-    let reader = Reader::open(db, &ReaderOptions { cache: 8 << 20, open_files: 64, lenient: false, in_order: false })?;
+    let reader = Reader::open(db, &ReaderOptions::once())?;
     let mut noise = Noise::new(seed, 0);
     let keep = usize::try_from(count.min(MAX_KEYS)).unwrap_or(usize::MAX);
     let mut kept: Vec<Vec<u8>> = Vec::new();

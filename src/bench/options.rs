@@ -68,6 +68,12 @@ pub struct BenchOptions {
     /// Lookups of each kind in each finished database; 0 for none
     #[arg(long, value_name = "N", default_value_t = 2000, help_heading = "Measurement", hide_short_help = true)]
     pub lookups: u64,
+    /// Of a database, import only ranges of about this size, spread over its keys; estimates the size of the whole copy
+    #[arg(long, value_name = "SIZE", value_parser = crate::text::size::parse, help_heading = "Measurement")]
+    pub sample: Option<u64>,
+    /// Look up these keys instead of drawn ones: a file with one key a line, in hex
+    #[arg(long, value_name = "FILE", help_heading = "Measurement", hide_short_help = true)]
+    pub keys: Option<PathBuf>,
     /// Skip the scan of each finished database
     #[arg(long, help_heading = "Measurement", hide_short_help = true)]
     pub no_scan: bool,
@@ -87,6 +93,11 @@ impl BenchOptions {
     /// Returns the directory of the temporary databases.
     pub(super) fn work_dir(&self) -> &Path {
         self.dir.as_deref().unwrap_or(&self.out)
+    }
+
+    /// True if nothing is read before an import. A sample is not worth reading a whole database.
+    pub(super) fn is_cold(&self) -> bool {
+        self.cold || self.sample.is_some()
     }
 
     pub(super) fn margin(&self) -> f64 {

@@ -148,6 +148,9 @@ impl Runner<'_> {
             let mut words: Vec<OsString> = vec!["import".into(), self.source.into(), "--db".into(), db.clone().into()];
             words.extend(["--report".into(), report.clone().into(), "--quiet".into()]);
             words.extend(variant.words().into_iter().map(OsString::from));
+            if let Some(bytes) = self.options.sample {
+                words.extend(["--sample".into(), bytes.to_string().into()]);
+            }
             let ended = self.bedload(words, "import")?;
             run.process = Some(ended.process.clone());
             let Ended { mut process, .. } = check("import", ended)?;
@@ -170,7 +173,7 @@ impl Runner<'_> {
     fn run(&self, variant: &str, turn: Turn, work: impl FnOnce(&mut BenchRun) -> Attempt<()>) -> Result<BenchRun> {
         (self.watch)("prepare");
         self.work_dir.renew()?;
-        let cache = cache::prepare(self.source, self.options.cold)?;
+        let cache = cache::prepare(self.source, self.options.is_cold())?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut run = BenchRun {
             schema: RUN_SCHEMA.into(),
@@ -192,7 +195,7 @@ impl Runner<'_> {
     }
 
     fn scan(&self, run: &mut BenchRun, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
-        if self.options.cold {
+        if self.options.is_cold() {
             cache::evict(db)?;
         }
         let resident_before = cache::resident(db);
@@ -225,7 +228,8 @@ impl Runner<'_> {
 
     /// Looks keys up in the finished database. The first one gives the keys for all.
     fn read(&self, run: &mut BenchRun, report: &ImportReport, db: &Path, cache: u64) -> Attempt<()> {
-        let keys = self.options.out.join(format!("keys-{}.txt", report.key.name()));
+        let own = || self.options.out.join(format!("keys-{}.txt", report.key.name()));
+        let keys = self.options.keys.clone().unwrap_or_else(own);
         if !keys.exists() {
             let draft = keys.with_extension("draft");
             // Five kinds of lookup have keys of their own.
@@ -281,8 +285,9 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
     let check = phase("check");
     let memtable = report.memtable.as_ref();
     let of_log = report.log.iter().flat_map(|log| &log.families).flat_map(|family| &family.levels);
-    let of_car = report.levels.iter().filter(|_| report.log.is_none());
-    let levels = sum_levels(of_car.chain(of_log));
+    let of_copy = report.families.iter().flat_map(|family| &family.levels);
+    let of_car = report.levels.iter().filter(|_| report.log.is_none() && report.families.is_empty());
+    let levels = sum_levels(of_car.chain(of_log).chain(of_copy));
     let [first_tenth_bytes_per_second, last_tenth_bytes_per_second] = tenths(&report.samples);
     ImportFigures {
         import_seconds: (wall - compact - check.unwrap_or(0.0)).max(0.0),
@@ -303,6 +308,7 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         stalls: memtable.map(|it| it.stalls),
         stall_seconds: memtable.map(|it| it.stall_seconds),
         disk_bytes: cache::disk_bytes(db),
+        sample: report.sample.clone(),
         options: report.options.clone(),
         rocksdb_version: report.versions.rocksdb.clone(),
     }

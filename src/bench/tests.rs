@@ -105,6 +105,7 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Benc
             stalls: None,
             stall_seconds: None,
             disk_bytes: Some(262 * MIB),
+            sample: None,
             options: vec![OptionRow {
                 option: "table.block_size".into(),
                 value: "16384".into(),

@@ -210,6 +210,7 @@ fn check_record(record: &ImportReport) -> Result<(), String> {
     let is_ingested = !record.into_existing && record.memtable.is_none() && record.loader == Loader::Ingest.to_string();
     require(is_ingested, "its report is not of an import into a new database by ingest")?;
     require(record.part.is_none(), "its report is of a part of another bundle")?;
+    require(record.key != KeyLayout::Any, "its report is of the copy of a database")?;
     let blocks = &record.blocks;
     require(
         blocks.written.checked_add(blocks.duplicate) == Some(blocks.read),
@@ -259,6 +260,6 @@ fn is_key(record: &ImportReport, family: &str, key: &[u8]) -> bool {
                 |code: &u64| Function::from_code(*code).is_none_or(|it| it.digest_lengths().contains(&key.len()));
             functions.is_empty() || functions.iter().any(fits)
         }
-        KeyLayout::Number => false,
+        KeyLayout::Number | KeyLayout::Any => false,
     }
 }

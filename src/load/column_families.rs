@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::load::context::Job;
-use crate::rocks::{Group, OptionMap, SstOptions};
+use crate::preset::Resolved;
+use crate::rocks::{FamilyFacts, Group, OptionMap, SstOptions};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 
 /// The options in which families of ids differ from families of blocks.
@@ -19,6 +20,12 @@ pub(in crate::load) struct ColumnFamilies<'a> {
     all: Vec<FamilyOptions<'a>>,
     /// Number of families that are loaded. RocksDB requires the others.
     loaded: usize,
+}
+
+/// A column family of another database, with the options of its copy.
+pub(in crate::load) struct CopiedFamily {
+    pub facts: FamilyFacts,
+    pub preset: Resolved,
 }
 
 struct FamilyOptions<'a> {
@@ -43,6 +50,16 @@ impl<'a> ColumnFamilies<'a> {
         let found_by = ids.into_iter().chain(transactions).map(|name| FamilyOptions::of_ids(job, name));
         let all: Vec<_> = std::iter::once(FamilyOptions::of_blocks(job, DEFAULT)).chain(found_by).collect();
         Self { loaded: all.len(), all }
+    }
+
+    /// The families of a database that is copied. RocksDB requires `default`.
+    pub fn of_database(copied: &'a [CopiedFamily]) -> Self {
+        let mut all: Vec<_> = copied.iter().map(FamilyOptions::of_copy).collect();
+        let loaded = all.len();
+        if let Some(first) = copied.iter().find(|_| all.iter().all(|family| family.name != DEFAULT)) {
+            all.push(FamilyOptions { name: DEFAULT, ..FamilyOptions::of_copy(first) });
+        }
+        Self { all, loaded }
     }
 
     /// The families with the options of the memtable loader: a cancelled import does not flush memtables, which can take long.
@@ -87,6 +104,17 @@ impl<'a> ColumnFamilies<'a> {
 impl<'a> FamilyOptions<'a> {
     fn of_blocks(job: &Job<'_>, name: &'a str) -> Self {
         Self { name, loading: job.loading.clone(), compacting: job.preset.compacting(), node: job.preset.node() }
+    }
+
+    fn of_copy(CopiedFamily { facts, preset }: &'a CopiedFamily) -> Self {
+        let mut family =
+            Self { name: &facts.name, loading: preset.loading(), compacting: preset.compacting(), node: preset.node() };
+        if facts.is_reversed() {
+            for map in [&mut family.loading, &mut family.compacting, &mut family.node] {
+                map.set(Group::Cf, "comparator", &facts.comparator);
+            }
+        }
+        family
     }
 
     fn of_ids(job: &Job<'_>, name: &'a str) -> Self {

@@ -10,8 +10,9 @@ use crate::failpoint;
 use crate::load::context::{Completeness, Job, Loaded};
 use crate::load::existing::Existing;
 use crate::load::journal::Entry;
+use crate::load::options::ImportOptions;
 use crate::load::sources::Sources;
-use crate::load::target::parent;
+use crate::load::target::{Target, parent};
 use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
@@ -69,7 +70,10 @@ pub(super) fn report(
     complete: Completeness,
 ) -> Result<ImportReport> {
     let Job { options, preset, plan, target, .. } = *job;
-    let effective = options_of(target.working(), &options.column_family)?.unwrap_or_default();
+    // Of a copied database, the largest column family.
+    let largest = loaded.families.iter().max_by_key(|family| family.records).map(|family| family.name.clone());
+    let family = largest.as_deref().unwrap_or(&options.column_family);
+    let effective = options_of(target.working(), family)?.unwrap_or_default();
     let mut plan = plan.clone();
     if let Method::CarSst { sort } = &mut plan.method {
         // The report says what happened, not what was expected.
@@ -93,10 +97,14 @@ pub(super) fn report(
         links: complete.links,
         part: None,
         db: options.db.display().to_string(),
-        column_family: options.column_family.clone(),
+        column_family: family.to_owned(),
         into_existing: options.into_existing,
         replaced: job.replaced.is_some(),
-        key: if loaded.log.is_some() { KeyLayout::Number } else { options.key },
+        key: match () {
+            () if loaded.log.is_some() => KeyLayout::Number,
+            () if loaded.families.is_empty() => options.key,
+            () => KeyLayout::Any,
+        },
         verified: options.verify,
         blocks: BlockCounts {
             read: loaded.blocks,
@@ -127,6 +135,9 @@ pub(super) fn report(
         compacted: preset.final_compaction(),
         levels: loaded.levels,
         log: loaded.log,
+        families: loaded.families,
+        rebuilt: loaded.before,
+        sample: loaded.sample,
         memtable: loaded.memtable,
         options: preset.effective_node(&effective),
         small_files: small_files(target.working())?,
@@ -191,7 +202,7 @@ fn source_rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<Source
         let written = read.saturating_sub(duplicate);
         Some(BlockCounts { read, written, duplicate, omitted: None, existing: None })
     };
-    if loaded.log.is_some() {
+    if loaded.log.is_some() || !loaded.families.is_empty() {
         let blocks = blocks(loaded.blocks, loaded.duplicates);
         return vec![SourceInfo { blocks, remote: all.remote_info(0), ..whole.clone() }];
     }
@@ -287,9 +298,20 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     sync_dir(parent(&target.db))?;
     sync_dir(&target.partial)?;
     failpoint::reach("renamed");
-    target.remove_dir(&target.swap)?;
+    remove_old(target, job.options)?;
     failpoint::reach("old-removed");
     target.remove_leftovers()
+}
+
+/// Removes the replaced database, or moves it to the place where it is kept.
+pub(super) fn remove_old(target: &Target, options: &ImportOptions) -> Result<()> {
+    match &options.keep_old {
+        Some(place) if target.swap.exists() => {
+            std::fs::rename(&target.swap, place).map_err(Error::io("rename to", place))?;
+            sync_dir(parent(place))
+        }
+        _ => target.remove_dir(&target.swap),
+    }
 }
 
 /// Removes RocksDB's own log files, which name the working directory, and the OPTIONS file of loading.

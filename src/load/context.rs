@@ -21,8 +21,8 @@ use crate::load::uploads::Uploads;
 use crate::os::files::sync_dir;
 use crate::preset::Resolved;
 use crate::progress::Progress;
-use crate::report::{F3Report, Head, LinkReport, LogReport, MemtableReport, Plan};
-use crate::rocks::{DataFile, FamilyScan, Level, OptionMap, Reader};
+use crate::report::{F3Report, FamilyReport, Head, LinkReport, LogReport, MemtableReport, Plan, SampleReport};
+use crate::rocks::{DataFile, FamilyFacts, FamilyScan, Level, OptionMap, Reader};
 use crate::sort::{ClassCounts, Router};
 use crate::source::car::{SourceRead, Tail};
 
@@ -87,6 +87,11 @@ pub(super) struct Loaded {
     /// The F3 data that were not stored.
     pub f3: Vec<F3Report>,
     pub log: Option<LogReport>,
+    /// The column families of a copied database, and the facts of the old ones.
+    pub families: Vec<FamilyReport>,
+    pub before: Vec<FamilyFacts>,
+    /// The estimate from a sample of a database.
+    pub sample: Option<SampleReport>,
     /// The sources of CARs, and the duplicates by the number of the source.
     pub sources: Vec<SourceRead>,
     pub repeats: BTreeMap<u32, u64>,

@@ -63,7 +63,7 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
             });
             ("partitions and database", with_overhead.map(|bytes| bytes + in_hand))
         }
-        Method::CarSst { .. } | Method::BlockLogSst { .. } => ("database", with_overhead),
+        Method::CarSst { .. } | Method::BlockLogSst { .. } | Method::DatabaseSst { .. } => ("database", with_overhead),
     };
     // Some entries of 16 bytes for each block, beyond what stays in memory.
     let links =

@@ -111,6 +111,12 @@ impl Identity {
         })
     }
 
+    /// Adds the options of one more column family.
+    pub fn add_family(&mut self, name: &str, preset: &Resolved) {
+        let settings = preset.settings().map(|setting| (format!("{name}: {}", setting.key), setting.value.clone()));
+        self.settings.extend(settings);
+    }
+
     /// Checks that no program wrote to the source while it was read.
     pub fn check_unchanged(&self, options: &ImportOptions) -> Result<()> {
         if of_stdin(options)? != self.stdin {

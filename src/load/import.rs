@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::load::commit::{commit_database, merge_source_infos, report};
 use crate::load::context::{Job, Loaded, Prepared};
-use crate::load::existing::{Existing, check_layout, with_layout};
+use crate::load::existing::{Existing, check_layout};
 use crate::load::identity::{self, Identity};
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::links::LinkList;
@@ -21,7 +21,7 @@ use crate::load::target::{Target, existing_parent};
 use crate::load::uploads::{self, Publish};
 use crate::load::{block_log, car, disk_space, phase_weights, validate};
 use crate::preset::{self, Overrides, Resolved};
-use crate::progress::{Event, Observer, Phase, Progress, Silent};
+use crate::progress::{Event, Phase, Progress};
 use crate::report::{ChecksumInfo, ImportReport, Plan, SourceInfo};
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
@@ -30,60 +30,6 @@ use crate::source::remote::is_remote;
 
 /// Time to wait for Ctrl-C to reach this process after it has ended the writer of the pipe.
 const SIGNAL: Duration = Duration::from_millis(100);
-
-/// Opens the source and plans its import. Creates at most the empty database that [`import`] describes.
-/// [`Plan::check_space`] fails if the import lacks space.
-///
-/// # Errors
-/// Those of [`import`], except that unfinished work of another source is not noticed.
-pub fn plan(options: &ImportOptions) -> Result<Plan> {
-    plan_and_warn(options, &Silent)
-}
-
-/// As [`plan`]; the observer receives the warnings.
-pub(crate) fn plan_and_warn(options: &ImportOptions, observer: &dyn Observer) -> Result<Plan> {
-    let progress = Progress::new(observer);
-    let plan = || {
-        let options = &with_layout(options.without_secrets())?;
-        Import { options, progress: &progress }.prepare(None, |_| ()).map(|opened| opened.planned.plan)
-    };
-    progress.sampled(plan).map_err(|error| with_hint(error, options))
-}
-
-/// Imports a snapshot into a database.
-///
-/// An import writes to these places:
-/// - `<db>.partial` beside the database, which becomes the database at the end;
-/// - the work directory, if the options name one: partitions of blocks;
-/// - `.bedload-options-*` beside the database, for some milliseconds: an empty RocksDB database that shows how RocksDB adjusts
-///   the options. Only for [`Overrides`], for presets of your own, and to publish a bundle. If the process is killed then,
-///   [`clean`](crate::clean) and the next such import in the same directory delete it.
-///
-/// The threads of RocksDB's default `Env` remain after the call. Nothing else in the process changes: limits and
-/// signal handlers belong to the program, see [`crate::raise_open_files`] and [`crate::handle_sigbus`].
-///
-/// # Errors
-/// [`Error::BadInput`]: the source is damaged or not supported; [`Error::Usage`], [`Error::Preset`]: options are wrong;
-/// [`Error::State`]: the state of the database or of this process forbids the import; [`Error::NoSpace`],
-/// [`Error::Io`], [`Error::Rocks`]: the system or RocksDB fails; [`Error::Interrupted`]: the caller cancelled the
-/// import. After an error, the database's path has its earlier content.
-pub fn import(options: &ImportOptions, observer: &dyn Observer) -> Result<ImportReport> {
-    import_and_publish(options, None, observer)
-}
-
-/// As [`import`], and publishes files while others are built, if there is a place for them.
-pub(crate) fn import_and_publish(
-    options: &ImportOptions,
-    place: Option<&dyn Publish>,
-    observer: &dyn Observer,
-) -> Result<ImportReport> {
-    let progress = Progress::new(observer);
-    let import = || {
-        let options = &with_layout(options.without_secrets())?;
-        run_or_restart(&Import { options, progress: &progress }, |import| import.run(place))
-    };
-    progress.sampled(import).map_err(|error| with_hint(error, options))
-}
 
 /// Calls `run`. Calls it again from the beginning if it cannot resume and the caller allows to start over.
 pub(super) fn run_or_restart(
@@ -147,7 +93,7 @@ pub(super) struct Import<'a> {
 
 impl Import<'_> {
     /// Deletes the unfinished work, and restores an existing database.
-    fn discard(&self) -> Result<()> {
+    pub(super) fn discard(&self) -> Result<()> {
         let target = Target::new(self.options)?;
         let lock = target.lock()?;
         target.undo_swap()?;
@@ -176,6 +122,7 @@ impl Import<'_> {
                 }
                 return Err(error);
             }
+            validate::check_keep_old(self.options, &target.db)?;
             if target.into_existing || target.has_old() {
                 // No process may have the database open. The source, which is opened next, may be a pipe that is slow to begin.
                 drop(Existing::lock(&target)?);
@@ -204,7 +151,7 @@ impl Import<'_> {
             validate::check_published(preset.loader)?;
         }
         self.warn(sources.take_unusable());
-        let planned = self.plan(&opened, &preset, &target, is_finished)?;
+        let planned = self.plan_opened(&opened, &preset, &target, is_finished)?;
         on_plan(&planned.plan);
         let (compression, size, blocks, checksum) = (opened.compression, opened.size, opened.blocks, opened.checksum());
         let source = opened.read_header(options, &planned.plan)?;
@@ -214,7 +161,12 @@ impl Import<'_> {
         Ok(Opened { target, is_finished, sources, preset, planned, source, compression, size, blocks, checksum })
     }
 
-    fn run(&self, place: Option<&dyn Publish>) -> Result<ImportReport> {
+    /// Plans the import, and creates nothing.
+    pub(super) fn plan(&self) -> Result<Plan> {
+        self.prepare(None, |_| ()).map(|opened| opened.planned.plan)
+    }
+
+    pub(super) fn run(&self, place: Option<&dyn Publish>) -> Result<ImportReport> {
         let options = self.options;
         let report_plan = |plan: &Plan| self.progress.report(&Event::Planned { plan: Box::new(plan.clone()) });
         let opened = self.prepare(place, report_plan)?;
@@ -289,16 +241,27 @@ impl Import<'_> {
 
     /// The preset, or `default` if the caller chose none.
     pub(super) fn preset(&self, default: &str) -> Result<Resolved> {
+        self.preset_with(default, &self.options.overrides)
+    }
+
+    /// As [`Import::preset`], with other overrides.
+    pub(super) fn preset_with(&self, default: &str, overrides: &Overrides) -> Result<Resolved> {
         let Self { options, .. } = self;
-        let (preset, choice) = options.overrides.choose(options.preset.as_deref(), default)?;
-        let overrides = Overrides { scratch: Some(existing_parent(&options.db)), ..options.overrides.clone() };
+        let (preset, choice) = overrides.choose(options.preset.as_deref(), default)?;
+        let overrides = Overrides { scratch: Some(existing_parent(&options.db)), ..overrides.clone() };
         let mut resolved = preset::resolve(&preset, &overrides)?;
         validate::check_final_compaction(options, &resolved)?;
         resolved.choice = choice;
         Ok(resolved)
     }
 
-    fn plan(&self, opened: &OpenSource, preset: &Resolved, target: &Target, is_finished: bool) -> Result<Planned> {
+    fn plan_opened(
+        &self,
+        opened: &OpenSource,
+        preset: &Resolved,
+        target: &Target,
+        is_finished: bool,
+    ) -> Result<Planned> {
         let sources = &opened.sources;
         let mut planned = planner::plan(self.options, preset, opened)?;
         self.warn(std::mem::take(&mut planned.warnings));

@@ -2,7 +2,7 @@
 //!
 //! [`import()`] runs the steps, each of which has a file here. Two loaders, chosen by the preset, share them: `ingest` builds
 //! SST files and lets RocksDB ingest them, `memtable` writes batches and compacts. `car` and `block_log` have the code for
-//! one kind of source, `sink` has the code for one kind of write path.
+//! one kind of source, `rebuild` copies a database, `sink` has the code for one kind of write path.
 
 mod block_log;
 pub(crate) mod built;
@@ -14,6 +14,7 @@ mod commit;
 mod compact;
 mod context;
 mod disk_space;
+mod entry;
 mod existing;
 mod identity;
 mod import;
@@ -25,6 +26,7 @@ mod open;
 mod options;
 mod phase_weights;
 pub(crate) mod planner;
+mod rebuild;
 mod resume;
 mod seed;
 mod sink;
@@ -37,8 +39,9 @@ mod validate;
 pub(crate) use crate::report::Plan;
 pub(crate) use crate::source::car::no_snapshot_in;
 pub(crate) use built::SstFile;
-pub(crate) use import::{hint_after_interruption, import_and_publish, plan_and_warn};
-pub use import::{import, plan};
+pub use entry::{import, plan};
+pub(crate) use entry::{import_and_publish, plan_and_warn};
+pub(crate) use import::hint_after_interruption;
 #[cfg(feature = "testing")]
 pub(crate) use journal::JournalBench;
 pub use leftovers::clean;

@@ -56,6 +56,18 @@ pub struct ImportOptions {
     /// The column family that the import uses; known once it has begun.
     #[setters(skip)]
     pub(crate) column_family: String,
+    /// The column families of a RocksDB database that are copied. Defaults to all.
+    #[setters(skip)]
+    pub(crate) families: Vec<String>,
+    /// The column families of a RocksDB database that are not copied. Defaults to none.
+    #[setters(skip)]
+    pub(crate) skipped_families: Vec<String>,
+    /// The directory that a replaced database is moved to. Defaults to none: it is deleted.
+    #[setters(into)]
+    pub(crate) keep_old: Option<PathBuf>,
+    /// Copies only some ranges of a database, with about as many bytes of its files. Defaults to all.
+    #[setters(skip)]
+    pub(crate) sample: Option<u64>,
     /// Verifies every block against its hash. Defaults to `true`. The report records `false`.
     pub(crate) verify: bool,
     /// Accepts several CARs joined in one file. Defaults to an error.
@@ -278,6 +290,10 @@ impl ImportOptions {
             given_key: None,
             column_family: "default".into(),
             given_column_family: None,
+            families: Vec::new(),
+            skipped_families: Vec::new(),
+            keep_old: None,
+            sample: None,
             verify: true,
             concatenated: false,
             null_padding: NullPadding::Error,

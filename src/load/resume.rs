@@ -3,6 +3,7 @@
 use crate::error::{Error, Result, StateKind};
 use crate::failpoint;
 use crate::hash::DigestKey;
+use crate::load::commit::remove_old;
 use crate::load::context::{Job, Prepared};
 use crate::load::existing::{Existing, opens};
 use crate::load::identity::Identity;
@@ -130,6 +131,7 @@ pub(super) fn finish_earlier(
         return Err(does_not_open(target));
     }
     let report = ImportReport::load(&target.db)?;
+    remove_old(target, options)?;
     target.remove_leftovers()?;
     if !has_it {
         let hint = "choose another --db, or add this source too with --into-existing";

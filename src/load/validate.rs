@@ -1,7 +1,11 @@
 //! Refuses options that have no effect, before an import begins.
 
-use crate::error::{Error, Result};
-use crate::load::options::{F3Data, ImportOptions, Links, LogOptions, PlanChoice};
+use std::path::Path;
+
+use crate::error::{Error, Result, StateKind};
+use crate::load::options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice};
+use crate::os::file_system::FileSystem;
+use crate::os::files::check_parent;
 use crate::preset::{Loader, Resolved};
 use crate::sort::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
@@ -64,6 +68,48 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     })
 }
 
+/// Checks the place of a replaced database that is kept.
+pub(in crate::load) fn check_keep_old(options: &ImportOptions, db: &Path) -> Result<()> {
+    let Some(place) = &options.keep_old else { return Ok(()) };
+    if !options.replace {
+        return Err(Error::usage("only a replaced database can be kept", "add --replace, or leave --keep-old out"));
+    }
+    check_parent(place)?;
+    if place.symlink_metadata().is_ok() {
+        return Err(Error::state(place, StateKind::Exists, "already exists", "give --keep-old another name"));
+    }
+    if FileSystem::of(place)?.device != FileSystem::of(db)?.device {
+        let reason = format!("{} is on another file system than the database", place.display());
+        return Err(Error::usage(reason, "give --keep-old a name on the same file system"));
+    }
+    Ok(())
+}
+
+/// Refuses options that have no effect on a database that is copied.
+pub(in crate::load) fn check_database(options: &ImportOptions) -> Result<()> {
+    let refuse = |reason: &str, is_met: bool| {
+        let hint = "leave it out: a database is copied with the keys and values that it has";
+        if is_met { Err(Error::usage(format!("{reason} has no effect on a RocksDB database"), hint)) } else { Ok(()) }
+    };
+    refuse("a format", options.format != Format::Auto)?;
+    refuse("a key layout", options.given_key.is_some())?;
+    refuse("the choice of what is verified", !options.verify || options.log.links_only)?;
+    refuse("null padding", options.null_padding != NullPadding::Error || options.concatenated)?;
+    refuse("a limit of block sizes", options.max_block_size != DEFAULT_MAX_BLOCK)?;
+    refuse("a filter", options.filter.is_some())?;
+    refuse("the choice of F3 data", options.f3 != F3Data::Store)?;
+    refuse("the check of links", options.links != Links::Ignore)?;
+    refuse("a shard", options.shard.is_some())?;
+    refuse("a plan or a work directory", options.plan != PlanChoice::Auto || options.work_dir.is_some())?;
+    refuse("a checksum", options.checksum.is_some())?;
+    refuse("an option of block logs", options.log != LogOptions::default())?;
+    if options.into_existing {
+        let hint = "copy it into a database of its own";
+        return Err(Error::usage("cannot add a RocksDB database to an existing one", hint));
+    }
+    Ok(())
+}
+
 /// Refuses options of block logs for a valid CAR; a damaged log is never taken for one.
 pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Result<()> {
     let hint = "omit them, or pass --format block-log if the source is a block log";
@@ -75,6 +121,12 @@ pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Resu
 pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
     let (is_shard, is_memtable) = (options.shard.is_some(), loader == Loader::Memtable);
     let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
+    let is_of_database = options.families.len() > 1 || !options.skipped_families.is_empty() || options.sample.is_some();
+    refuse(
+        "several column families, and samples, are only of RocksDB databases",
+        is_of_database,
+        "name one column family",
+    )?;
     let hint = "leave --column-family out for RocksDB's own, `default`";
     refuse("a column family has a name", options.column_family.is_empty(), hint)?;
     let is_number = options.key == KeyLayout::Number;

@@ -8,7 +8,7 @@ use super::key::Origin;
 use super::machine::Machine;
 use super::parse::{self, Assignment, PresetDocument, Role};
 use super::{DEFAULT, Preset};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rocks::option_map::OptionMap;
 
 /// The beginning of variables that set an option. Stage, scope and option follow, with `_` between.
@@ -38,6 +38,9 @@ pub struct Overrides {
     /// The values of `cores` and `open_files`. Defaults to this machine's.
     #[setters(skip)]
     pub(crate) machine: Option<Machine>,
+    /// True if the comparator of the OPTIONS file is not an option: the copy of a database keeps the order of its keys.
+    #[setters(skip)]
+    pub(crate) keeps_order: bool,
     /// The directory in which options are tried. Defaults to one in memory, or to a temporary one.
     #[setters(skip)]
     pub(crate) scratch: Option<PathBuf>,
@@ -105,5 +108,30 @@ impl Overrides {
     pub(super) fn of_command_line(&self) -> Result<Vec<Assignment>> {
         let read = |argument: &String| parse::assignment(argument, Origin::Override(argument.clone()));
         self.set.iter().map(read).collect()
+    }
+
+    /// The overrides for one column family: `cf.NAME.option` is an option of the node there.
+    pub(crate) fn of_family(&self, name: &str) -> Self {
+        let begin = format!("cf.{name}.");
+        let own = |text: &String| match text.strip_prefix("cf.") {
+            None => Some(text.clone()),
+            Some(_) => {
+                let rest = text.strip_prefix(&begin)?;
+                Some(format!("{}.{rest}", if rest.starts_with("table.") { "node" } else { "node.cf" }))
+            }
+        };
+        let (set, column_family) = (self.set.iter().filter_map(own).collect(), Some(name.to_owned()));
+        Self { set, column_family, ..self.clone() }
+    }
+
+    /// Checks that each `cf.NAME.option` is for one of the column families.
+    pub(crate) fn check_families(&self, names: &[&str]) -> Result<()> {
+        let is_of = |rest: &str, name: &str| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        let unknown =
+            |text: &&String| text.strip_prefix("cf.").is_some_and(|rest| !names.iter().any(|name| is_of(rest, name)));
+        self.set.iter().find(unknown).map_or(Ok(()), |text| {
+            let hint = format!("write cf.NAME.option=value with one of: {}", names.join(", "));
+            Err(Error::usage(format!("`{text}` names no column family of the source"), hint))
+        })
     }
 }

@@ -48,7 +48,8 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     if let Some(path) = &overrides.options_file {
         layers.resolved.settings.retain(|key, _| key.stage == Stage::Load);
         let path = OptionsFile::find(path)?;
-        layers.apply_options_file(&path, overrides.column_family.as_deref().unwrap_or("default"))?;
+        let family = overrides.column_family.as_deref().unwrap_or("default");
+        layers.apply_options_file(&path, family, overrides.keeps_order)?;
     }
     layers.apply(&overrides.of_command_line()?)?;
     rules::check(&layers.resolved)?;
@@ -121,7 +122,7 @@ impl Layers {
         self.apply(&effective)
     }
 
-    fn apply_options_file(&mut self, path: &Path, family: &str) -> Result<()> {
+    fn apply_options_file(&mut self, path: &Path, family: &str, keeps_order: bool) -> Result<()> {
         let file = OptionsFile::read(path)?;
         let Some(of) = file.family(family) else {
             let names: Vec<&str> = file.families.iter().map(|family| family.name.as_str()).collect();
@@ -135,6 +136,9 @@ impl Layers {
         for (group, lines) in [(Group::Db, &file.db), (Group::Cf, &of.cf), (Group::Table, &of.table)] {
             // The last line of a name counts.
             let mut last: BTreeMap<&str, &Line> = lines.iter().map(|line| (line.name.as_str(), line)).collect();
+            if keeps_order {
+                last.remove("comparator");
+            }
             for line in lines.iter().filter_map(|line| last.remove(line.name.as_str())) {
                 self.apply_line(path, group, line)?;
             }

@@ -66,6 +66,11 @@ pub enum Method {
         /// The log.
         log: LogPlan,
     },
+    /// Copies ranges of a database into SST files, which RocksDB ingests.
+    DatabaseSst {
+        /// The ranges.
+        ranges: LogPlan,
+    },
     /// Writes the blocks of a log through memtables.
     BlockLogMemtable {
         /// The log.
@@ -112,10 +117,10 @@ pub struct PartitionPlan {
     pub sort_bytes: u64,
 }
 
-/// Reading of a block log.
+/// Reading of a block log or a database in the order of its keys.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct LogPlan {
-    /// Bytes of the log per range; one thread builds the files of a range.
+    /// Bytes of the source per range; one thread builds the files of a range.
     pub range_bytes: u64,
     /// Column families to create.
     pub families: Vec<String>,
@@ -194,14 +199,14 @@ impl Plan {
     pub(crate) fn log(&self) -> Option<&LogPlan> {
         match &self.method {
             Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. } => Some(log),
-            Method::CarSst { .. } | Method::CarMemtable { .. } => None,
+            Method::CarSst { .. } | Method::CarMemtable { .. } | Method::DatabaseSst { .. } => None,
         }
     }
 
     pub(crate) fn memtable(&self) -> Option<&MemtablePlan> {
         match &self.method {
             Method::CarMemtable { memtable } | Method::BlockLogMemtable { memtable, .. } => Some(memtable),
-            Method::CarSst { .. } | Method::BlockLogSst { .. } => None,
+            Method::CarSst { .. } | Method::BlockLogSst { .. } | Method::DatabaseSst { .. } => None,
         }
     }
 
@@ -233,6 +238,11 @@ impl Plan {
                 "build in the order of the chain: {threads}, {memory} of memory, ranges of {}{}",
                 human(log.range_bytes),
                 log.describe_families()
+            ),
+            Method::DatabaseSst { ranges } => format!(
+                "copy in the order of keys: {threads}, {memory} of memory, ranges of {}{}",
+                human(ranges.range_bytes),
+                ranges.describe_families()
             ),
             Method::CarMemtable { memtable } => memtable.describe(&threads),
             Method::BlockLogMemtable { log, memtable } => memtable.describe(&threads) + &log.describe_families(),
@@ -293,7 +303,8 @@ pub(crate) fn fits(bytes: u64, memory: u64) -> bool {
 
 impl LogPlan {
     fn describe_families(&self) -> String {
-        format!(", column families {}", self.families.join(", "))
+        let names: Vec<_> = self.families.iter().map(|name| shown_in_line(name)).collect();
+        format!(", column families {}", names.join(", "))
     }
 }
 

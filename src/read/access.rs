@@ -108,7 +108,8 @@ impl Location {
                 return Err(conflict(reason, "omit --key: BEDLOAD.json records the key layout"));
             }
             let own = &record.column_family;
-            if let Some(family) = self.column_family.as_ref().filter(|family| *family != own) {
+            let is_other = |family: &&String| *family != own && record.key != KeyLayout::Any;
+            if let Some(family) = self.column_family.as_ref().filter(is_other) {
                 let reason = format!("the blocks of this database are in the column family {own}, not in {family}");
                 return Err(conflict(reason, "omit --column-family: BEDLOAD.json records it"));
             }
@@ -141,6 +142,7 @@ fn plural(layout: KeyLayout) -> &'static str {
         KeyLayout::Multihash => "multihashes",
         KeyLayout::Digest => "digests",
         KeyLayout::Number => "block numbers",
+        KeyLayout::Any => "those of the database that was copied",
     }
 }
 
@@ -160,7 +162,7 @@ fn other_layout(layout: KeyLayout, keys: &[Vec<u8>]) -> Option<KeyLayout> {
         KeyLayout::Cid => is_cid(key),
         KeyLayout::Multihash => is_multihash(key),
         KeyLayout::Digest => DIGESTS.contains(&key.len()) && !is_cid(key) && !is_multihash(key),
-        KeyLayout::Number => false,
+        KeyLayout::Number | KeyLayout::Any => false,
     };
     if keys.is_empty() || keys.iter().any(|key| fits(layout, key)) {
         return None;

@@ -129,12 +129,14 @@ impl Lookup {
         let is_key = match self.layout {
             KeyLayout::Cid => of_hex.is_some(),
             KeyLayout::Multihash => multihash.is_some(),
-            KeyLayout::Digest | KeyLayout::Number => true,
+            KeyLayout::Digest | KeyLayout::Number | KeyLayout::Any => true,
         };
         let bare = |key: &[u8]| KeyReading { key: key.to_vec(), codec: None, inside: None };
         let mut readings: Vec<KeyReading> = Vec::new();
         readings.extend(bytes.as_deref().filter(|_| is_key && self.layout != KeyLayout::Cid).map(bare));
-        readings.extend(of_hex.iter().chain(text.parse().ok().as_ref()).map(|cid| self.reading_of_cid(cid)));
+        if self.layout != KeyLayout::Any {
+            readings.extend(of_hex.iter().chain(text.parse().ok().as_ref()).map(|cid| self.reading_of_cid(cid)));
+        }
         readings.extend(multihash.filter(|_| self.layout == KeyLayout::Digest).map(bare));
         if readings.is_empty() { Err(self.unknown(text)) } else { Ok(Wanted { readings }) }
     }
@@ -220,6 +222,7 @@ impl Lookup {
             KeyLayout::Cid => "this database is keyed by CID: give a CID, as text or as hex",
             KeyLayout::Multihash => "this database is keyed by multihash: give a CID, or a multihash as hex",
             KeyLayout::Digest => "this database is keyed by digest: give a CID, or a multihash or a digest as hex",
+            KeyLayout::Any => "give the bytes of a key as hex",
             KeyLayout::Number => {
                 "this database is keyed by block number: give a number, or the id of a block or transaction"
             }

@@ -11,13 +11,15 @@ use super::Plan;
 use crate::hash::content_digest::ContentDigest;
 use crate::preset::OptionRow;
 use crate::progress::Sample;
+use crate::report::statistics::t_975;
 use crate::rocks::Level;
 use crate::sort::key::KeyLayout;
 use crate::sort::router::{ClassCounts, Count, Router};
 use crate::sort::shard::Shard;
 use crate::source::input::{Expected, SumFunction};
+use crate::text::size::{grouped, human};
 
-use super::{BundleReport, LogReport};
+use super::{BundleReport, FamilyFacts, FamilyReport, LogReport};
 
 pub const SCHEMA: &str = "bedload-import-6";
 
@@ -119,6 +121,16 @@ pub struct ImportReport {
     /// The block log, if the source is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogReport>,
+    /// The column families of the copy, if the source is a RocksDB database. `blocks` counts the records of all, and `digest` is the
+    /// sum of their digests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub families: Vec<FamilyReport>,
+    /// The same column families before the copy. Only counts tell the difference: a copy has no deletions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rebuilt: Vec<FamilyFacts>,
+    /// The estimated size of a copy of the whole database, if only a sample was copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sample: Option<SampleReport>,
     /// RocksDB's statistics of the memtable loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memtable: Option<MemtableReport>,
@@ -131,6 +143,65 @@ pub struct ImportReport {
     pub samples: Vec<Sample>,
     /// Versions of bedload and RocksDB.
     pub versions: Versions,
+}
+
+/// A sample of the ranges of a database, and an estimate of the size of the whole copy from it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SampleReport {
+    /// Number of copied ranges.
+    pub ranges: u64,
+    /// Number of all ranges.
+    pub of: u64,
+    /// Bytes of the old files in the copied ranges.
+    pub bytes: u64,
+    /// Bytes of their copies.
+    pub copied_bytes: u64,
+    /// Estimated bytes of a copy of everything.
+    pub whole_bytes: u64,
+    /// The ends of the 95 % interval of `whole_bytes`; `null` with a single range.
+    pub low_bytes: Option<u64>,
+    pub high_bytes: Option<u64>,
+}
+
+impl SampleReport {
+    /// Estimates from the sizes of the old and the new files of each copied range. There are `of` ranges, with `all` bytes.
+    pub(crate) fn estimate(sizes: &[(f64, f64)], of: usize, all: u64) -> Self {
+        let (old, new) = sizes.iter().fold((0.0, 0.0), |sums, (old, new)| (sums.0 + old, sums.1 + new));
+        let ratio = if old > 0.0 { new / old } else { 0.0 };
+        let whole = ratio * all as f64;
+        // The ratio estimator of a sample without replacement (Cochran, Sampling Techniques, 6.4).
+        let count = sizes.len() as f64;
+        let squares: f64 = sizes.iter().map(|(old, new)| (new - ratio * old).powi(2)).sum();
+        let unseen = 1.0 - count / (of as f64).max(1.0);
+        let error = (unseen * count / (count - 1.0) * squares).max(0.0).sqrt() / old.max(1.0) * all as f64;
+        let half = (sizes.len() > 1).then(|| t_975(sizes.len() - 1) * error);
+        Self {
+            ranges: sizes.len() as u64,
+            of: of as u64,
+            bytes: old as u64,
+            copied_bytes: new as u64,
+            whole_bytes: whole as u64,
+            low_bytes: half.map(|half| (whole - half).max(0.0) as u64),
+            high_bytes: half.map(|half| (whole + half) as u64),
+        }
+    }
+
+    /// Describes how the sample was drawn, and the estimate.
+    pub(crate) fn describe(&self) -> String {
+        let Self { ranges, of, bytes, copied_bytes, whole_bytes, low_bytes, high_bytes } = *self;
+        let interval = low_bytes
+            .zip(high_bytes)
+            .map_or_else(String::new, |(low, high)| format!(" ({} to {}, 95 %)", human(low), human(high)));
+        format!(
+            "a copy of all takes about {}{interval}: {} became {} in {} of {} ranges of keys, one drawn from each of as many \
+             intervals",
+            human(whole_bytes),
+            human(bytes),
+            human(copied_bytes),
+            grouped(ranges),
+            grouped(of)
+        )
+    }
 }
 
 /// A file of the database and its checksum, which detects changes.
@@ -172,12 +243,12 @@ pub struct MemtableReport {
 }
 
 /// A source.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SourceInfo {
     /// The path as the user gave it; `-` for a pipe; for several sources, the first path and the number of others.
     pub path: String,
-    /// `car` or `block-log`.
+    /// `car`, `block-log` or `rocksdb`.
     pub format: String,
     /// The compression: `none`, `zstd`, ...; `mixed` if several sources differ.
     pub compression: String,

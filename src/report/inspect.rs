@@ -1,20 +1,21 @@
-//! The contents of a snapshot.
+//! The contents of a snapshot or of a database.
 
 use serde::Serialize;
 
 use super::{BlockRef, IndexUse, Packings};
 use crate::hash::content_digest::ContentDigest;
+use crate::rocks::FamilyFacts;
 
 pub const INSPECT_SCHEMA: &str = "bedload-inspect-3";
 
-/// The contents of a snapshot. A quick inspection leaves fields `null`.
+/// The contents of a snapshot or of a database. A quick inspection leaves fields `null`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct InspectReport {
     /// Name and version of this document.
     pub schema: String,
     /// The path of the snapshot; `-` for a pipe.
     pub source: String,
-    /// `car` or `block-log`.
+    /// `car`, `block-log` or `rocksdb`.
     pub format: String,
     /// Version of the format.
     pub version: u64,
@@ -57,6 +58,9 @@ pub struct InspectReport {
     /// Parts, blocks and indexes of a block log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogInfo>,
+    /// Column families of a RocksDB database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database: Option<DatabaseInfo>,
     /// Number of blocks that do not match their CIDs.
     pub bad_blocks: Option<u64>,
     /// The first ten blocks that do not match their CIDs, in the order of the file.
@@ -178,4 +182,19 @@ pub struct LogInfo {
     pub indexes: Vec<IndexUse>,
     /// Number of bytes after the last complete block.
     pub rest_bytes: u64,
+}
+
+/// The result of inspecting a RocksDB database.
+#[derive(Debug, Clone, Serialize)]
+pub struct DatabaseInfo {
+    /// Version of the RocksDB that wrote the OPTIONS file; `null` without that file.
+    pub rocksdb: Option<String>,
+    /// Number of SST files.
+    pub files: u64,
+    /// Size of the write-ahead log, in bytes.
+    pub wal_bytes: u64,
+    /// True if `bedload import` can copy all records into a new database.
+    pub can_be_rebuilt: bool,
+    /// The column families.
+    pub(crate) column_families: Vec<FamilyFacts>,
 }

@@ -13,7 +13,6 @@ mod inspect;
 mod log;
 pub(crate) mod record;
 mod stat;
-#[cfg(feature = "cli")]
 pub(crate) mod statistics;
 mod verify;
 #[cfg(feature = "cli")]
@@ -22,6 +21,7 @@ mod walk;
 pub use crate::preset::OptionRow;
 pub(crate) use crate::progress::plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, fits, sst_target};
 pub use crate::progress::plan::{Plan, Space};
+pub(crate) use crate::rocks::FamilyFacts;
 pub use crate::rocks::Level;
 pub use crate::source::input::SumFunction;
 pub(crate) use crate::text::escape::{shell_word, shown_json};
@@ -41,11 +41,11 @@ pub use import::{
     BlockCounts, ChecksumInfo, F3Report, Head, ImportReport, LinkReport, MemtableReport, RecordedFile, RemoteInfo,
     SourceInfo, Versions,
 };
-pub(crate) use import::{BundlePart, NewestSnapshot, SCHEMA, ShardReport, rfc3339};
+pub(crate) use import::{BundlePart, NewestSnapshot, SCHEMA, SampleReport, ShardReport, rfc3339};
 #[cfg(feature = "cli")]
 pub(crate) use inspect::{
-    BadBlock, CodeCount, HeadInfo, INSPECT_SCHEMA, InspectReport, LogInfo, MetadataInfo, RootInfo, SizeClass, V2Info,
-    ZstdInfo,
+    BadBlock, CodeCount, DatabaseInfo, HeadInfo, INSPECT_SCHEMA, InspectReport, LogInfo, MetadataInfo, RootInfo,
+    SizeClass, V2Info, ZstdInfo,
 };
 pub(crate) use log::not_covered;
 pub use log::{BlockRef, FamilyReport, IndexUse, LogLayout, LogReport, LogVerified, Packings};

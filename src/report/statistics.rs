@@ -114,7 +114,7 @@ pub fn spread(values: &[(u32, f64)]) -> Option<Spread> {
 }
 
 /// The quantile of Student's t; beyond the table by its expansion (Abramowitz and Stegun 26.7.5), within 0.1 %.
-fn t_975(degrees: usize) -> f64 {
+pub fn t_975(degrees: usize) -> f64 {
     let known = degrees.checked_sub(1).and_then(|index| T_975.get(index)).copied();
     known.unwrap_or_else(|| Z_975 + (Z_975.powi(3) + Z_975) / (4.0 * degrees.max(1) as f64))
 }

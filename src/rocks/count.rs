@@ -54,7 +54,7 @@ impl FamilyScan<'_> {
     /// Visits all records with a visitor for each range of keys, and returns the visitors.
     pub fn visit<V: Visit>(&self, new: impl Fn() -> V + Sync) -> Result<Vec<V>> {
         let files: Vec<&DataFile> = self.files.iter().filter(|file| file.family == self.family).collect();
-        let mut ranges = ranges(&files);
+        let mut ranges = ranges(&files, self.reader.is_reversed(self.family));
         if files.iter().any(|file| file.level == 0) {
             ranges = coarse(&ranges, self.threads * PARTS);
         }

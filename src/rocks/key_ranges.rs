@@ -1,5 +1,7 @@
 //! Ranges of keys: the units of work of threads, and of scans that skip unreadable data.
 
+use std::collections::BTreeMap;
+
 use super::DataFile;
 
 /// About how many bytes of files a range reads.
@@ -17,19 +19,53 @@ pub(crate) struct KeyRange {
 
 /// Cuts the key space where files begin, and large files in parts of equal distance. The ranges cover every possible
 /// key once.
-pub(crate) fn ranges(files: &[&DataFile]) -> Vec<KeyRange> {
+pub(crate) fn ranges(files: &[&DataFile], is_reversed: bool) -> Vec<KeyRange> {
     let bytes: u64 = files.iter().map(|file| file.size).sum();
-    let target = RANGE_BYTES.max(bytes / MAX_RANGES);
-    let mut cuts: Vec<Vec<u8>> = Vec::new();
-    for file in files {
-        cuts.push(file.smallest.clone());
-        let parts = file.size.div_ceil(target);
-        if let Some(window) = Window::between(&file.smallest, &file.largest) {
-            cuts.extend((1..parts).map(|part| window.key(window.part(part, parts))));
+    let mut cuts: Vec<Vec<u8>> = cuts(files, RANGE_BYTES.max(bytes / MAX_RANGES)).into_keys().collect();
+    if is_reversed {
+        cuts.reverse();
+    }
+    between(cuts)
+}
+
+/// Cuts the key space into ranges of about `target` bytes of files, in the order of the comparator: of bytes, or the reverse.
+/// Returns each range with its bytes.
+pub(crate) fn sized_ranges(files: &[&DataFile], target: u64, is_reversed: bool) -> Vec<(KeyRange, u64)> {
+    let mut cuts: Vec<(Vec<u8>, u64)> = cuts(files, target).into_iter().collect();
+    if is_reversed {
+        cuts.reverse();
+    }
+    let (mut sizes, mut kept) = (vec![0], Vec::new());
+    for (key, bytes) in cuts {
+        match sizes.last_mut() {
+            Some(size) if *size < target => *size += bytes,
+            _ => {
+                sizes.push(bytes);
+                kept.push(key);
+            }
         }
     }
-    cuts.sort_unstable();
-    cuts.dedup();
+    between(kept).into_iter().zip(sizes).collect()
+}
+
+/// The first keys of files, and of parts of large files, each with the bytes that begin there.
+fn cuts(files: &[&DataFile], target: u64) -> BTreeMap<Vec<u8>, u64> {
+    let mut cuts = BTreeMap::new();
+    for file in files {
+        // With a reverse order of keys, the smallest key is the last one in the order of bytes.
+        let (low, high) = ((&file.smallest).min(&file.largest), (&file.smallest).max(&file.largest));
+        let window = Window::between(low, high);
+        let parts = if window.is_some() { file.size.div_ceil(target.max(1)).max(1) } else { 1 };
+        *cuts.entry(low.clone()).or_default() += file.size / parts;
+        for (window, part) in window.iter().flat_map(|window| (1..parts).map(move |part| (window, part))) {
+            *cuts.entry(window.key(window.part(part, parts))).or_default() += file.size / parts;
+        }
+    }
+    cuts
+}
+
+/// The ranges between cuts.
+fn between(cuts: Vec<Vec<u8>>) -> Vec<KeyRange> {
     let froms = std::iter::once(None).chain(cuts.iter().cloned().map(Some));
     let tos = cuts.iter().cloned().map(Some).chain(std::iter::once(None));
     froms.zip(tos).map(|(from, to)| KeyRange { from, to }).collect()
@@ -104,7 +140,7 @@ mod tests {
                 .into_iter()
                 .map(|(a, b, size)| file(a.clone().min(b.clone()), a.max(b), size))
                 .collect();
-            let ranges = ranges(&files.iter().collect::<Vec<_>>());
+            let ranges = ranges(&files.iter().collect::<Vec<_>>(), false);
             let holding: Vec<usize> = (0..ranges.len())
                 .filter(|&index| {
                     ranges[index].from.as_ref().is_none_or(|from| from <= &key)
@@ -131,7 +167,7 @@ mod tests {
     #[test]
     fn large_file_is_divided_equally() {
         let file = file(vec![1, 0x71, 0], vec![1, 0x71, 0x80], 4 * RANGE_BYTES);
-        let cuts: Vec<_> = ranges(&[&file]).into_iter().filter_map(|range| range.from).collect();
+        let cuts: Vec<_> = ranges(&[&file], false).into_iter().filter_map(|range| range.from).collect();
         assert_eq!(
             cuts,
             [
@@ -145,6 +181,6 @@ mod tests {
 
     #[test]
     fn without_files_one_range_holds_everything() {
-        assert_eq!(ranges(&[]), [KeyRange { from: None, to: None }]);
+        assert_eq!(ranges(&[], false), [KeyRange { from: None, to: None }]);
     }
 }

@@ -50,19 +50,27 @@ pub(super) fn check(dir: &Path) -> Result<()> {
         }
     }
     if let Some(manifest) = manifest(dir)? {
-        check_file(&manifest, None)?;
+        check_file(&manifest, &Log::Manifest)?;
     }
+    wal_files(dir).into_iter().try_for_each(|(path, number)| check_file(&path, &Log::Wal { number, is_whole: false }))
+}
+
+/// Checks that RocksDB reads all of the WAL files. It drops the records after damage without an error.
+pub(crate) fn check_wal(dir: &Path) -> Result<()> {
+    wal_files(dir).into_iter().try_for_each(|(path, number)| check_file(&path, &Log::Wal { number, is_whole: true }))
+}
+
+/// The bytes of the WAL files of the database in `dir`.
+pub(crate) fn wal_bytes(dir: &Path) -> u64 {
+    wal_files(dir).iter().filter_map(|(path, _)| path.metadata().ok()).map(|there| there.len()).sum()
+}
+
+/// The WAL files of the database in `dir`, each with its number. RocksDB reports a missing one.
+pub(super) fn wal_files(dir: &Path) -> Vec<(PathBuf, u64)> {
     let elsewhere = OptionsFile::latest(dir).ok().and_then(|file| wal_dir(&file));
-    for dir in std::iter::once(dir.to_owned()).chain(elsewhere.filter(|other| other != dir)) {
-        // RocksDB reports a missing file.
-        for entry in dir.read_dir().into_iter().flatten().flatten() {
-            let path = entry.path();
-            if let Some(number) = numbered(&path, "", ".log") {
-                check_file(&path, Some(number))?;
-            }
-        }
-    }
-    Ok(())
+    let dirs = std::iter::once(dir.to_owned()).chain(elsewhere.filter(|other| other != dir));
+    let paths = dirs.flat_map(|dir| dir.read_dir().into_iter().flatten().flatten()).map(|entry| entry.path());
+    paths.filter_map(|path| numbered(&path, "", ".log").map(|number| (path, number))).collect()
 }
 
 fn wal_dir(file: &OptionsFile) -> Option<PathBuf> {
@@ -97,18 +105,32 @@ fn damaged(path: &Path, what: String) -> Error {
     Error::Rocks { action: "read", path: path.to_owned(), message: format!("Corruption: {what}") }
 }
 
-fn check_file(path: &Path, wal: Option<u64>) -> Result<()> {
+/// A file that [`check_log`] checks.
+enum Log {
+    Manifest,
+    /// The number of the file is in records of a reused one. Damage is accepted, unless the log must be whole: a crash may have
+    /// left any bytes after it.
+    Wal {
+        number: u64,
+        is_whole: bool,
+    },
+}
+
+fn check_file(path: &Path, log: &Log) -> Result<()> {
     let Some(file) = open(path)? else { return Ok(()) };
-    match check_log(file, wal) {
+    match check_log(file, log) {
         Ok(None) => Ok(()),
         Ok(Some((offset, what))) => Err(damaged(path, format!("the record at byte {offset} {what}"))),
         Err(error) => Err(Error::io("read", path)(error)),
     }
 }
 
-/// Checks the records of a MANIFEST, or of a WAL with this number, in which damage is accepted: a crash may have left any
-/// bytes after it. Returns the offset of the first fault, and the fault.
-fn check_log(mut file: impl Read, wal: Option<u64>) -> std::io::Result<Option<(u64, &'static str)>> {
+/// Checks the records of a log. Returns the offset of the first fault, and the fault.
+fn check_log(mut file: impl Read, log: &Log) -> std::io::Result<Option<(u64, &'static str)>> {
+    let (is_strict, wal) = match *log {
+        Log::Manifest => (true, None),
+        Log::Wal { number, is_whole } => (is_whole, Some(number)),
+    };
     let mut block = Vec::with_capacity(BLOCK);
     // True if a whole record was read, and if one of a reused file was read.
     let (mut begun, mut reused) = (false, false);
@@ -128,26 +150,29 @@ fn check_log(mut file: impl Read, wal: Option<u64>) -> std::io::Result<Option<(u
             let end = header + usize::from(u16::from_le_bytes([low, high]));
             let Some(record) = rest.get(..end) else {
                 // At the end of the file, its writer was killed or is still writing.
-                if wal.is_none() && !is_last {
+                if is_strict && (!is_last || wal.is_some()) {
                     return Ok(Some((at, "is longer than its block")));
                 }
                 break;
             };
+            // RocksDB masks the checksum of a record because data may contain checksums.
+            let checksum = u32::from_le_bytes([a, b, c, d]).wrapping_sub(0xa282_ead8).rotate_left(15);
+            let is_intact = || checksum == crc_fast::crc32_iscsi(&record[HEADER - 1..]);
             if let (Some(owner), Some(number)) = (record.get(HEADER..REUSED_HEADER), wal)
                 && is_reused
                 && owner != (number as u32).to_le_bytes()
+                && (!is_strict || is_intact())
             {
                 // The rest are records of the file's former use.
                 return Ok(None);
             }
             if kind_of_record == 0 && end == HEADER {
                 // Space that was allocated and not written.
+                rest = &[];
                 break;
             }
-            // RocksDB masks the checksum of a record because data may contain checksums.
-            let checksum = u32::from_le_bytes([a, b, c, d]).wrapping_sub(0xa282_ead8).rotate_left(15);
-            if checksum != crc_fast::crc32_iscsi(&record[HEADER - 1..]) {
-                if wal.is_none() {
+            if !is_intact() {
+                if is_strict {
                     return Ok(Some((at, "does not match its checksum")));
                 }
                 break;
@@ -156,7 +181,9 @@ fn check_log(mut file: impl Read, wal: Option<u64>) -> std::io::Result<Option<(u
             rest = &rest[end..];
         }
         if is_last {
-            break;
+            let at = number * BLOCK as u64 + (block.len() - rest.len()) as u64;
+            let is_cut = is_strict && wal.is_some() && rest.iter().any(|byte| *byte != 0);
+            return Ok(is_cut.then_some((at, "is cut")));
         }
     }
     Ok(None)
@@ -166,8 +193,9 @@ fn check_log(mut file: impl Read, wal: Option<u64>) -> std::io::Result<Option<(u
 mod tests {
     use super::*;
 
-    const WAL: Option<u64> = Some(9);
-    const MANIFEST: Option<u64> = None;
+    const WAL: &Log = &Log::Wal { number: 9, is_whole: false };
+    const WHOLE: &Log = &Log::Wal { number: 9, is_whole: true };
+    const MANIFEST: &Log = &Log::Manifest;
 
     /// A record of a type, with a right checksum.
     fn record(kind: u8, owner: Option<u32>, payload: &[u8]) -> Vec<u8> {
@@ -181,8 +209,8 @@ mod tests {
         record
     }
 
-    fn check(log: &[u8], wal: Option<u64>) -> Option<(u64, &'static str)> {
-        check_log(log, wal).expect("it is in memory")
+    fn check(bytes: &[u8], log: &Log) -> Option<(u64, &'static str)> {
+        check_log(bytes, log).expect("it is in memory")
     }
 
     /// Two full records, and where the second one begins.
@@ -209,6 +237,20 @@ mod tests {
         }
         for cut in 0..log.len() {
             assert_eq!(check(&log[..cut], MANIFEST), None, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn whole_wal_has_no_flip_and_no_cut() {
+        let (log, second) = two();
+        assert_eq!(check(&log, WHOLE), None);
+        for bit in 0..log.len() * 8 {
+            let mut log = log.clone();
+            log[bit / 8] ^= 1 << (bit % 8);
+            assert!(check(&log, WHOLE).is_some(), "bit {bit}");
+        }
+        for cut in (1..log.len()).filter(|cut| *cut != second) {
+            assert!(check(&log[..cut], WHOLE).is_some(), "cut at {cut}");
         }
     }
 

@@ -138,11 +138,12 @@ impl OptionsFile {
 
     fn open_section(&mut self, title: &str) -> Option<Group> {
         let (kind, argument) = title.split_once(' ').unwrap_or((title, ""));
-        let argument = argument.trim().trim_matches('"');
+        let argument = argument.trim();
+        let argument = argument.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(argument);
         match kind.split_once('/').unwrap_or((kind, "")) {
             ("DBOptions", _) => Some(Group::Db),
             ("CFOptions", _) => {
-                self.families.push(FamilyOptions { name: argument.into(), ..FamilyOptions::default() });
+                self.families.push(FamilyOptions { name: unescaped(argument), ..FamilyOptions::default() });
                 Some(Group::Cf)
             }
             ("TableOptions", format) => {
@@ -170,6 +171,23 @@ impl OptionsFile {
         let groups = [(Group::Db, &self.db), (Group::Cf, &family.cf), (Group::Table, &family.table)];
         groups.into_iter().flat_map(|(group, lines)| lines.iter().map(move |it| (group, &it.name, &it.value))).collect()
     }
+}
+
+/// Returns the name of a column family, in which RocksDB escapes some characters.
+fn unescaped(text: &str) -> String {
+    let mut name = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => name.extend(chars.next().map(|c| match c {
+                'n' => '\n',
+                'r' => '\r',
+                other => other,
+            })),
+            c => name.push(c),
+        }
+    }
+    name
 }
 
 #[cfg(test)]

@@ -13,9 +13,14 @@ use rust_rocksdb::{
 };
 
 use super::options::check_threads;
-use super::{OptionMap, OptionsFile, ReadCounts, file_totals, log_format, open_db, wrap};
+use super::options_file::FamilyOptions;
+use super::{Group, OptionMap, OptionsFile, ReadCounts, file_totals, log_format, open_db, wrap};
 use crate::error::{Error, Result, StateKind};
+use crate::os::files::{open_regular, read_at_most};
 use crate::source::foreign::is_snapshot;
+
+/// The comparator of keys in reverse order.
+pub(super) const REVERSE_BYTEWISE: &str = "rocksdb.ReverseBytewiseComparator";
 
 /// The formats of tables that an OPTIONS file may name.
 const TABLE_FORMATS: [&str; 3] = ["BlockBasedTable", "PlainTable", "CuckooTable"];
@@ -39,7 +44,7 @@ pub(crate) struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    pub fn once() -> Self {
+    pub const fn once() -> Self {
         Self { cache: 8 << 20, open_files: 64, lenient: false, in_order: false }
     }
 }
@@ -48,6 +53,10 @@ pub(crate) struct Reader {
     db: DB,
     pub path: PathBuf,
     pub families: Vec<String>,
+    /// Column families whose keys ascend in reverse order.
+    reversed: Vec<String>,
+    /// Bytes that a scan reads ahead in each SST file that it merges.
+    pub ahead: usize,
     counted: Option<Options>,
 }
 
@@ -95,6 +104,8 @@ pub(crate) struct FileTotals {
     pub entries: u64,
     /// Deletions among the entries, those of ranges included.
     pub deletions: u64,
+    /// At least 1 if there is one, in a file or in the WAL.
+    pub merge_operands: u64,
     pub value_bytes: u64,
     pub filter_bytes: u64,
     pub index_bytes: u64,
@@ -149,8 +160,17 @@ impl Reader {
         let (mut options, families) = load(path, cache)?;
         let families = adjust(&mut options, families);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
+        let file = OptionsFile::latest(path).unwrap_or_default();
+        let is_reversed =
+            |family: &&FamilyOptions| file.options(family).get(Group::Cf, "comparator") == Some(REVERSE_BYTEWISE);
+        let reversed = file.families.iter().filter(is_reversed).map(|family| family.name.clone()).collect();
         let db = open_db(path, || DB::open_cf_descriptors_read_only(&options, path, families, false))?;
-        Ok((Self { db, path: path.to_owned(), families: names, counted: None }, options))
+        Ok((Self { db, path: path.to_owned(), families: names, reversed, ahead: SCAN_AHEAD, counted: None }, options))
+    }
+
+    /// True if the keys of a column family ascend in reverse order.
+    pub fn is_reversed(&self, family: &str) -> bool {
+        self.reversed.iter().any(|name| name == family)
     }
 
     /// Reads of lookups so far; `None` if they are not counted.
@@ -229,7 +249,7 @@ impl Reader {
     /// no block stays in the block cache.
     pub fn scan(&self, family: &str, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Scan<'_>> {
         let mut options = scan_options();
-        options.set_readahead_size(SCAN_AHEAD);
+        options.set_readahead_size(self.ahead);
         if let Some(to) = to {
             options.set_iterate_upper_bound(to);
         }
@@ -303,6 +323,18 @@ impl Reader {
         Ok(file_totals(&self.db, self.family(family)?).unwrap_or_default())
     }
 
+    /// As [`Reader::totals`], but a file that cannot be opened is an error.
+    pub fn checked_totals(&self, family: &str) -> Result<FileTotals> {
+        file_totals(&self.db, self.family(family)?).map_err(wrap("read from", &self.path))
+    }
+
+    /// The number of blob files of a column family, their bytes, and those that no record refers to.
+    pub fn blobs(&self, family: &str) -> Result<(u64, u64, u64)> {
+        let number = |name: &str| super::number(&self.db, self.family(family)?, name, &self.path);
+        let live = number("rocksdb.live-blob-file-size")?;
+        Ok((number("rocksdb.num-blob-files")?, live, number("rocksdb.live-blob-file-garbage-size")?))
+    }
+
     /// Entries of all files and memtables of a column family, overwritten ones and deletions included.
     pub fn entries(&self, family: &str) -> Result<u64> {
         Ok(self.totals(family)?.entries + self.unflushed(family)?)
@@ -349,22 +381,56 @@ pub(crate) fn no_database(path: &Path) -> Error {
     }
 }
 
+/// True if `path` is the directory of a database.
+pub(crate) fn is_database(path: &Path) -> bool {
+    path.join("CURRENT").symlink_metadata().is_ok()
+}
+
+/// The last bytes of a table of LevelDB. RocksDB wrote such tables before 4.6, and reads none since 11.0.
+const LEVELDB_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
+
+/// Refuses a database of LevelDB. RocksDB opens it and finds no record.
+pub(super) fn check_is_no_leveldb(path: &Path) -> Result<()> {
+    let ends_with = |path: &Path, end| path.extension().is_some_and(|found| found == end);
+    let mut paths = path.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    // All tables of a database have one format, unless it is very old.
+    let Some(table) = paths.find(|path| ends_with(path, "ldb") || ends_with(path, "sst")) else { return Ok(()) };
+    let is_old = || -> std::io::Result<bool> {
+        let file = open_regular(&table)?;
+        let mut magic = [0; 8];
+        let from = file.metadata()?.len().saturating_sub(8);
+        Ok(read_at_most(&file, &mut magic, from)? == 8 && u64::from_le_bytes(magic) == LEVELDB_MAGIC)
+    };
+    // RocksDB reports files that cannot be read.
+    if !ends_with(&table, "ldb") && !is_old().unwrap_or(false) {
+        return Ok(());
+    }
+    let reason = "has the tables of LevelDB, which RocksDB 11 does not read";
+    let hint = "`ldb --db=DIR --hex dump` of a RocksDB between 4.6 and 10 reads them; `bedload import` does not yet";
+    Err(Error::state(path, StateKind::NoDatabase, reason, hint))
+}
+
 /// Loads the stored options of a database, with a block cache of `cache` bytes.
 fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
     log_format::check(path)?;
+    check_is_no_leveldb(path)?;
     check_options(path)?;
     let env = Env::new().map_err(wrap("open", path))?;
     let cache = Cache::new_lru_cache(cache);
     match Options::load_latest(path, env, true, cache) {
         Ok(found) => Ok(found),
         Err(error) if error.kind() == rust_rocksdb::ErrorKind::NotFound => {
-            let options = Options::default();
-            let names = DB::list_cf(&options, path).map_err(wrap("list the column families of", path))?;
             let describe = |name: &String| ColumnFamilyDescriptor::new(name, Options::default());
-            Ok((options, names.iter().map(describe).collect()))
+            Ok((Options::default(), column_families(path)?.iter().map(describe).collect()))
         }
         Err(error) => Err(wrap("read the options of", path)(error)),
     }
+}
+
+/// The names of the column families that the MANIFEST has.
+pub(crate) fn column_families(path: &Path) -> Result<Vec<String>> {
+    log_format::check(path)?;
+    DB::list_cf(&Options::default(), path).map_err(wrap("list the column families of", path))
 }
 
 /// Checks causes of crashes: a table format that RocksDB does not know (a null pointer), and threads that the system

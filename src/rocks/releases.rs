@@ -35,7 +35,8 @@ impl Release {
             group == Group::Table
                 && of_old().get(group, option).is_none()
                 && name != "block_cache"
-                && defaults.get(group, name) != Some(value)
+                // An option that RocksDB has no more is of an old release.
+                && defaults.get(group, name).is_some_and(|default| default != value)
         };
         if map.iter().any(newer) {
             return Self::built_in();

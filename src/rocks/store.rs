@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};
 
-const DEFAULT_FAMILY: &str = "default";
+pub(super) const DEFAULT_FAMILY: &str = "default";
 
 /// Bytes of RocksDB's log that are searched for the reason of a failure.
 const LOG_TAIL: u64 = 64 << 10;

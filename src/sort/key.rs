@@ -19,13 +19,16 @@ pub enum KeyLayout {
     /// The block's number, 4 bytes big-endian: only for the blocks of a block log.
     #[cfg_attr(feature = "cli", value(skip))]
     Number,
+    /// Any bytes: the keys of another database that was copied.
+    #[cfg_attr(feature = "cli", value(skip))]
+    Any,
 }
 
 impl KeyLayout {
     /// The first byte of the key in a section's CID. The key ends with the CID.
     pub(crate) fn key_start(self, cid: &CidSpan) -> usize {
         match self {
-            Self::Cid | Self::Number => 0,
+            Self::Cid | Self::Number | Self::Any => 0,
             Self::Multihash => cid.multihash as usize,
             Self::Digest => cid.digest as usize,
         }
@@ -42,6 +45,7 @@ impl KeyLayout {
             Self::Multihash => "multihash",
             Self::Digest => "digest",
             Self::Number => "number",
+            Self::Any => "any",
         }
     }
 }

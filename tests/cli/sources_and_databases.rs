@@ -9,13 +9,41 @@ use crate::common::run::{BEDLOAD, Place, hermetic};
 use crate::common::{is_root, skipped};
 
 #[test]
-fn database_as_source_is_refused() {
+fn database_as_source_is_copied() {
     let place = with_database("256KiB");
-    let words = "error: cannot read db: it is a RocksDB database, not a snapshot\nhint: bedload verify db checks it, bedload stat \
-                 db describes it; to rebuild it, import its snapshot: bedload import SNAPSHOT --db db --replace\n";
-    ends(&place, "inspect db", 3, words);
-    ends(&place, "import db --db other", 3, words);
-    assert!(!place.path("other").exists());
+    assert!(ends(&place, "inspect db", 0, "").stdout.contains("all records can be copied into a new database"));
+    let words = "error: --full reads a snapshot\nhint: `bedload verify` reads all of a database\n";
+    ends(&place, "inspect db --full", 2, words);
+    let words = "error: --list reads a snapshot\nhint: ";
+    ends(&place, "inspect db --list", 2, words);
+    for (more, words) in [
+        ("--key multihash", "error: a key layout has no effect on a RocksDB database\nhint: leave it out"),
+        ("--skip-column-family default", "error: no column family is left to copy\nhint: skip fewer families"),
+        (
+            "--preset memtable",
+            "error: the preset `memtable` writes through memtables, and a database is copied into SST files\nhint: ",
+        ),
+        ("--keep-old old", "error: "),
+        ("snapshot.car", "error: db is a RocksDB database, which must be imported alone\nhint: name only the database"),
+    ] {
+        ends(&place, &format!("import db --db other {more}"), 2, words);
+    }
+    ends(&place, "import db --bundle other", 2, "error: a bundle cannot be made from a database\nhint: ");
+    assert!(!place.path("other").exists() && !place.path("other.partial").exists());
+    ends(&place, "import db --db other", 0, "");
+    let words = "error: cannot add a RocksDB database to an existing one\nhint: copy it into a database of its own";
+    ends(&place, "import db --db other --into-existing", 2, words);
+    ends(&place, "verify other --against db", 0, "");
+    ends(
+        &place,
+        "verify other --sample 3",
+        2,
+        "error: the copy of a database is verified as a whole\nhint: omit --sample",
+    );
+    ends(&place, "walk other", 4, "is the copy of another database, whose records have no links\nhint: ");
+    let words =
+        "error: several column families, and samples, are only of RocksDB databases\nhint: name one column family";
+    ends(&place, "import snapshot.car --db x --column-family a --column-family b", 2, words);
 }
 
 #[test]

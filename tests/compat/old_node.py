@@ -30,21 +30,30 @@ class Shared:
         "iter_next": None,
     }
 
-    def __init__(self, library, path):
+    def __init__(self, library, path, names=None, text=None):
+        """Opens a database; with names of column families, makes it with the options of an option text."""
         self.library = ctypes.CDLL(library)
         options = self.call("options_create")
-        count = c_size_t()
-        names = self.check("list_column_families", options, path.encode(), byref(count))
-        self.names = [ctypes.cast(names[i], c_char_p).value.decode() for i in range(count.value)]
+        self.names = names
+        if names is None:
+            count = c_size_t()
+            found = self.check("list_column_families", options, path.encode(), byref(count))
+            self.names = [ctypes.cast(found[i], c_char_p).value.decode() for i in range(count.value)]
+        else:
+            made = self.call("options_create")
+            self.check("get_options_from_string", options, (text or "").encode(), made)
+            options = made
+            for name in ("create_if_missing", "create_missing_column_families"):
+                self.call("options_set_" + name, options, c_ubyte(1))
         list_of = lambda kind, items: (kind * len(items))(*items)
-        handles = list_of(c_void_p, [None] * count.value)
+        handles = list_of(c_void_p, [None] * len(self.names))
         self.db = self.check(
             "open_column_families",
             options,
             path.encode(),
-            c_int(count.value),
+            c_int(len(self.names)),
             list_of(c_char_p, [name.encode() for name in self.names]),
-            list_of(c_void_p, [options] * count.value),
+            list_of(c_void_p, [options] * len(self.names)),
             handles,
         )
         self.handles = dict(zip(self.names, handles))
@@ -90,6 +99,18 @@ class Shared:
         sizes = c_size_t(len(key)), c_size_t(len(value))
         self.check("put_cf", self.db, self.writing, self.handles[family], key, sizes[0], value, sizes[1])
 
+    def delete(self, family, key):
+        self.check("delete_cf", self.db, self.writing, self.handles[family], key, c_size_t(len(key)))
+
+    def delete_range(self, family, start, end):
+        sizes = c_size_t(len(start)), c_size_t(len(end))
+        self.check("delete_range_cf", self.db, self.writing, self.handles[family], start, sizes[0], end, sizes[1])
+
+    def close(self):
+        for handle in self.handles.values():
+            self.call("column_family_handle_destroy", handle)
+        self.call("close", self.db)
+
     def snapshot(self):
         return self.call("create_snapshot", self.db)
 
@@ -109,12 +130,21 @@ class Shared:
 class Rocksdict:
     """RocksDB through the package rocksdict."""
 
-    def __init__(self, path):
+    def __init__(self, path, names=None, compression=None):
+        """Opens a database; with names of column families, makes it with a compression."""
         import rocksdict
 
         self.module = rocksdict
-        options = lambda: rocksdict.Options(raw_mode=True)
-        self.names = rocksdict.Rdict.list_cf(path, options())
+
+        def options():
+            found = rocksdict.Options(raw_mode=True)
+            if names is not None:
+                found.create_missing_column_families(True)
+            if compression:
+                found.set_compression_type(getattr(rocksdict.DBCompressionType, compression)())
+            return found
+
+        self.names = names or rocksdict.Rdict.list_cf(path, options())
         families = {name: options() for name in self.names}
         self.db = rocksdict.Rdict(path, options(), column_families=families)
         self.handles = {name: self.db.get_column_family(name) for name in self.names}
@@ -130,6 +160,16 @@ class Rocksdict:
 
     def put(self, family, key, value):
         self.handles[family][key] = value
+
+    def delete(self, family, key):
+        del self.handles[family][key]
+
+    def delete_range(self, family, start, end):
+        self.handles[family].delete_range(start, end)
+
+    def close(self):
+        self.handles.clear()
+        self.db.close()
 
     def snapshot(self):
         return self.db.snapshot()

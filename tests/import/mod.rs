@@ -16,6 +16,7 @@ mod many_sources;
 mod memtables;
 mod old_rocksdb;
 mod presets;
+mod rebuild;
 mod refusals;
 mod source_plan;
 

@@ -30,7 +30,7 @@ pub fn python() -> Command {
 }
 
 /// The installed nodes; a notice names the missing ones.
-fn nodes() -> Vec<&'static str> {
+pub fn nodes() -> Vec<&'static str> {
     let is_here = |&&(_, check, name): &&(&str, &str, &str)| {
         let here = python().args(["-c", check]).output().is_ok_and(|output| output.status.success());
         if !here {

@@ -8,7 +8,11 @@ use crate::bench::{self, BenchOptions, Vary};
 use crate::error::{Exit, StateKind};
 use crate::report::bench::{BenchReport, CompareReport, compare};
 use crate::report::shell_word;
-use crate::{Error, preset::Preset};
+use crate::rocks::is_database;
+use crate::{
+    Error,
+    preset::{Loader, Preset},
+};
 
 use crate::cli::args::NetworkArgs;
 use crate::cli::command_line::command_line;
@@ -137,7 +141,7 @@ fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {
         network: args.network.options([source])?,
         command: Some(command_line(std::env::args_os().skip(1))),
         program: std::env::current_exe().map_err(Error::io("find", "bedload"))?,
-        presets: args.ablate.clone().map_or_else(|| presets(&args.presets), |preset| vec![preset]),
+        presets: args.ablate.clone().map_or_else(|| presets(&args.presets, source), |preset| vec![preset]),
         set: args.set.clone(),
         vary: args.vary.iter().map(|text| Vary::parse(text)).collect::<Result<_, Error>>()?,
         reference: args.reference.clone(),
@@ -166,11 +170,16 @@ fn print(report: &BenchReport, globals: &Globals, args: &Args, written: Option<&
     Ok(())
 }
 
-/// Returns the presets: all for `all`, and three usual ones if none is named.
-fn presets(named: &[String]) -> Vec<String> {
+/// Returns the presets: all for `all`, and some usual ones if none is named. A database is copied only by presets that ingest.
+fn presets(named: &[String], source: &Path) -> Vec<String> {
+    let copies = is_database(source);
+    let ingests = |name: &&str| Preset::builtin(name).is_ok_and(|preset| preset.loader == Loader::Ingest);
     match named {
+        [] if copies => ["ingest", "ingest-zstd"].map(str::to_owned).to_vec(),
         [] => ["ingest", "memtable", "rocksdb-defaults"].map(str::to_owned).to_vec(),
-        [one] if one == "all" => Preset::builtin_names().map(str::to_owned).collect(),
+        [one] if one == "all" => {
+            Preset::builtin_names().filter(|name| !copies || ingests(name)).map(str::to_owned).collect()
+        }
         named => named.to_vec(),
     }
 }

@@ -1,4 +1,4 @@
-//! `bedload import`: loads a snapshot into a database.
+//! `bedload import`: loads a snapshot, or another database, into a database.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use crate::cli::source_list::{self, SourceNames};
 use crate::cli::values::{self, Checkpoints};
 use crate::cli::{output, progress, shard, signals};
 
-/// Import a snapshot into a new RocksDB database
+/// Import a snapshot, or rebuild a database, into a new RocksDB database
 ///
 /// The man page lists rare options too: `bedload man DIR`.
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,7 @@ use crate::cli::{output, progress, shard, signals};
     after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks"
 )]
 pub struct Args {
-    /// CARs (files, URLs, directories, lists: @FILE) or a block log; `-` is standard input
+    /// CARs (files, URLs, directories, lists: @FILE), a block log or a RocksDB database; `-` is standard input
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
 
@@ -41,6 +41,15 @@ pub struct Args {
     /// Replace the database DIR; the old one is removed
     #[arg(long, help_heading = "Target")]
     pub replace: bool,
+    /// With --replace, move the old database to this directory
+    #[arg(long, value_name = "DIR", requires = "replace", help_heading = "Target", hide_short_help = true)]
+    pub keep_old: Option<PathBuf>,
+    /// The column family of the blocks of a CAR [default: default]; of a database, one to copy (repeatable) [default: all]
+    #[arg(long, value_name = "NAME", help_heading = "Target", hide_short_help = true)]
+    pub column_family: Vec<String>,
+    /// Leave out this column family of a database; repeatable
+    #[arg(long, value_name = "NAME", help_heading = "Target", hide_short_help = true)]
+    pub skip_column_family: Vec<String>,
     /// Add to an existing database, then compact it
     #[arg(long, help_heading = "Target")]
     pub into_existing: bool,
@@ -83,6 +92,9 @@ pub struct Args {
     #[arg(long, value_name = "I/N|auto/N", value_parser = shard::parse, help_heading = "Bundles and shards", hide_short_help = true)]
     pub shard: Option<shard::ShardArg>,
 
+    /// Copy only ranges of about this size of a database, spread over its keys; for `bench`
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, hide = true)]
+    pub sample: Option<u64>,
     /// Print the plan and stop
     #[arg(long, help_heading = "Output")]
     pub dry_run: bool,
@@ -115,9 +127,6 @@ pub struct CarArgs {
     /// Store blocks under their cid, multihash or digest [default: cid]
     #[arg(long, value_name = "LAYOUT", hide_possible_values = true, hide_short_help = true)]
     pub key: Option<KeyLayout>,
-    /// The column family of the blocks [default: default]
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
-    pub column_family: Option<String>,
     /// F3 data: store or skip
     #[arg(long, value_name = "WHAT", default_value = "store", hide_possible_values = true, hide_short_help = true)]
     pub f3: F3Data,
@@ -230,7 +239,11 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
     options.work_dir.clone_from(&args.plan.work_dir);
     options.plan = args.plan.plan;
     options.given_key = args.car.key;
-    options.given_column_family.clone_from(&args.car.column_family);
+    options.given_column_family = args.column_family.first().cloned();
+    options.families.clone_from(&args.column_family);
+    options.skipped_families.clone_from(&args.skip_column_family);
+    options.keep_old.clone_from(&args.keep_old);
+    options.sample = args.sample;
     options.into_existing = args.into_existing;
     options.replace = args.replace;
     options.unfinished = if args.restart { Unfinished::Restart } else { Unfinished::Resume };
@@ -242,7 +255,7 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
     options.links = args.car.links;
     options.network = args.network.options(options.sources.iter().chain(&args.bundle))?;
     options.checksum.clone_from(&args.source.checksum);
-    options.overrides.column_family.clone_from(&args.car.column_family);
+    options.overrides.column_family = args.column_family.first().cloned();
     if let Some(size) = args.car.max_block_size {
         if size > HIGHEST_MAX_BLOCK {
             let reason = format!("--max-block-size {} is more than RocksDB can hold in one value here", human(size));

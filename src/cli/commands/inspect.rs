@@ -1,4 +1,4 @@
-//! `bedload inspect`: shows the contents of a snapshot.
+//! `bedload inspect`: shows the contents of a snapshot or of a database.
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use crate::Error;
 use crate::load::{Format, snapshots_in};
 use crate::read::Resources;
 use crate::read::inspect::{InspectOptions, inspect, list, trim_hint};
+use crate::rocks::is_database;
 use crate::source::car::NullPadding;
 use crate::source::remote::{is_remote, shown_path as shown};
 
@@ -15,14 +16,17 @@ use crate::cli::globals::Globals;
 use crate::cli::render::{self, numbers::counted};
 use crate::cli::{output, progress, signals};
 
-/// Show the contents of a snapshot without importing it
+/// Show the contents of a snapshot or of a RocksDB database
 ///
 /// Without --full, reads only the start, the index and the end of a snapshot, so most damage is not found. A block log
 /// of up to 64 MiB is always read completely. Exits with code 3 if it finds damage.
+///
+/// For a database, shows each column family, and if its records can be copied into a new database. Wide columns
+/// (PutEntity) are not detected: only their default column is readable.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload inspect --full snapshot.forest.car.zst")]
 pub struct Args {
-    /// The snapshot: a file, a directory of CARs or of a block log, a URL, or `-` for standard input
+    /// The snapshot: a file, a directory of CARs or of a block log, a URL, or `-` for standard input; or a database
     #[arg(value_name = "SNAPSHOT")]
     pub source: PathBuf,
     /// Read everything: count blocks, sizes and codecs, and verify the hash of every block (of a block log: its link to
@@ -75,7 +79,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 
 /// The source itself, or the CARs of a directory without a block log.
 fn sources(source: &Path) -> crate::Result<Vec<PathBuf>> {
-    let is_dir = source != Path::new("-") && !is_remote(source) && source.is_dir();
+    let is_dir = source != Path::new("-") && !is_remote(source) && source.is_dir() && !is_database(source);
     if is_dir { snapshots_in(source, Format::Auto) } else { Ok(vec![source.to_owned()]) }
 }
 

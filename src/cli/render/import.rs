@@ -2,9 +2,10 @@
 
 use crate::progress::{Phase, Sample};
 use crate::report::{
-    BlockCounts, ChecksumInfo, Head, ImportReport, LinkReport, LogReport, LogVerified, MemtableReport, NewestSnapshot,
-    RemoteInfo, SourceInfo,
+    BlockCounts, ChecksumInfo, FamilyFacts, FamilyReport, Head, ImportReport, LinkReport, LogReport, LogVerified,
+    MemtableReport, NewestSnapshot, RemoteInfo, SourceInfo,
 };
+use crate::rocks::Level;
 use crate::text::size::human;
 
 use crate::cli::render::next_steps::{add_next_steps, time};
@@ -43,7 +44,11 @@ pub fn text(report: &ImportReport) -> String {
         None => format!("{} written", grouped(written)),
     };
     let omitted = omitted.map_or_else(String::new, |omitted| format!(", {} omitted", grouped(omitted)));
-    rows.add("blocks", format!("{} read, {written}, {} duplicate{omitted}", grouped(read), grouped(duplicate)));
+    if report.rebuilt.is_empty() {
+        rows.add("blocks", format!("{} read, {written}, {} duplicate{omitted}", grouped(read), grouped(duplicate)));
+    } else {
+        add_copy(&mut rows, report);
+    }
     if report.sources.len() > 1 {
         let more = report.sources.len().saturating_sub(MOST_SOURCES);
         let more = (more > 0).then(|| format!("{} more, see the JSON report", grouped(more as u64)));
@@ -58,6 +63,7 @@ pub fn text(report: &ImportReport) -> String {
     rows.add("digest", report.digest.to_string());
     let checked = match &report.log {
         _ if !report.verified => "nothing (--verify none)",
+        None if !report.rebuilt.is_empty() => "every record that was read against the finished files",
         None => "every block against its hash",
         Some(log) => checked_in_log(log.verified),
     };
@@ -87,13 +93,48 @@ pub fn text(report: &ImportReport) -> String {
         add_log(&mut rows, log, &report.samples);
     }
     let uncompacted = if report.compacted { "" } else { "; not compacted (load.compaction.final=false)" };
-    rows.add("levels", format!("{}{uncompacted}", levels(&report.levels)));
+    if report.rebuilt.is_empty() {
+        rows.add("levels", format!("{}{uncompacted}", levels(&report.levels)));
+    }
     rows.add_some("RocksDB", report.memtable.as_ref().map(memtable));
     rows.add("cost", cost(report));
-    if !report.db.is_empty() {
+    if !report.db.is_empty() && report.sample.is_none() {
         add_next_steps(&mut rows, report);
     }
     rows.into_text()
+}
+
+/// The column families of the copy of a database, before and after.
+fn add_copy(rows: &mut Rows, report: &ImportReport) {
+    let sums = |levels: &[Level]| levels.iter().fold((0, 0), |(files, bytes), it| (files + it.files, bytes + it.bytes));
+    let shown = |levels: &[Level]| {
+        let (files, bytes) = sums(levels);
+        format!("{} in {}", human(bytes), counted(files, "file", "files"))
+    };
+    rows.add("records", format!("{} copied", grouped(report.blocks.written)));
+    if let Some(sample) = &report.sample {
+        rows.add("sample", sample.describe());
+    } else {
+        let sum = |count: fn(&FamilyFacts) -> u64| report.rebuilt.iter().map(count).sum::<u64>();
+        let entries = sum(|old| old.entries + old.unflushed);
+        let deletions = sum(|old| old.deletions);
+        let versions = entries.saturating_sub(report.blocks.written + deletions);
+        let garbage = human(sum(|old| old.blob_garbage_bytes));
+        rows.add(
+            "removed",
+            format!(
+                "{}, {}, {garbage} of garbage in blob files",
+                counted(deletions, "deletion", "deletions"),
+                counted(versions, "older version", "older versions")
+            ),
+        );
+    }
+    let pair = |(new, old): (&FamilyReport, &FamilyFacts)| {
+        let blobs = if old.blob_files > 0 { format!(" and {} of blobs", human(old.blob_bytes)) } else { String::new() };
+        let (records, before) = (counted(new.records, "record", "records"), shown(&old.levels));
+        format!("{}: {records}, {}; before {before}{blobs}", new.name, shown(&new.levels))
+    };
+    rows.add_each("families", report.families.iter().zip(&report.rebuilt).take(MOST_SOURCES).map(pair));
 }
 
 fn source(source: &SourceInfo) -> String {

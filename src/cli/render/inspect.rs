@@ -1,9 +1,9 @@
 //! The report of `bedload inspect`.
 
-use crate::report::{BlockRef, CodeCount, InspectReport, LogInfo, RootInfo, ZstdInfo};
+use crate::report::{BlockRef, CodeCount, DatabaseInfo, FamilyFacts, InspectReport, LogInfo, RootInfo, ZstdInfo};
 use crate::text::size::human;
 
-use crate::cli::render::numbers::{counted, date, grouped, throughput, took};
+use crate::cli::render::numbers::{counted, date, grouped, levels, throughput, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// The width of the longest bar of the size histogram.
@@ -11,6 +11,11 @@ const BAR: u64 = 30;
 
 pub fn text(report: &InspectReport) -> String {
     let mut rows = Rows::new(NAMES);
+    if let Some(database) = &report.database {
+        rows.add("database", &report.source);
+        add_database(&mut rows, database, report);
+        return rows.into_text();
+    }
     rows.add("snapshot", &report.source);
     match &report.log {
         Some(log) => add_log(&mut rows, log, report),
@@ -113,6 +118,58 @@ fn add_log(rows: &mut Rows, log: &LogInfo, report: &InspectReport) {
     rows.add("packing", format!("{raw} raw, {zstd} zstd, {dictionary} zstd with a dictionary; {stored} as stored"));
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
     rows.add("checked", "every block links to the previous block");
+}
+
+fn add_database(rows: &mut Rows, database: &DatabaseInfo, report: &InspectReport) {
+    let DatabaseInfo { rocksdb, files, wal_bytes, can_be_rebuilt, column_families } = database;
+    let version = rocksdb.as_deref().unwrap_or("of an unknown version");
+    let families = counted(column_families.len() as u64, "column family", "column families");
+    let (files, wal) = (counted(*files, "file", "files"), human(*wal_bytes));
+    rows.add("format", format!("RocksDB {version}, {families}, {files}{}, WAL of {wal}", size(report)));
+    let refused = column_families.iter().filter(|family| family.refused.is_some()).count() as u64;
+    let verdict = match can_be_rebuilt {
+        true => "all records can be copied into a new database".into(),
+        false => {
+            format!("{} cannot be copied into a new database", counted(refused, "column family", "column families"))
+        }
+    };
+    rows.add("verdict", verdict);
+    column_families.iter().for_each(|each| rows.add_lines(&family(each)));
+}
+
+fn family(family: &FamilyFacts) -> String {
+    let mut rows = Rows::below(&format!("column family {}", family.name));
+    let counts = [
+        (family.entries, "entry", "entries"),
+        (family.deletions, "deletion", "deletions"),
+        (family.merge_operands, "merge operand", "merge operands"),
+        (family.unflushed, "entry only in the WAL", "entries only in the WAL"),
+    ];
+    let counts = counts.into_iter().enumerate().filter(|(at, (count, ..))| *at == 0 || *count > 0);
+    let counts: Vec<String> = counts.map(|(_, (count, one, more))| counted(count, one, more)).collect();
+    rows.add("entries", counts.join(", "));
+    rows.add("levels", levels(&family.levels));
+    if family.blob_files > 0 {
+        let (bytes, garbage) = (human(family.blob_bytes), human(family.blob_garbage_bytes));
+        rows.add(
+            "blobs",
+            format!("{}, {bytes}, {garbage} of them garbage", counted(family.blob_files, "file", "files")),
+        );
+    }
+    rows.add("order", &family.comparator);
+    rows.add_some("merge", family.merge_operator.as_ref());
+    rows.add_some("prefix", family.prefix_extractor.as_ref());
+    rows.add_some("filter", family.compaction_filter.as_ref());
+    if !family.oldest_rocksdb.is_empty() {
+        rows.add("readers", format!("RocksDB {} or newer", family.oldest_rocksdb));
+    }
+    rows.add_each("note", family.notes.iter().cloned());
+    match &family.refused {
+        None => rows.add("verdict", "can be copied"),
+        Some(reason) => rows.add("verdict", format!("cannot be copied: {reason}")),
+    }
+    rows.add_some("hint", family.hint.as_ref());
+    rows.into_text()
 }
 
 fn size(report: &InspectReport) -> String {

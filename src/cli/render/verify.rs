@@ -102,6 +102,10 @@ fn checked(report: &VerifyReport) -> String {
             "{records}, {bytes}, each against the one before it and its transactions against its merkle root; \
              index column families against the blocks"
         ),
+        None if report.key == KeyLayout::Any => match &report.against {
+            Some(_) => format!("{records}, {bytes}, each against the other database"),
+            None => format!("{records}, {bytes}, all together against the digests of the import"),
+        },
         Some(_) => format!("{records} picked at random, {bytes}, each against its key"),
         None => format!("{records}, {bytes}, each against its key"),
     }

@@ -1,7 +1,9 @@
 //! The lock of an existing database.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{FlockOperation, fcntl_lock};
@@ -10,7 +12,7 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use crate::error::{Error, Result};
 use crate::load::target::Target;
-use crate::os::files::count_descriptors;
+use crate::os::files::{count_descriptors, open_regular};
 
 /// An existing database that only this process may open.
 pub(in crate::load) struct Existing<'a> {
@@ -56,14 +58,41 @@ impl<'a> Existing<'a> {
 
     /// Takes the lock again after RocksDB has closed the database.
     pub fn lock_again(&self) -> Result<()> {
-        match fcntl_lock(&self.file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(()),
-            Err(Errno::AGAIN | Errno::ACCESS) => {
-                let holder = fcntl_getlk(&self.file, &Flock::from(FlockType::WriteLock));
-                let process = holder.ok().flatten().and_then(|lock| lock.pid).map(|pid| pid.as_raw_pid());
-                Err(Error::open_elsewhere(&self.target.db, process))
-            }
-            Err(error) => Err(Error::io("lock", self.target.db.join("LOCK"))(error.into())),
+        lock(&self.file, &self.target.db, FlockOperation::NonBlockingLockExclusive)
+    }
+}
+
+/// A lock with which no other process opens a database for writing. It changes nothing in the database's directory.
+pub(in crate::load) struct ReadLock {
+    _file: File,
+}
+
+impl ReadLock {
+    /// Takes the lock; `None` if the database has no lock file, like a checkpoint that no program has opened.
+    pub fn take(db: &Path) -> Result<Option<Self>> {
+        let path = db.join("LOCK");
+        // As for `Existing::lock`.
+        if count_descriptors(&path) > 0 {
+            return Err(Error::open_here(db));
         }
+        let file = match open_regular(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("open", &path)(error)),
+        };
+        lock(&file, db, FlockOperation::NonBlockingLockShared)?;
+        Ok(Some(Self { _file: file }))
+    }
+}
+
+fn lock(file: &File, db: &Path, operation: FlockOperation) -> Result<()> {
+    match fcntl_lock(file, operation) {
+        Ok(()) => Ok(()),
+        Err(Errno::AGAIN | Errno::ACCESS) => {
+            let holder = fcntl_getlk(file, &Flock::from(FlockType::WriteLock));
+            let process = holder.ok().flatten().and_then(|lock| lock.pid).map(|pid| pid.as_raw_pid());
+            Err(Error::open_elsewhere(db, process))
+        }
+        Err(error) => Err(Error::io("lock", db.join("LOCK"))(error.into())),
     }
 }

@@ -8,5 +8,5 @@ mod records;
 
 pub(in crate::load) use backup_files::opens;
 pub(in crate::load) use layout::{check_layout, with_layout};
-pub(in crate::load) use lock::Existing;
+pub(in crate::load) use lock::{Existing, ReadLock};
 pub(in crate::load) use records::ExistingRecords;

@@ -6,7 +6,7 @@ use crate::load::existing::backup_files::check_whole;
 use crate::rocks::{Reader, ReaderOptions};
 
 /// Options for looking keys up in any order. Each open file has its index and its filter in memory.
-const LOOKING_UP: ReaderOptions = ReaderOptions { cache: 16 << 20, open_files: 128, lenient: false, in_order: false };
+const LOOKING_UP: ReaderOptions = ReaderOptions { cache: 16 << 20, open_files: 128, ..ReaderOptions::once() };
 
 pub(in crate::load) struct ExistingRecords {
     pub reader: Reader,

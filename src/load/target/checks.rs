@@ -102,7 +102,9 @@ impl Target {
                 "choose another --db, or move the existing directory away",
             );
         }
-        if let Some(source) = self.sources.iter().find(|source| is_below(source, &self.db)) {
+        // A database may be replaced by its own copy.
+        let is_other = |source: &&PathBuf| is_below(source, &self.db) && !is_below(&self.db, source);
+        if let Some(source) = self.sources.iter().find(is_other) {
             return refused(
                 format!("is not replaced: {} is in it, which is imported", source.display()),
                 "move the snapshot out of the database's directory",

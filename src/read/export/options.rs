@@ -176,7 +176,7 @@ impl ExportOptions {
     /// Opens the database for reading with an eighth of the memory as cache.
     pub(super) fn reader(&self) -> Result<Reader> {
         let cache = usize::try_from(self.memory()? / 8).unwrap_or(usize::MAX);
-        Reader::open(&self.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: false })
+        Reader::open(&self.db, &ReaderOptions { cache, open_files: -1, ..ReaderOptions::once() })
     }
 
     pub(super) fn report(&self, format: ExportFormat, file: &Path) -> ExportReport {

@@ -1,6 +1,7 @@
-//! Describes the content of a snapshot without importing it. A quick inspection reads the header, the first blocks (roots, metadata,
+//! Describes the content of a snapshot or a database without importing it. A quick inspection reads the header, the first blocks (roots, metadata,
 //! the head's headers) and the index. A full one reads everything and checks every block against its CID.
 
+mod database;
 mod frames;
 mod heads;
 mod log;
@@ -22,17 +23,18 @@ use super::visited::Visited;
 use crate::error::{Error, Result};
 use crate::progress::{Observer, Progress};
 use crate::report::{INSPECT_SCHEMA, InspectReport, V2Info};
+use crate::rocks::is_database;
 use crate::source::block_log::Opened;
 use crate::source::input::{Compression, Extent};
 
 /// Chunks that a quick inspection searches for the roots, which come first in snapshots of a chain.
 const QUICK_CHUNKS: usize = 3;
 
-/// Inspects a snapshot. Blocks that do not match their CIDs are no error: the report lists them.
+/// Inspects a snapshot or a database. Blocks that do not match their CIDs are no error: the report lists them.
 ///
 /// # Errors
-/// [`Error::BadInput`]: it is neither a CAR nor a block log, or it is damaged or cut; [`Error::Io`]: it cannot be read;
-/// [`Error::Interrupted`].
+/// [`Error::BadInput`]: it is neither a CAR nor a block log, or it is damaged or cut; [`Error::Io`], [`Error::Rocks`]: it cannot be
+/// read; [`Error::Interrupted`].
 pub fn inspect(options: &InspectOptions, observer: &dyn Observer) -> Result<InspectReport> {
     let options = &options.without_secrets();
     let (report, seconds) = Progress::timed(observer, |progress| run(options, progress))?;
@@ -48,6 +50,9 @@ fn run(options: &InspectOptions, progress: &Progress<'_>) -> Result<InspectRepor
         valid: true,
         ..InspectReport::default()
     };
+    if is_database(&options.source) {
+        return database::inspect(options, &mut report).map(|()| report);
+    }
     let input = match options.open(if options.full { Extent::All } else { Extent::Head })? {
         Opened::Log(log) => {
             log::inspect(&log, options, &mut report, progress)?;
@@ -142,6 +147,9 @@ fn count_all(
 pub fn list(options: &InspectOptions, out: &mut dyn Write) -> Result<()> {
     let options = &options.without_secrets();
     let progress = Progress::new(&crate::progress::Silent);
+    if is_database(&options.source) {
+        return Err(Error::usage("--list reads a snapshot", "`ldb --hex dump` lists the records of a database"));
+    }
     let input = match options.open(Extent::Part)? {
         Opened::Log(log) => return log::list(&log, options, &progress, out),
         Opened::Other(input) => input,

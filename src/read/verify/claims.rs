@@ -30,6 +30,7 @@ impl KeyReader {
             }
             KeyLayout::Multihash => read_multihash(key).ok_or("the key is not a multihash")?,
             KeyLayout::Number => return Err("the key is the number of a block".into()),
+            KeyLayout::Any => return Err("the key has no hash".into()),
             KeyLayout::Digest => (self.fitting(key).next().unwrap_or(LIKELY[0]), key),
         };
         Ok(Claim { code, digest, data })

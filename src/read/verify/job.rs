@@ -32,7 +32,7 @@ impl VerifyJob<'_> {
     }
 
     pub fn ranges_of(&self, family: &str) -> Vec<KeyRange> {
-        ranges(&self.files_of(family))
+        ranges(&self.files_of(family), self.reader.is_reversed(family))
     }
 
     pub fn scan_of<'a>(&'a self, family: &'a str) -> FamilyScan<'a> {

@@ -5,6 +5,7 @@
 
 mod against;
 mod claims;
+mod copy;
 mod files;
 mod job;
 mod log;
@@ -25,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Progress};
 use crate::report::{ImportReport, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
-use crate::rocks::{DataFile, Reader, ReaderOptions};
+use crate::rocks::{DataFile, Reader, ReaderOptions, is_database};
 use crate::sort::key::KeyLayout;
 use crate::source::remote::take_secrets;
 
@@ -142,6 +143,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         progress,
     };
     let log = record.as_ref().filter(|record| record.key == KeyLayout::Number);
+    let is_copy = layout == KeyLayout::Any || options.against.as_ref().is_some_and(|path| is_database(path));
     let (totals, against) = match (log, report.sample) {
         (Some(_), _) if options.sample.is_some() || options.against.is_some() => {
             let reason = "a database made from a block log is verified as a whole";
@@ -151,6 +153,11 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             let (totals, found) = log::everything(&job, record)?;
             report.log = found;
             (totals, None)
+        }
+        (None, None) if is_copy => copy::everything(&job, record.as_ref())?,
+        (None, Some(_)) if is_copy => {
+            let reason = "the copy of a database is verified as a whole";
+            return Err(Error::usage(reason, "omit --sample"));
         }
         (None, Some(count)) => (records::sample(&job, count)?, None),
         (None, None) => records::everything(&job, record.as_ref())?,

@@ -89,11 +89,17 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
     let record = ImportReport::load(&options.db)?;
     let memory = options.resources.memory_budget()?.max(MIN_MEMORY);
     let cache = usize::try_from(memory / 4).unwrap_or(usize::MAX);
-    let reader = Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, lenient: false, in_order: true })?;
+    let reader =
+        Reader::open(&options.db, &ReaderOptions { cache, open_files: -1, in_order: true, ..ReaderOptions::once() })?;
     let BlockLocation { family, layout, .. } = options.location.find(&options.db, record.as_ref(), Some(&reader))?;
     if layout == KeyLayout::Number {
         let reason = "contains a block log, whose blocks link only to the previous block";
         let hint = "bedload verify checks that each block follows the previous one";
+        return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
+    }
+    if layout == KeyLayout::Any {
+        let reason = "is the copy of another database, whose records have no links";
+        let hint = "bedload verify compares it with the old database: --against OLD_DB";
         return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
     }
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root CID")?;

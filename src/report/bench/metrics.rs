@@ -156,6 +156,8 @@ metrics! {
             |run| number(run.process.as_ref()?.peak_anonymous_bytes);
         disk_bytes "size" Bytes Lower "disk space of the database"
             |run| number(run.import.as_ref()?.disk_bytes);
+        whole_bytes "size of all" Bytes Lower "estimated size of the copy of the whole database, from the sample"
+            |run| number(Some(run.import.as_ref()?.sample.as_ref()?.whole_bytes));
         write_amplification "RocksDB wrote / payload" Factor Lower "bytes of SST files and WAL written, over bytes of all blocks"
             |run| {
                 let import = run.import.as_ref()?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::figures::{Decision, Recommendation, VariantFigures};
 use super::metrics::{Metric, Unit, metric};
-use super::results::BenchReport;
+use super::results::{BenchReport, Variant};
 use crate::report::statistics::{Ratio, Spread};
 use crate::report::{rfc3339, shown_in_line};
 use crate::text::size::{counted, grouped, human, seconds};
@@ -186,6 +186,12 @@ pub fn warnings(report: &BenchReport) -> Vec<String> {
         figures.errors.iter().for_each(|error| failures.entry(error).or_default().push(&figures.variant));
     }
     lines.extend(failures.iter().map(|(error, variants)| format!("{} failed: {error}", some_of(variants))));
+    // All runs of a variant copy the same sample.
+    for Variant { name, .. } in &report.variants {
+        let own = report.runs.iter().filter(|run| run.variant == *name);
+        let sample = own.into_iter().find_map(|run| run.import.as_ref()?.sample.as_ref());
+        lines.extend(sample.map(|sample| format!("`{name}`: {}", sample.describe())));
+    }
     for figures in &report.figures.variants {
         for key in [total_key(report), "peak_rss_bytes", "lookups_per_second"] {
             let (Some(metric), Some(found)) = (metric(key), figures.metrics.get(key)) else { continue };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::OptionRow;
+use super::super::{OptionRow, SampleReport};
 use crate::rocks::{Level, ReadCounts};
 
 /// The version of a run's record. It changes if a field is removed or changes its meaning.
@@ -122,6 +122,9 @@ pub struct ImportFigures {
     pub stall_seconds: Option<f64>,
     /// Disk space of the finished database.
     pub disk_bytes: Option<u64>,
+    /// The estimate for the whole database, if a sample of it was imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SampleReport>,
     /// Options of the finished database that were set or differ from RocksDB's defaults.
     pub options: Vec<OptionRow>,
     pub rocksdb_version: String,

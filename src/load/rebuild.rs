@@ -1,0 +1,451 @@
+//! Copies the records of a RocksDB database into a new one. The old database is sorted, so each range of its keys is read in
+//! order and becomes finished SST files; nothing is sorted or spilled. The old database is never written to.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, InputKind, Result, StateKind, errno_of};
+use crate::hash::{Content, ContentDigest};
+use crate::load::built::{FamilyDone, SstFile, Tally};
+use crate::load::column_families::{ColumnFamilies, CopiedFamily};
+use crate::load::commit::{commit_database, report};
+use crate::load::context::{Completeness, Job, Loaded, Prepared};
+use crate::load::existing::ReadLock;
+use crate::load::identity::Identity;
+use crate::load::import::Import;
+use crate::load::ingest::ingest;
+use crate::load::journal::Journal;
+use crate::load::options::ImportOptions;
+use crate::load::planner::{self, Planned};
+use crate::load::sink::Sinks;
+use crate::load::source_identity::{KnownSource, SourceFile, SourceIdentity, digest};
+use crate::load::sources::Sources;
+use crate::load::target::Target;
+use crate::load::{disk_space, validate};
+use crate::parallel;
+use crate::preset::{self, Loader, Overrides};
+use crate::progress::{Event, Phase};
+use crate::report::{FamilyReport, ImportReport, LogPlan, Method, Plan, SampleReport, SourceInfo};
+use crate::rocks::key_ranges::{KeyRange, sized_ranges};
+use crate::rocks::{
+    DataFile, FamilyFacts, Level, OptionsFile, Reader, ReaderOptions, check_wal, declared_facts, flush_in_copy,
+    is_database, is_database_file, open_to_copy, wal_bytes,
+};
+use crate::sort::Borders;
+use crate::source::StatedProblem;
+
+/// SST files of the old database that are open at the same time.
+const OPEN_FILES: i32 = 128;
+
+/// Shares of the budget: of the cache with the indexes of the old files, of indexes in use, and of data that is read ahead.
+const CACHE_SHARE: u64 = 16;
+const INDEX_SHARE: u64 = 4;
+const AHEAD_SHARE: u64 = 8;
+
+/// The least and the most that is read ahead in one file, in bytes.
+const AHEAD: (u64, u64) = (32 << 10, 2 << 20);
+
+/// The WAL may take the budget divided by this in memory.
+const WAL_SHARE: u64 = 8;
+
+/// Records between two checks for a cancellation.
+const STEP: u64 = 256;
+
+/// A database whose records are copied.
+struct OldDatabase {
+    path: PathBuf,
+    families: Vec<CopiedFamily>,
+    /// Bytes of its SST and blob files.
+    bytes: u64,
+    /// Keeps other processes from opening it for writing; `None` if the import replaces it, which locks it too.
+    _lock: Option<ReadLock>,
+}
+
+/// A range of keys of a column family, and the bytes of the old files in it.
+struct Part<'a> {
+    family: &'a str,
+    range: KeyRange,
+    bytes: u64,
+}
+
+/// Returns the database among the sources. It is an error if there are other sources.
+pub(super) fn source(options: &ImportOptions) -> Result<Option<&Path>> {
+    let Some(database) = options.sources.iter().find(|source| is_database(source)) else { return Ok(None) };
+    if options.sources.len() > 1 {
+        let reason = format!("{} is a RocksDB database, which must be imported alone", database.display());
+        return Err(Error::usage(reason, "name only the database"));
+    }
+    Ok(Some(database))
+}
+
+/// Plans the copy of a database.
+pub(super) fn plan(import: &Import<'_>, source: &Path) -> Result<Plan> {
+    let (target, is_finished) = import.begin()?;
+    prepare(import, source, &target, is_finished).map(|(prepared, _)| prepared.planned.plan)
+}
+
+/// Copies a database, or resumes an earlier run.
+pub(super) fn run(import: &Import<'_>, source: &Path) -> Result<ImportReport> {
+    let (target, is_finished) = import.begin()?;
+    let (mut prepared, old) = prepare(import, source, &target, is_finished)?;
+    let plan = &mut prepared.planned.plan;
+    import.progress.report(&Event::Planned { plan: Box::new(plan.clone()) });
+    [&mut plan.source, &mut plan.preset, &mut plan.preset_from].into_iter().for_each(|name| name.clear());
+    if !is_finished {
+        plan.check_space()?;
+    }
+    let is_new = !target.partial.exists();
+    let copied = import.locked((target, is_finished), &prepared, old, |_, _| Ok(()), |job, old| load(job, &old));
+    // The WAL may have what cannot be copied.
+    if is_new && matches!(copied, Err(Error::State { kind: StateKind::Mismatch, .. })) {
+        import.discard()?;
+    }
+    copied
+}
+
+fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: bool) -> Result<(Prepared, OldDatabase)> {
+    let options = import.options;
+    validate::check_database(options)?;
+    let is_replaced = is_same_dir(source, &target.db);
+    let lock = if is_replaced { None } else { ReadLock::take(source)? };
+    check_wal(source).map_err(|error| damaged(source, error))?;
+    let families = choose_families(import, source).map_err(|error| damaged(source, error))?;
+    let first = families.first().map(|family| family.preset.clone());
+    let preset = first.ok_or_else(|| Error::usage("no column family is left to copy", "skip fewer families"))?;
+    let (bytes, listing) = list_files(source)?;
+    let mut plan = Plan {
+        budget_bytes: options.memory_budget(),
+        memory: options.memory_budget(),
+        threads: planner::threads(options, &preset),
+        // A file that is built keeps 8 bytes for each key in memory.
+        sst_bytes: preset.sst_size().min(options.memory_budget() * 2),
+        expected_bytes: Some(bytes),
+        ..Plan::default()
+    };
+    let names = families.iter().map(|family| family.facts.name.clone()).collect();
+    plan.method = Method::DatabaseSst {
+        ranges: LogPlan { families: names, range_bytes: plan.sst_target(bytes), transactions: None },
+    };
+    plan.space = disk_space::of(&plan, true, 0, target)?;
+    plan.source = source.display().to_string();
+    (plan.preset, plan.preset_from) = (preset.preset.clone(), preset.choice.to_string());
+    if !is_finished {
+        import.warn(disk_space::warnings(&plan.space));
+    }
+    let known = KnownSource { files: changing_files(source)?, ..KnownSource::named(source) };
+    let identity =
+        SourceIdentity { header: digest(listing.as_bytes()), sources: [known].into(), ..SourceIdentity::default() };
+    let mut identity = Identity::of(options, &preset, &plan, identity)?;
+    families.iter().for_each(|family| identity.add_family(&family.facts.name, &family.preset));
+    // The source has been exchanged with its copy.
+    if is_finished
+        && is_replaced
+        && let Some(known) = Journal::peek(&target.partial).identity
+    {
+        identity = known;
+    }
+    let loading = preset.loading();
+    let planned = Planned { plan, loading, least_bytes: 0, warnings: Vec::new() };
+    let prepared = Prepared { sources: Sources::none(source), preset, planned, identity, is_plain: true };
+    Ok((prepared, OldDatabase { path: source.to_owned(), families, bytes, _lock: lock }))
+}
+
+/// Returns the column families to copy, each with its options: those of the old database, unless the caller names a preset or an
+/// OPTIONS file.
+fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamily>> {
+    let options = import.options;
+    let all = declared_facts(source)?;
+    let names: Vec<&str> = all.iter().map(|family| family.name.as_str()).collect();
+    let known = || format!("it has {}", names.join(", "));
+    for name in options.families.iter().chain(&options.skipped_families) {
+        if !names.contains(&name.as_str()) {
+            return Err(Error::usage(format!("{} has no column family `{name}`", source.display()), known()));
+        }
+    }
+    options.overrides.check_families(&names)?;
+    let is_chosen = |name: &String| {
+        (options.families.is_empty() || options.families.contains(name)) && !options.skipped_families.contains(name)
+    };
+    let own = OptionsFile::latest_path(source).ok().filter(|_| options.preset.is_none());
+    let mut families = Vec::new();
+    for facts in all.iter().filter(|family| is_chosen(&family.name)) {
+        refuse(source, facts)?;
+        let mut overrides = Overrides { keeps_order: true, ..options.overrides.of_family(&facts.name) };
+        overrides.options_file = overrides.options_file.or_else(|| own.clone());
+        let mut preset = import.preset_with(preset::DEFAULT, &overrides)?;
+        if preset.loader != Loader::Ingest {
+            let reason = format!(
+                "the preset `{}` writes through memtables, and a database is copied into SST files",
+                preset.preset
+            );
+            return Err(Error::usage(reason, "give --preset one of those that ingest (`bedload presets`)"));
+        }
+        if options.preset.is_none() && overrides.options_file.is_some() {
+            preset.preset = "options of the old database".into();
+        }
+        import.warn(preset.notes.iter().map(|note| format!("{}: {note}", facts.name)));
+        families.push(CopiedFamily { facts: facts.clone(), preset });
+    }
+    Ok(families)
+}
+
+/// Refuses a column family that cannot be copied.
+fn refuse(source: &Path, facts: &FamilyFacts) -> Result<()> {
+    let (Some(reason), Some(hint)) = (&facts.refused, &facts.hint) else { return Ok(()) };
+    let reason = format!("the column family `{}` cannot be copied: {reason}", facts.name);
+    Err(Error::state(source, StateKind::Mismatch, reason, hint.clone()))
+}
+
+/// Returns the bytes of the SST and blob files of a database, and a text that names all its files with their sizes.
+fn list_files(dir: &Path) -> Result<(u64, String)> {
+    let (mut bytes, mut names) = (0, BTreeSet::new());
+    for entry in dir.read_dir().map_err(Error::io("list", dir))? {
+        let path = entry.map_err(Error::io("list", dir))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // These change when a program reads the database.
+        if !is_database_file(&name) || name.starts_with("LOG") || name.starts_with("LOCK") {
+            continue;
+        }
+        let len = path.metadata().map_err(Error::io("read metadata of", &path))?.len();
+        bytes += if name.ends_with(".sst") || name.ends_with(".blob") { len } else { 0 };
+        names.insert(format!("{name} {len}\n"));
+    }
+    Ok((bytes, names.into_iter().collect()))
+}
+
+/// Returns the files that change when a program opens the database for writing.
+fn changing_files(dir: &Path) -> Result<Vec<SourceFile>> {
+    let path = dir.join("CURRENT");
+    let file = std::fs::File::open(&path).map_err(Error::io("open", &path))?;
+    Ok(vec![SourceFile::of(&path, &file)?])
+}
+
+fn is_same_dir(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// Copies what an earlier run has not copied, ingests all, and commits.
+fn load(job: &Job<'_>, old: &OldDatabase) -> Result<ImportReport> {
+    let Job { target, progress, plan, .. } = *job;
+    let families = ColumnFamilies::of_database(&old.families);
+    let mut before: Vec<FamilyFacts> = old.families.iter().map(|family| family.facts.clone()).collect();
+    let (files, sample) = if job.resumed.ingesting {
+        (job.resumed.built.files.clone(), None)
+    } else {
+        let mut reader = old.open(job)?;
+        let files = reader.files()?;
+        for facts in &mut before {
+            facts.count(&reader, &files).map_err(|error| damaged(&old.path, error))?;
+            refuse(&old.path, facts)?;
+            let notes = facts.notes.iter().map(|note| format!("{}: {note}", facts.name));
+            notes.for_each(|message| progress.report(&Event::Warning { message }));
+        }
+        let (threads, ahead) = share_memory(plan, &before);
+        reader.ahead = ahead;
+        let copied = copy((job, threads), old, &families, &reader, files)?;
+        drop(reader);
+        target.remove_dir(&target.scratch)?;
+        copied
+    };
+    let facts = before.clone();
+    let built = by_family(&facts, &files);
+    job.check_sources()?;
+    progress.begin(Phase::Ingest, None);
+    let reports = ingest(job, &families, &built)?;
+    let reader = Reader::open(target.working(), &ReaderOptions::once())?;
+    let values = built.iter().map(|(name, _)| reader.totals(name).map(|totals| totals.value_bytes));
+    let payload = values.sum::<Result<u64>>()?;
+    drop(reader);
+    let info = SourceInfo {
+        path: job.sources.shown().display().to_string(),
+        format: "rocksdb".into(),
+        compression: "none".into(),
+        bytes: old.bytes,
+        ..SourceInfo::default()
+    };
+    let loaded = Loaded { sample, ..loaded(reports, before, payload, plan) };
+    commit_database(job, || report(job, info, loaded, Completeness::default()))
+}
+
+/// Returns the number of threads, and the bytes that each reads ahead in a file. A range merges all files of level 0 and one of each
+/// other level, and keeps their indexes in memory.
+fn share_memory(plan: &Plan, families: &[FamilyFacts]) -> (usize, usize) {
+    let merged = |facts: &FamilyFacts| {
+        let of_level = |level: &Level| if level.level == 0 { level.files } else { 1 };
+        facts.levels.iter().map(of_level).sum::<u64>().max(1)
+    };
+    let indexes = |facts: &FamilyFacts| {
+        let files = facts.levels.iter().map(|level| level.files).sum::<u64>().max(1);
+        merged(facts) * (facts.index_bytes / files)
+    };
+    let most = families.iter().map(merged).max().unwrap_or(1);
+    let indexes = families.iter().map(indexes).max().unwrap_or_default().max(1);
+    let threads = (plan.budget_bytes / INDEX_SHARE / indexes).clamp(1, plan.threads as u64);
+    let ahead = plan.budget_bytes / AHEAD_SHARE / (threads * most);
+    (threads as usize, ahead.clamp(AHEAD.0, AHEAD.1) as usize)
+}
+
+/// Groups files by column family.
+fn by_family<'a>(families: &'a [FamilyFacts], files: &[SstFile]) -> Vec<(&'a str, FamilyDone)> {
+    let of = |facts: &'a FamilyFacts| {
+        let mut files: Vec<SstFile> = files.iter().filter(|file| file.family == facts.name).cloned().collect();
+        files.sort_by(|a, b| if facts.is_reversed() { b.first.cmp(&a.first) } else { a.first.cmp(&b.first) });
+        let written = files.iter().map(SstFile::content).sum();
+        (facts.name.as_str(), FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() })
+    };
+    families.iter().map(of).collect()
+}
+
+fn loaded(families: Vec<FamilyReport>, before: Vec<FamilyFacts>, payload: u64, plan: &Plan) -> Loaded {
+    let records = families.iter().map(|family| family.records).sum();
+    let digest = families.iter().fold(ContentDigest::default(), |mut all, family| {
+        all.merge(family.digest);
+        all
+    });
+    let levels = families.first().map(|family| family.levels.clone()).unwrap_or_default();
+    let written = families.iter().flat_map(|family| &family.levels).map(|level| level.bytes).sum();
+    Loaded {
+        blocks: records,
+        payload,
+        consumed: plan.expected_bytes.unwrap_or_default(),
+        records,
+        digest,
+        levels,
+        rocksdb_written: Some(written),
+        families,
+        before,
+        ..Loaded::default()
+    }
+}
+
+impl OldDatabase {
+    /// Opens the database for reading. RocksDB reads the WAL into memory; a WAL that is too large for that is flushed in a private
+    /// directory of links to the SST files.
+    fn open(&self, job: &Job<'_>) -> Result<Reader> {
+        let scratch = &job.target.scratch;
+        job.target.remove_dir(scratch)?;
+        let dir = if wal_bytes(&self.path) > job.plan.budget_bytes / WAL_SHARE {
+            flush_in_copy(&self.path, scratch).map_err(|error| damaged(&self.path, error))?;
+            scratch
+        } else {
+            &self.path
+        };
+        let cache = (job.plan.budget_bytes / CACHE_SHARE) as usize;
+        let how = ReaderOptions { cache, open_files: OPEN_FILES, in_order: true, ..ReaderOptions::once() };
+        let families: Vec<&FamilyFacts> = self.families.iter().map(|family| &family.facts).collect();
+        open_to_copy(dir, &how, &families).map_err(|error| damaged(&self.path, error))
+    }
+}
+
+/// Reports an error of RocksDB as damage of the old database, unless the system failed.
+fn damaged(source: &Path, error: Error) -> Error {
+    match error {
+        Error::Rocks { message, path, .. } if errno_of(&message).is_none() || message.contains("No such file") => {
+            let hint =
+                "restore it from a backup, or let the program that wrote it repair it; a copy would lack records";
+            Error::bad_input(
+                source,
+                None,
+                StatedProblem::new(InputKind::Damaged, format!("{}: {message}", path.display()), hint),
+            )
+        }
+        error => error,
+    }
+}
+
+/// Copies all ranges, or those of a sample, that an earlier run has not copied. Returns the files of both runs.
+fn copy(
+    (job, threads): (&Job<'_>, usize),
+    old: &OldDatabase,
+    families: &ColumnFamilies<'_>,
+    reader: &Reader,
+    mut files: Vec<DataFile>,
+) -> Result<(Vec<SstFile>, Option<SampleReport>)> {
+    let sinks = Sinks::files(job, families)?;
+    // Files of a flushed WAL differ from run to run, but ranges must not.
+    files.retain(|file| file.path.file_name().is_some_and(|name| old.path.join(name).exists()));
+    let size = job.plan.sst_target(old.bytes);
+    let mut parts = Vec::new();
+    for CopiedFamily { facts, .. } in &old.families {
+        let own: Vec<&DataFile> = files.iter().filter(|file| file.family == facts.name).collect();
+        let ranges = sized_ranges(&own, size, facts.is_reversed()).into_iter();
+        parts.extend(ranges.map(|(range, bytes)| Part { family: &facts.name, range, bytes }));
+    }
+    let wanted = job.options.sample.map_or(parts.len(), |bytes| bytes.div_ceil(size.max(1)).max(1) as usize);
+    let wanted: Vec<u32> = spread(parts.len(), wanted).collect();
+    let bytes =
+        |numbers: &[u32]| numbers.iter().filter_map(|part| parts.get(*part as usize)).map(|part| part.bytes).sum();
+    let left: Vec<u32> = wanted.iter().copied().filter(|part| !job.resumed.is_built(*part)).collect();
+    job.progress.begin(Phase::Read, Some(if wanted.len() < parts.len() { bytes(&wanted) } else { old.bytes }));
+    let known = job.resumed.built.files.iter();
+    let (bytes, records) = known.fold((0, 0), |(bytes, records), file| (bytes + file.bytes, records + file.records));
+    job.progress.add_earlier(bytes, records);
+    let (made, sizes) = (Mutex::new(job.resumed.built.files.clone()), Mutex::new(Vec::new()));
+    parallel::for_each(threads, left.len(), Vec::new, |record, item| {
+        let part = left.get(item).copied().unwrap_or_default();
+        let Some(Part { family, range, bytes }) = parts.get(part as usize) else { return Ok(()) };
+        let mut built = copy_range((job, old), &sinks, reader, (family, range), record)?;
+        built.files.iter_mut().for_each(|file| (*family).clone_into(&mut file.family));
+        job.note_built(&(part..part + 1), family, &built)?;
+        sizes.lock().push((*bytes as f64, built.files.iter().map(|file| file.bytes).sum::<u64>() as f64));
+        made.lock().extend(built.files);
+        Ok(())
+    })?;
+    // A resumed run knows only a part of the sizes.
+    let is_whole_sample = job.options.sample.is_some() && left.len() == wanted.len();
+    let sample = is_whole_sample.then(|| {
+        let all = parts.iter().map(|part| part.bytes).sum::<u64>();
+        SampleReport::estimate(&sizes.into_inner(), parts.len(), all)
+    });
+    Ok((made.into_inner(), sample))
+}
+
+/// Returns `count` of the numbers below `of`, one in each of as many equal intervals, always the same ones.
+fn spread(of: usize, count: usize) -> impl Iterator<Item = u32> {
+    let count = count.min(of);
+    (0..count).map(move |number| {
+        let (start, end) = (number * of / count, (number + 1) * of / count);
+        let place = twox_hash::XxHash3_64::oneshot(&number.to_le_bytes()) as usize % (end - start).max(1);
+        (start + place) as u32
+    })
+}
+
+/// Copies the records of a range. `record` is memory for one record.
+fn copy_range(
+    (job, old): (&Job<'_>, &OldDatabase),
+    sinks: &Sinks<'_>,
+    reader: &Reader,
+    (family, range): (&str, &KeyRange),
+    record: &mut Vec<u8>,
+) -> Result<FamilyDone> {
+    let mut sink = sinks.sink(family, Borders::default(), None)?;
+    let unreadable = |error| damaged(&old.path, error);
+    let mut scan = reader.scan(family, range.from.as_deref(), range.to.as_deref()).map_err(unreadable)?;
+    let (mut read, mut pending) = (Content::default(), (0, 0));
+    while let Some((key, value)) = scan.item() {
+        record.clear();
+        record.extend_from_slice(key);
+        record.extend_from_slice(value);
+        let digest = ContentDigest::of_section(record, key.len());
+        read.add(digest);
+        sink.put_with_digest(record, key.len(), digest)?;
+        pending = (pending.0 + record.len() as u64, pending.1 + 1);
+        if pending.1 == STEP {
+            job.options.check_cancelled()?;
+            job.progress.add(pending.0, pending.1);
+            pending = (0, 0);
+        }
+        scan.next();
+    }
+    scan.status().map_err(unreadable)?;
+    job.progress.add(pending.0, pending.1);
+    let built = sink.finish()?;
+    let files: Content = built.files.iter().map(SstFile::content).sum();
+    if files != read {
+        let what = format!("was to have {read} of a range, and has {files}");
+        return Err(Error::damaged_work(&job.target.partial, what));
+    }
+    Ok(built)
+}

@@ -1,0 +1,139 @@
+//! Verifies a database that was copied from another one: the content of its column families against the record of the import, or
+//! each record against the other database.
+
+use std::cmp::Ordering;
+
+use parking_lot::Mutex;
+
+use super::job::VerifyJob;
+use super::recorded::compare_content;
+use super::scan::{Seen, Totals, for_each, read_range};
+use crate::error::Result;
+use crate::hash::content_digest::Content;
+use crate::progress::Phase;
+use crate::report::{Against, ImportReport, ProblemKind};
+use crate::rocks::key_ranges::KeyRange;
+use crate::rocks::{Reader, ReaderOptions, is_database};
+
+/// Records between two checks for a cancellation.
+const STEP: u64 = 1024;
+
+/// Reads all records of all column families.
+pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> Result<(Totals, Option<Against>)> {
+    let of = |family: &str| job.ranges_of(family).into_iter();
+    let parts: Vec<(&str, KeyRange)> =
+        job.reader.families.iter().flat_map(|family| of(family).map(move |range| (family.as_str(), range))).collect();
+    let other = job.options.against.as_ref().filter(|path| is_database(path));
+    let other =
+        other.map(|path| Reader::open(path, &ReaderOptions::once()).map(|reader| (path, reader))).transpose()?;
+    // A record names the families that the copy must have; without one these are all of the other database.
+    let is_expected = |name: &str| record.is_none_or(|record| record.families.iter().any(|family| family.name == name));
+    for name in other.iter().flat_map(|(_, other)| &other.families).filter(|name| is_expected(name)) {
+        if !job.reader.families.contains(name) {
+            job.problems.add(
+                ProblemKind::Missing,
+                None,
+                format!("the column family `{name}` of the other database is missing"),
+            );
+        }
+    }
+    job.progress.begin(Phase::Verify, Some(job.files.iter().map(|file| file.size).sum()));
+    let contents: Vec<Mutex<Content>> = job.reader.families.iter().map(|_| Mutex::default()).collect();
+    let all = Mutex::new(Totals::default());
+    for_each(job, 1 + parts.len(), |_, item| {
+        let Some((family, range)) = item.checked_sub(1).and_then(|item| parts.get(item)) else {
+            return job.check_tables();
+        };
+        let mut totals = Totals::default();
+        read_range(job, family, range, |seen| match seen {
+            Seen::Record(key, value) => {
+                totals.content.add_record(key, value);
+                totals.payload += value.len() as u64;
+                job.progress.add(value.len() as u64, 1);
+            }
+            Seen::Gap(_) => totals.unreadable += 1,
+        })?;
+        if let Some((_, other)) = other.as_ref().filter(|(_, other)| other.families.iter().any(|name| name == family)) {
+            compare_range(job, other, family, range, &mut totals)?;
+        }
+        let number = job.reader.families.iter().position(|name| name == family);
+        number.and_then(|number| contents.get(number)).into_iter().for_each(|all| all.lock().merge(totals.content));
+        all.lock().merge(&totals);
+        Ok(())
+    })?;
+    for family in record.iter().flat_map(|record| &record.families) {
+        let number = job.reader.families.iter().position(|name| *name == family.name);
+        let found = number.and_then(|number| contents.get(number)).map(|found| *found.lock()).unwrap_or_default();
+        let recorded = Content { records: family.records, digest: family.digest };
+        compare_content(&format!(" in `{}`", family.name), found, recorded, job.problems);
+    }
+    let totals = all.into_inner();
+    let against = other.map(|(path, _)| Against {
+        source: path.display().to_string(),
+        blocks: totals.source.records,
+        distinct: totals.source.records,
+        digest: totals.source.digest,
+        imported: None,
+        same: totals.same,
+        extra: totals.extra,
+        unreadable: totals.unreadable,
+    });
+    Ok((totals, against))
+}
+
+/// Compares the records of a range with those of another database.
+fn compare_range(
+    job: &VerifyJob<'_>,
+    other: &Reader,
+    family: &str,
+    range: &KeyRange,
+    totals: &mut Totals,
+) -> Result<()> {
+    let (from, to) = (range.from.as_deref(), range.to.as_deref());
+    let is_reversed = job.reader.is_reversed(family);
+    let (mut here, mut there) = (job.reader.scan(family, from, to)?, other.scan(family, from, to)?);
+    let add = |kind, key: &[u8], message: &str| job.problems.add_key(kind, family, key, || message.to_owned());
+    let mut steps = 0u64;
+    loop {
+        steps += 1;
+        if steps.is_multiple_of(STEP) {
+            job.options.resources.stop.check(crate::error::Error::interrupted_reading)?;
+        }
+        let order = match (here.item(), there.item()) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((mine, _)), Some((theirs, _))) if is_reversed => theirs.cmp(mine),
+            (Some((mine, _)), Some((theirs, _))) => mine.cmp(theirs),
+        };
+        match (order, here.item(), there.item()) {
+            (Ordering::Equal, Some((key, mine)), Some((_, theirs))) => {
+                totals.source.add_record(key, theirs);
+                if mine == theirs {
+                    totals.same += 1;
+                } else {
+                    add(ProblemKind::Differs, key, "the other database has another value under this key");
+                }
+            }
+            (Ordering::Less, Some((key, _)), _) => {
+                totals.extra += 1;
+                if !job.options.allow_extra {
+                    add(ProblemKind::Extra, key, "the other database does not have this record");
+                }
+            }
+            (_, _, Some((key, value))) => {
+                totals.source.add_record(key, value);
+                add(ProblemKind::Missing, key, "the other database has this record, but the database does not");
+            }
+            _ => break,
+        }
+        if order != Ordering::Greater {
+            here.next();
+        }
+        if order != Ordering::Less {
+            there.next();
+        }
+    }
+    // Unreadable records of this database were reported before.
+    there.status()
+}

@@ -1,0 +1,268 @@
+//! The properties of column families that decide if their records can be copied into a new database.
+
+use std::path::Path;
+
+use rust_rocksdb::{BlockBasedOptions, Cache, ColumnFamilyDescriptor, MergeOperands, Options};
+use serde::{Deserialize, Serialize};
+
+use super::options::defaults;
+use super::options_file::FamilyOptions;
+use super::reader::{REVERSE_BYTEWISE, check_is_no_leveldb};
+use super::releases::Release;
+use super::store::{DEFAULT_FAMILY, build, levels_of};
+use super::{
+    DataFile, FileTotals, Group, Level, OptionMap, OptionsFile, Reader, ReaderOptions, column_families, field_of,
+};
+use crate::error::Result;
+
+/// The comparator of keys in the order of their bytes.
+const BYTEWISE: &str = "leveldb.BytewiseComparator";
+
+/// Comparators of keys with user timestamps have names with this end.
+const TIMESTAMPS: &str = ".u64ts";
+
+/// The merge operators of RocksDB, as OPTIONS files name them.
+const MERGE_OPERATORS: [&str; 7] = [
+    "BytesXOR",
+    "MaxOperator",
+    "MergeSortOperator",
+    "PutOperator",
+    STRING_APPEND,
+    "StringAppendTESTOperator",
+    "UInt64AddOperator",
+];
+const STRING_APPEND: &str = "StringAppendOperator";
+
+/// The name of an operator that merges nothing: reading an operand fails.
+const UNKNOWN_OPERATOR: &str = "unknown";
+
+/// The prefix extractors of RocksDB, whose names say everything.
+const PREFIX_EXTRACTORS: [&str; 3] = ["rocksdb.FixedPrefix", "rocksdb.CappedPrefix", "rocksdb.Noop"];
+
+/// A column family of an existing database.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FamilyFacts {
+    /// The name of the column family.
+    pub name: String,
+    /// The name of the comparator, which orders the keys.
+    pub comparator: String,
+    /// The merge operator in the OPTIONS file; `null` if there is none.
+    pub merge_operator: Option<String>,
+    /// The prefix extractor in the OPTIONS file; `null` if there is none.
+    pub prefix_extractor: Option<String>,
+    /// The compaction filter or its factory in the OPTIONS file; `null` if there is none.
+    pub compaction_filter: Option<String>,
+    /// The format of the SST files in the OPTIONS file.
+    pub table_format: String,
+    /// Levels that have files.
+    pub levels: Vec<Level>,
+    /// Number of entries in SST files: records, overwritten versions, deletions and merge operands.
+    pub entries: u64,
+    /// Deletions among the entries, those of ranges included.
+    pub deletions: u64,
+    /// Merge operands among the entries.
+    pub merge_operands: u64,
+    /// Number of entries that are only in the write-ahead log.
+    pub unflushed: u64,
+    /// Number of blob files.
+    pub blob_files: u64,
+    /// Size of the blob files, in bytes.
+    pub blob_bytes: u64,
+    /// Bytes in the blob files that no record refers to.
+    pub blob_garbage_bytes: u64,
+    /// Size of the indexes of all SST files, in bytes.
+    #[serde(skip)]
+    pub(crate) index_bytes: u64,
+    /// The oldest RocksDB that is known to read files with the options of the OPTIONS file.
+    pub oldest_rocksdb: String,
+    /// The reason why the records cannot be copied; `null` if they can.
+    pub refused: Option<String>,
+    /// The way out if the records cannot be copied.
+    pub hint: Option<String>,
+    /// Properties that a copy does not have, and their consequences.
+    pub notes: Vec<String>,
+}
+
+/// Reads the facts of all column families. Those with a foreign comparator or table format, which RocksDB cannot open, have no
+/// counts.
+pub(crate) fn family_facts(path: &Path) -> Result<Vec<FamilyFacts>> {
+    let mut all = declared_facts(path)?;
+    let openable: Vec<&FamilyFacts> = all.iter().filter(|family| family.refused.is_none()).collect();
+    // RocksDB opens no database without it.
+    if openable.iter().any(|family| family.name == DEFAULT_FAMILY) {
+        let reader = open_to_copy(path, &ReaderOptions::once(), &openable)?;
+        let files = reader.files()?;
+        let mut opened = all.iter_mut().filter(|family| family.refused.is_none());
+        opened.try_for_each(|family| family.count(&reader, &files))?;
+    }
+    Ok(all)
+}
+
+/// Opens column families to read all of their records: filters are not read, and indexes are in the cache. RocksDB also
+/// requires `default`.
+pub(crate) fn open_to_copy(path: &Path, options: &ReaderOptions, families: &[&FamilyFacts]) -> Result<Reader> {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&Cache::new_lru_cache(options.cache));
+    table.set_cache_index_and_filter_blocks(true);
+    let is_wanted = |name: &str| families.iter().any(|family| family.name == name);
+    let mut wanted = Vec::new();
+    for facts in declared_facts(path)? {
+        if is_wanted(&facts.name) || facts.name == DEFAULT_FAMILY {
+            let mut own = facts.reading(path)?;
+            own.set_block_based_table_factory(&table);
+            wanted.push(ColumnFamilyDescriptor::new(&facts.name, own));
+        }
+    }
+    Ok(Reader::open_with(path, options, |_, _| wanted)?.0)
+}
+
+/// Returns the facts of all column families without opening the database: those of the OPTIONS file.
+pub(crate) fn declared_facts(path: &Path) -> Result<Vec<FamilyFacts>> {
+    check_is_no_leveldb(path)?;
+    // RocksDB writes the file when it opens a database, but does not need it.
+    let file = OptionsFile::latest(path).unwrap_or_default();
+    let mut all: Vec<FamilyFacts> = file.families.iter().map(|family| FamilyFacts::declared(&file, family)).collect();
+    if all.is_empty() {
+        let new = |name| FamilyFacts { name, comparator: BYTEWISE.into(), ..FamilyFacts::default() };
+        all = column_families(path)?.into_iter().map(new).collect();
+    }
+    all.iter_mut().for_each(FamilyFacts::judge);
+    Ok(all)
+}
+
+impl FamilyFacts {
+    /// The facts that the OPTIONS file has.
+    fn declared(file: &OptionsFile, family: &FamilyOptions) -> Self {
+        let options = file.options(family);
+        let object =
+            |name| options.get(Group::Cf, name).filter(|value| !["nullptr", ""].contains(value)).map(str::to_owned);
+        Self {
+            name: family.name.clone(),
+            comparator: object("comparator").map_or_else(|| BYTEWISE.into(), |text| id_of(&text)),
+            merge_operator: object("merge_operator"),
+            prefix_extractor: object("prefix_extractor").map(|text| id_of(&text)),
+            compaction_filter: object("compaction_filter")
+                .or_else(|| object("compaction_filter_factory"))
+                .map(|text| id_of(&text)),
+            table_format: family.table_format.clone().unwrap_or_else(|| "BlockBasedTable".into()),
+            oldest_rocksdb: Release::reading(&options, defaults()).to_string(),
+            ..Self::default()
+        }
+    }
+
+    /// True if its keys ascend in reverse order.
+    pub(crate) fn is_reversed(&self) -> bool {
+        self.comparator == REVERSE_BYTEWISE
+    }
+
+    /// The options that reading its records needs. `path` is named in errors.
+    pub(super) fn reading(&self, path: &Path) -> Result<Options> {
+        let mut map = OptionMap::default();
+        map.set(Group::Cf, "comparator", &self.comparator);
+        let known = self.merge_operator.as_ref().filter(|name| MERGE_OPERATORS.contains(&id_of(name).as_str()));
+        if let Some(operator) = known {
+            map.set(Group::Cf, "merge_operator", operator);
+            return build(path, &map);
+        }
+        let mut options = build(path, &map)?;
+        // Without an operator, RocksDB drops the WAL from the first operand on, and reports nothing.
+        options.set_merge_operator(
+            UNKNOWN_OPERATOR,
+            |_: &[u8], _: Option<&[u8]>, _: &MergeOperands| None,
+            |_: &[u8], _: Option<&[u8]>, _: &MergeOperands| None,
+        );
+        Ok(options)
+    }
+
+    /// Adds the levels, and the counts of tables, memtables and blob files. `files` are those of all families.
+    pub(crate) fn count(&mut self, reader: &Reader, files: &[DataFile]) -> Result<()> {
+        self.levels =
+            levels_of(files.iter().filter(|file| file.family == self.name).map(|file| (file.level, file.size)));
+        self.unflushed = reader.unflushed(&self.name)?;
+        let FileTotals { entries, deletions, merge_operands, index_bytes, .. } = reader.checked_totals(&self.name)?;
+        self.index_bytes = index_bytes;
+        (self.entries, self.deletions, self.merge_operands) = (entries, deletions, merge_operands);
+        (self.blob_files, self.blob_bytes, self.blob_garbage_bytes) = reader.blobs(&self.name)?;
+        self.judge();
+        Ok(())
+    }
+
+    fn judge(&mut self) {
+        (self.refused, self.hint) = self.refusal().unzip();
+        self.notes = self.losses();
+    }
+
+    /// Returns the reason why the records cannot be copied, and the way out.
+    fn refusal(&self) -> Option<(String, String)> {
+        let refuse = |reason: String, hint: &str| Some((reason, hint.to_owned()));
+        let leave_out = "leave the column family out with --skip-column-family";
+        let Self { comparator, table_format, .. } = self;
+        if comparator.ends_with(TIMESTAMPS) {
+            return refuse(format!("its keys have user timestamps (`{comparator}`)"), leave_out);
+        }
+        if ![BYTEWISE, REVERSE_BYTEWISE].contains(&comparator.as_str()) {
+            return refuse(
+                format!("its program orders the keys by a comparator of its own, `{comparator}`"),
+                leave_out,
+            );
+        }
+        if !table_format.is_empty() && table_format != "BlockBasedTable" {
+            return refuse(format!("its files have the format {table_format}"), leave_out);
+        }
+        if self.merge_operands == 0 {
+            return None;
+        }
+        let compact =
+            "compact it with the program that wrote it (CompactRange), or leave it out with --skip-column-family";
+        let Some(operator) = &self.merge_operator else {
+            return refuse("it has pending merge operands, and its OPTIONS file names no operator".into(), compact);
+        };
+        let name = id_of(operator);
+        if !MERGE_OPERATORS.contains(&name.as_str()) {
+            return refuse(format!("it has pending merge operands of an operator of its program, `{name}`"), compact);
+        }
+        if name == STRING_APPEND && field_of(operator, "delimiter").is_none() {
+            return refuse(
+                "it has pending merge operands of StringAppendOperator with an unknown delimiter".into(),
+                compact,
+            );
+        }
+        None
+    }
+
+    /// Describes the properties that a copy does not have.
+    fn losses(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(name) = &self.merge_operator
+            && !MERGE_OPERATORS.contains(&id_of(name).as_str())
+        {
+            notes.push(format!(
+                "the merge operator `{}` is of its program, which sets it when it opens the copy",
+                id_of(name)
+            ));
+        }
+        if let Some(name) = &self.prefix_extractor
+            && !PREFIX_EXTRACTORS.iter().any(|known| name.starts_with(known))
+        {
+            notes.push(format!(
+                "the prefix extractor `{name}` is of its program: files of the copy have no prefix filter until the node compacts them"
+            ));
+        }
+        if let Some(name) = &self.compaction_filter {
+            notes.push(format!("the compaction filter `{name}` does not run: records that it would drop are copied"));
+        }
+        if self.blob_files > 0 {
+            notes.push(
+                "values in blob files are stored in SST files; a later compaction may move them to blob files again"
+                    .into(),
+            );
+        }
+        notes
+    }
+}
+
+/// Returns the id of an object: OPTIONS files have `name`, or `{id=name;option=value;}`.
+fn id_of(text: &str) -> String {
+    field_of(text, "id").unwrap_or(text).to_owned()
+}
