@@ -10,7 +10,7 @@
 //! all that was written.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use rust_rocksdb::{
@@ -159,6 +159,7 @@ fn copy(places: &Places) -> Outcome<f64> {
 fn import(places: &Places, more: &[&str]) -> Outcome<f64> {
     let mut command = Command::new(&places.bedload);
     command.args(["import", "--quiet", "--progress", "off"]).arg(&places.old).arg("--db").arg(&places.work).args(more);
+    command.stdout(Stdio::null());
     timed(places, || run(&mut command))
 }
 
