@@ -227,6 +227,7 @@ impl Import<'_> {
     /// Opens the source. Also returns the preset.
     fn open(&self, sources: &Arc<Sources>) -> Result<(OpenSource, Resolved)> {
         let options = self.options;
+        validate::check_has_no_database_options(options)?;
         let preset = self.preset(preset::DEFAULT)?;
         let opened = OpenSource::open(options, sources, planner::threads(options, &preset))?;
         failpoint::reach("source-opened");

@@ -68,6 +68,15 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     })
 }
 
+/// Refuses options that only a RocksDB database as the source has.
+pub(in crate::load) fn check_has_no_database_options(options: &ImportOptions) -> Result<()> {
+    if options.families.len() > 1 || !options.skipped_families.is_empty() || options.sample.is_some() {
+        let reason = "several column families, and samples, are only of RocksDB databases";
+        return Err(Error::usage(reason, "name one column family"));
+    }
+    Ok(())
+}
+
 /// Checks the place of a replaced database that is kept.
 pub(in crate::load) fn check_keep_old(options: &ImportOptions, db: &Path) -> Result<()> {
     let Some(place) = &options.keep_old else { return Ok(()) };
@@ -121,12 +130,6 @@ pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Resu
 pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
     let (is_shard, is_memtable) = (options.shard.is_some(), loader == Loader::Memtable);
     let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
-    let is_of_database = options.families.len() > 1 || !options.skipped_families.is_empty() || options.sample.is_some();
-    refuse(
-        "several column families, and samples, are only of RocksDB databases",
-        is_of_database,
-        "name one column family",
-    )?;
     let hint = "leave --column-family out for RocksDB's own, `default`";
     refuse("a column family has a name", options.column_family.is_empty(), hint)?;
     let is_number = options.key == KeyLayout::Number;

@@ -44,6 +44,8 @@ fn database_as_source_is_copied() {
     let words =
         "error: several column families, and samples, are only of RocksDB databases\nhint: name one column family";
     ends(&place, "import snapshot.car --db x --column-family a --column-family b", 2, words);
+    ends(&place, "generate block_log --profile steem --size 64KiB --quiet", 0, "");
+    ends(&place, "import block_log --db x --skip-column-family block_ids", 2, words);
 }
 
 #[test]
