@@ -56,8 +56,7 @@ use crate::parallel;
 const IN_MEMORY: (&str, &str) = ("/.", "/1.sst");
 
 fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -> Error {
-    let path = path.to_owned();
-    move |error| Error::Rocks { action, path, message: error.into_string() }
+    move |error| Error::Rocks { action, path: path.to_owned(), message: error.into_string() }
 }
 
 /// A number that RocksDB knows about a column family; 0 if it does not know it.
