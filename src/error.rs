@@ -277,6 +277,11 @@ impl Error {
         matches!(self, Self::State { kind: StateKind::Unfinished | StateKind::Changed, .. })
     }
 
+    /// True if RocksDB found damage.
+    pub(crate) fn is_corruption(&self) -> bool {
+        matches!(self, Self::Rocks { message, .. } if message.contains("Corruption: "))
+    }
+
     pub(crate) fn broken_invariant(reason: impl std::fmt::Display) -> Self {
         Self::Internal { reason: reason.to_string() }
     }
@@ -297,7 +302,7 @@ impl Error {
             Self::Io { action: "open" | "read", source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 Exit::BadInput
             }
-            Self::Rocks { message, .. } if message.starts_with("Corruption") => Exit::BadInput,
+            error if error.is_corruption() => Exit::BadInput,
             Self::State { .. } => Exit::State,
             Self::Usage { .. } | Self::Preset(_) => Exit::Usage,
             Self::Interrupted { .. } => Exit::Interrupted,

@@ -60,6 +60,13 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Adds the missing space to a disk-full error.
     pub fn explain(&self, error: Error, target: &Target) -> Error {
+        // A disk may damage files of this run too.
+        if let Error::Rocks { path, .. } = &error
+            && error.is_corruption()
+            && path.starts_with(&target.partial)
+        {
+            return damaged_by(error);
+        }
         let space = || disk_space::of(&self.planned.plan, self.is_plain, self.planned.least_bytes, target);
         disk_space::explain(error, space)
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::common::crash::{Chance, Ended, copy};
-use super::imports::{Attempt, World, files};
+use super::imports::{Attempt, DATABASE, World, files};
 use super::judge::*;
 use super::{Context, Tell};
 
@@ -26,9 +26,9 @@ pub fn verify(db: &Path) -> Judged<bool> {
 }
 
 pub fn flips(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
-    // The kinds that leave different databases: by each loader, added to, and logs.
-    let kind = [1, 2, 6, 8, 10, 12, 13][at.index as usize % 7];
-    let attempt = Attempt::new(world.plan_of(kind, at.index as usize / 7 % 3), at.dir);
+    // The kinds that leave different databases: by each loader, added to, logs, and a copy.
+    let kind = [1, 2, 6, 8, 10, 12, 13, DATABASE][at.index as usize % 8];
+    let attempt = Attempt::new(world.plan_of(kind, at.index as usize / 8 % 3), at.dir);
     if let Err(failure) = attempt.finishes() {
         return tell(attempt.plan.kind.name, Err(failure));
     }

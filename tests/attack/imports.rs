@@ -27,7 +27,7 @@ const fn kind(name: &'static str, way: Way, from: From) -> Kind {
     Kind { name, way, from, into_existing: false, more: &[] }
 }
 
-pub const KINDS: [Kind; 14] = [
+pub const KINDS: [Kind; 15] = [
     kind("CAR in memory", Way::Memory, From::File),
     kind("CAR spilled", Way::Spill, From::File),
     kind("CAR through memtables", Way::Memtables, From::File),
@@ -42,11 +42,20 @@ pub const KINDS: [Kind; 14] = [
     kind("log from a pipe", Way::Ranges, From::Pipe),
     kind("log through memtables", Way::Batches, From::File),
     Kind { more: &["--indexes", "ids,transactions"], ..kind("log with transactions", Way::Ranges, From::File) },
+    kind("database", Way::Copy, From::File),
 ];
+
+/// The kind that copies a database.
+pub const DATABASE: usize = 14;
 
 impl Kind {
     pub fn is_log(&self) -> bool {
         matches!(self.way, Way::Ranges | Way::Batches)
+    }
+
+    /// True if the user chooses the form of the keys.
+    fn has_key_layout(&self) -> bool {
+        !self.is_log() && self.way != Way::Copy
     }
 }
 
@@ -78,6 +87,43 @@ pub fn of_car(blocks: &[Block], key: Key) -> Families {
 fn car_of(name: String, blocks: Vec<Block>, key: Key) -> Source {
     let snapshot = Snapshot::new(name.leak(), rooted(&blocks), &Model::new(&blocks, key)).leaked();
     Source { snapshot, families: of_car(&blocks, key) }
+}
+
+/// Creates a database of two column families, whose keys were overwritten and deleted, in files of several levels and the WAL.
+fn database(dir: &Path) -> Source {
+    let mut options = rust_rocksdb::Options::default();
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    options.set_write_buffer_size(64 << 10);
+    let names = ["default", "more"];
+    let db = rust_rocksdb::DB::open_cf(&options, dir, names).expect("a database");
+    let mut families = Families::new();
+    for (number, name) in names.into_iter().enumerate() {
+        let family = db.cf_handle(name).expect("there");
+        let records = families.entry(name.into()).or_default();
+        for version in 0..3 {
+            for at in (0..600u64).filter(|at| version == 0 || at % 3 == version) {
+                let key = noise(at + 1000 * number as u64, 4 + (at % 40) as usize);
+                let value = noise(at + version, (at * 7919 % 1400) as usize);
+                db.put_cf(family, &key, &value).expect("put");
+                records.insert(key, value);
+            }
+            let gone: Vec<Vec<u8>> = records.keys().skip(version as usize).step_by(9).cloned().collect();
+            for key in gone {
+                db.delete_cf(family, &key).expect("deleted");
+                records.remove(&key);
+            }
+            // The last changes are in the WAL alone.
+            if version < 2 {
+                db.flush_cf(family).expect("flushed");
+            }
+        }
+    }
+    let all: BTreeMap<_, _> = families.values().flatten().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let read = all.len() as u64;
+    let model = Model { records: all, read, payload: 0 };
+    let snapshot = Snapshot { file: dir.to_owned(), ..Snapshot::new("unused", Vec::new(), &model) }.leaked();
+    Source { snapshot, families }
 }
 
 /// Bytes of a Steem block before its transactions, as `steem_block` writes it.
@@ -151,7 +197,7 @@ impl World {
     }
 
     pub fn plan_of(&self, kind: usize, key: usize) -> &'static Plan {
-        let key_number = if KINDS[kind].is_log() { 0 } else { (key + kind) % 3 };
+        let key_number = if !KINDS[kind].has_key_layout() { 0 } else { (key + kind) % 3 };
         once(&self.plans, (kind, key_number), || {
             let dir = self.place.path(&format!("{kind}-{key_number}"));
             std::fs::create_dir_all(&dir).expect("a folder");
@@ -177,6 +223,8 @@ impl World {
                 let snapshot = Snapshot::new(name, log::raw(&blocks), &log::model(&blocks)).leaked();
                 Source { snapshot, families }
             })
+        } else if kind.way == Way::Copy {
+            once(&self.sources, kind.name, || database(&self.place.path(kind.name)))
         } else {
             once(&self.sources, key.name(), || car_of(format!("{}.car", key.name()), blocks(420, 0), key))
         };
@@ -236,7 +284,7 @@ impl Attempt {
         if plan.kind.into_existing {
             case = case.arg(&["--into-existing"]);
         }
-        if !plan.kind.is_log() {
+        if plan.kind.has_key_layout() {
             case = case.arg(&["--key", plan.key.name()]);
         }
         Self { plan, case }

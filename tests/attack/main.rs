@@ -95,7 +95,7 @@ const fn class(name: &'static str, few: u64, weight: u32, run: Run) -> Class {
     Class { name, few, weight, run }
 }
 
-const CLASSES: [Class; 8] = [
+const CLASSES: [Class; 9] = [
     class("kills at the N-th call, and again after resuming", 28, 4, calls::kills),
     class("EIO or ENOSPC at the N-th call", 28, 4, calls::disks),
     class("a byte of `.partial` flipped between two runs", 14, 4, partial::between_runs),
@@ -103,6 +103,7 @@ const CLASSES: [Class; 8] = [
     class("every bit of a CAR", 60, 2, bits::flips),
     class("a source changed between two runs", 15, 2, sources::between_runs),
     class("a source changed during a run", 15, 2, sources::while_it_runs),
+    class("a byte of a database flipped before it is copied", 15, 2, sources::databases),
     class("a byte of a finished database flipped", 7, 3, finished::flips),
 ];
 

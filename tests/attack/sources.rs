@@ -10,10 +10,10 @@ use std::time::SystemTime;
 use rustix::process::Signal;
 
 use super::common::car::{block, noise, rooted};
-use super::common::crash::{Case, Chance, From, send, stops};
+use super::common::crash::{Case, Chance, From, copy, send, stops};
 use super::common::log::raw;
 use super::common::model::Key;
-use super::imports::{Attempt, Fault, Plan, World, of_car, snapshot_of, steem};
+use super::imports::{Attempt, DATABASE, Fault, Plan, World, files, of_car, snapshot_of, steem};
 use super::judge::*;
 use super::{Context, Tell};
 
@@ -167,4 +167,30 @@ pub fn while_it_runs(world: &World, at: &Context, chance: &mut Chance, tell: Tel
         Ok(outcome)
     };
     tell(&what, run());
+}
+
+/// A byte of a database changes before it is copied. The copy has the right records, or it is refused; no byte of the old
+/// database changes.
+pub fn databases(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
+    let mut attempt = Attempt::new(world.plan_of(DATABASE, 0), at.dir);
+    let old = at.dir.join("old");
+    copy(&attempt.case.snapshot.file, &old);
+    attempt.case.snapshot = snapshot_of(old.clone(), 0);
+    let all = files(&old);
+    let file = &all[chance.below(all.len() as u64) as usize];
+    let byte = chance.below(file.metadata().expect("there").len());
+    let what = at.flip_bit(file, byte, chance);
+    let content = || all.iter().map(|file| std::fs::read(file).expect("read")).collect::<Vec<_>>();
+    let before = content();
+    let judge = || {
+        let ended = ends(attempt.case.start(), &[0, 1, 2, 3, 4])?;
+        if content() != before || files(&old) != all {
+            return fail(Harm::Wrong, "the old database has changed");
+        }
+        if ended.code != Some(0) {
+            return refused(&attempt.case.db);
+        }
+        attempt.check_final().map(|()| Outcome::Unchanged)
+    };
+    tell(&what, judge());
 }

@@ -30,6 +30,8 @@ pub enum Way {
     Ranges,
     /// Blocks of a log, through RocksDB's memtables.
     Batches,
+    /// Records of a database, range by range into files.
+    Copy,
 }
 
 /// The named points that an import of this way passes before its database has the final name.
@@ -45,6 +47,7 @@ pub fn points(way: Way) -> Vec<&'static str> {
         Way::Memtables => &[&["batch", "batch:3", "read-done", "compacted", "checked"]],
         Way::Ranges => &[RANGES],
         Way::Batches => &[&["batch", "batch:3", "ranges", "read-done"]],
+        Way::Copy => &[BUILT, INGEST],
     };
     [&["start"], &own.concat()[..], &["recorded", "complete"]].concat()
 }
@@ -82,6 +85,7 @@ impl Case {
             Way::Source => &["--plan", "source", "--memory", "16MiB"],
             Way::Memtables | Way::Batches => &["--preset", "memtable", "--memory", "96MiB"],
             Way::Ranges => &["--memory", "16MiB"],
+            Way::Copy => &["--memory", "16MiB", "--set", "load.ingest.sst_size=64K"],
         };
         let joined: &[&str] = if snapshot.name == "several" { &["--concatenated"] } else { &[] };
         let small = ["--set", "load.cf.write_buffer_size=1M", "--set", "load.write.batch_bytes=64K"];

@@ -114,3 +114,17 @@ fn partition_changed_during_import_is_noticed() {
     case.is_refused_after("read-done", "a flipped bit", &words, flip);
     case.clone().arg(&["--restart"]).finishes();
 }
+
+/// The random attack found exit code 3 and a hint at `verify`, which knows no unfinished import.
+#[test]
+fn file_damaged_before_the_ingest_is_noticed() {
+    for (way, point) in [(Way::Memory, "built"), (Way::Spill, "built"), (Way::Memtables, "read-done")] {
+        let case = Case::plain(way);
+        let words = ["the unfinished import is damaged: ", "Corruption: ", "hint: pass --restart to delete it"];
+        let dir = if way == Way::Memtables { "db" } else { "sst" };
+        // RocksDB reads the first block of a file that it ingests.
+        let damage = || drop(flip(&crate::common::database::ssts(&case.partial().join(dir))[0], 10, 4));
+        case.is_refused_after(point, "a flipped bit", &words, damage);
+        case.clone().arg(&["--restart"]).finishes();
+    }
+}
