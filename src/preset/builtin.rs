@@ -17,6 +17,7 @@ pub(super) const PRESETS: &[(&str, &str)] = presets![
     "memtable",
     "rocksdb-defaults",
     "forest-last",
+    "forest-baseline",
     "forest-bulk-load",
     "forest-bulk-load-lookup",
     "forest-filters-for-hits",
