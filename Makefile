@@ -103,7 +103,7 @@ lint: setup ## Check format, lints and documentation
 bench: setup ## Measure the hot paths
 	$(CARGO) bench --locked
 
-benchmarks: build ## Measure everything in BENCHMARKS.md anew (SIZE=4GiB ROUNDS=3; takes hours)
+benchmarks: build ## Measure the tables anew (SIZE=4GiB ROUNDS=5 FEW_ROUNDS=3; takes hours)
 	@scripts/benchmarks
 
 fuzz: setup ## Fuzz every parser for FUZZ_SECONDS=30 (needs a nightly toolchain and cargo-fuzz)
