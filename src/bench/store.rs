@@ -26,6 +26,9 @@ pub(super) const MOST_BYTES: u64 = 64 << 20;
 const IDENTITY: &str = "bench.json";
 const LOG: &str = "runs.ndjson";
 
+/// The files that are replaced after every run.
+const OUTPUTS: [&str; 4] = ["results.json", "report.md", "report.csv", "report.html"];
+
 /// The largest log of runs, in bytes.
 const MAX_LOG: u64 = 1 << 30;
 
@@ -86,9 +89,8 @@ impl ResultStore {
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
     pub fn save(&self, report: &BenchReport) -> Result<()> {
-        write_synced(&self.dir, "results.json", &to_json(&self.dir, report)?)?;
-        let texts = [("report.md", markdown(report)), ("report.csv", csv(report)), ("report.html", html(report))];
-        texts.iter().try_for_each(|(name, text)| write_synced(&self.dir, name, text.as_bytes()))
+        let texts = [to_json(&self.dir, report)?, markdown(report).into(), csv(report).into(), html(report).into()];
+        OUTPUTS.iter().zip(texts).try_for_each(|(name, text)| write_synced(&self.dir, name, &text))
     }
 }
 
@@ -138,6 +140,10 @@ fn claim(dir: &Path, identity: &Map<String, Value>) -> Result<()> {
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            if let Some(there) = OUTPUTS.iter().map(|name| dir.join(name)).find(|file| file.exists()) {
+                let hint = "move it away, or choose another --out";
+                return Err(Error::state(there, StateKind::Exists, "is not of this comparison", hint));
+            }
             return write_synced(dir, IDENTITY, &to_json(&path, identity)?);
         }
         Err(error) => return Err(Error::io("read", path)(error)),
@@ -182,6 +188,15 @@ mod tests {
         store.append(&run("a", 1, 3.0, 1.0)).expect("room");
         let (_, runs) = open(dir.path(), "a").expect("the same");
         assert_eq!(runs[2..], [run("a", 1, 3.0, 1.0)]);
+    }
+
+    #[test]
+    fn foreign_results_are_not_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("report.md"), "mine").expect("room");
+        let error = open(dir.path(), "a").map(drop).expect_err("another file").to_string();
+        assert!(error.ends_with("report.md: is not of this comparison"), "{error}");
+        assert!(!dir.path().join("bench.json").exists());
     }
 
     #[test]

@@ -122,9 +122,13 @@ pub(crate) fn check_parent(path: &Path) -> Result<()> {
 pub(crate) fn create_last_dir(path: &Path) -> Result<()> {
     check_parent(path)?;
     match std::fs::create_dir(path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists || !path.is_dir() => {
-            Err(Error::io("create", path)(error))
-        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && !path.is_dir() => Err(Error::state(
+            path,
+            StateKind::Exists,
+            "is not a directory",
+            "name a directory, or a path that does not exist",
+        )),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(Error::io("create", path)(error)),
         _ => Ok(()),
     }
 }
