@@ -185,3 +185,16 @@ fn import_into_an_imported_database_resumes() {
     std::fs::remove_file(case.partial().join("sst").join(named(&case, "sst"))).expect("removed");
     case.is_refused(&["the unfinished import lacks"]);
 }
+
+/// The random attack found a refusal, because the torn line was taken for a damaged one.
+#[test]
+fn torn_journal_resumes_into_a_database() {
+    for way in [Way::Memory, Way::Spill] {
+        let case = Case::plain(way).into_existing(older());
+        case.put_old();
+        case.dies_at("opening");
+        let mut journal = File::options().append(true).open(case.partial().join("journal")).expect("a journal");
+        journal.write_all(b"0123456789abcdef {\"entry\":\"und").expect("written");
+        case.finishes();
+    }
+}

@@ -163,7 +163,7 @@ fn replay(journal: impl Read, resumed: &mut ResumedState) -> io::Result<u64> {
 }
 
 /// Passes the entries of all lines before the first invalid one to `take`. Returns the bytes of those lines, and true if
-/// more follows. A journal may be long, so it is read line by line.
+/// that line is damaged; a crash leaves a torn one, at the end. A journal may be long, so it is read line by line.
 fn parse(text: impl Read, mut take: impl FnMut(Entry)) -> io::Result<(u64, bool)> {
     let mut text = BufReader::new(text);
     let (mut valid, mut line) = (0, Vec::new());
@@ -172,10 +172,16 @@ fn parse(text: impl Read, mut take: impl FnMut(Entry)) -> io::Result<(u64, bool)
         let len = (&mut text).take(MAX_LINE).read_until(b'\n', &mut line)?;
         match checked(&line).and_then(|json| serde_json::from_slice(json).ok()) {
             Some(entry) => take(entry),
-            None => return Ok((valid, len > 0)),
+            None => return Ok((valid, len > 0 && !is_torn(&line))),
         }
         valid += len as u64;
     }
+}
+
+/// True if only the first part of a line was written. A line whose last byte has changed was complete.
+fn is_torn(line: &[u8]) -> bool {
+    let whole = line.split_last().map(|(_, rest)| [rest, b"\n"].concat());
+    !line.ends_with(b"\n") && whole.is_none_or(|whole| checked(&whole).is_none())
 }
 
 /// The JSON of a line that is complete and matches its checksum.

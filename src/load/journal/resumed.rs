@@ -45,7 +45,7 @@ pub(in crate::load) struct ResumedState {
     pub is_complete: bool,
     /// The checksum of the complete database's `BEDLOAD.json`, once its name may have been exchanged.
     pub exchanging: Option<String>,
-    /// True if the journal ends in a torn or damaged line.
+    /// True if a line of the journal is damaged.
     pub is_damaged: bool,
 }
 
