@@ -10,7 +10,7 @@ use crate::load::uploads::Uploads;
 use crate::os::files::sync_dir;
 use crate::progress::Phase;
 use crate::report::FamilyReport;
-use crate::rocks::{Level, Reader, ReaderOptions, Store, TableCheck};
+use crate::rocks::{IngestSettings, Level, Reader, ReaderOptions, Store, TableCheck};
 
 /// Ingests the files of each family. Returns the reports of the families; the database is closed then.
 pub(super) fn ingest(
@@ -39,7 +39,11 @@ pub(super) fn ingest(
     };
     let store = opened.map_err(|error| job.damaged(error))?;
     store.leave_sequence_zero()?;
-    built.iter().try_for_each(|(name, family)| ingest_family(job, &store, name, family))?;
+    let mut settings = job.preset.ingest();
+    // If a disk fails while RocksDB notes the files of one family, those of the families before must be here still.
+    settings.link_files = settings.move_files && built.len() > 1;
+    settings.move_files &= !settings.link_files;
+    built.iter().try_for_each(|(name, family)| ingest_family(job, &store, &settings, name, family))?;
     drop(store);
     if !job.resumed.ingested {
         sync_dir(staging)?;
@@ -62,7 +66,13 @@ pub(super) fn ingest(
 }
 
 /// Ingests the files of one family, unless RocksDB has them.
-fn ingest_family(job: &Job<'_>, store: &Store, name: &str, family: &FamilyDone) -> Result<()> {
+fn ingest_family(
+    job: &Job<'_>,
+    store: &Store,
+    settings: &IngestSettings,
+    name: &str,
+    family: &FamilyDone,
+) -> Result<()> {
     // Ingesting is one step for RocksDB: after a crash a family has all files or none.
     let (found, records) = (store.records(name)?, family.tally.written.records);
     if found == records {
@@ -78,7 +88,7 @@ fn ingest_family(job: &Job<'_>, store: &Store, name: &str, family: &FamilyDone) 
         job.journal.append(&Entry::Ingesting)?;
     }
     failpoint::reach("ingesting");
-    store.ingest(name, paths, &job.preset.ingest()).map_err(|error| job.damaged(error))?;
+    store.ingest(name, paths, settings).map_err(|error| job.damaged(error))?;
     failpoint::reach("ingest");
     Ok(())
 }
