@@ -61,9 +61,9 @@ impl Prepared {
     /// Adds the missing space to a disk-full error.
     pub fn explain(&self, error: Error, target: &Target) -> Error {
         // A disk may damage files of this run too.
-        if let Error::Rocks { path, .. } = &error
+        if let Error::Rocks { path, message, .. } = &error
             && error.is_corruption()
-            && path.starts_with(&target.partial)
+            && (path.starts_with(&target.partial) || message.contains(&*target.sst.to_string_lossy()))
         {
             return damaged_by(error);
         }

@@ -17,7 +17,7 @@ use super::scratch::{self, Tried};
 use super::{
     BottommostLevel, CompactionSettings, Group, IN_MEMORY, IngestSettings, OptionMap, OptionsFile, WriteSettings, wrap,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
 use crate::parallel;
 
@@ -126,7 +126,9 @@ pub(super) fn probe(mut options: Options, map: &OptionMap, places: &[PathBuf]) -
             Tried::Answered(OptionsFile::latest(dir).map_err(ProbeError::Failed))
         }
         // A full disk, or one without direct I/O, says nothing about the options.
-        Ok(Err(error)) if error.kind() == ErrorKind::IOError => scratch::failed_in(dir, error.into_string()),
+        Ok(Err(error)) if error.kind() == ErrorKind::IOError || errno_of(error.as_ref()).is_some() => {
+            scratch::failed_in(dir, error.into_string())
+        }
         Ok(Err(error)) if error.kind() == ErrorKind::NotSupported => {
             Tried::Unsupported(Err(ProbeError::Refused(error.into())))
         }
