@@ -10,9 +10,8 @@ use crate::failpoint;
 use crate::load::context::{Completeness, Job, Loaded};
 use crate::load::existing::Existing;
 use crate::load::journal::Entry;
-use crate::load::options::ImportOptions;
 use crate::load::sources::Sources;
-use crate::load::target::{Target, parent};
+use crate::load::target::parent;
 use crate::os::files::{read_regular, sync_dir, write_synced};
 use crate::os::resources;
 use crate::progress::{Phase, Progress};
@@ -298,14 +297,16 @@ fn exchange(job: &Job<'_>, old: &Existing<'_>, record: &[u8]) -> Result<()> {
     sync_dir(parent(&target.db))?;
     sync_dir(&target.partial)?;
     failpoint::reach("renamed");
-    remove_old(target, job.options)?;
+    remove_old(job)?;
     failpoint::reach("old-removed");
     target.remove_leftovers()
 }
 
 /// Removes the replaced database, or moves it to the place where it is kept.
-pub(super) fn remove_old(target: &Target, options: &ImportOptions) -> Result<()> {
-    match &options.keep_old {
+pub(super) fn remove_old(job: &Job<'_>) -> Result<()> {
+    let Job { target, options, resumed, .. } = *job;
+    let first = || resumed.identity.as_ref()?.keep_old.as_ref();
+    match options.keep_old.as_ref().or_else(first) {
         Some(place) if target.swap.exists() => {
             std::fs::rename(&target.swap, place).map_err(Error::io("rename to", place))?;
             sync_dir(parent(place))

@@ -53,6 +53,9 @@ pub(super) struct Identity {
     filtered: bool,
     /// The taken families of a bundle, unless all are.
     pub part: Option<String>,
+    /// The place where the replaced database is kept. A later run may leave the option out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_old: Option<PathBuf>,
     /// Standard input, if it is a source and a file, which has no name that could be opened again.
     #[serde(skip)]
     stdin: Option<SourceFile>,
@@ -107,6 +110,7 @@ impl Identity {
             log: Some(chosen(&options.log)).filter(|log| !log.is_empty()),
             filtered: options.filter.is_some(),
             part: None,
+            keep_old: options.keep_old.as_deref().map(portable),
             stdin: of_stdin(options)?,
         })
     }
@@ -131,7 +135,8 @@ impl Identity {
 
     /// This identity with the derived and random values of the first run.
     pub fn resuming(&self, first: &Self) -> Self {
-        Self { id: first.id.clone(), partition_bits: first.partition_bits, ..self.clone() }
+        let keep_old = self.keep_old.clone().or_else(|| first.keep_old.clone());
+        Self { id: first.id.clone(), partition_bits: first.partition_bits, keep_old, ..self.clone() }
     }
 
     /// For each source, true if its files may have changed since the journal began.
@@ -153,7 +158,7 @@ impl Identity {
             let mut value = serde_json::to_value(identity).unwrap_or_default();
             if let Some(fields) = value.as_object_mut() {
                 // These are compared otherwise, or not at all.
-                let mut hidden = vec!["source", "settings", "id", "partition_bits"];
+                let mut hidden = vec!["source", "settings", "id", "partition_bits", "keep_old"];
                 if self.plan.is_none() || journal.plan.is_none() {
                     hidden.push("plan");
                 }

@@ -24,14 +24,14 @@ use crate::load::source_identity::{KnownSource, SourceFile, SourceIdentity, dige
 use crate::load::sources::Sources;
 use crate::load::target::Target;
 use crate::load::{disk_space, validate};
-use crate::parallel;
+use crate::parallel::ItemOrder;
 use crate::preset::{self, Loader, Overrides};
 use crate::progress::{Event, Phase};
 use crate::report::{FamilyReport, ImportReport, LogPlan, Method, Plan, SampleReport, SourceInfo};
 use crate::rocks::key_ranges::{KeyRange, sized_ranges};
 use crate::rocks::{
     DataFile, FamilyFacts, Level, OptionsFile, Reader, ReaderOptions, check_wal, declared_facts, flush_in_copy,
-    is_database, is_database_file, open_to_copy, wal_bytes,
+    is_content_file, is_database, open_to_copy, wal_bytes,
 };
 use crate::sort::Borders;
 use crate::source::StatedProblem;
@@ -204,8 +204,7 @@ fn list_files(dir: &Path) -> Result<(u64, String)> {
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {
         let path = entry.map_err(Error::io("list", dir))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // These change when a program reads the database.
-        if !is_database_file(&name) || name.starts_with("LOG") || name.starts_with("LOCK") {
+        if !is_content_file(&name) {
             continue;
         }
         let len = path.metadata().map_err(Error::io("read metadata of", &path))?.len();
@@ -383,18 +382,20 @@ fn copy(
     let (bytes, records) = known.fold((0, 0), |(bytes, records), file| (bytes + file.bytes, records + file.records));
     job.progress.add_earlier(bytes, records);
     let (made, sizes) = (Mutex::new(job.resumed.built.files.clone()), Mutex::new(Vec::new()));
-    parallel::for_each(threads, left.len(), Vec::new, |record, item| {
-        let part = left.get(item).copied().unwrap_or_default();
-        let Some(Part { family, range, bytes }) = parts.get(part as usize) else { return Ok(()) };
-        let mut built = copy_range((job, old), &sinks, reader, (family, range), record)?;
-        built.files.iter_mut().for_each(|file| (*family).clone_into(&mut file.family));
-        job.note_built(&(part..part + 1), family, &built)?;
-        sizes.lock().push((*bytes as f64, built.files.iter().map(|file| file.bytes).sum::<u64>() as f64));
-        made.lock().extend(built.files);
-        Ok(())
-    })?;
     // A resumed run knows only a part of the sizes.
     let is_whole_sample = job.options.sample.is_some() && left.len() == wanted.len();
+    let next = |left: &mut std::vec::IntoIter<u32>, _: &mut Vec<u8>| Ok(left.next());
+    let work = |record: &mut Vec<u8>, number, _: &ItemOrder<'_>| {
+        let Some(part) = parts.get(number as usize) else { return Ok(()) };
+        let mut built = copy_range((job, old), &sinks, reader, part, record)?;
+        built.files.iter_mut().for_each(|file| part.family.clone_into(&mut file.family));
+        job.note_built(&(number..number + 1), part.family, &built)?;
+        sizes.lock().push((part.bytes as f64, built.files.iter().map(|file| file.bytes).sum::<u64>() as f64));
+        made.lock().extend(built.files);
+        Ok(())
+    };
+    sinks.pull(job, threads, left.into_iter(), |_| Vec::new(), next, work)?;
+    job.options.check_cancelled()?;
     let sample = is_whole_sample.then(|| {
         let all = parts.iter().map(|part| part.bytes).sum::<u64>();
         SampleReport::estimate(&sizes.into_inner(), parts.len(), all)
@@ -417,7 +418,7 @@ fn copy_range(
     (job, old): (&Job<'_>, &OldDatabase),
     sinks: &Sinks<'_>,
     reader: &Reader,
-    (family, range): (&str, &KeyRange),
+    Part { family, range, .. }: &Part<'_>,
     record: &mut Vec<u8>,
 ) -> Result<FamilyDone> {
     let mut sink = sinks.sink(family, Borders::default(), None)?;
@@ -441,11 +442,5 @@ fn copy_range(
     }
     scan.status().map_err(unreadable)?;
     job.progress.add(pending.0, pending.1);
-    let built = sink.finish()?;
-    let files: Content = built.files.iter().map(SstFile::content).sum();
-    if files != read {
-        let what = format!("was to have {read} of a range, and has {files}");
-        return Err(Error::damaged_work(&job.target.partial, what));
-    }
-    Ok(built)
+    sink.finish_verified(read, &job.target.partial)
 }

@@ -131,7 +131,7 @@ pub(super) fn finish_earlier(
         return Err(does_not_open(target));
     }
     let report = ImportReport::load(&target.db)?;
-    remove_old(target, options)?;
+    remove_old(job)?;
     target.remove_leftovers()?;
     if !has_it {
         let hint = "choose another --db, or add this source too with --into-existing";

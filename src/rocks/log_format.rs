@@ -39,6 +39,12 @@ pub(crate) fn is_database_file(name: &str) -> bool {
     }
 }
 
+/// True if a file with this name may hold a part of the records or options of a database. The others change when a program
+/// reads the database.
+pub(crate) fn is_content_file(name: &str) -> bool {
+    is_database_file(name) && !name.starts_with("LOG") && name != "LOCK"
+}
+
 /// Checks the MANIFEST and the WAL files of the database in `dir`, and that all its files are regular: RocksDB would
 /// wait for a pipe. A directory without a database passes.
 pub(super) fn check(dir: &Path) -> Result<()> {

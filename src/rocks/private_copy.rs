@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, Options};
 
-use super::log_format::{is_database_file, wal_files};
+use super::log_format::{is_content_file, wal_files};
 use super::{declared_facts, open_db};
 use crate::error::{Error, Result};
 use crate::os::private;
@@ -23,7 +23,7 @@ pub(crate) fn flush_in_copy(from: &Path, to: &Path) -> Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let place = to.join(&name);
         let is_data = name.ends_with(".sst") || name.ends_with(".blob");
-        if !is_database_file(&name) || name.starts_with("LOG") || name.starts_with("LOCK") {
+        if !is_content_file(&name) {
             continue;
         }
         let absolute = || std::path::absolute(&path);

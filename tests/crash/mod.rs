@@ -11,6 +11,7 @@ mod hostile_users;
 mod kills;
 mod link_checks;
 mod mount_points;
+mod rebuilds;
 mod replaced_databases;
 mod resource_errors;
 mod several_sources;

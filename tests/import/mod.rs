@@ -16,7 +16,7 @@ mod many_sources;
 mod memtables;
 mod old_rocksdb;
 mod presets;
-mod rebuild;
+pub mod rebuild;
 mod refusals;
 mod source_plan;
 

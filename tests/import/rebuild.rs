@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use rust_rocksdb::{
     BlockBasedOptions, ColumnFamilyDescriptor, DB, DBCompressionType, IteratorMode, MergeOperands, Options,
@@ -11,12 +10,10 @@ use rust_rocksdb::{
 };
 
 use super::old_rocksdb::{nodes, python};
-use crate::common::chance::is_long;
-use crate::common::database::{bedload, flip, inspect, json, open_all, record, ssts};
-use crate::common::fault;
+use crate::common::database::{bedload, inspect, json, record, ssts};
 use crate::common::run::Place;
 
-type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+pub type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A name, and the maker of a database.
 type Make<'a> = (&'a str, &'a dyn Fn(&Path));
@@ -37,7 +34,7 @@ fn options() -> Options {
 }
 
 /// Creates a database with overwritten, deleted and range-deleted keys in several files and in the WAL.
-fn old(dir: &Path) -> PathBuf {
+pub fn old(dir: &Path) -> PathBuf {
     let path = dir.join("old");
     let mut prefixed = options();
     prefixed.set_prefix_extractor(SliceTransform::create_fixed_prefix(4));
@@ -64,7 +61,7 @@ fn old(dir: &Path) -> PathBuf {
 }
 
 /// All records of all column families, as another reader sees them.
-fn records(path: &Path) -> BTreeMap<String, Records> {
+pub fn records(path: &Path) -> BTreeMap<String, Records> {
     let names = DB::list_cf(&Options::default(), path).expect("families");
     let db = DB::open_cf_for_read_only(&Options::default(), path, &names, false).expect("opened");
     let of = |name: &String| {
@@ -76,12 +73,12 @@ fn records(path: &Path) -> BTreeMap<String, Records> {
 }
 
 /// The names and bytes of all files of a directory.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = dir.read_dir().expect("listed").map(|entry| entry.expect("an entry").path());
     entries.map(|path| (path.display().to_string(), std::fs::read(&path).expect("read"))).collect()
 }
 
-fn import(old: &Path, new: &Path) -> assert_cmd::Command {
+pub fn import(old: &Path, new: &Path) -> assert_cmd::Command {
     let mut command = bedload();
     command.arg("import").arg(old).arg("--db").arg(new).arg("--quiet");
     command
@@ -292,164 +289,6 @@ fn verify_compares_both_databases() {
     let report = json(&["verify"], &new, &against, 3);
     let kinds = &report["problems"]["kinds"];
     assert_eq!((&kinds["differs"], &kinds["missing"], &kinds["extra"]), (&1.into(), &1.into(), &1.into()), "{kinds}");
-}
-
-/// The outcome of an import whose system calls `fault` disturbs.
-fn disturbed(old: &Path, new: &Path, more: &[&str], fault: &str) -> Option<std::process::Output> {
-    let library = fault::library()?;
-    let mut command = crate::common::run::bedload();
-    command.args(["import", "--quiet", "--progress", "off", "--db"]).arg(new).arg(old).args(more);
-    Some(command.env("LD_PRELOAD", library).env("BEDLOAD_FAULT", fault).output().expect("it runs"))
-}
-
-/// Options with which a copy has many ranges and files.
-const SMALL: [&str; 4] = ["--set", "load.ingest.sst_size=64K", "--threads", "2"];
-
-#[test]
-fn killed_copy_resumes_from_every_change() {
-    let place = Place::in_memory();
-    let old = old(&place.path(""));
-    let (before, expected) = (files(&old), records(&old));
-    let (new, inside) = (place.path("new"), place.path("new").display().to_string());
-    let (mut number, step) = (1, if is_long() { 1 } else { 151 });
-    loop {
-        let Some(output) = disturbed(&old, &new, &SMALL, &format!("change:{number}:0:{inside}")) else { return };
-        if output.status.success() {
-            break;
-        }
-        // The last changes are made when the database has its name.
-        if new.exists() {
-            assert_eq!(records(&new), expected, "killed at change {number}");
-        }
-        if !new.exists() || new.with_added_extension("partial").exists() {
-            import(&old, &new).args(SMALL).assert().success();
-        }
-        assert_eq!(records(&new), expected, "killed at change {number}");
-        json(&["verify"], &new, &[], 0);
-        assert_eq!(files(&old), before, "killed at change {number}");
-        std::fs::remove_dir_all(&new).expect("removed");
-        number += step;
-    }
-    assert!(number > 50, "only {number} changes");
-}
-
-#[test]
-fn killed_replacement_keeps_all_records() {
-    let place = Place::in_memory();
-    let (source, path, kept) = (old(&place.path("")), place.path("db"), place.path("kept"));
-    let expected = records(&source);
-    let inside = path.display().to_string();
-    let (mut number, step) = (1, if is_long() { 1 } else { 173 });
-    let keep = ["--replace", "--keep-old", kept.to_str().expect("text")];
-    let more: Vec<&str> = SMALL.iter().chain(&keep).copied().collect();
-    loop {
-        [&path, &kept, &path.with_added_extension("partial")]
-            .into_iter()
-            .for_each(|dir| drop(std::fs::remove_dir_all(dir)));
-        crate::common::process::copy(&source, &path);
-        let Some(output) = disturbed(&path, &path, &more, &format!("change:{number}:0:{inside}")) else { return };
-        assert_eq!(records(&path), expected, "killed at change {number}");
-        if output.status.success() {
-            break;
-        }
-        if !kept.exists() || path.with_added_extension("partial").exists() {
-            let again = import(&path, &path).args(&more).output().expect("it runs");
-            let text = String::from_utf8_lossy(&again.stderr).into_owned();
-            assert!(again.status.success(), "killed at change {number}: {text}");
-        }
-        assert_eq!(records(&path), expected, "killed at change {number}");
-        assert_eq!(records(&kept), expected, "killed at change {number}");
-        assert!(path.join("BEDLOAD.json").exists() && !kept.join("BEDLOAD.json").exists());
-        number += step;
-    }
-}
-
-#[test]
-fn flipped_bits_are_refused_or_harmless() {
-    let place = Place::in_memory();
-    let old = old(&place.path(""));
-    let (expected, new) = (records(&old), place.path("new"));
-    let (mut refused, mut copied) = (0, 0);
-    for file in old.read_dir().expect("listed").map(|entry| entry.expect("an entry").path()) {
-        let name = file.file_name().expect("a name").to_string_lossy().into_owned();
-        let len = std::fs::metadata(&file).expect("there").len() as usize;
-        // What RocksDB does not read when it opens a database.
-        if len == 0 || name.starts_with("LOG") || name.starts_with("LOCK") || name == "IDENTITY" {
-            continue;
-        }
-        let count = if is_long() { 200 } else { 6 };
-        for at in (0..count).map(|part| part * (len - 1) / (count - 1)) {
-            let what = format!("{name}, byte {at} of {len}");
-            let bytes = flip(&file, at, 1 << (at % 8));
-            let output = import(&old, &new).output().expect("it runs");
-            let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            match output.status.code() {
-                Some(0) => {
-                    assert_eq!(records(&new), expected, "{what}");
-                    std::fs::remove_dir_all(&new).expect("removed");
-                    copied += 1;
-                }
-                Some(2..=4) => {
-                    assert!(text.contains("error: ") && text.contains("hint: "), "{what}: {text}");
-                    assert!(!new.exists(), "{what}");
-                    refused += 1;
-                }
-                code => panic!("{what}: {code:?}: {text}"),
-            }
-            let _ = std::fs::remove_dir_all(new.with_added_extension("partial"));
-            std::fs::write(&file, bytes).expect("written");
-        }
-    }
-    assert!(refused > 10 && copied > 0, "{refused} refused, {copied} copied");
-    import(&old, &new).assert().success();
-}
-
-#[test]
-fn missing_table_is_named() {
-    let place = Place::in_memory();
-    let (old, new) = (old(&place.path("")), place.path("new"));
-    let gone = ssts(&old).pop().expect("a file");
-    std::fs::remove_file(&gone).expect("removed");
-    let name = gone.file_name().expect("a name").to_string_lossy().into_owned();
-    import(&old, &new).assert().code(3).stderr(contains(name).and(contains("hint: restore it from a backup")));
-    assert!(!new.exists());
-}
-
-#[test]
-fn failing_disk_publishes_nothing() {
-    let place = Place::in_memory();
-    let (old, new) = (old(&place.path("")), place.path("new"));
-    let expected = records(&old);
-    let (from, to) = (old.display(), new.display());
-    for (fault, code) in [
-        (format!("read:40:5:{from}"), 1),
-        (format!("write:9:28:{to}"), 1),
-        (format!("sync:5:5:{to}"), 1),
-        (format!("open:5:24:{from}"), 1),
-    ] {
-        let Some(output) = disturbed(&old, &new, &SMALL, &fault) else { return };
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{fault}: {text}");
-        assert!(text.contains("error: ") && text.contains("hint: "), "{fault}: {text}");
-        assert!(!new.exists(), "{fault}");
-    }
-    import(&old, &new).args(SMALL).assert().success();
-    assert_eq!(records(&new), expected);
-}
-
-#[test]
-fn resume_refuses_a_changed_database() {
-    let place = Place::in_memory();
-    let (old, new) = (old(&place.path("")), place.path("new"));
-    let mut command = import(&old, &new);
-    command.args(SMALL).env("BEDLOAD_ABORT_AT", "built:2").assert().failure();
-    let (db, _) = open_all(&old);
-    db.put(b"one more", b"record").expect("put");
-    db.flush().expect("flushed");
-    drop(db);
-    import(&old, &new).args(SMALL).assert().code(4).stderr(contains("contains a different unfinished import"));
-    import(&old, &new).args(SMALL).arg("--restart").assert().success();
-    assert_eq!(records(&new), records(&old));
 }
 
 #[test]

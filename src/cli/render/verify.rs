@@ -23,8 +23,14 @@ pub fn text(report: &VerifyReport) -> String {
     rows.add("checked", checked(report));
     rows.add_some("digest", report.digest.as_ref().map(ToString::to_string));
     if let Some(against) = &report.against {
-        let (blocks, same) = (counted(against.blocks, "block", "blocks"), grouped(against.same));
-        let mut text = format!("{}: {blocks}, {} distinct, {same} match", against.source, grouped(against.distinct));
+        let same = grouped(against.same);
+        // A database has each key once.
+        let mut text = if report.key == KeyLayout::Any {
+            format!("{}: {}, {same} match", against.source, counted(against.blocks, "record", "records"))
+        } else {
+            let blocks = counted(against.blocks, "block", "blocks");
+            format!("{}: {blocks}, {} distinct, {same} match", against.source, grouped(against.distinct))
+        };
         if against.extra > 0 {
             text.push_str(&format!(", {} only in the database", counted(against.extra, "record", "records")));
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::blocks::chain::Header;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::hash::{Content, ContentDigest};
 use crate::load::block_log::transactions::{ErrorAt, Finder, RangeTransactions};
 use crate::load::built::{RangeDone, Tally};
@@ -78,19 +78,11 @@ impl<'a> RangeBuilder<'a> {
     /// Completes the range between the bytes `start` and `end`; `None` if it has no wanted blocks. It is an error if the records
     /// that went to RocksDB are not the verified ones.
     pub fn finish(self, part: usize, start: u64, end: u64, partial: &Path) -> Result<Option<RangeDone>> {
-        for (sink, verified) in [&self.blocks, &self.ids].into_iter().zip(self.verified) {
-            let given = sink.tally().map_or(verified, |tally| tally.read());
-            if given != verified {
-                let what =
-                    format!("was to hold {verified} of the blocks before byte {end} of the log, and was given {given}");
-                return Err(Error::damaged_work(partial, what));
-            }
-        }
-        let Self { chain, blocks, ids, finder, first, last, payload, .. } = self;
+        let Self { chain, blocks, ids, finder, first, last, payload, verified: [of_blocks, of_ids] } = self;
         let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
         let RangeTransactions { transactions, unknown_operations, extents } =
             finder.map(Finder::finish).transpose()?.unwrap_or_default();
-        let (blocks, ids) = (blocks.finish()?, ids.finish()?);
+        let (blocks, ids) = (blocks.finish_verified(of_blocks, partial)?, ids.finish_verified(of_ids, partial)?);
         Ok(Some(RangeDone {
             part,
             start,

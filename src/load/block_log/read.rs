@@ -17,9 +17,9 @@ use crate::load::context::Job;
 use crate::load::identity::another_source;
 use crate::load::journal::Entry;
 use crate::load::sink::Sinks;
-use crate::load::sink::batches::{BatchBuilder, SharedBatch};
+use crate::load::sink::batches::SharedBatch;
 use crate::os::files::sync_dir;
-use crate::parallel::{ItemOrder, Pull};
+use crate::parallel::ItemOrder;
 use crate::progress::Phase;
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::sort::Borders;
@@ -268,29 +268,14 @@ impl<'a> LogReader<'a> {
         (log.from.unwrap_or(0), log.to.unwrap_or(u32::MAX))
     }
 
-    /// Lets all threads take items from `source` until it has none left.
     fn pull<S: Send, T>(
         &self,
         source: S,
         next: impl Fn(&mut S, &mut WorkerState) -> Result<Option<T>> + Sync,
         work: impl Fn(&mut WorkerState, T, &ItemOrder<'_>) -> Result<()> + Sync,
     ) -> Result<()> {
-        let (job, plan) = (self.job, self.job.plan);
-        let next = |source: &mut S, worker: &mut WorkerState| {
-            if job.options.stop.is_cancelled() {
-                return Ok(None);
-            }
-            self.sinks.check_memory()?;
-            next(source, worker)
-        };
-        let pull = Pull::new(source);
-        self.sinks.run(&|error| pull.fail(error), |channel| {
-            pull.run(0..plan.threads, |_| {
-                let gathered = channel.clone().map(|channel| BatchBuilder::shared(channel, plan));
-                pull.each(&mut WorkerState { batch: EntryBatch::default(), gathered }, next, &work);
-            });
-        });
-        pull.finish().map(drop)
+        let worker = |gathered| WorkerState { batch: EntryBatch::default(), gathered };
+        self.sinks.pull(self.job, self.job.plan.threads, source, worker, next, work)
     }
 
     /// True if work on an item is useless.

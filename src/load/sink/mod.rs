@@ -1,15 +1,17 @@
 //! Sinks of records: SST files, and batches for the memtables of an open database.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::hash::ContentDigest;
-use crate::load::built::{FamilyDone, Tally};
+use crate::hash::{Content, ContentDigest};
+use crate::load::built::{FamilyDone, SstFile, Tally};
 use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::load::planner;
-use crate::load::sink::batches::{BatchChannel, SharedBatch, write_beside};
+use crate::load::sink::batches::{BatchBuilder, BatchChannel, SharedBatch, write_beside};
 use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
+use crate::parallel::{ItemOrder, Pull};
 use crate::rocks::{SstOptions, Store, Writer};
 use crate::sort::Borders;
 
@@ -83,6 +85,21 @@ impl Sink<'_> {
         Ok(FamilyDone { files, tally: self.tally, repeats: Vec::new() })
     }
 
+    /// As [`Sink::finish`]. It is an error if other records than the `verified` ones are in the files or went to RocksDB.
+    pub fn finish_verified(self, verified: Content, partial: &Path) -> Result<FamilyDone> {
+        let (tally, has_files) = (self.tally(), matches!(self.output, SinkOutput::Files(_)));
+        let done = self.finish()?;
+        let given = match tally {
+            _ if has_files => done.files.iter().map(SstFile::content).sum(),
+            Some(tally) => tally.read(),
+            None => verified,
+        };
+        if given != verified {
+            return Err(Error::damaged_work(partial, format!("was to have {verified} of a range, and has {given}")));
+        }
+        Ok(done)
+    }
+
     fn is_discarded(&self) -> bool {
         matches!(self.output, SinkOutput::Discard)
     }
@@ -131,6 +148,34 @@ impl<'a> Sinks<'a> {
             }
         };
         Ok(Sink { output, tally: Tally::default() })
+    }
+
+    /// Lets threads take items from `source` until it has none left or the caller cancels, and write their records. `worker`
+    /// makes the state of a thread; it gets the batch that gathers the records of the thread, if they go through memtables.
+    pub fn pull<S: Send, T, W>(
+        &self,
+        job: &Job<'_>,
+        threads: usize,
+        source: S,
+        worker: impl Fn(Option<SharedBatch>) -> W + Sync,
+        next: impl Fn(&mut S, &mut W) -> Result<Option<T>> + Sync,
+        work: impl Fn(&mut W, T, &ItemOrder<'_>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let next = |source: &mut S, worker: &mut W| {
+            if job.options.stop.is_cancelled() {
+                return Ok(None);
+            }
+            self.check_memory()?;
+            next(source, worker)
+        };
+        let pull = Pull::new(source);
+        self.run(&|error| pull.fail(error), |channel| {
+            pull.run(0..threads, |_| {
+                let gathered = channel.clone().map(|channel| BatchBuilder::shared(channel, job.plan));
+                pull.each(&mut worker(gathered), next, &work);
+            });
+        });
+        pull.finish().map(drop)
     }
 
     /// Runs `work`, whose threads write to sinks. With batches other threads write these meanwhile, and report the first
