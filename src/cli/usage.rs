@@ -52,7 +52,7 @@ const REMEDIES: &[(&str, &[&str], Remedy)] = &[
     (
         "bench",
         &["--report"],
-        Remedy::Say("bench writes report.md, report.html, report.csv and results.json into the directory of --out"),
+        Remedy::Say("bench writes report.md, report.csv and results.json into the directory of --out"),
     ),
     ("", &["--report"], Remedy::Say("--json prints the report on standard output")),
     (

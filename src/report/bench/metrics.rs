@@ -32,8 +32,6 @@ pub struct Metric {
     pub label: &'static str,
     pub unit: Unit,
     pub better: Better,
-    /// Its meaning, in one line.
-    pub doc: &'static str,
     get: fn(&BenchRun) -> Option<f64>,
 }
 
@@ -99,19 +97,18 @@ fn lookups(run: &BenchRun) -> Option<f64> {
 /// Builds the table. The second list has metrics of reads; each becomes a `cold_` and a `warm_` one.
 macro_rules! metrics {
     (
-        run { $($key:ident $label:literal $unit:ident $better:ident $doc:literal $get:expr;)+ }
-        reads { $($read_key:ident $read_label:literal $read_unit:ident $read_better:ident $read_doc:literal
+        run { $($key:ident $label:literal $unit:ident $better:ident $get:expr;)+ }
+        reads { $($read_key:ident $read_label:literal $read_unit:ident $read_better:ident
             |$reads:ident| $read_get:expr;)+ }
     ) => {
         /// All metrics, the most important first.
         pub const METRICS: &[Metric] = &[
-            $(Metric { key: stringify!($key), label: $label, unit: Unit::$unit, better: Better::$better, doc: $doc, get: $get },)+
+            $(Metric { key: stringify!($key), label: $label, unit: Unit::$unit, better: Better::$better, get: $get },)+
             $(Metric {
                 key: concat!("cold_", stringify!($read_key)),
                 label: concat!("cold ", $read_label),
                 unit: Unit::$read_unit,
                 better: Better::$read_better,
-                doc: concat!($read_doc, ", nothing in memory"),
                 get: |run| {
                     let $reads = run.reads.as_ref()?.cold.as_ref()?;
                     $read_get
@@ -122,7 +119,6 @@ macro_rules! metrics {
                 label: concat!("warm ", $read_label),
                 unit: Unit::$read_unit,
                 better: Better::$read_better,
-                doc: concat!($read_doc, ", everything in memory"),
                 get: |run| {
                     let $reads = run.reads.as_ref()?.warm.as_ref()?;
                     $read_get
@@ -134,94 +130,136 @@ macro_rules! metrics {
 
 metrics! {
     run {
-        total_seconds "total" Seconds Lower "the import's wall time and the scan that follows it"
+        // The import's wall time and the scan that follows it.
+        total_seconds "total" Seconds Lower
             |run| Some(run.wall()? + run.scan.as_ref()?.seconds);
-        wall_seconds "wall" Seconds Lower "from the start of the import's process to its end; for the copy, cp and sync"
+        // From the start of the import's process to its end; for the copy, cp and sync.
+        wall_seconds "wall" Seconds Lower
             BenchRun::wall;
-        import_seconds "import" Seconds Lower "reading, sorting, building, writing, ingesting and publishing"
+        // Reading, sorting, building, writing, ingesting and publishing.
+        import_seconds "import" Seconds Lower
             |run| Some(run.import.as_ref()?.import_seconds);
-        compact_seconds "compact" Seconds Lower "the final compaction, and opening once as the node will"
+        // The final compaction, and opening once as the node will.
+        compact_seconds "compact" Seconds Lower
             |run| Some(run.import.as_ref()?.compact_seconds);
-        check_seconds "check" Seconds Lower "counting and digesting the finished database; only with the memtable loader"
+        // Counting and digesting the finished database; only with the memtable loader.
+        check_seconds "check" Seconds Lower
             |run| run.import.as_ref()?.check_seconds;
-        scan_seconds "scan" Seconds Lower "following all links from the roots; all blocks by number for a block log"
+        // Following all links from the roots; all blocks by number for a block log.
+        scan_seconds "scan" Seconds Lower
             |run| Some(run.scan.as_ref()?.seconds);
-        scan_resident "cached before scan" Factor Higher "share of the database in the page cache at the start of the scan"
+        // Share of the database in the page cache at the start of the scan.
+        scan_resident "cached before scan" Factor Higher
             |run| run.scan.as_ref()?.resident_before;
-        cpu_seconds "CPU" Seconds Lower "processor time of the import, user and system"
+        // Processor time of the import, user and system.
+        cpu_seconds "CPU" Seconds Lower
             |run| run.process.as_ref().map(|process| process.user_seconds + process.system_seconds);
-        peak_rss_bytes "peak memory" Bytes Lower "peak of resident memory, mapped files included"
+        // Peak of resident memory, mapped files included.
+        peak_rss_bytes "peak memory" Bytes Lower
             |run| number(run.process.as_ref()?.peak_rss_bytes);
-        peak_anonymous_bytes "own memory" Bytes Lower "peak of anonymous memory, from samples; the kernel cannot reclaim it"
+        // Peak of anonymous memory, from samples; the kernel cannot reclaim it.
+        peak_anonymous_bytes "own memory" Bytes Lower
             |run| number(run.process.as_ref()?.peak_anonymous_bytes);
-        disk_bytes "size" Bytes Lower "disk space of the database"
+        // Disk space of the database.
+        disk_bytes "size" Bytes Lower
             |run| number(run.import.as_ref()?.disk_bytes);
-        whole_bytes "size of all" Bytes Lower "estimated size of the copy of the whole database, from the sample"
+        // Estimated size of the copy of the whole database, from the sample.
+        whole_bytes "size of all" Bytes Lower
             |run| number(Some(run.import.as_ref()?.sample.as_ref()?.whole_bytes));
-        write_amplification "RocksDB wrote / payload" Factor Lower "bytes of SST files and WAL written, over bytes of all blocks"
+        // Bytes of SST files and WAL written, over bytes of all blocks.
+        write_amplification "RocksDB wrote / payload" Factor Lower
             |run| {
                 let import = run.import.as_ref()?;
                 Some(import.rocksdb_written_bytes? as f64 / import.payload_bytes as f64)
             };
-        rocksdb_written_bytes "RocksDB wrote" Bytes Lower "bytes of SST files and WAL written"
+        // Bytes of SST files and WAL written.
+        rocksdb_written_bytes "RocksDB wrote" Bytes Lower
             |run| number(run.import.as_ref()?.rocksdb_written_bytes);
-        read_bytes "read" Bytes Lower "bytes the process read through system calls, without mapped files"
+        // Bytes the process read through system calls, without mapped files.
+        read_bytes "read" Bytes Lower
             |run| number(run.process.as_ref()?.read_bytes);
-        written_bytes "written" Bytes Lower "bytes the process wrote through system calls"
+        // Bytes the process wrote through system calls.
+        written_bytes "written" Bytes Lower
             |run| number(run.process.as_ref()?.written_bytes);
-        disk_read_bytes "read from disk" Bytes Lower "bytes the disk read for the process"
+        // Bytes the disk read for the process.
+        disk_read_bytes "read from disk" Bytes Lower
             |run| number(run.process.as_ref()?.disk_read_bytes);
-        disk_written_bytes "written to disk" Bytes Lower "bytes the disk wrote for the process"
+        // Bytes the disk wrote for the process.
+        disk_written_bytes "written to disk" Bytes Lower
             |run| number(run.process.as_ref()?.disk_written_bytes);
-        first_tenth "first tenth" BytesPerSecond Higher "speed of reading over the first tenth of the source"
+        // Speed of reading over the first tenth of the source.
+        first_tenth "first tenth" BytesPerSecond Higher
             |run| number(run.import.as_ref()?.first_tenth_bytes_per_second);
-        last_tenth "last tenth" BytesPerSecond Higher "speed of reading over the last tenth of the source"
+        // Speed of reading over the last tenth of the source.
+        last_tenth "last tenth" BytesPerSecond Higher
             |run| number(run.import.as_ref()?.last_tenth_bytes_per_second);
-        stalls "stalls" Count Lower "how often RocksDB delayed or stopped writers"
+        // How often RocksDB delayed or stopped writers.
+        stalls "stalls" Count Lower
             |run| number(run.import.as_ref()?.stalls);
-        stall_seconds "stalled" Seconds Lower "duration of the stalls"
+        // Duration of the stalls.
+        stall_seconds "stalled" Seconds Lower
             |run| run.import.as_ref()?.stall_seconds;
-        sst_files "SST files" Count Lower "in the finished database"
+        // In the finished database.
+        sst_files "SST files" Count Lower
             |run| number(run.import.as_ref().map(|import| import.sst_files));
-        level0_files "L0 before compaction" Count Lower "files at level 0 before the final compaction"
+        // Files at level 0 before the final compaction.
+        level0_files "L0 before compaction" Count Lower
             |run| number(run.import.as_ref()?.level0_files_before_compaction);
-        open_files "open files" Count Lower "highest number of open files, from samples"
+        // Highest number of open files, from samples.
+        open_files "open files" Count Lower
             |run| number(run.process.as_ref()?.open_files);
-        lookups_per_second "lookups" PerSecond Higher "geometric mean over hits and misses, cold and warm, on one thread"
+        // Geometric mean over hits and misses, cold and warm, on one thread.
+        lookups_per_second "lookups" PerSecond Higher
             lookups;
     }
     reads {
-        open_seconds "open" Seconds Lower "opening the database"
+        // Opening the database.
+        open_seconds "open" Seconds Lower
             |reads| Some(reads.open_seconds);
-        hit_p50 "hit p50" Nanoseconds Lower "half of the lookups of existing keys were faster"
+        // Half of the lookups of existing keys were faster.
+        hit_p50 "hit p50" Nanoseconds Lower
             |reads| number(reads.hit.p50_ns);
-        hit_p99 "hit p99" Nanoseconds Lower "99 of 100 lookups of existing keys were faster"
+        // 99 of 100 lookups of existing keys were faster.
+        hit_p99 "hit p99" Nanoseconds Lower
             |reads| number(reads.hit.p99_ns);
-        hit_p999 "hit p99.9" Nanoseconds Lower "999 of 1,000 lookups of existing keys were faster"
+        // 999 of 1,000 lookups of existing keys were faster.
+        hit_p999 "hit p99.9" Nanoseconds Lower
             |reads| number(reads.hit.p999_ns);
-        hit_per_second "hits" PerSecond Higher "lookups of existing keys, one thread"
+        // Lookups of existing keys, one thread.
+        hit_per_second "hits" PerSecond Higher
             |reads| reads.hit.per_second;
-        hit_per_second_threads "hits, all threads" PerSecond Higher "lookups of existing keys, all threads together"
+        // Lookups of existing keys, all threads together.
+        hit_per_second_threads "hits, all threads" PerSecond Higher
             |reads| reads.hits_per_second_threads;
-        miss_p50 "miss p50" Nanoseconds Lower "half of the lookups of missing keys were faster"
+        // Half of the lookups of missing keys were faster.
+        miss_p50 "miss p50" Nanoseconds Lower
             |reads| number(reads.miss.p50_ns);
-        miss_p99 "miss p99" Nanoseconds Lower "99 of 100 lookups of missing keys were faster"
+        // 99 of 100 lookups of missing keys were faster.
+        miss_p99 "miss p99" Nanoseconds Lower
             |reads| number(reads.miss.p99_ns);
-        miss_p999 "miss p99.9" Nanoseconds Lower "999 of 1,000 lookups of missing keys were faster"
+        // 999 of 1,000 lookups of missing keys were faster.
+        miss_p999 "miss p99.9" Nanoseconds Lower
             |reads| number(reads.miss.p999_ns);
-        miss_per_second "misses" PerSecond Higher "lookups of missing keys, one thread"
+        // Lookups of missing keys, one thread.
+        miss_per_second "misses" PerSecond Higher
             |reads| reads.miss.per_second;
-        miss_per_second_threads "misses, all threads" PerSecond Higher "lookups of missing keys, all threads together"
+        // Lookups of missing keys, all threads together.
+        miss_per_second_threads "misses, all threads" PerSecond Higher
             |reads| reads.misses_per_second_threads;
-        multi_get_per_second "multi_get" PerSecond Higher "keys per second in batches, one thread"
+        // Keys per second in batches, one thread.
+        multi_get_per_second "multi_get" PerSecond Higher
             |reads| reads.multi_get_per_second;
-        iterate "iteration" BytesPerSecond Higher "all records in order, one thread"
+        // All records in order, one thread.
+        iterate "iteration" BytesPerSecond Higher
             |reads| reads.iterate_bytes_per_second;
-        read_amplification "read / value" Factor Lower "bytes of SST files read by hits, over bytes of the values found"
+        // Bytes of SST files read by hits, over bytes of the values found.
+        read_amplification "read / value" Factor Lower
             |reads| read_amplification(reads);
-        cache_hits "block cache hits" Factor Higher "share of RocksDB blocks that hits found in the block cache"
+        // Share of RocksDB blocks that hits found in the block cache.
+        cache_hits "block cache hits" Factor Higher
             |reads| cache_hits(reads);
-        miss_bytes "read per miss" Bytes Lower "bytes of SST files read for a missing key"
+        // Bytes of SST files read for a missing key.
+        miss_bytes "read per miss" Bytes Lower
             |reads| miss_bytes(reads);
     }
 }

@@ -3,7 +3,6 @@
 mod compare;
 mod csv;
 mod figures;
-mod html;
 mod markdown;
 mod metrics;
 mod phrases;
@@ -13,7 +12,6 @@ mod run;
 pub use compare::{CompareReport, compare, compare_rows};
 pub use csv::csv;
 pub use figures::{BenchFigures, Decision, Pick, Recommendation, VariantFigures, VariantRatios};
-pub use html::html;
 pub use markdown::markdown;
 pub use metrics::{Better, METRICS, Metric, metric};
 pub use phrases::{FigureTable, circumstances, figure_table, recommendation_lines, warnings};

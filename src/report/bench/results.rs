@@ -96,14 +96,6 @@ impl BenchReport {
         let began = || self.runs.iter().map(|run| run.started_unix_seconds);
         Some((began().min()?, began().max()?))
     }
-
-    /// Returns the run of `variant` with the median wall time.
-    pub fn typical(&self, variant: &str) -> Option<&BenchRun> {
-        let counts = |run: &&BenchRun| run.variant == variant && !run.warmup && run.failure.is_none();
-        let mut runs: Vec<_> = self.runs.iter().filter(counts).filter_map(|run| Some((run, run.wall()?))).collect();
-        runs.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-        runs.get(runs.len().saturating_sub(1) / 2).map(|(run, _)| *run)
-    }
 }
 
 impl BenchRun {
