@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::figures::figures;
+use super::keys;
 use super::machine::machine;
 use super::matrix;
 use super::options::BenchOptions;
@@ -75,6 +76,11 @@ pub(super) fn prepare(options: &BenchOptions) -> Result<(BenchOptions, Vec<Varia
     options.reference = Some(reference(options.reference.as_deref(), &names(&variants))?);
     if options.runs == 0 {
         return Err(Error::Usage { reason: "--runs 0 gives no results".into(), hint: "give --runs 3 or more".into() });
+    }
+    if let Some(file) = &options.keys
+        && keys::load(file)?.is_empty()
+    {
+        return Err(Error::usage(format!("{} has no key", file.display()), "write one key a line, in hex"));
     }
     let snapshot = BenchSnapshot::probe(&options.source, &options.network)?;
     Ok((options, variants, snapshot))

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::generate::Noise;
 use crate::report::ImportReport;
 use crate::rocks::{Reader, ReaderOptions};
+use crate::sort::KeyLayout;
 
 /// The most keys that are drawn.
 pub const MAX_KEYS: u64 = 10_000_000;
@@ -69,7 +70,7 @@ pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
     let lines = BufReader::new(File::open(file).map_err(Error::io("open", file))?).lines();
     let wrong = |line: usize| Error::Usage {
         reason: format!("{}:{line}: this is not a key in hex", file.display()),
-        hint: "remove the file; it is made anew".into(),
+        hint: "write one key a line, in hex".into(),
     };
     let mut keys = Vec::new();
     for (index, line) in lines.enumerate() {
@@ -77,7 +78,11 @@ pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
         if line.len() > 2 * MAX_KEY || keys.len() as u64 >= MAX_KEYS {
             return Err(wrong(index + 1));
         }
-        keys.push(HEXLOWER_PERMISSIVE.decode(line.as_bytes()).map_err(|_| wrong(index + 1))?);
+        keys.push(
+            HEXLOWER_PERMISSIVE
+                .decode(line.strip_prefix("0x").unwrap_or(&line).as_bytes())
+                .map_err(|_| wrong(index + 1))?,
+        );
     }
     Ok(keys)
 }
@@ -93,9 +98,12 @@ pub(super) fn missing_key(key: &[u8]) -> Vec<u8> {
     other
 }
 
-/// Returns the column family of the import's record, or `default`.
+/// Returns the column family of the import's record, or `default`; of a copied database the one with the most records.
 pub fn family_of(db: &Path) -> Result<String> {
-    Ok(ImportReport::load(db)?.map_or_else(|| "default".to_owned(), |record| record.column_family))
+    let Some(record) = ImportReport::load(db)? else { return Ok("default".into()) };
+    let largest = record.families.iter().max_by_key(|family| family.records);
+    let copied = largest.filter(|_| record.key == KeyLayout::Any).map(|family| family.name.clone());
+    Ok(copied.unwrap_or(record.column_family))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ fn list_names_five_presets_without_all() {
     let first = &document["presets"][0];
     assert_eq!((&first["name"], &first["default"]), (&"ingest".into(), &true.into()));
     let (main, all) = (names(&document), names(&json("presets --all")));
-    assert_eq!((main.len(), all.len()), (5, 22));
+    assert_eq!((main.len(), all.len()), (5, 23));
     assert!(all.starts_with(&main) && all[5..].iter().all(|name| name.starts_with("forest-")), "{all:?}");
     let of =
         |name: &str| presets(&document).iter().find(|it| it["name"] == name).expect(name)["oldest_rocksdb"].clone();
@@ -40,7 +40,7 @@ fn list_names_five_presets_without_all() {
 
     let (listed, every) = (stdout("presets"), stdout("presets --all"));
     assert_eq!([&listed, &every], [&stdout("presets list"), &stdout("presets list --all")]);
-    assert!(listed.ends_with("17 more, for comparison only: bedload presets --all\n"), "{listed}");
+    assert!(listed.ends_with("18 more, for comparison only: bedload presets --all\n"), "{listed}");
     assert!(!listed.contains("forest-"), "{listed}");
     assert!(listed.lines().any(|line| line.starts_with("ingest-compat ") && line.contains(" 7.8+ ")), "{listed}");
     for name in all {

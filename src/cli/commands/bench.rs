@@ -28,7 +28,7 @@ use crate::cli::{output, signals, values};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: bedload bench snapshot.car --presets ingest,memtable,rocksdb-defaults --runs 5")]
 pub struct Args {
-    /// The snapshot: a file, a URL, or a directory with the parts of a block log
+    /// The snapshot: a file, a URL, the directory of a block log; or a RocksDB database
     #[arg(value_name = "SNAPSHOT", required_unless_present_any = ["recommend", "compare"])]
     pub source: Option<PathBuf>,
     /// Presets to compare, by name or file; `all` is all built-in ones

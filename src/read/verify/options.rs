@@ -20,7 +20,7 @@ pub struct VerifyOptions {
     /// Check only N records, picked at random, instead of all
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "against"))]
     pub(crate) sample: Option<u64>,
-    /// Compare every record with this snapshot, in both directions (CARs only)
+    /// Compare every record with this CAR, or this other database, in both directions
     #[cfg_attr(feature = "cli", arg(long, value_name = "SNAPSHOT"))]
     #[setters(into)]
     pub(crate) against: Option<PathBuf>,
